@@ -1,0 +1,73 @@
+"""DirectML gather descriptors as ONNX models, run and checked.
+
+A descriptor (`GatherDesc`, `GatherElementsDesc`, `GatherNDDesc`, `GatherND1Desc`) becomes an ONNX
+model with `to_onnx`, a result with `run` on one execution provider, and a result by DirectML's own
+formulas, without ONNX, with `reference`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from onnxgather.arrays import OutOfRange
+from onnxgather.datatypes import TensorDataType
+from onnxgather.descriptors import (
+    OPERATORS,
+    Descriptor,
+    GatherDesc,
+    GatherElementsDesc,
+    GatherND1Desc,
+    GatherNDDesc,
+)
+from onnxgather.dxdispatch.descriptor import from_dict, to_dict
+from onnxgather.errors import (
+    DescriptorError,
+    FileFormatError,
+    IndexOutOfRangeError,
+    OnnxGatherError,
+    ProviderError,
+)
+from onnxgather.feature_levels import minimum_feature_level
+from onnxgather.reference import reference
+from onnxgather.tensors import TensorDesc, TensorFlags
+
+if TYPE_CHECKING:
+    from onnxgather.model import to_onnx
+    from onnxgather.session import run
+
+__all__ = [
+    "OPERATORS",
+    "Descriptor",
+    "DescriptorError",
+    "FileFormatError",
+    "GatherDesc",
+    "GatherElementsDesc",
+    "GatherND1Desc",
+    "GatherNDDesc",
+    "IndexOutOfRangeError",
+    "OnnxGatherError",
+    "OutOfRange",
+    "ProviderError",
+    "TensorDataType",
+    "TensorDesc",
+    "TensorFlags",
+    "from_dict",
+    "minimum_feature_level",
+    "reference",
+    "run",
+    "to_dict",
+    "to_onnx",
+]
+
+# onnx and onnxruntime take longer to import than all else together, so they wait for their use.
+_LATE = {"to_onnx": "onnxgather.model", "run": "onnxgather.session"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import the functions that need onnx or onnxruntime when they are first asked for."""
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_LATE[name]), name)
+    globals()[name] = value
+    return value

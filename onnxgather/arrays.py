@@ -1,0 +1,97 @@
+"""The arrays that stand for tensors, and what an index in range is."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from onnxgather.descriptors import Descriptor, GatherDesc, GatherElementsDesc
+from onnxgather.errors import DescriptorError, IndexOutOfRangeError, OnnxGatherError
+from onnxgather.tensors import TensorDesc
+
+OutOfRange = Literal["clamp", "error", "zero", "directml"]
+"""What an index outside [0, n), or [-n, n) for a signed type, does.
+
+"clamp" moves it to the nearest element of its own axis (below -n: to element 0). "error" raises.
+"zero" makes every output element that it leads to 0. "directml" is what DirectML.dll 1.15.4 does.
+"""
+
+Array = npt.NDArray[Any]
+
+
+def check_policy(out_of_range: object) -> None:
+    """Check that `out_of_range` is one of the four policies.
+
+    Raises:
+        OnnxGatherError: It is not.
+    """
+    policies = get_args(OutOfRange)
+    if out_of_range not in policies:
+        raise OnnxGatherError(
+            f"out_of_range must be one of {', '.join(policies)}, got {out_of_range!r}"
+        )
+
+
+def check_array(name: str, tensor: TensorDesc, array: object) -> None:
+    """Check that an array has the data type and the shape of a tensor.
+
+    Raises:
+        DescriptorError: It has not.
+    """
+    wanted, shape = tensor.data_type.numpy, tensor.array_shape
+    if isinstance(array, np.ndarray):
+        found: Array = array
+        if found.dtype == wanted and found.shape == shape:
+            return
+        got = f"{found.dtype} {found.shape}"
+    else:
+        got = repr(array)
+    raise DescriptorError(f"{name} must be an array of {wanted} {shape}, got {got}")
+
+
+def check_indices(desc: Descriptor, indices: Array) -> None:
+    """Check that every index is in range: [0, n), or [-n, n) for a signed type.
+
+    Raises:
+        IndexOutOfRangeError: One is not; the message names the first.
+    """
+    values = elements(desc.indices_tensor, indices)
+    sizes = axis_sizes(desc)
+    mask = outside(values, np.asarray(sizes, np.uint64) if len(sizes) > 1 else sizes[0])
+    if mask.any():
+        place = [int(p) for p in np.unravel_index(np.argmax(mask), values.shape)]
+        size = sizes[place[-1]] if len(sizes) > 1 else sizes[0]
+        low = -size if desc.indices_tensor.data_type.is_signed else 0
+        where = ",".join(map(str, place))
+        raise IndexOutOfRangeError(
+            f"IndicesTensor[{where}] must be in [{low}, {size}), got {values[tuple(place)]}"
+        )
+
+
+def elements(tensor: TensorDesc, array: Array) -> Array:
+    """Return the elements that an array holds for a tensor, with the shape of its `sizes`."""
+    if tensor.strides is None:
+        return array
+    array = np.ascontiguousarray(array)
+    steps = [stride * array.itemsize for stride in tensor.strides]
+    return np.lib.stride_tricks.as_strided(array, tensor.sizes, steps, writeable=False)
+
+
+def axis_sizes(desc: Descriptor) -> tuple[int, ...]:
+    """Return the size of the axis that each coordinate of an index tuple counts along."""
+    sizes = desc.input_tensor.sizes
+    if isinstance(desc, GatherDesc | GatherElementsDesc):
+        return (sizes[desc.axis],)
+    first = len(sizes) - desc.input_dimension_count + desc.batches
+    return sizes[first : first + desc.tuple_size]
+
+
+def outside(index: Array, size: Any) -> npt.NDArray[np.bool_]:
+    """Return which index values are out of range; `size` may be one per last dimension."""
+    if index.dtype.kind == "u":
+        return index.astype(np.uint64) >= size
+    wide = index.astype(np.int64)
+    size = np.asarray(size, np.int64)
+    return (wide >= size) | (wide < -size)

@@ -1,0 +1,92 @@
+"""The one table of tensor data types: DirectML's name, numpy's dtype, ONNX's number."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from onnxgather.errors import DescriptorError
+
+TYPE_PREFIX = "DML_TENSOR_DATA_TYPE_"
+
+
+class _Row(NamedTuple):
+    numpy: str
+    onnx: int  # TensorProto.DataType
+    directml: int  # DML_TENSOR_DATA_TYPE
+
+
+_TABLE = {
+    "FLOAT64": _Row("float64", 11, 9),
+    "FLOAT32": _Row("float32", 1, 1),
+    "FLOAT16": _Row("float16", 10, 2),
+    "INT64": _Row("int64", 7, 11),
+    "INT32": _Row("int32", 6, 6),
+    "INT16": _Row("int16", 5, 7),
+    "INT8": _Row("int8", 3, 8),
+    "UINT64": _Row("uint64", 13, 10),
+    "UINT32": _Row("uint32", 12, 3),
+    "UINT16": _Row("uint16", 4, 4),
+    "UINT8": _Row("uint8", 2, 5),
+}
+
+
+class TensorDataType(enum.StrEnum):
+    """`DML_TENSOR_DATA_TYPE`: the eleven types that gathers take.
+
+    UINT4 and INT4 exist in the header, but no gather accepts them at any feature level.
+    """
+
+    FLOAT64 = "FLOAT64"
+    FLOAT32 = "FLOAT32"
+    FLOAT16 = "FLOAT16"
+    INT64 = "INT64"
+    INT32 = "INT32"
+    INT16 = "INT16"
+    INT8 = "INT8"
+    UINT64 = "UINT64"
+    UINT32 = "UINT32"
+    UINT16 = "UINT16"
+    UINT8 = "UINT8"
+
+    numpy: np.dtype[Any]
+    size: int
+    onnx: int
+    directml: int
+
+    def __init__(self, name: str) -> None:
+        """Attach the table's facts to the member."""
+        row = _TABLE[name]
+        self.numpy = np.dtype(row.numpy)
+        self.size = self.numpy.itemsize
+        self.onnx = row.onnx
+        self.directml = row.directml
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether the type holds negative integers."""
+        return self.numpy.kind == "i"
+
+    @classmethod
+    def parse(cls, value: object) -> TensorDataType:
+        """Return the type of a short or long enumerator name.
+
+        Raises:
+            DescriptorError: The name is not one of the eleven types.
+        """
+        if isinstance(value, TensorDataType):
+            return value
+        short = value.removeprefix(TYPE_PREFIX) if isinstance(value, str) else None
+        if short not in _TABLE:
+            raise DescriptorError(f"DataType must be one of {', '.join(_TABLE)}, got {value!r}")
+        return cls(short)
+
+
+INDEX_TYPES = (
+    TensorDataType.INT64,
+    TensorDataType.INT32,
+    TensorDataType.UINT64,
+    TensorDataType.UINT32,
+)

@@ -1,0 +1,285 @@
+"""DirectML's gather descriptors, valid by construction.
+
+One class per C struct, its fields in the struct's order and in snake_case; `header_names` gives
+directml.h's spelling back. The rules come from Microsoft's operator pages, corrected where
+their own examples contradict them (ARCHITECTURE.md, "Where sources disagree").
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+
+from onnxgather.datatypes import INDEX_TYPES
+from onnxgather.errors import DescriptorError
+from onnxgather.rules import overlaps, require, uint
+from onnxgather.tensors import TensorDesc, TensorFlags
+
+
+class GatherFamilyDesc(msgspec.Struct, frozen=True, rename="pascal"):
+    """What the four gather descriptors share: three tensors of one `DimensionCount`."""
+
+    operator: ClassVar[str]
+    """The operator's name without DML_OPERATOR_."""
+
+    input_tensor: TensorDesc
+    indices_tensor: TensorDesc
+    output_tensor: TensorDesc
+
+    def __post_init__(self) -> None:
+        """Check the rules in the order of the fields."""
+        names = header_names(type(self))
+        for field, name in names.items():
+            value: object = getattr(self, field)
+            if field not in TENSORS:
+                msgspec.structs.force_setattr(self, field, uint(name, value))
+            elif not isinstance(value, TensorDesc):
+                raise DescriptorError(f"{name} must be a TensorDesc, got {value!r}")
+        self._check_tensors()
+        self._check()
+
+    def _check_tensors(self) -> None:
+        data, indices, output = self.input_tensor, self.indices_tensor, self.output_tensor
+        require(
+            indices.data_type in INDEX_TYPES,
+            f"IndicesTensor.DataType must be one of {', '.join(INDEX_TYPES)}",
+            indices.data_type,
+        )
+        require(
+            output.data_type == data.data_type,
+            f"OutputTensor.DataType must be that of InputTensor ({data.data_type})",
+            output.data_type,
+        )
+        for name, tensor in (("IndicesTensor", indices), ("OutputTensor", output)):
+            require(
+                tensor.dimension_count == data.dimension_count,
+                f"{name}.DimensionCount must be that of InputTensor ({data.dimension_count})",
+                tensor.dimension_count,
+            )
+        require(
+            output.flags == TensorFlags.NONE,
+            "OutputTensor.Flags must be NONE, as only inputs can be OWNED_BY_DML",
+            output.flags.name,
+        )
+        if output.strides is not None:
+            for i, (size, stride) in enumerate(zip(output.sizes, output.strides, strict=True)):
+                rule = f"OutputTensor.Strides[{i}] must be at least 1 where Sizes[{i}] is {size}"
+                require(size == 1 or stride > 0, rule, stride)
+            require(
+                not overlaps(output.sizes, output.strides),
+                "OutputTensor.Strides must give each element of OutputTensor.Sizes "
+                f"{list(output.sizes)} a place of its own",
+                list(output.strides),
+            )
+
+    def _check(self) -> None:
+        raise NotImplementedError
+
+    def _check_output(self, sizes: tuple[int, ...], formula: str) -> None:
+        """Check that OutputTensor.Sizes are `sizes`, with leading ones up to DimensionCount."""
+        output, count = self.output_tensor.sizes, self.output_tensor.dimension_count
+        rule = f"OutputTensor.DimensionCount ({count}) must hold {formula}"
+        require(len(sizes) <= count, rule, list(sizes))
+        fitted = (1,) * (count - len(sizes)) + sizes
+        rule = f"OutputTensor.Sizes must be {formula}, {list(fitted)}"
+        require(output == fitted, rule, list(output))
+
+
+class GatherDesc(GatherFamilyDesc, frozen=True, rename="pascal"):
+    """`DML_GATHER_OPERATOR_DESC`: `out[a…, i…, b…] = in[a…, idx[i…], b…]`.
+
+    Args:
+        input_tensor: The data.
+        indices_tensor: The indices: INT64, INT32, UINT64 or UINT32.
+        output_tensor: The result.
+        axis: The dimension of InputTensor that is indexed, leading ones counted.
+        index_dimensions: How many of the last sizes of IndicesTensor count: 0 (a scalar) to
+            DimensionCount.
+
+    Raises:
+        DescriptorError: A rule is broken, or the descriptor's meaning is undefined.
+    """
+
+    operator: ClassVar[str] = "GATHER"
+    axis: int
+    index_dimensions: int
+
+    def _check(self) -> None:
+        data, indices = self.input_tensor.sizes, self.indices_tensor.sizes
+        _check_axis(self.axis, len(data))
+        rule = f"IndexDimensions must be 0 to IndicesTensor.DimensionCount ({len(indices)})"
+        require(self.index_dimensions <= len(indices), rule, self.index_dimensions)
+        _check_leading_ones("IndicesTensor", indices, "IndexDimensions", self.index_dimensions)
+        cropped = max(0, self.index_dimensions - 1)
+        require(
+            self.axis >= cropped and data[:cropped] == (1,) * cropped,
+            f"The first IndexDimensions - 1 ({cropped}) sizes of InputTensor must be 1 and stand "
+            "before Axis, as the output crops them and what cropping others means is undefined",
+            f"Axis {self.axis} and InputTensor.Sizes {list(data)}",
+        )
+        kept = indices[len(indices) - self.index_dimensions :]
+        self._check_output(
+            data[cropped : self.axis] + kept + data[self.axis + 1 :],
+            "InputTensor.Sizes with the one at Axis replaced by the last IndexDimensions "
+            "sizes of IndicesTensor",
+        )
+
+
+class GatherElementsDesc(GatherFamilyDesc, frozen=True, rename="pascal"):
+    """`DML_GATHER_ELEMENTS_OPERATOR_DESC`: `out[p] = in[p with p[Axis] := idx[p]]`.
+
+    Args:
+        input_tensor: The data.
+        indices_tensor: The indices: InputTensor's sizes everywhere but at `axis`.
+        output_tensor: The result, with the sizes of IndicesTensor.
+        axis: The dimension that is indexed.
+
+    Raises:
+        DescriptorError: A rule is broken.
+    """
+
+    operator: ClassVar[str] = "GATHER_ELEMENTS"
+    axis: int
+
+    def _check(self) -> None:
+        data, indices = self.input_tensor.sizes, self.indices_tensor.sizes
+        _check_axis(self.axis, len(data))
+        for k, (found, size) in enumerate(zip(indices, data, strict=True)):
+            rule = f"IndicesTensor.Sizes[{k}] must be InputTensor.Sizes[{k}] ({size})"
+            require(k == self.axis or found == size, rule + ", as it is not at Axis", found)
+        self._check_output(indices, "IndicesTensor.Sizes")
+
+
+class _TupleDesc(GatherFamilyDesc, frozen=True, rename="pascal"):
+    """What GATHER_ND and GATHER_ND1 share; a GATHER_ND has no batches."""
+
+    input_dimension_count: int
+    indices_dimension_count: int
+
+    @property
+    def batches(self) -> int:
+        """BatchDimensionCount, 0 where the descriptor has none."""
+        return 0
+
+    @property
+    def tuple_size(self) -> int:
+        """How many coordinates an index tuple has: the last size of IndicesTensor."""
+        return self.indices_tensor.sizes[-1]
+
+    def _check(self) -> None:
+        data, indices = self.input_tensor.sizes, self.indices_tensor.sizes
+        count, rank, index_rank = (
+            len(data),
+            self.input_dimension_count,
+            self.indices_dimension_count,
+        )
+        for name, value in (("Input", rank), ("Indices", index_rank)):
+            rule = f"{name}DimensionCount must be 1 to {name}Tensor.DimensionCount ({count})"
+            require(1 <= value <= count, rule, value)
+        require(
+            self.batches < count,
+            f"BatchDimensionCount must be less than DimensionCount ({count})",
+            self.batches,
+        )
+        require(
+            self.batches < min(rank, index_rank),
+            f"BatchDimensionCount must be less than InputDimensionCount ({rank}) and "
+            f"IndicesDimensionCount ({index_rank})",
+            self.batches,
+        )
+        _check_leading_ones("InputTensor", data, "InputDimensionCount", rank)
+        _check_leading_ones("IndicesTensor", indices, "IndicesDimensionCount", index_rank)
+        data, indices = data[count - rank :], indices[count - index_rank :]
+        limit = "InputDimensionCount" + (" - BatchDimensionCount" if self.batches else "")
+        require(
+            self.tuple_size <= rank - self.batches,
+            f"IndicesTensor.Sizes[{count - 1}], the size of an index tuple, must be at most "
+            f"{limit} ({rank - self.batches})",
+            self.tuple_size,
+        )
+        require(
+            data[: self.batches] == indices[: self.batches],
+            f"The first BatchDimensionCount ({self.batches}) sizes of IndicesTensor must be those "
+            f"of InputTensor, {list(data[: self.batches])}; what other batch sizes mean is "
+            "undefined",
+            list(indices[: self.batches]),
+        )
+        self._check_output(
+            indices[:-1] + data[self.batches + self.tuple_size :],
+            "the sizes of IndicesTensor before the tuples and those of InputTensor after the "
+            "indexed ones",
+        )
+
+
+class GatherNDDesc(_TupleDesc, frozen=True, rename="pascal"):
+    """`DML_GATHER_ND_OPERATOR_DESC`: `out[i…, s…] = in[idx[i…, 0], …, idx[i…, t-1], s…]`.
+
+    Args:
+        input_tensor: The data.
+        indices_tensor: Tuples of t coordinates along the last dimension.
+        output_tensor: The result.
+        input_dimension_count: How many of the last sizes of InputTensor count.
+        indices_dimension_count: How many of the last sizes of IndicesTensor count.
+
+    Raises:
+        DescriptorError: A rule is broken.
+    """
+
+    operator: ClassVar[str] = "GATHER_ND"
+
+
+class GatherND1Desc(_TupleDesc, frozen=True, rename="pascal"):
+    """`DML_GATHER_ND1_OPERATOR_DESC`: GATHER_ND in each of the batches.
+
+    `out[n…, i…, s…] = in[n…, idx[n…, i…, 0], …, idx[n…, i…, t-1], s…]`
+
+    Args:
+        input_tensor: The data.
+        indices_tensor: Tuples of t coordinates along the last dimension.
+        output_tensor: The result.
+        input_dimension_count: How many of the last sizes of InputTensor count.
+        indices_dimension_count: How many of the last sizes of IndicesTensor count.
+        batch_dimension_count: How many of the first counted sizes of both are batches.
+
+    Raises:
+        DescriptorError: A rule is broken, or the descriptor's meaning is undefined.
+    """
+
+    operator: ClassVar[str] = "GATHER_ND1"
+    batch_dimension_count: int
+
+    @property
+    def batches(self) -> int:
+        """BatchDimensionCount."""
+        return self.batch_dimension_count
+
+
+Descriptor = GatherDesc | GatherElementsDesc | GatherNDDesc | GatherND1Desc
+
+TENSORS = ("input_tensor", "indices_tensor", "output_tensor")
+
+OPERATORS: dict[str, type[Descriptor]] = {
+    "GATHER": GatherDesc,
+    "GATHER_ELEMENTS": GatherElementsDesc,
+    "GATHER_ND": GatherNDDesc,
+    "GATHER_ND1": GatherND1Desc,
+}
+
+
+def header_names(struct: type[msgspec.Struct]) -> dict[str, str]:
+    """Return directml.h's spelling of each field of a descriptor class, in the header's order."""
+    return {field.name: field.encode_name for field in msgspec.structs.fields(struct)}
+
+
+def _check_axis(axis: int, count: int) -> None:
+    require(axis < count, f"Axis must be less than InputTensor.DimensionCount ({count})", axis)
+
+
+def _check_leading_ones(tensor: str, sizes: tuple[int, ...], count_name: str, count: int) -> None:
+    require(
+        all(size == 1 for size in sizes[: len(sizes) - count]),
+        f"{tensor}.Sizes before the last {count_name} ({count}) must be 1, as what others mean "
+        "is undefined",
+        list(sizes),
+    )

@@ -1,0 +1,148 @@
+"""The portable lowering: a gather descriptor as standard ONNX that every provider takes.
+
+Two forms. The *natural* form is ONNX's own operator, on the shapes from which ONNX Runtime's
+DirectML provider rebuilds the descriptor. The *offset* form computes where each element lies in
+the input buffer and gathers from the flat buffer; it says what the natural form cannot: strides,
+DirectML's own rule for wild indices, and the few descriptors whose natural form passes rank 8.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onnxgather.arrays import Array, OutOfRange
+from onnxgather.descriptors import Descriptor
+from onnxgather.lowering.graph import Graph, Value, constant, size_of
+from onnxgather.lowering.indices import clamp, outside, read_indices, sizes_of_axes, sum_tuples
+from onnxgather.lowering.offsets import by_offset
+from onnxgather.lowering.placement import (
+    NaturalForm,
+    Placement,
+    find_natural_form,
+    find_placement,
+)
+from onnxgather.lowering.positions import scatter
+
+INPUT, OUTPUT = "InputTensor", "OutputTensor"
+
+
+def lower(desc: Descriptor, out_of_range: OutOfRange, indices: Array | None = None) -> Graph:
+    """Return the ONNX graph of a descriptor.
+
+    Args:
+        desc: Any of the four gather descriptors.
+        out_of_range: What an index out of range does.
+        indices: IndicesTensor where it is known; it must hold no index out of range if
+            `out_of_range` is "error". All arithmetic on it is done here.
+    """
+    graph = Graph(fold_all=indices is not None)
+    data = graph.input(INPUT, desc.input_tensor.data_type.numpy, desc.input_tensor.array_shape)
+    place = find_placement(desc)
+    index = read_indices(graph, desc.indices_tensor, place.kept, indices)
+    form = None if out_of_range == "directml" else find_natural_form(desc)
+    if form is not None:
+        gathered, mask = natural(graph, desc, form, data, index, out_of_range)
+    else:
+        gathered, mask = by_offset(graph, desc, place, data, index, out_of_range)
+    why = "repeats what does not depend on the missing dimensions"
+    gathered = graph.expand(gathered, desc.output_tensor.sizes, "expanded", why)
+    if out_of_range == "zero":
+        gathered = _zerooutside(graph, place, gathered, mask)
+    if desc.output_tensor.strides is not None:
+        gathered = scatter(graph, desc.output_tensor, gathered)
+    graph.finish(gathered, OUTPUT)
+    return graph
+
+
+def natural(
+    graph: Graph,
+    desc: Descriptor,
+    form: NaturalForm,
+    data: Value,
+    index: Value,
+    out_of_range: OutOfRange,
+) -> tuple[Value, Value | None]:
+    """Add ONNX's own operator; return its output and the mask of indices out of range."""
+    sizes = sizes_of_axes(desc)
+    mask = None
+    fits = int(sizes.max()) <= 2**31
+    narrow = index.dtype == np.int32 or (index.constant is not None and fits)
+    if out_of_range != "error":
+        clamped = clamp(graph, index, sizes)
+        if out_of_range == "zero":
+            mask = outside(graph, index, sizes)
+        index = clamped
+        narrow = narrow or (index.dtype == np.uint32 and fits)
+    elif index.dtype == np.uint64:
+        # A Cast alone would turn 2^64 - 1 into -1, the last element; n itself stays an error.
+        last = constant("axis_size", sizes.astype(np.uint64))
+        why = "keeps indices out of range where the Cast cannot wrap them into it"
+        index = graph.add("Min", "indices_limited", index, last, why=why)
+    if form.op == "GatherND" or not narrow:
+        index = graph.cast(index, np.int64, "indices_int64", f"the index type that {form.op} takes")
+    else:
+        index = graph.cast(index, np.int32, "indices_int32", f"an index type that {form.op} takes")
+    if index.constant is not None:
+        wide = index.constant.astype(np.int64)
+        wrapped = np.where(wide < 0, wide + sizes, wide).astype(index.dtype)
+        index = constant("indices", wrapped)
+    kept = desc.indices_tensor.sizes[desc.indices_tensor.dimension_count - len(index.shape) :]
+    index = graph.expand(index, kept, "indices_expanded", "repeats the indices of stride 0")
+    shaped = graph.reshape(
+        index, form.indices, "indices_shaped", "gives the indices the leading ones of the output"
+    )
+    why = f"gives the data the shape that {form.op} reads the descriptor from"
+    data = graph.reshape(data, form.data, "data", why)
+    gathered = graph.add(
+        form.op,
+        "gathered",
+        data,
+        shaped,
+        why=f"DML_OPERATOR_{desc.operator}",
+        shape=desc.output_tensor.sizes,
+        **form.attributes,
+    )
+    return gathered, mask
+
+
+def _zerooutside(graph: Graph, place: Placement, gathered: Value, mask: Value | None) -> Value:
+    """Return `gathered` with 0 where the mask holds, by gathering once more from it and a zero.
+
+    Not by Where: ONNX Runtime's CPU kernel turns -0.0 into 0.0 and quiets the NaNs of FLOAT16
+    (measured on 1.24.4 and 1.31.1). Only what moves elements keeps every bit.
+    """
+    assert mask is not None
+    mask = _any_of_tuple(graph, place, mask)
+    if mask.constant is not None and not mask.constant.any():
+        return gathered
+    split = len(gathered.shape) - place.after
+    outer, inner = gathered.shape[:split], gathered.shape[split:]
+    mask = graph.reshape(
+        mask, (1,) * place.first + mask.shape, "mask", "one dimension per output dimension"
+    )
+    rows = size_of(outer)
+    why = "the elements that one index tuple leads to, row by row"
+    table = graph.reshape(gathered, (rows, *inner), "rows", why)
+    zero = constant("zero", np.zeros((1,) * (1 + len(inner)), gathered.dtype))
+    zero = graph.expand(zero, (1, *inner), "zero_row", "a row of zeros")
+    table = graph.add(
+        "Concat", "rows_and_zero", table, zero, why="adds it", shape=(rows + 1, *inner), axis=0
+    )
+    own = graph.arange(rows, 1, np.int64, "own_row")
+    own = graph.reshape(own, outer, "own_rows", "each row's own number")
+    last = constant("row_of_zeros", np.array(rows, np.int64))
+    why = "the row of zeros where the index is out of range"
+    chosen = graph.add("Where", "chosen_rows", mask, last, own, why=why, dtype=np.int64)
+    why = 'out_of_range="zero"'
+    return graph.add("Gather", "zeroed", table, chosen, why=why, shape=gathered.shape, axis=0)
+
+
+def _any_of_tuple(graph: Graph, place: Placement, mask: Value) -> Value:
+    """Return whether any coordinate of a tuple is out of range."""
+    if place.has_tuples and mask.shape[-1] > 1:
+        count = graph.cast(mask, np.int64, "is_outside_int64", "a type that ReduceSum takes")
+        count = sum_tuples(graph, place, count)
+        zero = constant("zero", np.array(0, np.int64))
+        why = "any coordinate out of range"
+        return graph.add("Less", "is_tuple_outside", zero, count, why=why, dtype=bool)
+    return sum_tuples(graph, place, mask)

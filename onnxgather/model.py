@@ -1,0 +1,136 @@
+"""Lowered graphs as ONNX models; the only module that speaks protobuf."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Literal, cast, get_args
+
+import msgspec
+import onnx
+from onnx import helper
+
+from onnxgather.arrays import Array, OutOfRange, check_array, check_indices, check_policy
+from onnxgather.descriptors import Descriptor
+from onnxgather.dxdispatch.descriptor import to_dict
+from onnxgather.errors import OnnxGatherError
+from onnxgather.lowering import lower
+from onnxgather.lowering.graph import ONNX_TYPES, Graph, Value
+
+Target = Literal["portable"]
+
+OPSETS = range(13, 26)
+"""From the opset where the gather family took its present form to the newest that ONNX Runtime
+1.24.4 loads (measured)."""
+
+DEFAULT_OPSET = 17
+"""Every node of it is registered by ONNX Runtime's DirectML provider, old builds included."""
+
+LARGEST_MODEL = 2**31 - 1
+"""Bytes of a serialized protobuf message."""
+
+
+def to_onnx(
+    desc: Descriptor,
+    out_of_range: OutOfRange = "clamp",
+    target: Target = "portable",
+    opset: int = DEFAULT_OPSET,
+    indices: Array | None = None,
+) -> onnx.ModelProto:
+    """Return an ONNX model that computes what a descriptor computes.
+
+    The inputs InputTensor and IndicesTensor and the output OutputTensor have the descriptor's
+    data types and, as everywhere, a tensor's `sizes` or its 1-D buffer where it has strides.
+
+    Args:
+        desc: Any of the four gather descriptors.
+        out_of_range: What an index out of range does; see `OutOfRange`.
+        target: "portable" is standard ONNX for every provider.
+        opset: The version of the ONNX operator set, 13 to the newest that both the installed
+            onnx and the oldest supported ONNX Runtime know.
+        indices: IndicesTensor, where it is known. It becomes an initializer, already normalised,
+            instead of a graph input.
+
+    Raises:
+        OnnxGatherError: An option is not one of those above, or the model would exceed 2 GiB.
+        DescriptorError: `indices` does not fit IndicesTensor.
+        IndexOutOfRangeError: `indices` holds an index out of range, and that is an error.
+    """
+    check_policy(out_of_range)
+    if target not in get_args(Target):
+        targets = ", ".join(get_args(Target))
+        raise OnnxGatherError(f"target must be one of {targets}, got {target!r}")
+    check_opset(opset)
+    if indices is not None:
+        check_array("IndicesTensor", desc.indices_tensor, indices)
+        if out_of_range == "error":
+            check_indices(desc, indices)
+    graph = lower(desc, out_of_range, indices)
+    size = sum(array.nbytes for array in graph.constants.values())
+    if size > LARGEST_MODEL - 2**16:
+        raise OnnxGatherError(
+            f"a model must be smaller than 2 GiB, got {size} bytes of normalised indices"
+        )
+    return _model(graph, desc, out_of_range, target, opset)
+
+
+def check_opset(opset: object) -> None:
+    """Check that an opset can be written.
+
+    Raises:
+        OnnxGatherError: It cannot; the message gives the range.
+    """
+    newest = min(OPSETS[-1], onnx.defs.onnx_opset_version())
+    if isinstance(opset, bool) or not isinstance(opset, int) or not OPSETS[0] <= opset <= newest:
+        raise OnnxGatherError(f"opset must be {OPSETS[0]} to {newest}, got {opset!r}")
+
+
+def _model(
+    graph: Graph, desc: Descriptor, out_of_range: OutOfRange, target: Target, opset: int
+) -> onnx.ModelProto:
+    operator = f"DML_OPERATOR_{desc.operator}"
+    model = onnx.ModelProto(
+        ir_version=max(8, helper.find_min_ir_version_for([onnx.OperatorSetIdProto(version=opset)])),
+        producer_name="onnxgather",
+        producer_version=version("onnxgather"),
+        doc_string=f"{operator}; out_of_range={out_of_range}, target={target}",
+    )
+    model.opset_import.add(version=opset)
+    metadata = {
+        "onnxgather.descriptor": msgspec.json.encode(to_dict(desc)).decode(),
+        "onnxgather.out_of_range": out_of_range,
+        "onnxgather.target": target,
+    }
+    for key, value in metadata.items():
+        model.metadata_props.add(key=key, value=value)
+    proto = model.graph
+    proto.name = operator
+    for node in graph.nodes:
+        added = proto.node.add(
+            op_type=node.op,
+            name=node.output,
+            input=node.inputs,
+            output=[node.output],
+            doc_string=node.why,
+        )
+        for name, number in node.attributes.items():
+            added.attribute.add(name=name, i=number, type=onnx.AttributeProto.INT)
+    for name, array in graph.constants.items():
+        proto.initializer.add(
+            name=name,
+            dims=array.shape,
+            data_type=ONNX_TYPES[array.dtype.name],
+            raw_data=array.tobytes(),
+        )
+    for value in graph.inputs:
+        _describe(proto.input.add(), value)
+    _describe(proto.output.add(), cast("Value", graph.output))
+    return model
+
+
+def _describe(info: onnx.ValueInfoProto, value: Value) -> None:
+    info.name = value.name
+    tensor = info.type.tensor_type
+    tensor.elem_type = ONNX_TYPES[value.dtype.name]
+    tensor.shape.SetInParent()
+    for size in value.shape:
+        tensor.shape.dim.add(dim_value=size)

@@ -1,0 +1,45 @@
+"""The one table of execution providers: short name, ONNX Runtime's name, what brings it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from onnxgather.errors import ProviderError
+
+
+class Provider(NamedTuple):
+    """An execution provider of ONNX Runtime."""
+
+    name: str
+    """ONNX Runtime's full name."""
+    source: str
+    """What to install for it."""
+
+
+PROVIDERS = {
+    "cpu": Provider("CPUExecutionProvider", "onnxgather[cpu]"),
+    "directml": Provider("DmlExecutionProvider", "onnxgather[directml] on Windows"),
+    "openvino": Provider("OpenVINOExecutionProvider", "onnxgather[openvino]"),
+    "cuda": Provider("CUDAExecutionProvider", "onnxruntime-gpu"),
+    "tensorrt": Provider("TensorrtExecutionProvider", "onnxruntime-gpu"),
+    "webgpu": Provider("WebGpuExecutionProvider", "onnxruntime-webgpu"),
+    "qnn": Provider("QNNExecutionProvider", "onnxruntime-qnn on Windows"),
+    "coreml": Provider("CoreMLExecutionProvider", "onnxgather[cpu] on macOS"),
+}
+
+
+def find_provider(name: object) -> Provider:
+    """Return the provider of a short or full name.
+
+    Raises:
+        ProviderError: The name is neither short nor one of ONNX Runtime's.
+    """
+    for short, provider in PROVIDERS.items():
+        if name in (short, provider.name):
+            return provider
+    if isinstance(name, str) and name.endswith("ExecutionProvider"):
+        return Provider(name, f"an ONNX Runtime with {name}")
+    known = ", ".join(PROVIDERS)
+    raise ProviderError(
+        f"provider must be one of {known}, or ONNX Runtime's full name of one, got {name!r}"
+    )

@@ -1,0 +1,141 @@
+"""Gathers by DirectML's own formulas, in numpy and in DirectML's coordinates.
+
+This is what the ONNX models are held against, so it shares nothing with the lowering: it walks
+the output tensor, works out for each element which coordinates of InputTensor it comes from, and
+reads that element.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onnxgather.arrays import (
+    Array,
+    OutOfRange,
+    check_array,
+    check_indices,
+    check_policy,
+    elements,
+    outside,
+)
+from onnxgather.descriptors import Descriptor, GatherDesc, GatherElementsDesc
+from onnxgather.tensors import TensorDesc
+
+
+def reference(
+    desc: Descriptor, data: Array, indices: Array, out_of_range: OutOfRange = "clamp"
+) -> Array:
+    """Return what a descriptor computes, without ONNX.
+
+    Args:
+        desc: Any of the four gather descriptors.
+        data: InputTensor: an array of its `sizes`, or its 1-D buffer where it has strides.
+        indices: IndicesTensor, likewise.
+        out_of_range: What an index outside [0, n), or [-n, n) for a signed type, does:
+            "clamp" moves it to the nearest element of its axis (below -n: element 0), "error"
+            raises, "zero" makes the output elements it leads to 0, "directml" is what
+            DirectML.dll 1.15.4 was measured to do.
+
+    Returns:
+        OutputTensor: an array of its `sizes`, or its 1-D buffer, zero between the elements,
+        where it has strides.
+
+    Raises:
+        DescriptorError: An array does not fit its tensor.
+        IndexOutOfRangeError: An index is out of range and `out_of_range` is "error".
+    """
+    check_policy(out_of_range)
+    check_array("InputTensor", desc.input_tensor, data)
+    check_array("IndicesTensor", desc.indices_tensor, indices)
+    if out_of_range == "error":
+        check_indices(desc, indices)
+    tensor = desc.input_tensor
+    buffer = np.zeros(tensor.element_count, tensor.data_type.numpy)
+    buffer[: data.size] = data.reshape(-1)
+    coordinates, indexed = _coordinates(desc, elements(desc.indices_tensor, indices))
+    if out_of_range == "directml":
+        gathered = buffer[_directml_offsets(desc, coordinates, indexed)]
+    else:
+        gathered = buffer[_offsets(tensor, coordinates, indexed)]
+        if out_of_range == "zero":
+            masks = [outside(coordinates[k], tensor.sizes[k]) for k in indexed]
+            gathered[np.broadcast_to(np.logical_or.reduce(masks), gathered.shape)] = 0
+    return _store(desc.output_tensor, gathered)
+
+
+def _coordinates(desc: Descriptor, indices: Array) -> tuple[list[Array], list[int]]:
+    """Return, for each dimension of InputTensor, the coordinate that each output element reads.
+
+    The arrays broadcast to OutputTensor.Sizes. Those of the indexed dimensions, listed beside
+    them, hold raw index values, the others plain positions.
+    """
+    count = desc.input_tensor.dimension_count
+    position = list(np.indices(desc.output_tensor.sizes, sparse=True))
+    zero = np.zeros((1,) * count, np.intp)
+    if isinstance(desc, GatherElementsDesc):
+        return [*position[: desc.axis], indices, *position[desc.axis + 1 :]], [desc.axis]
+    if isinstance(desc, GatherDesc):
+        # The output is in[a…] idx[i…] in[b…], less the ones that do not fit in front.
+        kept = indices.reshape(indices.shape[count - desc.index_dimensions :])
+        after = count - desc.axis - 1
+        first = count - after - kept.ndim
+        cropped = [zero] * max(0, desc.axis - first)
+        before = position[max(0, first - desc.axis) : first]
+        index = kept.reshape((1,) * first + kept.shape + (1,) * after)
+        return [*cropped, *before, index, *position[count - after :]], [desc.axis]
+    # The output is batch[n…] idx[i…] in[s…], with ones in front.
+    kept = indices.reshape(indices.shape[count - desc.indices_dimension_count :])
+    after = desc.input_dimension_count - desc.batches - desc.tuple_size
+    first = count - after - (kept.ndim - 1)
+    ignored = count - desc.input_dimension_count
+    tuples = kept.reshape((1,) * first + kept.shape[:-1] + (1,) * after + kept.shape[-1:])
+    batch = position[first : first + desc.batches]
+    index = [tuples[..., k] for k in range(desc.tuple_size)]
+    indexed = [ignored + desc.batches + k for k in range(desc.tuple_size)]
+    return [*[zero] * ignored, *batch, *index, *position[count - after :]], indexed
+
+
+def _offsets(tensor: TensorDesc, coordinates: list[Array], indexed: list[int]) -> Array:
+    """Return the element offsets, each index clamped to its own axis."""
+    offset = np.zeros((1,) * len(coordinates), np.int64)
+    for k, (coordinate, stride) in enumerate(zip(coordinates, tensor.element_strides, strict=True)):
+        size = tensor.sizes[k]
+        if k in indexed and coordinate.dtype.kind == "u":
+            coordinate = np.minimum(coordinate, coordinate.dtype.type(size - 1))
+        elif k in indexed:
+            wide = coordinate.astype(np.int64)
+            coordinate = np.clip(np.where(wide < 0, wide + size, wide), 0, size - 1)
+        offset = offset + coordinate.astype(np.int64) * stride
+    return offset
+
+
+def _directml_offsets(desc: Descriptor, coordinates: list[Array], indexed: list[int]) -> Array:
+    """Return the element offsets as DirectML.dll computes them, modulo 2^32.
+
+    Measured: the index's low 32 bits, the axis size added where the whole index is negative
+    (UINT64 is read as INT64); coordinate x stride, summed; one unsigned minimum with the last
+    element of the whole buffer. GATHER_ELEMENTS gives dimensions of size 1 the stride 0.
+    """
+    tensor = desc.input_tensor
+    strides = list(tensor.element_strides)
+    if isinstance(desc, GatherElementsDesc):
+        strides = [0 if n == 1 else s for n, s in zip(tensor.sizes, strides, strict=True)]
+    offset = np.zeros((1,) * len(coordinates), np.uint32)
+    for k, coordinate in enumerate(coordinates):
+        low = coordinate.astype(np.uint32)
+        if k in indexed and coordinate.dtype != np.uint32:
+            negative = coordinate.astype(np.int64) < 0
+            low = low + negative.astype(np.uint32) * np.uint32(tensor.sizes[k])
+        offset = offset + low * np.uint32(strides[k])
+    return np.minimum(offset, np.uint32(tensor.element_count - 1))
+
+
+def _store(tensor: TensorDesc, gathered: Array) -> Array:
+    """Return an array of the tensor's sizes as the array that stands for it."""
+    gathered = np.ascontiguousarray(np.broadcast_to(gathered, tensor.sizes))
+    if tensor.strides is None:
+        return gathered
+    buffer = np.zeros(tensor.element_count, gathered.dtype)
+    steps = [stride * buffer.itemsize for stride in tensor.strides]
+    np.lib.stride_tricks.as_strided(buffer, tensor.sizes, steps)[...] = gathered
+    return buffer

@@ -1,0 +1,80 @@
+"""What the descriptors' rules are made of: checks that name the value found, and stride facts."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any, SupportsIndex, cast
+
+from onnxgather.errors import DescriptorError
+
+MAX_DIMENSIONS = 8
+"""`DML_TENSOR_DIMENSION_COUNT_MAX1`."""
+
+MAX_ELEMENTS = 2**32 - 1
+"""Most elements of a buffer tensor; also the largest UINT."""
+
+
+def require(holds: bool, rule: str, found: object) -> None:
+    """Raise DescriptorError with the rule and the value found unless the rule holds."""
+    if not holds:
+        raise DescriptorError(f"{rule}, got {found}")
+
+
+def uint(name: str, value: object, largest: int = MAX_ELEMENTS) -> int:
+    """Return `value` as an unsigned integer up to `largest`; bools and floats are not integers."""
+    try:
+        number = -1 if isinstance(value, bool) else operator.index(cast("SupportsIndex", value))
+    except TypeError:
+        number = -1
+    require(0 <= number <= largest, f"{name} must be an integer from 0 to {largest}", repr(value))
+    return number
+
+
+def sequence(name: str, value: object) -> list[Any]:
+    """Return `value` as a list; text and things that are not sequences are refused."""
+    try:
+        if isinstance(value, str | bytes | dict | set):
+            raise TypeError
+        return list(cast("Sequence[object]", value))
+    except TypeError:
+        raise DescriptorError(f"{name} must be a sequence, got {value!r}") from None
+
+
+def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:
+    """Return the row-major strides, in elements, of a tensor without gaps."""
+    return tuple(math.prod(sizes[k + 1 :]) for k in range(len(sizes)))
+
+
+def overlaps(sizes: Sequence[int], strides: Sequence[int]) -> bool:
+    """Return whether two elements share a place.
+
+    They do if some d, not all zero, with |d[k]| < sizes[k] has sum(d[k] * strides[k]) == 0. The
+    search is exact: it takes the strides from the largest down, and what remains must be within
+    reach of the smaller ones and divisible by their greatest common divisor, which leaves next to
+    nothing to try for strides that nest.
+    """
+    dims = sorted(((s, n) for n, s in zip(sizes, strides, strict=True) if n > 1), reverse=True)
+    if not dims:
+        return False
+    if math.prod(n for _, n in dims) > 1 + sum(s * (n - 1) for s, n in dims):
+        return True  # more elements than places
+    reach = [sum(s * (n - 1) for s, n in dims[k:]) for k in range(len(dims) + 1)]
+    divisor = [math.gcd(*(s for s, _ in dims[k:])) for k in range(len(dims))] + [0]
+
+    def search(k: int, total: int, moved: bool) -> bool:
+        if k == len(dims):
+            return moved and total == 0
+        stride, size = dims[k]
+        low = max(1 - size if moved else 0, -((total + reach[k + 1]) // stride))
+        high = min(size - 1, (reach[k + 1] - total) // stride)
+        for d in range(low, high + 1):
+            rest = total + d * stride
+            if rest % divisor[k + 1] if divisor[k + 1] else rest:
+                continue
+            if search(k + 1, rest, moved or d != 0):
+                return True
+        return False
+
+    return search(0, 0, False)

@@ -1,0 +1,162 @@
+"""One tensor of a descriptor: `DML_BUFFER_TENSOR_DESC`, valid by construction."""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from onnxgather.datatypes import TensorDataType
+from onnxgather.rules import (
+    MAX_DIMENSIONS,
+    MAX_ELEMENTS,
+    packed_strides,
+    require,
+    sequence,
+    uint,
+)
+
+FLAG_PREFIX = "DML_TENSOR_FLAG_"
+
+
+class TensorFlags(enum.IntFlag):
+    """`DML_TENSOR_FLAGS`."""
+
+    NONE = 0
+    OWNED_BY_DML = 1
+
+    @classmethod
+    def parse(cls, value: object) -> TensorFlags:
+        """Return the flags of a name, or of a sequence of names, in the short or long spelling.
+
+        Raises:
+            DescriptorError: A name is not a flag.
+        """
+        if isinstance(value, TensorFlags):
+            return value
+        flags = cls.NONE
+        names: list[Any] = [value] if isinstance(value, str) else sequence("Flags", value)
+        for name in names:
+            short = name.removeprefix(FLAG_PREFIX) if isinstance(name, str) else name
+            require(short in cls.__members__, "Flags must be NONE or OWNED_BY_DML", name)
+            flags |= cls[short]
+        return flags
+
+
+class TensorDesc(msgspec.Struct, frozen=True, rename="pascal"):
+    """`DML_BUFFER_TENSOR_DESC`.
+
+    Args:
+        data_type: A `TensorDataType` or its name.
+        sizes: 1 to 8 sizes, each at least 1.
+        strides: In elements, one per size; None means packed. 0 repeats an element. A tensor
+            with strides is its 1-D buffer of `element_count` elements; one without is an array
+            of shape `sizes`.
+        total_tensor_size_in_bytes: None or 0 means the smallest legal one, a multiple of 4.
+        flags: A `TensorFlags`, a name or names.
+        guaranteed_base_offset_alignment: 0, or a power of two of at least the element size.
+
+    Raises:
+        DescriptorError: A value breaks a rule; the message starts with the field's name.
+    """
+
+    data_type: TensorDataType
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...] | None = None
+    total_tensor_size_in_bytes: int = 0
+    flags: TensorFlags = TensorFlags.NONE
+    guaranteed_base_offset_alignment: int = 0
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            data_type: TensorDataType | str,
+            sizes: Sequence[int],
+            strides: Sequence[int] | None = None,
+            total_tensor_size_in_bytes: int | None = None,
+            flags: TensorFlags | str | Sequence[str] = TensorFlags.NONE,
+            guaranteed_base_offset_alignment: int = 0,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        """Bring every field to its own type and check the rules of a single tensor."""
+        put = msgspec.structs.force_setattr
+        put(self, "data_type", TensorDataType.parse(self.data_type))
+        sizes = [uint(f"Sizes[{i}]", s) for i, s in enumerate(sequence("Sizes", self.sizes))]
+        count = len(sizes)
+        require(1 <= count <= MAX_DIMENSIONS, "DimensionCount must be 1 to 8", count)
+        for i, size in enumerate(sizes):
+            require(size >= 1, f"Sizes[{i}] must be at least 1", size)
+        put(self, "sizes", tuple(sizes))
+        if self.strides is not None:
+            values = sequence("Strides", self.strides)
+            strides = [uint(f"Strides[{i}]", s) for i, s in enumerate(values)]
+            rule = f"Strides must have as many elements as Sizes ({count})"
+            require(len(strides) == count, rule, len(strides))
+            put(self, "strides", tuple(strides))
+        elements = max(math.prod(sizes), self.span)
+        rule = f"Sizes and Strides must describe at most {MAX_ELEMENTS} elements"
+        require(elements <= MAX_ELEMENTS, rule, elements)
+        self._check_buffer()
+
+    def _check_buffer(self) -> None:
+        put = msgspec.structs.force_setattr
+        total = uint(
+            "TotalTensorSizeInBytes", self.total_tensor_size_in_bytes or 0, MAX_ELEMENTS * 8
+        )
+        smallest = self.default_total_tensor_size_in_bytes
+        total = total or smallest
+        require(total >= smallest, f"TotalTensorSizeInBytes must be at least {smallest}", total)
+        put(self, "total_tensor_size_in_bytes", total)
+        rule = f"TotalTensorSizeInBytes must hold at most {MAX_ELEMENTS} elements"
+        require(self.element_count <= MAX_ELEMENTS + 3, rule, self.element_count)
+        put(self, "flags", TensorFlags.parse(self.flags))
+        size = self.data_type.size
+        alignment = uint("GuaranteedBaseOffsetAlignment", self.guaranteed_base_offset_alignment)
+        put(self, "guaranteed_base_offset_alignment", alignment)
+        require(
+            alignment == 0 or (alignment >= size and alignment.bit_count() == 1),
+            "GuaranteedBaseOffsetAlignment must be 0 or a power of two of at least the element "
+            f"size ({size})",
+            alignment,
+        )
+
+    @property
+    def dimension_count(self) -> int:
+        """`DimensionCount`: the number of sizes."""
+        return len(self.sizes)
+
+    @property
+    def element_strides(self) -> tuple[int, ...]:
+        """The strides in elements, written out for a packed tensor."""
+        return packed_strides(self.sizes) if self.strides is None else self.strides
+
+    @property
+    def span(self) -> int:
+        """The offset of the last element plus one, in elements."""
+        return 1 + sum((n - 1) * s for n, s in zip(self.sizes, self.element_strides, strict=True))
+
+    @property
+    def element_count(self) -> int:
+        """How many whole elements fit into `TotalTensorSizeInBytes`, padding included."""
+        return self.total_tensor_size_in_bytes // self.data_type.size
+
+    @property
+    def default_total_tensor_size_in_bytes(self) -> int:
+        """The smallest legal size: up to the last element, rounded up to a multiple of 4."""
+        return (self.span * self.data_type.size + 3) // 4 * 4
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether the elements lie row-major and without gaps, written out or not."""
+        pairs = zip(self.sizes, self.element_strides, packed_strides(self.sizes), strict=True)
+        return all(n == 1 or stride == packed for n, stride, packed in pairs)
+
+    @property
+    def array_shape(self) -> tuple[int, ...]:
+        """The shape of the array that stands for this tensor."""
+        return self.sizes if self.strides is None else (self.element_count,)
