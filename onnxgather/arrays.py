@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from onnxgather.descriptors import Descriptor, GatherDesc, GatherElementsDesc
 from onnxgather.errors import DescriptorError, IndexOutOfRangeError, OnnxGatherError
+from onnxgather.rules import shown
 from onnxgather.tensors import TensorDesc
 
 OutOfRange = Literal["clamp", "error", "zero", "directml"]
@@ -30,7 +31,7 @@ def check_policy(out_of_range: object) -> None:
     policies = get_args(OutOfRange)
     if out_of_range not in policies:
         raise OnnxGatherError(
-            f"out_of_range must be one of {', '.join(policies)}, got {out_of_range!r}"
+            f"out_of_range must be one of {', '.join(policies)}, got {shown(out_of_range)}"
         )
 
 
@@ -41,14 +42,13 @@ def check_array(name: str, tensor: TensorDesc, array: object) -> None:
         DescriptorError: It has not.
     """
     wanted, shape = tensor.data_type.numpy, tensor.array_shape
+    found = shown(array)
     if isinstance(array, np.ndarray):
-        found: Array = array
-        if found.dtype == wanted and found.shape == shape:
+        known = cast("Array", array)
+        if known.dtype == wanted and known.shape == shape:
             return
-        got = f"{found.dtype} {found.shape}"
-    else:
-        got = repr(array)
-    raise DescriptorError(f"{name} must be an array of {wanted} {shape}, got {got}")
+        found = f"{known.dtype} {known.shape}"
+    raise DescriptorError(f"{name} must be an array of {wanted} {shape}, got {found}")
 
 
 def check_indices(desc: Descriptor, indices: Array) -> None:
@@ -79,13 +79,13 @@ def elements(tensor: TensorDesc, array: Array) -> Array:
     return np.lib.stride_tricks.as_strided(array, tensor.sizes, steps, writeable=False)
 
 
-def axis_sizes(desc: Descriptor) -> tuple[int, ...]:
+def axis_sizes(desc: Descriptor) -> list[int]:
     """Return the size of the axis that each coordinate of an index tuple counts along."""
     sizes = desc.input_tensor.sizes
     if isinstance(desc, GatherDesc | GatherElementsDesc):
-        return (sizes[desc.axis],)
+        return [sizes[desc.axis]]
     first = len(sizes) - desc.input_dimension_count + desc.batches
-    return sizes[first : first + desc.tuple_size]
+    return list(sizes[first : first + desc.tuple_size])
 
 
 def outside(index: Array, size: Any) -> npt.NDArray[np.bool_]:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onnxgather.errors import DescriptorError
+from onnxgather.rules import shown
 
 TYPE_PREFIX = "DML_TENSOR_DATA_TYPE_"
 
@@ -80,7 +81,9 @@ class TensorDataType(enum.StrEnum):
             return value
         short = value.removeprefix(TYPE_PREFIX) if isinstance(value, str) else None
         if short not in _TABLE:
-            raise DescriptorError(f"DataType must be one of {', '.join(_TABLE)}, got {value!r}")
+            raise DescriptorError(
+                f"DataType must be one of {', '.join(_TABLE)}, got {shown(value)}"
+            )
         return cls(short)
 
 

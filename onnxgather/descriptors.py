@@ -7,13 +7,14 @@ their own examples contradict them (ARCHITECTURE.md, "Where sources disagree").
 
 from __future__ import annotations
 
+from functools import cache
 from typing import ClassVar
 
 import msgspec
 
 from onnxgather.datatypes import INDEX_TYPES
 from onnxgather.errors import DescriptorError
-from onnxgather.rules import overlaps, require, uint
+from onnxgather.rules import overlaps, require, shown, uint
 from onnxgather.tensors import TensorDesc, TensorFlags
 
 
@@ -35,7 +36,7 @@ class GatherFamilyDesc(msgspec.Struct, frozen=True, rename="pascal"):
             if field not in TENSORS:
                 msgspec.structs.force_setattr(self, field, uint(name, value))
             elif not isinstance(value, TensorDesc):
-                raise DescriptorError(f"{name} must be a TensorDesc, got {value!r}")
+                raise DescriptorError(f"{name} must be a TensorDesc, got {shown(value)}")
         self._check_tensors()
         self._check()
 
@@ -267,6 +268,7 @@ OPERATORS: dict[str, type[Descriptor]] = {
 }
 
 
+@cache
 def header_names(struct: type[msgspec.Struct]) -> dict[str, str]:
     """Return directml.h's spelling of each field of a descriptor class, in the header's order."""
     return {field.name: field.encode_name for field in msgspec.structs.fields(struct)}

@@ -6,7 +6,10 @@ from onnxgather.datatypes import TensorDataType
 from onnxgather.descriptors import Descriptor
 from onnxgather.errors import DescriptorError, OnnxGatherError
 
-FEATURE_LEVELS = tuple(["1_0", "2_0", "2_1", "3_0", "3_1", "4_0", "4_1", "5_0", "5_1", "5_2", "6_0", "6_1", "6_2", "6_3", "6_4"])
+FEATURE_LEVELS = (
+    *("1_0", "2_0", "2_1", "3_0", "3_1", "4_0", "4_1"),
+    *("5_0", "5_1", "5_2", "6_0", "6_1", "6_2", "6_3", "6_4"),
+)
 """`DML_FEATURE_LEVEL_*`, oldest first. Nothing changes for gathers after 4_1."""
 
 _OPERATOR = {"GATHER": "1_0", "GATHER_ELEMENTS": "2_1", "GATHER_ND": "2_1", "GATHER_ND1": "3_0"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib.metadata import version
-from typing import Literal, cast, get_args
+from typing import cast, get_args
 
 import msgspec
 import onnx
@@ -15,15 +15,10 @@ from onnxgather.dxdispatch.descriptor import to_dict
 from onnxgather.errors import OnnxGatherError
 from onnxgather.lowering import lower
 from onnxgather.lowering.graph import ONNX_TYPES, Graph, Value
+from onnxgather.options import DEFAULT_OPSET, OPSETS, Target
+from onnxgather.rules import shown
 
-Target = Literal["portable"]
-
-OPSETS = range(13, 26)
-"""From the opset where the gather family took its present form to the newest that ONNX Runtime
-1.24.4 loads (measured)."""
-
-DEFAULT_OPSET = 17
-"""Every node of it is registered by ONNX Runtime's DirectML provider, old builds included."""
+VERSION = version("onnxgather")
 
 LARGEST_MODEL = 2**31 - 1
 """Bytes of a serialized protobuf message."""
@@ -58,7 +53,7 @@ def to_onnx(
     check_policy(out_of_range)
     if target not in get_args(Target):
         targets = ", ".join(get_args(Target))
-        raise OnnxGatherError(f"target must be one of {targets}, got {target!r}")
+        raise OnnxGatherError(f"target must be one of {targets}, got {shown(target)}")
     check_opset(opset)
     if indices is not None:
         check_array("IndicesTensor", desc.indices_tensor, indices)
@@ -81,7 +76,19 @@ def check_opset(opset: object) -> None:
     """
     newest = min(OPSETS[-1], onnx.defs.onnx_opset_version())
     if isinstance(opset, bool) or not isinstance(opset, int) or not OPSETS[0] <= opset <= newest:
-        raise OnnxGatherError(f"opset must be {OPSETS[0]} to {newest}, got {opset!r}")
+        raise OnnxGatherError(f"opset must be {OPSETS[0]} to {newest}, got {shown(opset)}")
+
+
+def check_model(model: onnx.ModelProto) -> None:
+    """Check a model with ONNX's own checker, inferred shapes included.
+
+    Raises:
+        OnnxGatherError: ONNX refuses it.
+    """
+    try:
+        onnx.checker.check_model(model, full_check=True)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+        raise OnnxGatherError(f"ONNX refuses the model: {' '.join(str(error).split())}") from error
 
 
 def _model(
@@ -91,7 +98,7 @@ def _model(
     model = onnx.ModelProto(
         ir_version=max(8, helper.find_min_ir_version_for([onnx.OperatorSetIdProto(version=opset)])),
         producer_name="onnxgather",
-        producer_version=version("onnxgather"),
+        producer_version=VERSION,
         doc_string=f"{operator}; out_of_range={out_of_range}, target={target}",
     )
     model.opset_import.add(version=opset)

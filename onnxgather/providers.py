@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from onnxgather.errors import ProviderError
+from onnxgather.rules import shown
 
 
 class Provider(NamedTuple):
@@ -41,5 +42,5 @@ def find_provider(name: object) -> Provider:
         return Provider(name, f"an ONNX Runtime with {name}")
     known = ", ".join(PROVIDERS)
     raise ProviderError(
-        f"provider must be one of {known}, or ONNX Runtime's full name of one, got {name!r}"
+        f"provider must be one of {known}, or ONNX Runtime's full name of one, got {shown(name)}"
     )

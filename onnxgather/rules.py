@@ -15,11 +15,23 @@ MAX_DIMENSIONS = 8
 MAX_ELEMENTS = 2**32 - 1
 """Most elements of a buffer tensor; also the largest UINT."""
 
+LONGEST_SHOWN = 200
+"""Characters of a value that a message shows."""
+
 
 def require(holds: bool, rule: str, found: object) -> None:
     """Raise DescriptorError with the rule and the value found unless the rule holds."""
     if not holds:
         raise DescriptorError(f"{rule}, got {found}")
+
+
+def shown(value: object) -> str:
+    """Return a value as a message shows it: its repr, cut where that is long."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python refuses to print integers of thousands of digits
+        return "an integer of thousands of digits"
+    return text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "…"
 
 
 def uint(name: str, value: object, largest: int = MAX_ELEMENTS) -> int:
@@ -28,7 +40,9 @@ def uint(name: str, value: object, largest: int = MAX_ELEMENTS) -> int:
         number = -1 if isinstance(value, bool) else operator.index(cast("SupportsIndex", value))
     except TypeError:
         number = -1
-    require(0 <= number <= largest, f"{name} must be an integer from 0 to {largest}", repr(value))
+    if not 0 <= number <= largest:
+        rule = f"{name} must be an integer from 0 to {largest}"
+        raise DescriptorError(f"{rule}, got {shown(value)}")
     return number
 
 
@@ -39,7 +53,7 @@ def sequence(name: str, value: object) -> list[Any]:
             raise TypeError
         return list(cast("Sequence[object]", value))
     except TypeError:
-        raise DescriptorError(f"{name} must be a sequence, got {value!r}") from None
+        raise DescriptorError(f"{name} must be a sequence, got {shown(value)}") from None
 
 
 def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:
@@ -56,8 +70,8 @@ def overlaps(sizes: Sequence[int], strides: Sequence[int]) -> bool:
     nothing to try for strides that nest.
     """
     dims = sorted(((s, n) for n, s in zip(sizes, strides, strict=True) if n > 1), reverse=True)
-    if not dims:
-        return False
+    if not dims or dims[-1][0] == 0:
+        return bool(dims)
     if math.prod(n for _, n in dims) > 1 + sum(s * (n - 1) for s, n in dims):
         return True  # more elements than places
     reach = [sum(s * (n - 1) for s, n in dims[k:]) for k in range(len(dims) + 1)]

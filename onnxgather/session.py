@@ -7,6 +7,7 @@ runtime's own node assignment puts every node on the provider asked for.
 
 from __future__ import annotations
 
+import math
 import threading
 from functools import lru_cache
 from typing import Any
@@ -21,6 +22,9 @@ from onnxgather.providers import PROVIDERS, Provider, find_provider
 
 CACHED_SESSIONS = 128
 """Sessions that `run` keeps; the one used longest ago goes first."""
+
+THREADED_ELEMENTS = 2**15
+"""Output elements from which `run` lets a session have threads: starting them costs more below."""
 
 
 def run(
@@ -64,16 +68,18 @@ class Session:
     Args:
         model: The serialized model.
         provider: The only provider that may run its nodes.
+        threads: How many threads the provider may use where it asks; 0 means one per core.
 
     Raises:
         ProviderError: The provider is missing, cannot start, or did not get every node.
     """
 
-    def __init__(self, model: bytes, provider: Provider) -> None:
+    def __init__(self, model: bytes, provider: Provider, threads: int = 0) -> None:
         self.provider = provider
         runtime = _runtime(provider)
         options = runtime.SessionOptions()
         options.log_severity_level = 4  # what goes wrong is raised
+        options.intra_op_num_threads = threads
         options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
         if provider != PROVIDERS["cpu"]:
             options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
@@ -122,7 +128,8 @@ class Session:
 
 @lru_cache(maxsize=CACHED_SESSIONS)
 def _cached_session(desc: Descriptor, out_of_range: OutOfRange, provider: Provider) -> Session:
-    return Session(to_onnx(desc, out_of_range).SerializeToString(), provider)
+    small = math.prod(desc.output_tensor.sizes) < THREADED_ELEMENTS
+    return Session(to_onnx(desc, out_of_range).SerializeToString(), provider, 1 if small else 0)
 
 
 def _runtime(provider: Provider) -> Any:

@@ -16,6 +16,7 @@ from onnxgather.rules import (
     packed_strides,
     require,
     sequence,
+    shown,
     uint,
 )
 
@@ -40,9 +41,10 @@ class TensorFlags(enum.IntFlag):
         flags = cls.NONE
         names: list[Any] = [value] if isinstance(value, str) else sequence("Flags", value)
         for name in names:
-            short = name.removeprefix(FLAG_PREFIX) if isinstance(name, str) else name
-            require(short in cls.__members__, "Flags must be NONE or OWNED_BY_DML", name)
-            flags |= cls[short]
+            short = name.removeprefix(FLAG_PREFIX) if isinstance(name, str) else None
+            known = isinstance(short, str) and short in cls.__members__
+            require(known, "Flags must be NONE or OWNED_BY_DML", shown(name))
+            flags |= cls[str(short)]
         return flags
 
 

@@ -1,0 +1,124 @@
+"""The workloads of bench.py: gathers that users run, as DirectML descriptors with their data."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import onnxgather as og
+
+Array = npt.NDArray[Any]
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One gather, in the ranks in which a framework states it.
+
+    The descriptor pads them with leading ones to one DimensionCount, as DirectML wants them.
+    """
+
+    name: str
+    title: str
+    operator: str
+    """GATHER, GATHER_ELEMENTS or GATHER_ND."""
+    data_type: str
+    data: Shape
+    indices: Shape
+    """For GATHER_ELEMENTS with a 1 where the indices do not depend on a dimension."""
+    axis: int = 0
+
+    @property
+    def output(self) -> Shape:
+        """The shape of the result without leading ones."""
+        if self.operator == "GATHER":
+            return self.data[: self.axis] + self.indices + self.data[self.axis + 1 :]
+        if self.operator == "GATHER_ND":
+            return self.indices[:-1] + self.data[self.indices[-1] :]
+        return _at(self.data, self.axis, self.indices[self.axis])
+
+    @property
+    def limits(self) -> Array:
+        """The size of the axis that each index counts along; one per coordinate of a tuple."""
+        tuples = self.operator == "GATHER_ND"
+        sizes = self.data[: self.indices[-1]] if tuples else self.data[self.axis]
+        return np.array(sizes, np.uint32)
+
+    def desc(self) -> og.Descriptor:
+        """Return the descriptor: padded ranks, repeated indices as strides of 0."""
+        count = max(len(self.data), len(self.indices), len(self.output))
+        if self.operator == "GATHER":
+            # The output crops the leading ones that make room for the indices' dimensions.
+            count = max(count, len(self.data) + len(self.indices) - 1)
+        data = og.TensorDesc(self.data_type, _padded(self.data, count))
+        output = og.TensorDesc(self.data_type, _padded(self.output, count))
+        if self.operator == "GATHER_ELEMENTS":
+            strides = None
+            if self.indices != self.output:
+                packed = [math.prod(self.indices[k + 1 :]) for k in range(count)]
+                strides = [0 if n == 1 else s for n, s in zip(self.indices, packed, strict=True)]
+            indices = og.TensorDesc("UINT32", self.output, strides)
+            return og.GatherElementsDesc(data, indices, output, self.axis)
+        indices = og.TensorDesc("UINT32", _padded(self.indices, count))
+        if self.operator == "GATHER":
+            axis = self.axis + count - len(self.data)
+            return og.GatherDesc(data, indices, output, axis, len(self.indices))
+        return og.GatherNDDesc(data, indices, output, len(self.data), len(self.indices))
+
+    def arrays(self, seed: int = 1) -> tuple[Array, Array]:
+        """Return data of random bits and indices in range, both in the ranks of this class."""
+        rng = np.random.default_rng(seed)
+        dtype = np.dtype(self.data_type.lower())
+        data = np.frombuffer(rng.bytes(math.prod(self.data) * dtype.itemsize), dtype)
+        indices = rng.integers(0, self.limits, self.indices, np.uint32)
+        return data.reshape(self.data), indices
+
+
+def _padded(sizes: Shape, count: int) -> Shape:
+    return (1,) * (count - len(sizes)) + sizes
+
+
+def _at(sizes: Shape, axis: int, size: int) -> Shape:
+    return (*sizes[:axis], size, *sizes[axis + 1 :])
+
+
+_LLM = "LLM embedding [32000, 4096] FLOAT16"
+_NEIGHBOURS = "point-cloud neighbours"
+
+WORKLOADS = (
+    Workload("1", f"{_LLM}, prefill 512", "GATHER", "FLOAT16", (32000, 4096), (512,)),
+    Workload("1b", f"{_LLM}, decode", "GATHER", "FLOAT16", (32000, 4096), (1,)),
+    Workload("2", "MoE dispatch [4096, 2048] FLOAT16", "GATHER", "FLOAT16", (4096, 2048), (8192,)),
+    Workload(
+        "3", "KV cache reorder, 64 MiB FLOAT16", "GATHER", "FLOAT16", (8, 32, 1024, 128), (8,)
+    ),
+    Workload("4", f"{_NEIGHBOURS} x 3 FLOAT32", "GATHER", "FLOAT32", (65536, 3), (65536, 16)),
+    Workload("4h", f"{_NEIGHBOURS} x 3 FLOAT16", "GATHER", "FLOAT16", (65536, 3), (65536, 16)),
+    Workload("4c", f"{_NEIGHBOURS} x 8 FLOAT32", "GATHER", "FLOAT32", (16384, 8), (16384, 20)),
+    Workload("4b", "GNN features x 64 FLOAT32", "GATHER", "FLOAT32", (16384, 64), (16384, 20)),
+    Workload(
+        "5", "DETR top-k 300 x 256", "GATHER_ELEMENTS", "FLOAT32", (8, 8400, 256), (8, 300, 1), 1
+    ),
+    Workload(
+        "5b", "DETR top-k boxes x 4", "GATHER_ELEMENTS", "FLOAT32", (8, 8400, 4), (8, 300, 1), 1
+    ),
+    Workload(
+        "6", "deformable sampling", "GATHER_ELEMENTS", "FLOAT32", (8, 32, 20000), (8, 1, 4800), 2
+    ),
+    Workload("7", "image remap 1080p FLOAT32", "GATHER", "FLOAT32", (2073600,), (1080, 1920)),
+    Workload("7b", "image remap 1080p RGB UINT8", "GATHER", "UINT8", (6220800,), (1080, 5760)),
+    Workload(
+        "8", "column select 256 of 1024 FLOAT32", "GATHER", "FLOAT32", (4096, 1024), (256,), 1
+    ),
+    Workload(
+        "8h", "column select 256 of 1024 FLOAT16", "GATHER", "FLOAT16", (4096, 1024), (256,), 1
+    ),
+    Workload("8b", "logits pruning 8000 of 50257", "GATHER", "FLOAT32", (64, 50257), (8000,), 1),
+    Workload("9", "GatherND (y, x) sampling", "GATHER_ND", "FLOAT32", (1024, 1024), (262144, 2)),
+    Workload("9b", "GatherND (y, x) x 4", "GATHER_ND", "FLOAT32", (512, 512, 4), (262144, 2)),
+    Workload("10", "tiny column select", "GATHER", "FLOAT32", (16, 16), (8,), 1),
+)

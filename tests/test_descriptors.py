@@ -1,0 +1,282 @@
+"""Rules of descriptors, each with its full message; the recorded ones are in test_observed.py."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import onnxgather as og
+from onnxgather.descriptors import header_names
+from onnxgather.rules import overlaps
+
+UINT_RULE = "must be an integer from 0 to 4294967295"
+
+
+def gather(**changes: Any) -> og.GatherDesc:
+    """Return a small GATHER with some fields changed."""
+    fields: dict[str, Any] = {
+        "input_tensor": og.TensorDesc("FLOAT32", [4, 3]),
+        "indices_tensor": og.TensorDesc("UINT32", [1, 2]),
+        "output_tensor": og.TensorDesc("FLOAT32", [4, 2]),
+        "axis": 1,
+        "index_dimensions": 1,
+    }
+    return og.GatherDesc(**fields | changes)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ("UINT4", [1]),
+            "DataType must be one of FLOAT64, FLOAT32, FLOAT16, INT64, INT32, INT16, INT8, "
+            "UINT64, UINT32, UINT16, UINT8, got 'UINT4'",
+        ),
+        (
+            (7, [1]),
+            "DataType must be one of FLOAT64, FLOAT32, FLOAT16, INT64, INT32, INT16, INT8, "
+            "UINT64, UINT32, UINT16, UINT8, got 7",
+        ),
+        (("INT8", []), "DimensionCount must be 1 to 8, got 0"),
+        (("INT8", [1] * 9), "DimensionCount must be 1 to 8, got 9"),
+        (("INT8", 4), "Sizes must be a sequence, got 4"),
+        (("INT8", "44"), "Sizes must be a sequence, got '44'"),
+        (("INT8", [2, 0]), "Sizes[1] must be at least 1, got 0"),
+        (("INT8", [2, -1]), f"Sizes[1] {UINT_RULE}, got -1"),
+        (("INT8", [1.5]), f"Sizes[0] {UINT_RULE}, got 1.5"),
+        (("INT8", [True]), f"Sizes[0] {UINT_RULE}, got True"),
+        (("INT8", [10**5000]), f"Sizes[0] {UINT_RULE}, got an integer of thousands of digits"),
+        (("INT8", ["x" * 300]), f"Sizes[0] {UINT_RULE}, got '{'x' * 199}…"),
+        (("INT8", [2**32]), f"Sizes[0] {UINT_RULE}, got 4294967296"),
+        (
+            ("INT8", [2**16, 2**16]),
+            "Sizes and Strides must describe at most 4294967295 elements, got 4294967296",
+        ),
+        (
+            ("INT8", [2, 2], [2**32 - 1, 1]),
+            "Sizes and Strides must describe at most 4294967295 elements, got 4294967297",
+        ),
+        (("INT8", [2], [1, 1]), "Strides must have as many elements as Sizes (1), got 2"),
+        (("INT8", [2], [-1]), f"Strides[0] {UINT_RULE}, got -1"),
+        (("INT8", [2], "1"), "Strides must be a sequence, got '1'"),
+        (("INT8", [5], None, 7), "TotalTensorSizeInBytes must be at least 8, got 7"),
+        (
+            ("INT8", [5], None, "8"),
+            "TotalTensorSizeInBytes must be an integer from 0 to 34359738360, got '8'",
+        ),
+        (
+            ("INT8", [5], None, 2**32 + 4),
+            "TotalTensorSizeInBytes must hold at most 4294967295 elements, got 4294967300",
+        ),
+        (("INT8", [5], None, 0, "SHARED"), "Flags must be NONE or OWNED_BY_DML, got 'SHARED'"),
+        (("INT8", [5], None, 0, 3), "Flags must be a sequence, got 3"),
+        (
+            ("INT16", [5], None, 0, "NONE", 1),
+            "GuaranteedBaseOffsetAlignment must be 0 or a power of two of at least the element "
+            "size (2), got 1",
+        ),
+    ],
+)
+def test_tensor_rule(arguments: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(og.DescriptorError) as caught:
+        og.TensorDesc(*arguments)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"axis": -1}, f"Axis {UINT_RULE}, got -1"),
+        ({"axis": 1.0}, f"Axis {UINT_RULE}, got 1.0"),
+        ({"index_dimensions": None}, f"IndexDimensions {UINT_RULE}, got None"),
+        ({"input_tensor": [4, 3]}, "InputTensor must be a TensorDesc, got [4, 3]"),
+        (
+            {"output_tensor": og.TensorDesc("FLOAT32", [4, 2], flags="OWNED_BY_DML")},
+            "OutputTensor.Flags must be NONE, as only inputs can be OWNED_BY_DML, got OWNED_BY_DML",
+        ),
+        (
+            {"output_tensor": og.TensorDesc("FLOAT32", [4, 2], [0, 1])},
+            "OutputTensor.Strides[0] must be at least 1 where Sizes[0] is 4, got 0",
+        ),
+        (
+            {"output_tensor": og.TensorDesc("FLOAT32", [4, 2], [1, 3])},
+            "OutputTensor.Strides must give each element of OutputTensor.Sizes [4, 2] a place of "
+            "its own, got [1, 3]",
+        ),
+    ],
+)
+def test_operator_rule(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(og.DescriptorError) as caught:
+        gather(**changes)
+    assert str(caught.value) == message
+
+
+def test_index_dimensions_may_be_0_and_may_be_dimension_count() -> None:
+    one = og.TensorDesc("FLOAT32", [3])
+    scalar = og.GatherDesc(
+        one, og.TensorDesc("INT32", [1]), og.TensorDesc("FLOAT32", [1]), axis=0, index_dimensions=0
+    )
+    whole = og.GatherDesc(
+        one, og.TensorDesc("INT32", [5]), og.TensorDesc("FLOAT32", [5]), axis=0, index_dimensions=1
+    )
+    data = np.array([1, 2, 3], np.float32)
+    assert og.reference(scalar, data, np.array([-1], np.int32)).tolist() == [3]
+    indices = np.array([2, 1, 0, 1, 2], np.int32)
+    assert og.reference(whole, data, indices).tolist() == [3, 2, 1, 2, 3]
+
+
+def test_sizes_and_counts_may_be_numpy_integers() -> None:
+    tensor = og.TensorDesc("FLOAT32", np.array([4, 3]), np.array([3, 1]))  # type: ignore[arg-type]
+    assert tensor.sizes == (4, 3)
+    assert all(type(n) is int for n in (*tensor.sizes, *(tensor.strides or ())))
+    assert gather(axis=np.int64(1)) == gather()
+
+
+def test_names_may_be_short_or_long() -> None:
+    long = og.TensorDesc(
+        "DML_TENSOR_DATA_TYPE_INT8", [4], flags=["DML_TENSOR_FLAG_OWNED_BY_DML", "NONE"]
+    )
+    assert long == og.TensorDesc(og.TensorDataType.INT8, [4], flags=og.TensorFlags.OWNED_BY_DML)
+
+
+@pytest.mark.parametrize(
+    ("data_type", "sizes", "strides", "expected"),
+    [
+        ("UINT8", [3], None, 4),
+        ("UINT8", [1, 1, 1, 5], None, 8),
+        ("FLOAT16", [3], None, 8),
+        ("FLOAT16", [1], None, 4),
+        ("INT64", [2, 3], None, 48),
+        ("FLOAT32", [3, 3], [4, 1], 44),
+        ("FLOAT32", [2, 3], [0, 1], 12),
+        ("UINT8", [2, 3], [0, 0], 4),
+    ],
+)
+def test_total_tensor_size_follows_directmls_rule(
+    data_type: str, sizes: list[int], strides: list[int] | None, expected: int
+) -> None:
+    assert og.TensorDesc(data_type, sizes, strides).total_tensor_size_in_bytes == expected
+
+
+def test_header_names_are_directmls_in_its_order() -> None:
+    assert list(header_names(og.TensorDesc).values()) == [
+        "DataType",
+        "Sizes",
+        "Strides",
+        "TotalTensorSizeInBytes",
+        "Flags",
+        "GuaranteedBaseOffsetAlignment",
+    ]
+    tensors = ["InputTensor", "IndicesTensor", "OutputTensor"]
+    counts = ["InputDimensionCount", "IndicesDimensionCount"]
+    assert {name: list(header_names(cls).values()) for name, cls in og.OPERATORS.items()} == {
+        "GATHER": [*tensors, "Axis", "IndexDimensions"],
+        "GATHER_ELEMENTS": [*tensors, "Axis"],
+        "GATHER_ND": [*tensors, *counts],
+        "GATHER_ND1": [*tensors, *counts, "BatchDimensionCount"],
+    }
+
+
+def test_descriptors_are_immutable_hashable_values() -> None:
+    assert gather() == gather()
+    assert hash(gather()) == hash(gather())
+    assert gather() != gather(output_tensor=og.TensorDesc("FLOAT32", [4, 2], [2, 1]))
+    with pytest.raises(AttributeError, match="immutable"):
+        gather().axis = 0  # type: ignore[misc]
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 5), st.integers(0, 12)), min_size=1, max_size=4).filter(
+        lambda dims: math.prod(n for n, _ in dims) <= 300
+    )
+)
+def test_overlap_is_found_exactly(dims: list[tuple[int, int]]) -> None:
+    sizes, strides = zip(*dims, strict=True)
+    places = [
+        sum(c * s for c, s in zip(place, strides, strict=True))
+        for place in itertools.product(*map(range, sizes))
+    ]
+    assert overlaps(sizes, strides) == (len(set(places)) < len(places))
+
+
+def test_overlap_of_large_tensors_is_quick() -> None:
+    assert not overlaps([2**10] * 3, [2**20, 2**10, 1])
+    assert not overlaps([2**11, 2**20], [1, 2**11])
+    assert overlaps([2**11, 2**20], [1, 2**11 - 1])
+    assert not overlaps([2**15, 2**15], [2**15 + 1, 2**15])  # coprime, interleaved
+    assert overlaps([2**15 + 2, 2**15 + 2], [2**15 + 1, 2**15])
+
+
+LEVELS = [
+    ("GATHER", "FLOAT32", "UINT32", 4, "1_0"),
+    ("GATHER", "FLOAT16", "UINT32", 4, "1_0"),
+    ("GATHER", "INT8", "UINT32", 4, "2_1"),
+    ("GATHER", "FLOAT32", "INT32", 4, "3_0"),
+    ("GATHER", "FLOAT32", "UINT32", 3, "3_0"),
+    ("GATHER", "FLOAT64", "UINT32", 4, "4_1"),
+    ("GATHER_ELEMENTS", "FLOAT32", "UINT32", 4, "2_1"),
+    ("GATHER_ELEMENTS", "UINT64", "UINT32", 4, "4_1"),
+    ("GATHER_ELEMENTS", "UINT8", "UINT64", 4, "3_0"),
+    ("GATHER_ND", "FLOAT16", "UINT32", 4, "2_1"),
+    ("GATHER_ND", "FLOAT16", "INT64", 4, "3_0"),
+    ("GATHER_ND1", "FLOAT16", "UINT32", 4, "3_0"),
+    ("GATHER_ND1", "INT64", "UINT32", 8, "4_1"),
+]
+
+
+@pytest.mark.parametrize(("operator", "data_type", "index_type", "count", "level"), LEVELS)
+def test_minimum_feature_level(
+    operator: str, data_type: str, index_type: str, count: int, level: str
+) -> None:
+    fields = dict.fromkeys(list(header_names(og.OPERATORS[operator]))[3:], 1)
+    if "batch_dimension_count" in fields:
+        fields["batch_dimension_count"] = 0
+    cls: Any = og.OPERATORS[operator]
+    ones = [1] * count
+    data = og.TensorDesc(data_type, ones)
+    desc = cls(data, og.TensorDesc(index_type, ones), data, **fields)
+    assert og.minimum_feature_level(desc) == level
+
+
+def test_feature_level_ceiling_names_what_needs_more() -> None:
+    from onnxgather.feature_levels import check_feature_level
+
+    desc = gather(indices_tensor=og.TensorDesc("INT64", [1, 2]))
+    check_feature_level(desc, "3_0")
+    check_feature_level(desc, "6_4")
+    with pytest.raises(og.DescriptorError) as caught:
+        check_feature_level(desc, "2_1")
+    assert str(caught.value) == (
+        "the feature level must be at most 2_1, got IndicesTensor.DataType INT64 needs 3_0; "
+        "DimensionCount 2 needs 3_0"
+    )
+    with pytest.raises(og.OnnxGatherError) as unknown:
+        check_feature_level(desc, "9_9")
+    assert str(unknown.value) == (
+        "feature level must be one of 1_0, 2_0, 2_1, 3_0, 3_1, 4_0, 4_1, 5_0, 5_1, 5_2, 6_0, "
+        "6_1, 6_2, 6_3, 6_4, got '9_9'"
+    )
+
+
+def test_data_type_table_is_a_bijection() -> None:
+    types = list(og.TensorDataType)
+    assert len(types) == 11
+    for column in (
+        [t.numpy for t in types],
+        [t.onnx for t in types],
+        [t.directml for t in types],
+    ):
+        assert len(set(column)) == 11
+
+
+def test_replace_checks_again() -> None:
+    with pytest.raises(og.DescriptorError) as caught:
+        msgspec.structs.replace(gather(), axis=2)
+    assert str(caught.value) == "Axis must be less than InputTensor.DimensionCount (2), got 2"

@@ -1,0 +1,195 @@
+"""Sessions run on the provider asked for, with proof, or say why not."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+
+import onnxgather as og
+from onnxgather import session as session_module
+from onnxgather.errors import ProviderError
+from onnxgather.providers import PROVIDERS, Provider, find_provider
+from onnxgather.session import Session
+
+DESC = og.GatherDesc(
+    og.TensorDesc("FLOAT32", [4, 3]),
+    og.TensorDesc("UINT32", [1, 2]),
+    og.TensorDesc("FLOAT32", [4, 2]),
+    axis=1,
+    index_dimensions=1,
+)
+DATA = np.arange(12, dtype=np.float32).reshape(4, 3)
+INDICES = np.array([[2, 0]], np.uint32)
+
+
+def model() -> bytes:
+    """Return the model of DESC."""
+    return og.to_onnx(DESC).SerializeToString()
+
+
+def test_every_node_is_proven_to_run_on_the_provider() -> None:
+    session = Session(model(), PROVIDERS["cpu"])
+    operators = [operator for _, operator in session.assignment]
+    assert operators[-1] == "Gather"
+    assert session.assignment[-1][0] == "OutputTensor"
+
+
+@pytest.mark.parametrize("provider", ["cpu", "CPUExecutionProvider"])
+def test_short_and_full_provider_names(provider: str) -> None:
+    result = og.run(DESC, DATA, INDICES, provider=provider)
+    assert result.tolist() == DATA[:, [2, 0]].tolist()
+
+
+def test_sessions_are_cached_by_descriptor_and_options() -> None:
+    cache: Any = session_module._cached_session  # type: ignore[reportPrivateUsage]
+    cache.cache_clear()
+    for _ in range(3):
+        og.run(DESC, DATA, INDICES)
+    og.run(DESC, DATA, INDICES, "zero")
+    info = cache.cache_info()
+    assert (info.hits, info.misses) == (2, 2)
+
+
+def test_missing_provider_says_what_is_there_and_what_to_install() -> None:
+    available = ", ".join(onnxruntime.get_available_providers())
+    with pytest.raises(ProviderError) as caught:
+        og.run(DESC, DATA, INDICES, provider="directml")
+    assert str(caught.value) == (
+        f"DmlExecutionProvider is not available (available: {available}); "
+        "install onnxgather[directml] on Windows"
+    )
+
+
+def test_unknown_provider_is_refused_by_name() -> None:
+    with pytest.raises(ProviderError) as caught:
+        og.run(DESC, DATA, INDICES, provider="gpu")
+    assert str(caught.value) == (
+        "provider must be one of cpu, directml, openvino, cuda, tensorrt, webgpu, qnn, coreml, "
+        "or ONNX Runtime's full name of one, got 'gpu'"
+    )
+    assert find_provider("XyzExecutionProvider").name == "XyzExecutionProvider"
+
+
+def test_missing_runtime_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(ProviderError) as caught:
+        Session(model(), PROVIDERS["cpu"])
+    assert str(caught.value) == (
+        "CPUExecutionProvider needs ONNX Runtime, which is not installed; install onnxgather[cpu]"
+    )
+
+
+def test_empty_runtime_package_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", ModuleType("onnxruntime"))
+    with pytest.raises(ProviderError) as caught:
+        Session(model(), PROVIDERS["cpu"])
+    assert str(caught.value) == (
+        "the module onnxruntime is empty, as uninstalling one of its wheels leaves it; "
+        "reinstall onnxgather[cpu]"
+    )
+
+
+def test_model_that_does_not_load_is_a_provider_error() -> None:
+    with pytest.raises(ProviderError, match=r"^CPUExecutionProvider cannot run the model: .+"):
+        Session(b"not a model", PROVIDERS["cpu"])
+
+
+class Elsewhere:
+    """A runtime whose sessions put their nodes where the test says."""
+
+    class SessionOptions:
+        """Options that record their entries."""
+
+        def __init__(self) -> None:
+            self.entries: dict[str, str] = {}
+
+        def add_session_config_entry(self, key: str, value: str) -> None:
+            """Record an entry."""
+            self.entries[key] = value
+
+    ExecutionMode = SimpleNamespace(ORT_SEQUENTIAL="sequential")
+
+    def __init__(self, *assignment: tuple[str, list[tuple[str, str]]]) -> None:
+        self.assignment = assignment
+        self.options: Any = None
+        self.arguments: dict[str, Any] = {}
+
+    def get_available_providers(self) -> list[str]:
+        """Return every provider of the table."""
+        return [provider.name for provider in PROVIDERS.values()]
+
+    def InferenceSession(self, _: bytes, options: Any, **arguments: Any) -> Any:  # noqa: N802
+        """Return a session that only knows where its nodes went."""
+        self.options, self.arguments = options, arguments
+        parts = [
+            SimpleNamespace(
+                ep_name=name,
+                get_nodes=lambda nodes=nodes: [
+                    SimpleNamespace(name=n, op_type=o) for n, o in nodes
+                ],
+            )
+            for name, nodes in self.assignment
+        ]
+        return SimpleNamespace(get_provider_graph_assignment_info=lambda: parts)
+
+
+def pretend(monkeypatch: pytest.MonkeyPatch, runtime: Elsewhere) -> Elsewhere:
+    """Make `runtime` the module onnxruntime."""
+    monkeypatch.setitem(sys.modules, "onnxruntime", runtime)  # type: ignore[arg-type]
+    return runtime
+
+
+def test_node_on_another_provider_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(
+        monkeypatch,
+        Elsewhere(
+            ("DmlExecutionProvider", [("indices_clamped", "Min")]),
+            ("CPUExecutionProvider", [("OutputTensor", "Gather")]),
+        ),
+    )
+    with pytest.raises(ProviderError) as caught:
+        Session(b"", PROVIDERS["directml"])
+    assert str(caught.value) == (
+        "DmlExecutionProvider must run every node, but OutputTensor (Gather) runs on "
+        "CPUExecutionProvider"
+    )
+
+
+def test_model_without_nodes_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(monkeypatch, Elsewhere())
+    with pytest.raises(ProviderError) as caught:
+        Session(b"", PROVIDERS["openvino"])
+    assert str(caught.value) == (
+        "OpenVINOExecutionProvider must run a node, but none is left to run"
+    )
+
+
+@pytest.mark.parametrize("name", ["cpu", "directml", "openvino"])
+def test_session_rules_of_providers(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    provider = PROVIDERS[name]
+    runtime = pretend(monkeypatch, Elsewhere((provider.name, [("OutputTensor", "Gather")])))
+    Session(b"", provider)
+    assert runtime.arguments == {"providers": [provider.name], "enable_fallback": 0}
+    expected = {"session.record_ep_graph_assignment_info": "1"}
+    if name != "cpu":
+        expected["session.disable_cpu_ep_fallback"] = "1"
+    assert runtime.options.entries == expected
+    directml = name == "directml"
+    assert (getattr(runtime.options, "enable_mem_pattern", True) is False) == directml
+    assert (getattr(runtime.options, "execution_mode", None) == "sequential") == directml
+
+
+def test_failure_while_running_is_a_provider_error() -> None:
+    session = Session(og.to_onnx(DESC, "error").SerializeToString(), PROVIDERS["cpu"])
+    with pytest.raises(ProviderError, match=r"^CPUExecutionProvider failed: .*out of data bounds"):
+        session.run({"InputTensor": DATA, "IndicesTensor": np.array([[3, 0]], np.uint32)})
+
+
+def test_provider_table_has_no_name_twice() -> None:
+    assert len({provider.name for provider in PROVIDERS.values()}) == len(PROVIDERS)
+    assert all(isinstance(provider, Provider) for provider in PROVIDERS.values())
