@@ -8,6 +8,7 @@ formulas, without ONNX, with `reference`.
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from onnxgather.arrays import OutOfRange
@@ -35,6 +36,8 @@ from onnxgather.tensors import TensorDesc, TensorFlags
 if TYPE_CHECKING:
     from onnxgather.model import to_onnx
     from onnxgather.session import run
+
+__version__ = version("onnxgather")
 
 __all__ = [
     "OPERATORS",

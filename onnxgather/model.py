@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib.metadata import version
-from typing import cast, get_args
+from typing import Any, cast, get_args
 
 import msgspec
 import onnx
@@ -85,9 +85,10 @@ def check_model(model: onnx.ModelProto) -> None:
     Raises:
         OnnxGatherError: ONNX refuses it.
     """
+    checker: Any = onnx.checker  # its signature is only partly typed
     try:
-        onnx.checker.check_model(model, full_check=True)
-    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+        checker.check_model(model, full_check=True)
+    except (checker.ValidationError, onnx.shape_inference.InferenceError) as error:
         raise OnnxGatherError(f"ONNX refuses the model: {' '.join(str(error).split())}") from error
 
 

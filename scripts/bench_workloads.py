@@ -109,8 +109,8 @@ WORKLOADS = (
     Workload(
         "6", "deformable sampling", "GATHER_ELEMENTS", "FLOAT32", (8, 32, 20000), (8, 1, 4800), 2
     ),
-    Workload("7", "image remap 1080p FLOAT32", "GATHER", "FLOAT32", (2073600,), (1080, 1920)),
-    Workload("7b", "image remap 1080p RGB UINT8", "GATHER", "UINT8", (6220800,), (1080, 5760)),
+    Workload("7", "image remap 1080p FLOAT32", "GATHER", "FLOAT32", (2073600,), (2073600,)),
+    Workload("7b", "image remap 1080p RGB UINT8", "GATHER", "UINT8", (6220800,), (6220800,)),
     Workload(
         "8", "column select 256 of 1024 FLOAT32", "GATHER", "FLOAT32", (4096, 1024), (256,), 1
     ),

@@ -160,7 +160,7 @@ class Graph:
         return unused
 
 
-LONGEST_INLINE = 4096
+LONGEST_INLINE = 1024
 """Longest constant, in elements, that is written into the model where a Range can count it."""
 
 ONNX_TYPES = {

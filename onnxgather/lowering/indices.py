@@ -15,13 +15,23 @@ from onnxgather.tensors import TensorDesc
 INDICES = "IndicesTensor"
 
 
-def read_indices(graph: Graph, tensor: TensorDesc, kept: Shape, known: Array | None) -> Value:
-    """Return the indices, with the sizes that count; a broadcast size may still be 1."""
+def read_indices(
+    graph: Graph, tensor: TensorDesc, kept: Shape, shape: Shape, known: Array | None
+) -> Value:
+    """Return the indices in `shape`, or in the sizes that count, 1 where they are repeated.
+
+    Args:
+        graph: Takes the graph input and the nodes.
+        tensor: IndicesTensor.
+        kept: Its sizes that count.
+        shape: As many elements as the operator wants them; strided indices keep `kept`.
+        known: The array that stands for the tensor, where it is known.
+    """
     if known is not None:
-        return constant("indices", elements(tensor, known).reshape(kept))
+        return constant("indices", elements(tensor, known).reshape(shape))
     value = graph.input(INDICES, tensor.data_type.numpy, tensor.array_shape)
     if tensor.is_packed and size_of(value.shape) == size_of(kept):
-        return graph.reshape(value, kept, "indices", "drops the leading ones that do not count")
+        return graph.reshape(value, shape, "indices", "keeps the leading ones that count")
     strides = tensor.element_strides[tensor.dimension_count - len(kept) :]
     offset = positions(graph, kept, strides, "index_positions")
     why = "reads the indices at their strides"

@@ -38,8 +38,9 @@ def lower(desc: Descriptor, out_of_range: OutOfRange, indices: Array | None = No
     graph = Graph(fold_all=indices is not None)
     data = graph.input(INPUT, desc.input_tensor.data_type.numpy, desc.input_tensor.array_shape)
     place = find_placement(desc)
-    index = read_indices(graph, desc.indices_tensor, place.kept, indices)
     form = None if out_of_range == "directml" else find_natural_form(desc)
+    shape = place.kept if form is None else form.indices
+    index = read_indices(graph, desc.indices_tensor, place.kept, shape, indices)
     if form is not None:
         gathered, mask = natural(graph, desc, form, data, index, out_of_range)
     else:
@@ -47,7 +48,7 @@ def lower(desc: Descriptor, out_of_range: OutOfRange, indices: Array | None = No
     why = "repeats what does not depend on the missing dimensions"
     gathered = graph.expand(gathered, desc.output_tensor.sizes, "expanded", why)
     if out_of_range == "zero":
-        gathered = _zerooutside(graph, place, gathered, mask)
+        gathered = _zero_outside(graph, place, gathered, mask)
     if desc.output_tensor.strides is not None:
         gathered = scatter(graph, desc.output_tensor, gathered)
     graph.finish(gathered, OUTPUT)
@@ -86,18 +87,18 @@ def natural(
         wide = index.constant.astype(np.int64)
         wrapped = np.where(wide < 0, wide + sizes, wide).astype(index.dtype)
         index = constant("indices", wrapped)
-    kept = desc.indices_tensor.sizes[desc.indices_tensor.dimension_count - len(index.shape) :]
-    index = graph.expand(index, kept, "indices_expanded", "repeats the indices of stride 0")
-    shaped = graph.reshape(
-        index, form.indices, "indices_shaped", "gives the indices the leading ones of the output"
-    )
+    if index.shape != form.indices:
+        kept = find_placement(desc).kept
+        index = graph.expand(index, kept, "indices_expanded", "repeats the indices of stride 0")
+        why = "gives the indices the leading ones of the output"
+        index = graph.reshape(index, form.indices, "indices_shaped", why)
     why = f"gives the data the shape that {form.op} reads the descriptor from"
     data = graph.reshape(data, form.data, "data", why)
     gathered = graph.add(
         form.op,
         "gathered",
         data,
-        shaped,
+        index,
         why=f"DML_OPERATOR_{desc.operator}",
         shape=desc.output_tensor.sizes,
         **form.attributes,
@@ -105,7 +106,7 @@ def natural(
     return gathered, mask
 
 
-def _zerooutside(graph: Graph, place: Placement, gathered: Value, mask: Value | None) -> Value:
+def _zero_outside(graph: Graph, place: Placement, gathered: Value, mask: Value | None) -> Value:
     """Return `gathered` with 0 where the mask holds, by gathering once more from it and a zero.
 
     Not by Where: ONNX Runtime's CPU kernel turns -0.0 into 0.0 and quiets the NaNs of FLOAT16
@@ -117,9 +118,11 @@ def _zerooutside(graph: Graph, place: Placement, gathered: Value, mask: Value | 
         return gathered
     split = len(gathered.shape) - place.after
     outer, inner = gathered.shape[:split], gathered.shape[split:]
-    mask = graph.reshape(
-        mask, (1,) * place.first + mask.shape, "mask", "one dimension per output dimension"
-    )
+    per_index = place.kept[:-1] if place.has_tuples else place.kept
+    if size_of(mask.shape) < size_of(per_index):
+        per_index = mask.shape  # some are repeated
+    why = "one dimension per output dimension"
+    mask = graph.reshape(mask, (1,) * place.first + per_index, "mask", why)
     rows = size_of(outer)
     why = "the elements that one index tuple leads to, row by row"
     table = graph.reshape(gathered, (rows, *inner), "rows", why)

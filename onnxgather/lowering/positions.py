@@ -38,9 +38,9 @@ def merged(dims: list[Run]) -> list[Run]:
 
 def counted(graph: Graph, run: Run, rank: int, dtype: np.dtype[Any]) -> Value:
     """Return the offsets of a run, with `rank` dimensions to broadcast."""
-    value = graph.arange(size_of(run.sizes), run.stride, dtype, "positions")
+    value = graph.arange(size_of(run.sizes), run.stride, dtype, "count")
     shape = (1,) * run.first + run.sizes + (1,) * (rank - run.first - len(run.sizes))
-    return graph.reshape(value, shape, "positions_shaped", "the dimensions that they count")
+    return graph.reshape(value, shape, "positions", "along the dimensions that it counts")
 
 
 def positions(graph: Graph, sizes: Shape, strides: Shape, name: str) -> Value:

@@ -1,0 +1,163 @@
+"""Files in and out: which programs a path stands for, and which models they become."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from onnxgather.descriptors import Descriptor
+from onnxgather.dxdispatch import Program
+from onnxgather.dxdispatch.files import FileValues
+from onnxgather.dxdispatch.node import Node
+from onnxgather.errors import FileFormatError, OnnxGatherError
+
+_UNSAFE = frozenset('%/\\:*?"<>|') | {chr(c) for c in range(32)}
+"""What some file system does not take in a name, and the character that stands for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file with a program, and the folders to it below the folder that was named."""
+
+    path: str
+    below: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A dispatchable and the file that its model becomes."""
+
+    source: str
+    dispatchable: str
+    descriptor: Descriptor
+    output: str
+
+
+def find_sources(path: str) -> list[Source]:
+    """Return the programs that a path stands for: a file is one, a folder all its *.json.
+
+    Raises:
+        FileFormatError: A folder has none, or one of its folders cannot be read.
+    """
+    if not os.path.isdir(path):
+        return [Source(path)]
+    sources: list[Source] = []
+    try:
+        for folder, folders, files in os.walk(path, onerror=_stop):
+            folders.sort()
+            below = os.path.relpath(folder, path)
+            sources += [
+                Source(os.path.join(folder, name), "" if below == os.curdir else below)
+                for name in sorted(files)
+                if name.lower().endswith(".json")
+            ]
+    except OSError as error:
+        raise FileFormatError(f"{error.filename}: {reason(error)}") from None
+    if not sources:
+        raise FileFormatError(f"{path}: the folder must have a *.json file, got none")
+    return sources
+
+
+def plan(
+    programs: Sequence[tuple[Source, Program]], output: str | None, others: int = 0
+) -> list[Job]:
+    """Return the models to write, one per dispatchable, all to files of their own.
+
+    Args:
+        programs: The programs and where they come from.
+        output: A file where there is one model and the name ends in .onnx, else a folder; None
+            means beside each program.
+        others: How many more models there would be if their files could be read.
+
+    Raises:
+        OnnxGatherError: Two models would be one file, or a model would replace an input.
+    """
+    models = others + sum(len(program.dispatchables) for _, program in programs)
+    one_file = (
+        output is not None
+        and models == 1
+        and output.lower().endswith(".onnx")
+        and not os.path.isdir(output)
+    )
+    jobs: list[Job] = []
+    for source, program in programs:
+        for name, dispatchable in program.dispatchables.items():
+            target = output if output and one_file else _target(source, program, name, output)
+            jobs.append(Job(source.path, name, dispatchable.descriptor, target))
+    _check_targets(jobs, [program for _, program in programs])
+    return jobs
+
+
+def dispatchable_path(name: str) -> str:
+    """Return the path to a dispatchable in its file, such as `$.dispatchables.gather`."""
+    return Node({name: None}, "$.dispatchables").field(name).path
+
+
+def write_whole(path: str, content: bytes) -> None:
+    """Write a file whole or not at all, and make its folder where there is none.
+
+    Raises:
+        OnnxGatherError: It cannot be written; a file that was there is as it was.
+    """
+    target = os.path.realpath(path)
+    folder = os.path.dirname(target)
+    partial = Path(folder, f".onnxgather.{os.getpid()}.partial")
+    try:
+        os.makedirs(folder, exist_ok=True)
+        try:
+            partial.write_bytes(content)
+            os.replace(partial, target)
+        finally:
+            partial.unlink(missing_ok=True)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        raise OnnxGatherError(f"{path}: {reason(error)}") from None
+
+
+def reason(error: Exception) -> str:
+    """Return what an OSError says, without its number and its path."""
+    return (getattr(error, "strerror", None) or str(error) or type(error).__name__).lower()
+
+
+def _stop(error: OSError) -> None:
+    raise error
+
+
+def _target(source: Source, program: Program, dispatchable: str, output: str | None) -> str:
+    folder, file = os.path.split(source.path)
+    name = os.path.splitext(file)[0]
+    if len(program.dispatchables) > 1:
+        name += "." + "".join(f"%{ord(c):02X}" if c in _UNSAFE else c for c in dispatchable)
+    if output is not None:
+        folder = os.path.join(output, source.below)
+    return os.path.join(folder, name + ".onnx")
+
+
+def _check_targets(jobs: Iterable[Job], programs: Iterable[Program]) -> None:
+    inputs = {_identity(file): file for program in programs for file in _files(program)}
+    taken: dict[str, Job] = {}
+    for job in jobs:
+        target = _identity(job.output)
+        if target in inputs:
+            raise OnnxGatherError(
+                f"{job.output} must not be written, as it is an input: {inputs[target]}"
+            )
+        if other := taken.get(target):
+            raise OnnxGatherError(
+                f"{job.output} must not be written twice, for {_called(other)} and {_called(job)}"
+            )
+        taken[target] = job
+
+
+def _files(program: Program) -> list[str]:
+    values = [resource.values for resource in program.resources.values()]
+    return [program.path, *(found.file for found in values if isinstance(found, FileValues))]
+
+
+def _identity(path: str) -> str:
+    return os.path.normcase(os.path.realpath(path))
+
+
+def _called(job: Job) -> str:
+    return f"{dispatchable_path(job.dispatchable)} of {job.source}"

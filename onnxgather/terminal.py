@@ -1,0 +1,118 @@
+"""What commands send to the terminal, and the exit codes that they end with."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Generator, Sequence
+from typing import TextIO
+
+from onnxgather.errors import (
+    DescriptorError,
+    IndexOutOfRangeError,
+    OnnxGatherError,
+    ProviderError,
+)
+from onnxgather.outputs import Source, find_sources
+
+GOOD, FINDINGS, UNUSABLE, NOT_RUN = 0, 1, 2, 3
+INTERRUPTED, BROKEN_PIPE = 130, 141  # 128 + the signal, as shells count
+
+_BEST_TO_WORST = (GOOD, FINDINGS, NOT_RUN, UNUSABLE)
+
+
+class Batch:
+    """Work on many files: a bad one does not stop the others, and progress shows.
+
+    Progress is a line on the terminal once the work takes a second, and only where the standard
+    output goes elsewhere; otherwise what is printed there shows it.
+    """
+
+    def __init__(self) -> None:
+        self.codes: list[int] = []
+        self.messages: list[str] = []
+        self._start = time.monotonic()
+        self._shows = sys.stderr.isatty() and not sys.stdout.isatty()
+        self._width = 0
+
+    def sources(self, paths: Sequence[str]) -> list[Source]:
+        """Return the programs that the paths stand for."""
+        sources: list[Source] = []
+        for path in paths:
+            with self.step(path):
+                sources += find_sources(path)
+        return sources
+
+    @contextlib.contextmanager
+    def step(self, name: str, number: int = 0, total: int = 0) -> Generator[None]:
+        """Show what is being done, and report an error that ends it."""
+        if self._shows and time.monotonic() - self._start > 1:
+            line = (f"{number}/{total} " if total else "") + name
+            self._clear()
+            say(line[:79], err=True, end="")
+            self._width = len(line[:79])
+        try:
+            yield
+        except OnnxGatherError as error:
+            self._clear()
+            say(f"Error: {error}", err=True)
+            self.messages.append(str(error))
+            self.codes.append(exit_code(error))
+
+    def say(self, text: str) -> None:
+        """Print a line."""
+        self._clear()
+        say(text)
+
+    def finish(self) -> int:
+        """Return the exit code of the whole."""
+        self._clear()
+        return max(self.codes, key=_BEST_TO_WORST.index, default=GOOD)
+
+    def _clear(self) -> None:
+        if self._width:
+            say("\r" + " " * self._width + "\r", err=True, end="")
+            self._width = 0
+
+
+def exit_code(error: OnnxGatherError) -> int:
+    """Return the exit code that an error calls for."""
+    match error:
+        case DescriptorError() | IndexOutOfRangeError():
+            return FINDINGS
+        case ProviderError():
+            return NOT_RUN
+        case _:
+            return UNUSABLE
+
+
+def say(text: str | bytes, *, err: bool = False, end: str = "\n") -> None:
+    """Print text at once; what the stream's encoding lacks goes out as in a file's name.
+
+    Args:
+        text: Text, or bytes that go out as they are.
+        err: Whether it goes to the standard error.
+        end: What follows it.
+    """
+    # A stream is None where the program was started with it closed.
+    stream: TextIO | None = sys.stderr if err else sys.stdout
+    if stream is None:
+        return
+    if isinstance(text, str):
+        try:
+            stream.write(text + end)
+            stream.flush()
+            return
+        except UnicodeEncodeError:
+            text = text.encode("utf-8", sys.getfilesystemencodeerrors())
+    stream.buffer.write(text + end.encode())
+    stream.buffer.flush()
+
+
+def abandon(*streams: TextIO) -> None:
+    """Send nowhere what a stream that failed still holds, or it would fail once more at exit."""
+    for stream in streams:
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -1,0 +1,214 @@
+"""The suite sees mistakes: each of these, planted into the lowering, makes a check fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from strategies import random_data, random_indices
+from test_observed import IN_RANGE, OUT_OF_RANGE, recorded
+
+import onnxgather as og
+from onnxgather.arrays import OutOfRange
+from onnxgather.errors import ProviderError
+from onnxgather.lowering import graph, offsets, portable, positions
+from onnxgather.lowering.placement import NaturalForm
+from onnxgather.providers import PROVIDERS
+from onnxgather.session import Session
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+def differences(policy: OutOfRange, *, wild: bool = False) -> int:
+    """Return for how many recorded cases the model does not give the reference's bytes."""
+    count = 0
+    for number, case in enumerate(OUT_OF_RANGE if wild else IN_RANGE):
+        desc, data, indices, _ = recorded(case)
+        try:
+            expected = og.reference(desc, data, indices, policy)
+        except og.IndexOutOfRangeError:
+            rng = np.random.default_rng(number)
+            data = random_data(desc.input_tensor, rng)
+            indices = random_indices(desc, rng, wild=0)
+            expected = og.reference(desc, data, indices, policy)
+        try:
+            session = Session(og.to_onnx(desc, policy).SerializeToString(), PROVIDERS["cpu"], 1)
+            found = session.run({"InputTensor": data, "IndicesTensor": indices})
+        except ProviderError:
+            count += 1
+            continue
+        count += (found.shape, found.tobytes()) != (expected.shape, expected.tobytes())
+    return count
+
+
+def change_form(change: Callable[[NaturalForm], NaturalForm | None]) -> Patch:
+    """Return a patch that changes natural forms where `change` finds something to change."""
+
+    def patch(monkeypatch: pytest.MonkeyPatch) -> None:
+        find = portable.find_natural_form
+
+        def changed(desc: og.Descriptor) -> NaturalForm | None:
+            form = find(desc)
+            return form and (change(form) or form)
+
+        monkeypatch.setattr(portable, "find_natural_form", changed)
+
+    return patch
+
+
+def axis_off_by_one(form: NaturalForm) -> NaturalForm | None:
+    """Gather along the dimension before."""
+    axis = form.attributes.get("axis", 0)
+    return NaturalForm(form.op, {"axis": axis - 1}, form.data, form.indices) if axis else None
+
+
+def ignored_batch_count(form: NaturalForm) -> NaturalForm | None:
+    """Read the batch dimensions as plain ones."""
+    batches = form.attributes.get("batch_dims", 0)
+    return NaturalForm(form.op, {"batch_dims": 0}, form.data, form.indices) if batches else None
+
+
+def lost_leading_one(form: NaturalForm) -> NaturalForm | None:
+    """Drop a leading one that the output needs."""
+    if form.op == "GatherElements" or len(form.indices) < 2 or form.indices[0] != 1:
+        return None
+    return NaturalForm(form.op, form.attributes, form.data, form.indices[1:])
+
+
+def int32_cast(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cast unsigned indices to INT32, where 2^32 - 1 is -1."""
+    cast = graph.Graph.cast
+
+    def narrow(self: graph.Graph, value: graph.Value, dtype: Any, name: str, why: str) -> Any:
+        if value.dtype.kind == "u" and np.dtype(dtype) == np.int64:
+            value = cast(self, value, np.int32, f"{name}_narrow", why)
+        return cast(self, value, dtype, name, why)
+
+    monkeypatch.setattr(graph.Graph, "cast", narrow)
+
+
+def clamp_per_axis(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clamp each index to its axis where DirectML reads on."""
+
+    def clamped(g: graph.Graph, index: graph.Value, sizes: Any) -> graph.Value:
+        value = offsets.clamp(g, index, sizes)
+        value = g.cast(value, np.int64, "clamped_int64", "")
+        return g.cast(offsets.wrap(g, value, sizes), np.uint32, "clamped_uint32", "")
+
+    monkeypatch.setattr(offsets, "_directml_index", clamped)
+
+
+def dropped_stride(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Count a passed dimension as if it were packed."""
+    counted = positions.counted
+
+    def packed(g: graph.Graph, run: positions.Run, rank: int, dtype: Any) -> graph.Value:
+        return counted(g, positions.Run(run.first, run.sizes, 1), rank, dtype)
+
+    monkeypatch.setattr(offsets, "counted", packed)
+    monkeypatch.setattr(positions, "counted", packed)
+
+
+def unclamped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the clamp out."""
+    monkeypatch.setattr(portable, "clamp", lambda _g, index, _sizes: index)
+
+
+def clip_int64(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clamp INT64 with Clip, which ONNX Runtime's CPU kernel gets wrong."""
+
+    def clip(g: graph.Graph, index: graph.Value, sizes: Any) -> graph.Value:
+        low = graph.constant("low", np.min(-sizes).astype(index.dtype))
+        high = graph.constant("high", np.min(sizes - 1).astype(index.dtype))
+        return g.add("Clip", "clipped", index, low, high, why="")
+
+    monkeypatch.setattr(portable, "clamp", clip)
+
+
+MISTAKES: dict[str, tuple[Patch, OutOfRange, bool]] = {
+    "axis off by one": (change_form(axis_off_by_one), "clamp", False),
+    "ignored batch count": (change_form(ignored_batch_count), "clamp", False),
+    "lost leading one": (change_form(lost_leading_one), "clamp", False),
+    "clamp per axis": (clamp_per_axis, "directml", True),
+    "dropped stride": (dropped_stride, "clamp", False),
+    "no clamp": (unclamped, "clamp", True),
+}
+
+
+@pytest.mark.parametrize("policy", ["clamp", "zero", "directml"])
+def test_without_a_mistake_nothing_differs(policy: OutOfRange) -> None:
+    assert differences(policy) == 0
+    assert differences(policy, wild=True) == 0
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_planted_mistake_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    patch, policy, wild = MISTAKES[name]
+    patch(monkeypatch)
+    assert differences(policy, wild=wild) > 0
+
+
+def one_index(index_type: str, index: int) -> tuple[og.Descriptor, Any, Any]:
+    """Return a GATHER of one element of three, with its arrays."""
+    desc = og.GatherDesc(
+        og.TensorDesc("FLOAT32", [3]),
+        og.TensorDesc(index_type, [1]),
+        og.TensorDesc("FLOAT32", [1]),
+        axis=0,
+        index_dimensions=1,
+    )
+    indices = np.array([index], desc.indices_tensor.data_type.numpy)
+    return desc, np.array([1, 2, 3], np.float32), indices
+
+
+def refuses(index_type: str, index: int) -> bool:
+    """Return whether the model of policy "error" refuses an index, alone, without `run`."""
+    desc, data, indices = one_index(index_type, index)
+    session = Session(og.to_onnx(desc, "error").SerializeToString(), PROVIDERS["cpu"], 1)
+    try:
+        session.run({"InputTensor": data, "IndicesTensor": indices})
+    except ProviderError:
+        return True
+    return False
+
+
+WRAPPING = [("UINT32", 2**32 - 1), ("UINT32", 2**32 - 3), ("UINT64", 2**64 - 1), ("UINT64", 2**63)]
+
+
+@pytest.mark.parametrize(("index_type", "index"), [*WRAPPING, ("INT64", 3), ("INT32", -4)])
+def test_model_refuses_indices_that_a_cast_could_wrap(index_type: str, index: int) -> None:
+    assert refuses(index_type, index)
+
+
+def test_int32_cast_of_unsigned_indices_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    int32_cast(monkeypatch)
+    assert not refuses("UINT32", 2**32 - 1)
+
+
+def clamps(index: int) -> bool:
+    """Return whether the model of policy "clamp" moves an INT64 index to the last element."""
+    desc, data, indices = one_index("INT64", index)
+    wide = msgspec.structs.replace(
+        desc,
+        indices_tensor=og.TensorDesc("INT64", [8]),
+        output_tensor=og.TensorDesc("FLOAT32", [8]),
+    )
+    session = Session(og.to_onnx(wide).SerializeToString(), PROVIDERS["cpu"], 1)
+    try:
+        found = session.run({"InputTensor": data, "IndicesTensor": indices.repeat(8)})
+    except ProviderError:
+        return False
+    return found.tolist() == [3] * 8
+
+
+@pytest.mark.parametrize("index", [3, 2**31, 2**32 - 1, 2**32, 2**63 - 1])
+def test_int64_indices_are_clamped_whatever_their_low_half(index: int) -> None:
+    assert clamps(index)
+
+
+def test_clip_of_int64_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    clip_int64(monkeypatch)
+    assert not clamps(2**32 - 1)
