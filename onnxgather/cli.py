@@ -6,6 +6,7 @@ them, so that `--help` and `show` answer at once.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Sequence
@@ -176,7 +177,7 @@ def convert(
     for source in sources:
         with batch.step(source.path):
             programs.append((source, _read_gathers(source.path, allow_outside)))
-    jobs = plan(programs, output, others=len(batch.codes))
+    jobs = plan(programs, output, batch.failed)
     for number, job in enumerate(jobs, 1):
         with batch.step(job.source, number, len(jobs)):
             with located(f"{job.source}: {dispatchable_path(job.dispatchable)}"):
@@ -316,4 +317,7 @@ def _model(desc: Descriptor, out_of_range: OutOfRange, target: Target, opset: in
 
 
 def _say_json(value: object) -> None:
-    say(msgspec.json.format(msgspec.json.encode(value), indent=2))
+    try:
+        say(msgspec.json.format(msgspec.json.encode(value), indent=2))
+    except UnicodeEncodeError:  # a file name that is not Unicode: escaped, as json reads it back
+        say(json.dumps(msgspec.to_builtins(value), indent=2))

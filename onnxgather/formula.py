@@ -24,7 +24,7 @@ class Formula(msgspec.Struct, frozen=True):
 
     equation: str
     """Such as `out[a, i, b] = in[a, idx[0, i, 0], b]`."""
-    tuple: str | None
+    coordinates: str | None
     """Where the equation names coordinates: `p, q = idx[i, :]`."""
     bounds: str
     """The sizes: `a < 4, i < 2, b < 3`; empty for a single element."""

@@ -126,7 +126,7 @@ def _model(
         proto.initializer.add(
             name=name,
             dims=array.shape,
-            data_type=ONNX_TYPES[array.dtype.name],
+            data_type=ONNX_TYPES[array.dtype],
             raw_data=array.tobytes(),
         )
     for value in graph.inputs:
@@ -138,7 +138,7 @@ def _model(
 def _describe(info: onnx.ValueInfoProto, value: Value) -> None:
     info.name = value.name
     tensor = info.type.tensor_type
-    tensor.elem_type = ONNX_TYPES[value.dtype.name]
+    tensor.elem_type = ONNX_TYPES[value.dtype]
     tensor.shape.SetInParent()
     for size in value.shape:
         tensor.shape.dim.add(dim_value=size)

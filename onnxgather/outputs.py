@@ -61,7 +61,7 @@ def find_sources(path: str) -> list[Source]:
 
 
 def plan(
-    programs: Sequence[tuple[Source, Program]], output: str | None, others: int = 0
+    programs: Sequence[tuple[Source, Program]], output: str | None, unread: Sequence[str] = ()
 ) -> list[Job]:
     """Return the models to write, one per dispatchable, all to files of their own.
 
@@ -69,12 +69,12 @@ def plan(
         programs: The programs and where they come from.
         output: A file where there is one model and the name ends in .onnx, else a folder; None
             means beside each program.
-        others: How many more models there would be if their files could be read.
+        unread: The inputs that are no programs: each counts as a model, none is written to.
 
     Raises:
         OnnxGatherError: Two models would be one file, or a model would replace an input.
     """
-    models = others + sum(len(program.dispatchables) for _, program in programs)
+    models = len(unread) + sum(len(program.dispatchables) for _, program in programs)
     one_file = (
         output is not None
         and models == 1
@@ -86,7 +86,7 @@ def plan(
         for name, dispatchable in program.dispatchables.items():
             target = output if output and one_file else _target(source, program, name, output)
             jobs.append(Job(source.path, name, dispatchable.descriptor, target))
-    _check_targets(jobs, [program for _, program in programs])
+    _check_targets(jobs, [*unread, *(file for _, program in programs for file in _files(program))])
     return jobs
 
 
@@ -111,13 +111,15 @@ def write_whole(path: str, content: bytes) -> None:
             os.replace(partial, target)
         finally:
             partial.unlink(missing_ok=True)
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+    except (FileExistsError, NotADirectoryError):
+        raise OnnxGatherError(f"{path}: a file stands where its folder should be") from None
+    except OSError as error:
         raise OnnxGatherError(f"{path}: {reason(error)}") from None
 
 
-def reason(error: Exception) -> str:
+def reason(error: OSError) -> str:
     """Return what an OSError says, without its number and its path."""
-    return (getattr(error, "strerror", None) or str(error) or type(error).__name__).lower()
+    return (error.strerror or str(error) or type(error).__name__).lower()
 
 
 def _stop(error: OSError) -> None:
@@ -134,8 +136,8 @@ def _target(source: Source, program: Program, dispatchable: str, output: str | N
     return os.path.join(folder, name + ".onnx")
 
 
-def _check_targets(jobs: Iterable[Job], programs: Iterable[Program]) -> None:
-    inputs = {_identity(file): file for program in programs for file in _files(program)}
+def _check_targets(jobs: Iterable[Job], files: Iterable[str]) -> None:
+    inputs = {_identity(file): file for file in files}
     taken: dict[str, Job] = {}
     for job in jobs:
         target = _identity(job.output)

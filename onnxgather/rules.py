@@ -58,7 +58,16 @@ def sequence(name: str, value: object) -> list[Any]:
 
 def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:
     """Return the row-major strides, in elements, of a tensor without gaps."""
-    return tuple(math.prod(sizes[k + 1 :]) for k in range(len(sizes)))
+    strides = [1]
+    for size in reversed(sizes[1:]):
+        strides.append(strides[-1] * size)
+    return tuple(reversed(strides))
+
+
+def in_order(sizes: Sequence[int], strides: Sequence[int]) -> bool:
+    """Return whether elements lie row-major and without gaps."""
+    triples = zip(sizes, strides, packed_strides(sizes), strict=True)
+    return all(size == 1 or stride == packed for size, stride, packed in triples)
 
 
 def overlaps(sizes: Sequence[int], strides: Sequence[int]) -> bool:

@@ -157,8 +157,8 @@ def _formula(formula: Formula) -> list[str]:
     if len(lines[0]) > WIDTH:
         left, right = formula.equation.split(" = ")
         lines = [f"  {left}", f"    = {right}"]
-    if formula.tuple:
-        lines.append(f"  {formula.tuple}")
+    if formula.coordinates:
+        lines.append(f"  {formula.coordinates}")
     bounds = _filled(formula.bounds.split(", "), "  ") if formula.bounds else []
     return [*lines, *bounds, *_filled([formula.range], "  ")]
 

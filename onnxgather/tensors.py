@@ -13,6 +13,7 @@ from onnxgather.datatypes import TensorDataType
 from onnxgather.rules import (
     MAX_DIMENSIONS,
     MAX_ELEMENTS,
+    in_order,
     packed_strides,
     require,
     sequence,
@@ -140,7 +141,9 @@ class TensorDesc(msgspec.Struct, frozen=True, rename="pascal"):
     @property
     def span(self) -> int:
         """The offset of the last element plus one, in elements."""
-        return 1 + sum((n - 1) * s for n, s in zip(self.sizes, self.element_strides, strict=True))
+        if self.strides is None:
+            return math.prod(self.sizes)
+        return 1 + sum((n - 1) * s for n, s in zip(self.sizes, self.strides, strict=True))
 
     @property
     def element_count(self) -> int:
@@ -155,8 +158,7 @@ class TensorDesc(msgspec.Struct, frozen=True, rename="pascal"):
     @property
     def is_packed(self) -> bool:
         """Whether the elements lie row-major and without gaps, written out or not."""
-        pairs = zip(self.sizes, self.element_strides, packed_strides(self.sizes), strict=True)
-        return all(n == 1 or stride == packed for n, stride, packed in pairs)
+        return self.strides is None or in_order(self.sizes, self.strides)
 
     @property
     def array_shape(self) -> tuple[int, ...]:

@@ -32,6 +32,7 @@ class Batch:
 
     def __init__(self) -> None:
         self.codes: list[int] = []
+        self.failed: list[str] = []
         self.messages: list[str] = []
         self._start = time.monotonic()
         self._shows = sys.stderr.isatty() and not sys.stdout.isatty()
@@ -58,6 +59,7 @@ class Batch:
         except OnnxGatherError as error:
             self._clear()
             say(f"Error: {error}", err=True)
+            self.failed.append(name)
             self.messages.append(str(error))
             self.codes.append(exit_code(error))
 

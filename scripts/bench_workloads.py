@@ -73,9 +73,9 @@ class Workload:
         """Return data of random bits and indices in range, both in the ranks of this class."""
         rng = np.random.default_rng(seed)
         dtype = np.dtype(self.data_type.lower())
-        data = np.frombuffer(rng.bytes(math.prod(self.data) * dtype.itemsize), dtype)
+        bits = bytearray(rng.bytes(math.prod(self.data) * dtype.itemsize))
         indices = rng.integers(0, self.limits, self.indices, np.uint32)
-        return data.reshape(self.data), indices
+        return np.frombuffer(bits, dtype).reshape(self.data), indices
 
 
 def _padded(sizes: Shape, count: int) -> Shape:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from onnxgather.arrays import Array
+from onnxgather.datatypes import TensorDataType
 
 Shape = tuple[int, ...]
 
@@ -94,7 +95,7 @@ class Graph:
             return value
         if value.constant is not None:
             return constant(name, value.constant.astype(dtype))
-        to = ONNX_TYPES[dtype.name]
+        to = ONNX_TYPES[dtype]
         return self.add("Cast", name, value, why=why, dtype=dtype, to=to)
 
     def reshape(self, value: Value, shape: Shape, name: str, why: str) -> Value:
@@ -163,21 +164,9 @@ class Graph:
 LONGEST_INLINE = 1024
 """Longest constant, in elements, that is written into the model where a Range can count it."""
 
-ONNX_TYPES = {
-    "float32": 1,
-    "uint8": 2,
-    "int8": 3,
-    "uint16": 4,
-    "int16": 5,
-    "int32": 6,
-    "int64": 7,
-    "bool": 9,
-    "float16": 10,
-    "float64": 11,
-    "uint32": 12,
-    "uint64": 13,
-}
-"""`TensorProto.DataType` by numpy's name: the eleven types of tensors, and bool for masks."""
+ONNX_TYPES = {data_type.numpy: data_type.onnx for data_type in TensorDataType}
+ONNX_TYPES[np.dtype(np.bool_)] = 9
+"""`TensorProto.DataType` by numpy's type: the eleven types of tensors, and bool for masks."""
 
 
 def constant(name: str, array: Array) -> Value:

@@ -9,7 +9,7 @@ from onnxgather.descriptors import Descriptor
 from onnxgather.lowering.graph import Graph, Shape, Value, constant, size_of
 from onnxgather.lowering.placement import Placement
 from onnxgather.lowering.positions import positions
-from onnxgather.rules import MAX_ELEMENTS
+from onnxgather.rules import MAX_ELEMENTS, in_order
 from onnxgather.tensors import TensorDesc
 
 INDICES = "IndicesTensor"
@@ -33,6 +33,9 @@ def read_indices(
     if tensor.is_packed and size_of(value.shape) == size_of(kept):
         return graph.reshape(value, shape, "indices", "keeps the leading ones that count")
     strides = tensor.element_strides[tensor.dimension_count - len(kept) :]
+    moving = tuple(1 if s == 0 else n for n, s in zip(kept, strides, strict=True))
+    if size_of(value.shape) == size_of(moving) and in_order(moving, strides):
+        return graph.reshape(value, moving, "indices", "leaves the repeated sizes at 1")
     offset = positions(graph, kept, strides, "index_positions")
     why = "reads the indices at their strides"
     return graph.add("Gather", "indices", value, offset, why=why, shape=offset.shape, axis=0)
