@@ -35,7 +35,7 @@ class Batch:
         self.failed: list[str] = []
         self.messages: list[str] = []
         self._start = time.monotonic()
-        self._shows = sys.stderr.isatty() and not sys.stdout.isatty()
+        self._shows = _is_terminal(sys.stderr) and not _is_terminal(sys.stdout)
         self._width = 0
 
     def sources(self, paths: Sequence[str]) -> list[Source]:
@@ -98,9 +98,8 @@ def say(text: str | bytes, *, err: bool = False, end: str = "\n") -> None:
         err: Whether it goes to the standard error.
         end: What follows it.
     """
-    # A stream is None where the program was started with it closed.
     stream: TextIO | None = sys.stderr if err else sys.stdout
-    if stream is None:
+    if stream is None:  # the program was started with it closed
         return
     if isinstance(text, str):
         try:
@@ -111,6 +110,10 @@ def say(text: str | bytes, *, err: bool = False, end: str = "\n") -> None:
             text = text.encode("utf-8", sys.getfilesystemencodeerrors())
     stream.buffer.write(text + end.encode())
     stream.buffer.flush()
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    return stream is not None and stream.isatty()
 
 
 def abandon(*streams: TextIO) -> None:

@@ -164,10 +164,14 @@ def _rows(group: Sequence[Result]) -> list[list[str]]:
     others = [name for name in group[0].timings if name != HAND_WRITTEN]
     rows = [["", "workload", HAND_WRITTEN, *others]]
     for result in group:
-        ratios = [f"{result.ratio(name):.2f}" for name in others]
+        ratios = [_rounded(result.ratio(name)) for name in others]
         time = _duration(result.microseconds(HAND_WRITTEN))
         rows.append([result.workload, result.title, time, *ratios])
     return rows
+
+
+def _rounded(ratio: float) -> str:
+    return f"{ratio:.2f}" if ratio >= 0.1 else f"{ratio:.3f}"
 
 
 def _duration(microseconds: float) -> str:

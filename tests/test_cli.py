@@ -8,16 +8,19 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from click.testing import CliRunner, Result
 
 import onnxgather as og
 from onnxgather import model as model_module
+from onnxgather import session as session_module
 from onnxgather import terminal
 from onnxgather.arrays import Array
 from onnxgather.cli import main
@@ -56,7 +59,12 @@ def call(*arguments: str) -> Result:
 def outcome(*arguments: str) -> tuple[int, str, str]:
     """Return exit code, standard output and standard error of a command."""
     result = call(*arguments)
-    return result.exit_code, result.stdout, result.stderr
+    return result.exit_code, posix(result.stdout), posix(result.stderr)
+
+
+def posix(text: str) -> str:
+    """Return text with the separators of POSIX paths."""
+    return text.replace("\\", "/") if os.name == "nt" else text
 
 
 def program(
@@ -88,10 +96,10 @@ def files() -> list[str]:
     return sorted(p.as_posix() for p in Path().rglob("*") if p.is_file())
 
 
-def spawn(*arguments: str, **options: Any) -> subprocess.CompletedProcess[bytes]:
+def spawn(*arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[bytes]:
     """Run the program as users do."""
     command = [sys.executable, "-m", "onnxgather", *arguments]
-    return subprocess.run(command, capture_output=True, check=False, timeout=60, **options)
+    return subprocess.run(command, capture_output=True, check=False, timeout=60, env=env)
 
 
 class TestHelp:
@@ -200,8 +208,8 @@ class TestConvert:
         program("models/x.json")
         assert outcome("convert", "models/x.json") == (0, "models/x.json -> models/x.onnx\n", "")
         assert files() == ["models/x.json", "models/x.onnx"]
-        model = onnx.load("models/x.onnx")
-        onnx.checker.check_model(model, full_check=True)
+        checker: Any = onnx.checker
+        checker.check_model("models/x.onnx", full_check=True)
         wanted = og.to_onnx(DESC).SerializeToString(deterministic=True)
         assert Path("models/x.onnx").read_bytes() == wanted
 
@@ -216,9 +224,7 @@ class TestConvert:
         renamed(program("x.json"), "first", "a/../b:%", "größe")
         assert outcome("convert", "x.json") == (
             0,
-            "x.json -> x.first.onnx\n"
-            "x.json -> x.a%2F..%2Fb%3A%25.onnx\n"
-            "x.json -> x.größe.onnx\n",
+            "x.json -> x.first.onnx\nx.json -> x.a%2F..%2Fb%3A%25.onnx\nx.json -> x.größe.onnx\n",
             "",
         )
         wanted = ["x.a%2F..%2Fb%3A%25.onnx", "x.first.onnx", "x.größe.onnx", "x.json"]
@@ -239,11 +245,10 @@ class TestConvert:
         program("in/Y.JSON")
         program("z.json")
         Path("in/notes.txt").write_text("no program")
-        out = str(Path("out"))
-        assert outcome("convert", "in", "z.json", "-o", out) == (
+        assert outcome("convert", "in", "z.json", "-o", "out") == (
             0,
             "in/Y.JSON -> out/Y.onnx\nin/a/x.json -> out/a/x.onnx\nin/b/x.json -> out/b/x.onnx\n"
-            "z.json -> out/z.onnx\n".replace("/", os.sep),
+            "z.json -> out/z.onnx\n",
             "",
         )
         assert [f for f in files() if f.endswith(".onnx")] == [
@@ -274,19 +279,961 @@ class TestConvert:
         for name in ("a", "c"):
             program(f"{name}.json")
         Path("b.json").write_text("{")
-        bad_axis = json.loads(Path("a.json").read_text())
-        bad_axis["dispatchables"]["gather"]["desc"]["Axis"] = 2
-        Path("bb.json").write_text(json.dumps(bad_axis))
+        program("bb.json")
+        content = json.loads(Path("bb.json").read_text())
+        content["dispatchables"]["gather"]["desc"]["Axis"] = 2
+        changed("bb.json", **content)
         assert outcome("convert", ".", "none.json", "-o", "o") == (
             2,
-            f"{Path('./a.json')} -> o/a.onnx\n{Path('./c.json')} -> o/c.onnx\n".replace(
-                "a.json ->", "a.json ->"
-            )
-            if os.name == "nt"
-            else "./a.json -> o/a.onnx\n./c.json -> o/c.onnx\n",
-            "Error: ./b.json: line 1 column 2: expected a string as name, got the end of the text"
-            "\n"
+            "./a.json -> o/a.onnx\n./c.json -> o/c.onnx\n",
+            "Error: ./b.json: line 1 column 2: expected a field name in double quotes, got the end "
+            "of the text\n"
             "Error: ./bb.json: $.dispatchables.gather.desc: Axis must be less than "
             "InputTensor.DimensionCount (2), got 2\n"
             "Error: none.json: no such file or directory\n",
         )
+
+    def test_an_invalid_descriptor_alone_is_exit_code_1(self) -> None:
+        content = json.loads(Path(program("x.json")).read_text())
+        content["dispatchables"]["gather"]["desc"]["IndexDimensions"] = 3
+        assert outcome("convert", changed("x.json", **content)) == (
+            1,
+            "",
+            "Error: x.json: $.dispatchables.gather.desc: IndexDimensions must be 0 to "
+            "IndicesTensor.DimensionCount (2), got 3\n",
+        )
+        assert files() == ["x.json"]
+
+    def test_feature_level(self) -> None:
+        program("x.json")
+        assert outcome("convert", "x.json", "--feature-level", "2_1") == (
+            1,
+            "",
+            "Error: x.json: $.dispatchables.gather: the feature level must be at most 2_1, got "
+            "DimensionCount 2 needs 3_0\n",
+        )
+        assert files() == ["x.json"]
+        assert outcome("convert", "x.json", "--feature-level", "3_0")[0] == 0
+
+    def test_the_feature_level_names_the_dispatchable(self) -> None:
+        renamed(program("x.json"), "a b")
+        assert call("convert", "x.json", "--feature-level", "1_0").stderr.startswith(
+            'Error: x.json: $.dispatchables["a b"]: the feature level must be at most 1_0'
+        )
+
+    def test_a_program_without_gathers(self) -> None:
+        changed(program("x.json"), dispatchables={}, commands=[])
+        sentence = "Error: x.json: $.dispatchables must hold a gather\n"
+        assert outcome("convert", "x.json") == (2, "", sentence)
+        assert outcome("show", "x.json") == (2, "", sentence)
+
+    def test_an_empty_folder(self) -> None:
+        Path("empty").mkdir()
+        sentence = "Error: empty: the folder must have a *.json file, got none\n"
+        assert outcome("convert", "empty") == (2, "", sentence)
+
+    @pytest.mark.parametrize(
+        ("arguments", "sentence"),
+        [
+            (
+                ["x.json", "./x.json"],
+                "./x.onnx must not be written twice, for $.dispatchables.gather of x.json and "
+                "$.dispatchables.gather of ./x.json",
+            ),
+            (
+                ["a", "b/x.json", "-o", "o"],
+                "o/x.onnx must not be written twice, for $.dispatchables.gather of a/x.json and "
+                "$.dispatchables.gather of b/x.json",
+            ),
+            (["in.onnx"], "in.onnx must not be written, as it is an input: in.onnx"),
+            (
+                ["x.json", "-o", "in.onnx", "in.onnx"],
+                None,  # two models, so a folder
+            ),
+            (
+                ["d/in.json", "in.onnx", "-o", "."],
+                "./in.onnx must not be written, as it is an input: in.onnx",
+            ),
+            (
+                ["from_file.json"],
+                "from_file.onnx must not be written, as it is an input: ",
+            ),
+        ],
+    )
+    def test_no_output_replaces_an_input_or_another_output(
+        self, arguments: list[str], sentence: str | None
+    ) -> None:
+        for path in ("x.json", "a/x.json", "b/x.json", "in.onnx", "d/in.json", "from_file.json"):
+            program(path)
+        Path("from_file.onnx").write_bytes(DATA_4X3.tobytes())
+        content = json.loads(Path("from_file.json").read_text())
+        content["resources"]["data"]["initialValues"] = {"sourcePath": "from_file.onnx"}
+        changed("from_file.json", **content)
+        before = {name: Path(name).read_bytes() for name in files()}
+        code, out, err = outcome("convert", *arguments)
+        assert (code, out) == (2, "")
+        if sentence is None:
+            assert err == (
+                "Error: in.onnx/x.onnx: a file stands where its folder should be\n"
+                "Error: in.onnx/in.onnx: a file stands where its folder should be\n"
+            )
+        elif sentence.endswith(": "):
+            assert err.startswith(f"Error: {sentence}")
+            assert err.endswith("/from_file.onnx\n")
+            assert err.count("\n") == 1
+        else:
+            assert err == f"Error: {sentence}\n"
+        assert {name: Path(name).read_bytes() for name in files()} == before
+
+    def test_an_unreadable_input_is_not_replaced_either(self) -> None:
+        program("x.json")
+        Path("x.onnx").write_bytes(b"precious")
+        code, out, err = outcome("convert", "x.json", "x.onnx")
+        assert (code, out) == (2, "")
+        last = "Error: x.onnx must not be written, as it is an input: x.onnx"
+        assert err.splitlines()[-1] == last
+        assert Path("x.onnx").read_bytes() == b"precious"
+
+    @POSIX
+    def test_a_link_does_not_lead_to_an_input(self) -> None:
+        program("x.json")
+        Path("y.onnx").symlink_to("x.json")
+        sentence = "Error: y.onnx must not be written, as it is an input: x.json\n"
+        assert outcome("convert", "x.json", "-o", "y.onnx") == (2, "", sentence)
+
+    @pytest.mark.parametrize("existing", [None, b"before"])
+    def test_a_failure_amid_writing_leaves_nothing_behind(
+        self, monkeypatch: pytest.MonkeyPatch, existing: bytes | None
+    ) -> None:
+        def break_off(path: Path, content: bytes) -> int:
+            with path.open("wb") as file:
+                file.write(content[: len(content) // 2])
+            assert path.parent == Path.cwd()
+            assert path.exists()
+            raise OSError(28, "No space left on device")
+
+        program("x.json")
+        if existing is not None:
+            Path("x.onnx").write_bytes(existing)
+        before = {name: Path(name).read_bytes() for name in files()}
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "write_bytes", break_off)
+            sentence = "Error: x.onnx: no space left on device\n"
+            assert outcome("convert", "x.json") == (2, "", sentence)
+        assert {name: Path(name).read_bytes() for name in files()} == before
+
+    def test_a_model_is_checked_before_it_is_written(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def wrong(*_: object, **__: object) -> onnx.ModelProto:
+            model = og.to_onnx(DESC)
+            model.graph.node[0].op_type = "Nonsense"
+            return model
+
+        program("x.json")
+        monkeypatch.setattr(model_module, "to_onnx", wrong)
+        code, out, err = outcome("convert", "x.json")
+        assert (code, out) == (2, "")
+        assert err.startswith("Error: x.json: $.dispatchables.gather: ONNX refuses the model: ")
+        assert "Nonsense" in err
+        assert err.count("\n") == 1
+        assert files() == ["x.json"]
+
+    @POSIX
+    def test_targets_that_cannot_be_written(self) -> None:
+        program("x.json")
+        Path("x.onnx").mkdir()
+        assert outcome("convert", "x.json") == (2, "", "Error: x.onnx: is a directory\n")
+        sentence = "Error: x.json/x.onnx: a file stands where its folder should be\n"
+        assert outcome("convert", "x.json", "-o", "x.json") == (2, "", sentence)
+        name = "n" * 300
+        renamed("x.json", name, "b")
+        assert outcome("convert", "x.json") == (
+            2,
+            "x.json -> x.b.onnx\n",
+            f"Error: x.{name}.onnx: file name too long\n",
+        )
+        assert files() == ["x.b.onnx", "x.json"]
+
+    @POSIX
+    @pytest.mark.parametrize(
+        "name", [b"with space.json", "größe \u4e2d.json".encode(), b"\xff.json"]
+    )
+    def test_odd_file_names(self, name: bytes) -> None:
+        program("x.json")
+        os.rename(b"x.json", name)
+        done = spawn("convert", os.fsdecode(name))
+        stem = name.removesuffix(b".json")
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert done.stdout == name + b" -> " + stem + b".onnx\n"
+        assert os.path.exists(stem + b".onnx")
+        done = spawn("show", os.fsdecode(name), "--json")
+        assert os.fsencode(json.loads(done.stdout)["file"]) == name
+        done = spawn("check", os.fsdecode(name))
+        assert done.stdout.startswith(b"PASS     " + name + b": $.commands[0] (gather)\n")
+
+
+BYTES = og.GatherDesc(
+    og.TensorDesc("UINT8", [4]),
+    og.TensorDesc("INT32", [3]),
+    og.TensorDesc("UINT8", [3]),
+    axis=0,
+    index_dimensions=1,
+)
+
+
+class TestRun:
+    @pytest.mark.parametrize("path", sorted((DATA.parent.parent / "models").glob("*.json")))
+    def test_prints_what_dxdispatch_prints(self, path: Path) -> None:
+        result = call("run", str(path))
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert result.stdout_bytes == path.with_suffix(".txt").read_bytes()
+
+    def test_prints_raw_bytes(self) -> None:
+        codes, indices = np.array([1, 255, 233, 65], np.uint8), np.array([1, 2, -1], np.int32)
+        program("x.json", BYTES, codes, indices)
+        result = call("run", "x.json")
+        assert result.stdout_bytes == b"Resource 'output': \xff, \xe9, A\n"
+
+    @pytest.mark.parametrize("where", [None, "new/folder"])
+    def test_writes_files(self, where: str | None) -> None:
+        content = json.loads(Path(program("x.json")).read_text())
+        write = {"type": "writeFile", "resource": "output", "targetPath": "y.npy"}
+        changed("x.json", commands=[*content["commands"], {**write, "dimensions": [4, 2]}])
+        options = ["--output-folder", where] if where else []
+        assert outcome("run", "x.json", *options) == (
+            0,
+            "Resource 'output': 2, 0, 5, 3, 8, 6, 11, 9\n",
+            "",
+        )
+        assert np.array_equal(np.load(Path(where or ".", "y.npy")), DATA_4X3[:, [2, 0]])
+        assert len(files()) == 2
+
+    def test_files_outside_need_leave(self, folder: Path) -> None:
+        content = json.loads(Path(program("in/x.json")).read_text())
+        target = "../outside.bin"
+        write = {"type": "writeFile", "resource": "output", "targetPath": target}
+        changed("in/x.json", commands=[*content["commands"], write])
+        arguments = ["run", "in/x.json", "--output-folder", "in"]
+        assert outcome(*arguments) == (
+            2,
+            "",
+            "Error: in/x.json: $.commands[2].targetPath must stay in the output folder, got "
+            f"{target!r}\n",
+        )
+        assert files() == ["in/x.json"]
+        assert outcome(*arguments, "--allow-outside")[0] == 0
+        assert files() == ["in/x.json", "outside.bin"]
+
+    @pytest.mark.parametrize(
+        ("rule", "printed"), [("clamp", "2, 3, 0"), ("zero", "0, 3, 0"), ("directml", "2, 3, 2")]
+    )
+    def test_out_of_range(self, rule: str, printed: str) -> None:
+        desc = og.GatherDesc(
+            og.TensorDesc("INT16", [3]),
+            og.TensorDesc("INT32", [3]),
+            og.TensorDesc("INT16", [3]),
+            axis=0,
+            index_dimensions=1,
+        )
+        data, indices = np.array([0, 3, 2], np.int16), np.array([9, 1, -9], np.int32)
+        program("x.json", desc, data, indices)
+        if rule == "directml":
+            # -9 + 3 wraps far past the end, and the last element of the padded buffer is 0.
+            wanted = og.reference(desc, data, indices, "directml")
+            printed = ", ".join(map(str, wanted))
+        assert outcome("run", "x.json", "--out-of-range", rule) == (
+            0,
+            f"Resource 'output': {printed}\n",
+            "",
+        )
+
+    def test_an_index_out_of_range_is_exit_code_1(self) -> None:
+        program("x.json", indices=np.array([[2, 3]], np.uint32))
+        assert outcome("run", "x.json", "--out-of-range", "error") == (
+            1,
+            "",
+            "Error: x.json: $.commands[0]: IndicesTensor[0,1] must be in [0, 3), got 3\n",
+        )
+
+    def test_a_missing_provider_is_exit_code_3(self) -> None:
+        program("x.json")
+        code, out, err = outcome("run", "x.json", "--provider", "XyzExecutionProvider")
+        assert (code, out) == (3, "")
+        start = "Error: x.json: $.commands[0]: XyzExecutionProvider is not available (available: "
+        assert err.startswith(start)
+        assert err.endswith("); install an ONNX Runtime with XyzExecutionProvider\n")
+        assert err.count("\n") == 1
+
+    @pytest.mark.parametrize("path", sorted((DATA / "invalid").glob("*.json")))
+    def test_invalid_files_are_one_sentence(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(path.parent)
+        code, out, err = outcome("run", path.name)
+        expected = path.read_bytes().splitlines()[0].decode("utf-8", "replace")
+        assert code in (1, 2)
+        assert out == ""
+        assert err.startswith("Error: ")
+        assert err.count("\n") == 1
+        if expected.startswith("// expect: "):
+            assert err == f"Error: {expected.removeprefix('// expect: ')}\n"
+
+    def test_a_bug_keeps_its_traceback(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def broken(*_: object) -> Array:
+            raise TypeError("a bug")
+
+        monkeypatch.setattr(session_module, "run", broken)
+        program("x.json")
+        with pytest.raises(TypeError, match="a bug"):
+            call("run", "x.json")
+
+    @pytest.mark.parametrize(
+        ("error", "code", "err"),
+        [
+            (KeyboardInterrupt(), 130, ""),
+            (BrokenPipeError(), 141, ""),
+            (OSError(28, "No space left"), 2, "Error: standard output: no space left\n"),
+            (PermissionError(13, "Permission denied", "a/b"), 2, "Error: a/b: permission denied\n"),
+        ],
+    )
+    def test_what_interrupts_a_command(
+        self, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, err: str
+    ) -> None:
+        def fail(*_: object) -> Array:
+            raise error
+
+        monkeypatch.setattr(session_module, "run", fail)
+        program("x.json")
+        assert outcome("run", "x.json") == (code, "", err)
+
+    def test_a_lack_of_memory(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def fail(*_: object, **__: object) -> None:
+            raise MemoryError
+
+        monkeypatch.setattr("onnxgather.cli.read_program", fail)
+        assert outcome("run", "x.json") == (2, "", "Error: there is not enough memory\n")
+
+
+Change = Callable[[Array], Array]
+
+
+def as_float64(array: Array) -> Array:
+    return array.astype(np.float64)
+
+
+def with_another_shape(array: Array) -> Array:
+    return array.reshape(2, 4)
+
+
+def with_another_rank(array: Array) -> Array:
+    return array[:, :, None]
+
+
+def negative(array: Array) -> Array:
+    return -array
+
+
+def wrong(change: Change) -> Any:
+    """Return a Session.run whose result is changed."""
+    original = Session.run
+
+    def run(session: Session, inputs: dict[str, Array]) -> Array:
+        return change(original(session, inputs))
+
+    return run
+
+
+class TestCheck:
+    def test_pass(self) -> None:
+        renamed(program("a/x.json"), "t")
+        program("a/b/y.json")
+        program("z.json")
+        assert outcome("check", "a", "z.json") == (
+            0,
+            "PASS     a/x.json: $.commands[0] (t)\n"
+            "PASS     a/b/y.json: $.commands[0] (gather)\n"
+            "PASS     z.json: $.commands[0] (gather)\n"
+            "3 passed, 0 differ, 0 errors, 0 not run\n",
+            "",
+        )
+
+    def test_all_models(self) -> None:
+        models = DATA.parent.parent / "models"
+        count = len(list(models.glob("*.json")))
+        code, out, err = outcome("check", str(models))
+        assert (code, err) == (0, "")
+        assert out.splitlines()[-1] == f"{count} passed, 0 differ, 0 errors, 0 not run"
+
+    def test_every_dispatch_is_a_case(self) -> None:
+        content = json.loads(Path(program("x.json")).read_text())
+        dispatch, printing = content["commands"]
+        changed("x.json", commands=[dispatch, printing, dispatch])
+        assert outcome("check", "x.json") == (
+            0,
+            "PASS     x.json: $.commands[0] (gather)\n"
+            "PASS     x.json: $.commands[2] (gather)\n"
+            "2 passed, 0 differ, 0 errors, 0 not run\n",
+            "",
+        )
+
+    @pytest.mark.parametrize(
+        ("dtype", "values", "place", "bits", "reason"),
+        [
+            (
+                "FLOAT32",
+                [1, 2, 3, 4],
+                (0, 1),
+                b"\x00\x00\xe0\x40",
+                "1 of 4 elements differ, first OutputTensor[0,1]: expected 2.0 (00 00 00 40), got "
+                "7.0 (00 00 e0 40)",
+            ),
+            (
+                "FLOAT32",
+                [0, 0, 0, 0],
+                (1, 1),
+                b"\x00\x00\x00\x80",
+                "1 of 4 elements differ, first OutputTensor[1,1]: expected 0.0 (00 00 00 00), got "
+                "-0.0 (00 00 00 80)",
+            ),
+            (
+                "FLOAT16",
+                [1, float("nan"), 3, 4],
+                (0, 1),
+                b"\x01\x7e",
+                "1 of 4 elements differ, first OutputTensor[0,1]: expected nan (00 7e), got nan "
+                "(01 7e)",
+            ),
+            (
+                "INT64",
+                [1, 2, 3, 4],
+                (1, 0),
+                b"\xff" * 8,
+                "1 of 4 elements differ, first OutputTensor[1,0]: expected 3 (03 00 00 00 00 00 00 "
+                "00), got -1 (ff ff ff ff ff ff ff ff)",
+            ),
+        ],
+    )
+    def test_an_element_that_differs(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        dtype: str,
+        values: list[float],
+        place: tuple[int, int],
+        bits: bytes,
+        reason: str,
+    ) -> None:
+        tensor = og.TensorDesc(dtype, [2, 2])
+        desc = og.GatherDesc(tensor, og.TensorDesc("UINT32", [1, 2]), tensor, 0, 1)
+        data = np.array(values, tensor.data_type.numpy).reshape(2, 2)
+        program("x.json", desc, data, np.array([[0, 1]], np.uint32))
+
+        def change(output: Array) -> Array:
+            output = output.copy()
+            output[place] = np.frombuffer(bits, output.dtype)[0]
+            return output
+
+        monkeypatch.setattr(Session, "run", wrong(change))
+        assert outcome("check", "x.json") == (
+            1,
+            f"DIFF     x.json: $.commands[0] (gather): {reason}\n"
+            "0 passed, 1 differ, 0 errors, 0 not run\n",
+            "",
+        )
+
+    @pytest.mark.parametrize(
+        ("change", "reason"),
+        [
+            (as_float64, "expected data type float32, got float64"),
+            (with_another_shape, "expected shape [4, 2], got [2, 4]"),
+            (with_another_rank, "expected shape [4, 2], got [4, 2, 1]"),
+            (
+                negative,
+                "8 of 8 elements differ, first OutputTensor[0,0]: expected 2.0 (00 00 00 40), got "
+                "-2.0 (00 00 00 c0)",
+            ),
+        ],
+    )
+    def test_other_differences(
+        self, monkeypatch: pytest.MonkeyPatch, change: Change, reason: str
+    ) -> None:
+        program("x.json")
+        program("y.json")
+        monkeypatch.setattr(Session, "run", wrong(change))
+        code, out, err = outcome("check", "x.json", "y.json")
+        assert (code, err) == (1, "")
+        assert out == (
+            f"DIFF     x.json: $.commands[0] (gather): {reason}\n"
+            f"DIFF     y.json: $.commands[0] (gather): {reason}\n"
+            "0 passed, 2 differ, 0 errors, 0 not run\n"
+        )
+
+    def test_a_provider_that_fails(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def fail(*_: object) -> Array:
+            raise ProviderError("CPUExecutionProvider failed: no more")
+
+        program("x.json")
+        monkeypatch.setattr(Session, "run", fail)
+        assert outcome("check", "x.json") == (
+            1,
+            "ERROR    x.json: $.commands[0] (gather): CPUExecutionProvider failed: no more\n"
+            "0 passed, 0 differ, 1 errors, 0 not run\n",
+            "",
+        )
+
+    def test_a_missing_provider(self) -> None:
+        runtime: Any = onnxruntime
+        available = ", ".join(runtime.get_available_providers())
+        program("x.json")
+        name = "XyzExecutionProvider"
+        assert outcome("check", "x.json", "--provider", name) == (
+            3,
+            f"NOT-RUN  x.json: $.commands[0] (gather): {name} is not available (available: "
+            f"{available}); install an ONNX Runtime with {name}\n"
+            "0 passed, 0 differ, 0 errors, 1 not run\n",
+            "",
+        )
+
+    @pytest.mark.skipif(os.name == "nt", reason="DirectML may be there")
+    def test_directml_does_not_run_elsewhere(self) -> None:
+        program("x.json")
+        code, out, _ = outcome("check", "x.json", "--provider", "directml")
+        assert code == 3
+        assert out.startswith(
+            "NOT-RUN  x.json: $.commands[0] (gather): DmlExecutionProvider is not available"
+        )
+        assert out.splitlines()[1:] == ["0 passed, 0 differ, 0 errors, 1 not run"]
+
+    def test_a_node_elsewhere_is_not_run(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def prove(_: Session) -> tuple[tuple[str, str], ...]:
+            raise ProviderError("X must run every node, but n (Gather) runs on Y")
+
+        program("x.json")
+        monkeypatch.setattr(Session, "_prove", prove)
+        assert outcome("check", "x.json") == (
+            3,
+            "NOT-RUN  x.json: $.commands[0] (gather): X must run every node, but n (Gather) runs "
+            "on Y\n0 passed, 0 differ, 0 errors, 1 not run\n",
+            "",
+        )
+
+    def test_the_worst_exit_code_counts(self) -> None:
+        content = json.loads(Path(program("bad.json")).read_text())
+        content["dispatchables"]["gather"]["desc"]["Axis"] = 2
+        changed("bad.json", **content)
+        program("x.json")
+        missing = ["--provider", "XyzExecutionProvider"]
+        assert outcome("check", "x.json", "bad.json") == (
+            1,
+            "PASS     x.json: $.commands[0] (gather)\n"
+            "ERROR    bad.json: $.dispatchables.gather.desc: Axis must be less than "
+            "InputTensor.DimensionCount (2), got 2\n"
+            "1 passed, 0 differ, 1 errors, 0 not run\n",
+            "",
+        )
+        assert outcome("check", "x.json", "bad.json", *missing)[0] == 3
+        assert outcome("check", "x.json", "bad.json", "none.json", *missing)[0] == 2
+        assert outcome("check", "none.json", "x.json") == (
+            2,
+            "PASS     x.json: $.commands[0] (gather)\n1 passed, 0 differ, 0 errors, 0 not run\n",
+            "Error: none.json: no such file or directory\n",
+        )
+
+    def test_nothing_to_check_is_a_failure(self) -> None:
+        content = json.loads(Path(program("x.json")).read_text())
+        changed("x.json", commands=content["commands"][1:])
+        Path("empty").mkdir()
+        assert outcome("check", "x.json", "empty") == (
+            2,
+            "0 passed, 0 differ, 0 errors, 0 not run\n",
+            "Error: empty: the folder must have a *.json file, got none\n"
+            "Error: x.json: $.commands must hold a dispatch\n",
+        )
+
+    def test_json(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        program("x.json")
+        program("y.json", indices=np.array([[9, 0]], np.uint32))
+
+        def change(output: Array) -> Array:
+            output = output.copy()
+            output[0, 0] = 7
+            return output
+
+        monkeypatch.setattr(Session, "run", wrong(change))
+        code, out, err = outcome("check", "x.json", "none.json", "--json")
+        assert (code, err) == (2, "Error: none.json: no such file or directory\n")
+        report = json.loads(out)
+        nodes = report["results"][0].pop("nodes")
+        assert nodes[-1] == "Gather"
+        assert report == {
+            "provider": "CPUExecutionProvider",
+            "out_of_range": "clamp",
+            "passed": 0,
+            "differ": 1,
+            "errors": 0,
+            "not_run": 0,
+            "results": [
+                {
+                    "state": "DIFF",
+                    "file": "x.json",
+                    "command": "$.commands[0]",
+                    "dispatchable": "gather",
+                    "operator": "GATHER",
+                    "reason": "1 of 8 elements differ, first OutputTensor[0,0]: expected 2.0 (00 "
+                    "00 00 40), got 7.0 (00 00 e0 40)",
+                    "first": {
+                        "index": [0, 0],
+                        "expected": "2.0",
+                        "expected_bytes": "00 00 00 40",
+                        "got": "7.0",
+                        "got_bytes": "00 00 e0 40",
+                    },
+                }
+            ],
+            "unusable": ["none.json: no such file or directory"],
+        }
+
+
+class TestCheckOfRefusals:
+    """With "error", the model must refuse what the reference refuses, and nothing else."""
+
+    WILD = np.array([[2, 2**32 - 1]], np.uint32)
+    REFUSAL = f"IndicesTensor[0,1] must be in [0, 3), got {2**32 - 1}"
+
+    def check(self) -> tuple[int, str, str]:
+        program("x.json", indices=self.WILD)
+        return outcome("check", "x.json", "--out-of-range", "error")
+
+    def test_both_refuse(self) -> None:
+        assert self.check() == (
+            0,
+            f"PASS     x.json: $.commands[0] (gather): both refuse: {self.REFUSAL}\n"
+            "1 passed, 0 differ, 0 errors, 0 not run\n",
+            "",
+        )
+
+    def test_the_model_itself_is_run(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        seen: list[Array] = []
+        original = Session.run
+
+        def run(session: Session, inputs: dict[str, Array]) -> Array:
+            seen.append(inputs["IndicesTensor"])
+            return original(session, inputs)
+
+        monkeypatch.setattr(Session, "run", run)
+        assert self.check()[0] == 0
+        assert [indices.tolist() for indices in seen] == [[[0, 0]], self.WILD.tolist()]
+
+    def test_a_model_that_answers_differs(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        original = Session.run
+
+        def run(session: Session, inputs: dict[str, Array]) -> Array:
+            return original(session, {**inputs, "IndicesTensor": inputs["IndicesTensor"] % 3})
+
+        monkeypatch.setattr(Session, "run", run)
+        assert self.check() == (
+            1,
+            "DIFF     x.json: $.commands[0] (gather): must refuse, but returned an array: "
+            f"{self.REFUSAL}\n0 passed, 1 differ, 0 errors, 0 not run\n",
+            "",
+        )
+
+    def test_a_model_that_refuses_everything_is_an_error(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fail(*_: object) -> Array:
+            raise ProviderError("CPUExecutionProvider failed: no more")
+
+        monkeypatch.setattr(Session, "run", fail)
+        assert self.check() == (
+            1,
+            "ERROR    x.json: $.commands[0] (gather): CPUExecutionProvider failed: no more\n"
+            "0 passed, 0 differ, 1 errors, 0 not run\n",
+            "",
+        )
+
+    def test_a_wrong_answer_to_indices_in_range_differs(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(Session, "run", wrong(negative))
+        code, out, _ = self.check()
+        assert code == 1
+        assert out.startswith("DIFF     x.json: $.commands[0] (gather): 8 of 8 elements differ")
+
+    def test_a_provider_that_did_not_run_refused_nothing(self) -> None:
+        program("x.json", indices=self.WILD)
+        arguments = ["--out-of-range", "error", "--provider", "XyzExecutionProvider"]
+        code, out, _ = outcome("check", "x.json", *arguments)
+        assert code == 3
+        assert out.splitlines()[-1] == "0 passed, 0 differ, 0 errors, 1 not run"
+
+    def test_dispatches_behind_a_refusal_are_checked(self) -> None:
+        content = json.loads(Path(program("x.json", indices=self.WILD)).read_text())
+        content["resources"]["tame"] = {
+            "initialValuesDataType": "UINT32",
+            "initialValues": [0, 1],
+        }
+        wild = content["commands"][0]
+        tame = {**wild, "bindings": {**wild["bindings"], "IndicesTensor": "tame"}}
+        changed("x.json", **{**content, "commands": [wild, tame]})
+        assert outcome("check", "x.json", "--out-of-range", "error") == (
+            0,
+            f"PASS     x.json: $.commands[0] (gather): both refuse: {self.REFUSAL}\n"
+            "PASS     x.json: $.commands[1] (gather)\n"
+            "2 passed, 0 differ, 0 errors, 0 not run\n",
+            "",
+        )
+
+
+class TestShow:
+    def test_gather(self) -> None:
+        program("x.json")
+        assert outcome("show", "x.json", "--out-of-range", "error") == (
+            0,
+            """\
+x.json: $.dispatchables.gather
+
+DML_GATHER_OPERATOR_DESC
+  InputTensor      FLOAT32 [4, 3]
+  IndicesTensor    UINT32 [1, 2]
+  OutputTensor     FLOAT32 [4, 2]
+  Axis             1
+  IndexDimensions  1
+
+Feature level 3_0, needed by
+  DimensionCount 2
+
+Formula
+  out[a, i] = in[a, idx[0, i]]
+  a < 4, i < 2
+  0 <= idx < 3; an index out of range is an error
+
+ONNX, opset 17, target portable, out of range: error
+  InputTensor: float32[4, 3]
+  IndicesTensor: uint32[1, 2]
+  1.  Reshape(IndicesTensor, [2]) -> indices: uint32[2]
+      drops the leading ones that do not count
+  2.  Cast(indices, to=int64) -> indices_int64: int64[2]
+      the index type that Gather takes
+  3.  Gather(InputTensor, indices_int64, axis=1) -> OutputTensor: float32[4, 2]
+      DML_OPERATOR_GATHER
+""",
+            "",
+        )
+
+    def test_every_field_of_a_tensor(self) -> None:
+        desc = og.GatherElementsDesc(
+            og.TensorDesc("FLOAT16", [3, 3], [4, 1], 44, "OWNED_BY_DML", 16),
+            og.TensorDesc("INT64", [2, 3]),
+            og.TensorDesc("FLOAT16", [2, 3], [40, 1]),
+            axis=0,
+        )
+        data, indices = np.zeros(22, np.float16), np.zeros((2, 3), np.int64)
+        program("x.json", desc, data, indices)
+        code, out, err = outcome("show", "x.json")
+        assert (code, err) == (0, "")
+        assert out.startswith(
+            """\
+x.json: $.dispatchables.gather
+
+DML_GATHER_ELEMENTS_OPERATOR_DESC
+  InputTensor    FLOAT16 [3, 3], Strides [4, 1], TotalTensorSizeInBytes 44,
+                 Flags OWNED_BY_DML, GuaranteedBaseOffsetAlignment 16
+  IndicesTensor  INT64 [2, 3]
+  OutputTensor   FLOAT16 [2, 3], Strides [40, 1]
+  Axis           0
+
+Feature level 3_0, needed by
+  IndicesTensor.DataType INT64
+  DimensionCount 2
+
+Formula
+  out[i, a] = in[idx[i, a], a]
+  i < 2, a < 3
+  -3 <= idx < 3, from the end where negative; an index out of range is clamped
+
+"""
+        )
+        assert "-> OutputTensor: float16[44]\n" in out
+
+    def test_several_dispatchables(self) -> None:
+        renamed(program("x.json"), "a", "b c")
+        text = call("show", "x.json").stdout
+        first, second = text.split("\n\n\n")
+        assert first.splitlines()[0] == "x.json: $.dispatchables.a"
+        assert second.splitlines()[0] == 'x.json: $.dispatchables["b c"]'
+        assert first.splitlines()[1:] == second.splitlines()[1:]
+
+    def test_json(self) -> None:
+        program("x.json")
+        code, out, err = outcome("show", "x.json", "--json", "--opset", "19")
+        assert (code, err) == (0, "")
+        shown = json.loads(out)
+        description = shown["dispatchables"].pop("gather")
+        assert shown == {"file": "x.json", "dispatchables": {}}
+        nodes = description.pop("nodes")
+        assert description == {
+            "descriptor": og.to_dict(DESC),
+            "feature_level": "3_0",
+            "needs": [{"feature_level": "3_0", "field": "DimensionCount 2"}],
+            "out_of_range": "clamp",
+            "formula": {
+                "equation": "out[a, i] = in[a, idx[0, i]]",
+                "coordinates": None,
+                "bounds": "a < 4, i < 2",
+                "range": "0 <= idx < 3; an index out of range is clamped",
+            },
+            "target": "portable",
+            "opset": 19,
+            "inputs": [
+                {"name": "InputTensor", "data_type": "float32", "shape": [4, 3]},
+                {"name": "IndicesTensor", "data_type": "uint32", "shape": [1, 2]},
+            ],
+            "constants": description["constants"],
+        }
+        model = og.to_onnx(DESC, opset=19)
+        assert [(n["operator"], n["inputs"], n["output"]["name"], n["why"]) for n in nodes] == [
+            (n.op_type, list(n.input), n.output[0], n.doc_string) for n in model.graph.node
+        ]
+        assert [c["name"] for c in description["constants"]] == [
+            t.name for t in model.graph.initializer
+        ]
+
+    def test_a_broken_file(self) -> None:
+        Path("x.json").write_text("[]")
+        assert outcome("show", "x.json") == (
+            2,
+            "",
+            "Error: x.json: $ must be an object, got an array\n",
+        )
+
+
+class TestProcess:
+    """What only a real process shows."""
+
+    def test_a_good_run(self) -> None:
+        program("x.json")
+        done = spawn("run", "x.json")
+        line = b"Resource 'output': 2, 0, 5, 3, 8, 6, 11, 9\n"
+        assert (done.returncode, done.stdout, done.stderr) == (0, line, b"")
+
+    def test_an_error(self) -> None:
+        done = spawn("check", "none.json")
+        assert done.returncode == 2
+        out = done.stdout.splitlines()
+        assert out == [b"0 passed, 0 differ, 0 errors, 0 not run"]
+        assert done.stderr.splitlines() == [b"Error: none.json: no such file or directory"]
+
+    @POSIX
+    def test_a_broken_pipe_is_quiet(self) -> None:
+        program("x.json")
+        read, write = os.pipe()
+        os.close(read)
+        command = [sys.executable, "-m", "onnxgather", "show", "x.json"]
+        done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, check=False)
+        os.close(write)
+        assert (done.returncode, done.stderr) == (141, b"")
+
+    @POSIX
+    @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+    def test_a_full_device_is_one_sentence(self) -> None:
+        program("x.json")
+        command = [sys.executable, "-m", "onnxgather", "show", "x.json"]
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
+        sentence = b"Error: standard output: no space left on device\n"
+        assert (done.returncode, done.stderr) == (2, sentence)
+
+    @POSIX
+    def test_ctrl_c_is_quiet(self) -> None:
+        os.mkfifo("slow.json")  # reading it waits for a writer
+        code = """\
+from onnxgather.cli import main
+print("ready", flush=True)
+main(["run", "slow.json"])
+"""
+        command = [sys.executable, "-c", code]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, stdout=pipe, stderr=pipe) as child:
+            assert child.stdout is not None
+            assert child.stdout.readline() == b"ready\n"
+            time.sleep(0.3)
+            child.send_signal(signal.SIGINT)
+            out, err = child.communicate(timeout=30)
+        assert (child.returncode, out, err) == (130, b"", b"")
+
+    @POSIX
+    def test_an_encoding_that_lacks_the_name(self) -> None:
+        program("größe.json")
+        environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+        done = spawn("convert", "größe.json", env=environment)
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert done.stdout.decode() == "größe.json -> größe.onnx\n"
+
+    @POSIX
+    def test_a_closed_output(self) -> None:
+        program("x.json")
+        command = f"{sys.executable} -m onnxgather convert x.json >&- 2>&-"
+        done = subprocess.run(["sh", "-c", command], check=False)
+        assert done.returncode == 0
+        assert files() == ["x.json", "x.onnx"]
+
+
+class _Terminal:
+    """A stream that says whether it is a terminal and keeps what it is told."""
+
+    encoding = "utf-8"
+
+    def __init__(self, is_terminal: bool) -> None:
+        self.text = ""
+        self._is_terminal = is_terminal
+
+    def isatty(self) -> bool:
+        return self._is_terminal
+
+    def write(self, text: str) -> None:
+        self.text += text
+
+    def flush(self) -> None: ...
+
+
+class TestProgress:
+    @pytest.mark.parametrize(
+        ("stdout", "stderr", "seconds", "shown"),
+        [
+            (False, True, 2, "1/2 xxx\r       \r"),
+            (False, True, 0.5, ""),
+            (True, True, 2, ""),
+            (False, False, 2, ""),
+        ],
+    )
+    def test_shows_after_a_second_on_a_terminal(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        stdout: bool,
+        stderr: bool,
+        seconds: float,
+        shown: str,
+    ) -> None:
+        out, err = _Terminal(stdout), _Terminal(stderr)
+        monkeypatch.setattr(sys, "stdout", out)
+        monkeypatch.setattr(sys, "stderr", err)
+        now = [100.0]
+        monkeypatch.setattr(terminal.time, "monotonic", lambda: now[0])
+        batch = terminal.Batch()
+        now[0] += seconds
+        with batch.step("xxx", 1, 2):
+            pass
+        batch.say("done")
+        assert (out.text, err.text) == ("done\n", shown)
+
+    def test_an_error_has_a_line_of_its_own(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        out, err = _Terminal(False), _Terminal(True)
+        monkeypatch.setattr(sys, "stdout", out)
+        monkeypatch.setattr(sys, "stderr", err)
+        now = [100.0]
+        monkeypatch.setattr(terminal.time, "monotonic", lambda: now[0])
+        batch = terminal.Batch()
+        now[0] += 2
+        with batch.step("xxx"):
+            raise og.OnnxGatherError("no")
+        assert err.text == "xxx\r   \rError: no\n"
+        assert batch.finish() == 2

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from hypothesis import event, given
+from hypothesis import event, example, given
 from hypothesis import strategies as st
 from strategies import descriptors, random_data, random_indices
 
@@ -177,7 +177,21 @@ def test_gather_elements_comes_back_exactly(desc: og.GatherElementsDesc) -> None
     assert rebuild(without_clamp(desc)) == fields_of(desc)
 
 
+def scalar(axis: int) -> og.GatherDesc:
+    """A GATHER of a scalar in 8 dimensions."""
+    data = [1, 1, 1, 1, 1, 1, 3, 4]
+    return og.GatherDesc(
+        og.TensorDesc("FLOAT32", data),
+        og.TensorDesc("INT64", [1] * 8),
+        og.TensorDesc("FLOAT32", [1, *data[:axis], *data[axis + 1 :]]),
+        axis=axis,
+        index_dimensions=0,
+    )
+
+
 @given(of(og.GatherDesc).filter(lambda desc: desc.index_dimensions == 0), seeds)
+@example(scalar(6), 0)
+@example(scalar(7), 0)
 def test_gather_of_a_scalar_comes_back_with_one_more_leading_one(
     desc: og.GatherDesc, seed: int
 ) -> None:
@@ -215,7 +229,21 @@ def added_ones(desc: og.GatherNDDesc | og.GatherND1Desc) -> int:
     return desc.output_tensor.dimension_count - from_indices - from_data
 
 
+def batched(batch: int) -> og.GatherND1Desc:
+    """A GATHER_ND1 in 7 dimensions, where the output's ones would take ONNX's form to 9."""
+    return og.GatherND1Desc(
+        og.TensorDesc("FLOAT32", [1, 1, 1, 1, batch, 4, 5]),
+        og.TensorDesc("INT64", [1, 1, 1, 1, 1, batch, 2]),
+        og.TensorDesc("FLOAT32", [1, 1, 1, 1, 1, 1, batch]),
+        input_dimension_count=3,
+        indices_dimension_count=2,
+        batch_dimension_count=1,
+    )
+
+
 @given(of(og.GatherNDDesc, og.GatherND1Desc), seeds)
+@example(batched(1), 0)
+@example(batched(2), 0)
 def test_gather_nd_comes_back_exactly_unless_its_output_has_leading_ones(
     desc: og.GatherNDDesc | og.GatherND1Desc, seed: int
 ) -> None:

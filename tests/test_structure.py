@@ -14,15 +14,16 @@ PACKAGE = Path(onnxgather.__file__).parent
 # Each layer may import those above it, and what stands beside it in its own line.
 LAYERS = [
     {"errors"},
-    {"rules"},
-    {"datatypes", "providers"},
+    {"rules", "terminal"},
+    {"datatypes", "providers", "options"},
     {"tensors"},
     {"descriptors"},
     {"arrays", "feature_levels"},
     {"dxdispatch", "reference", "lowering"},
     {"model"},
     {"session"},
-    {"checks", "show"},
+    {"formula"},
+    {"checks", "outputs", "show"},
     {"cli", "__main__", "__init__"},
 ]
 SPEAKERS = {"onnx": {"model"}, "onnxruntime": {"session"}, "click": {"cli"}}

@@ -31,7 +31,10 @@ def read_indices(
         return constant("indices", elements(tensor, known).reshape(shape))
     value = graph.input(INDICES, tensor.data_type.numpy, tensor.array_shape)
     if tensor.is_packed and size_of(value.shape) == size_of(kept):
-        return graph.reshape(value, shape, "indices", "keeps the leading ones that count")
+        why = "drops the leading ones that do not count"
+        if len(shape) > len(value.shape):
+            why = "adds leading ones for the output"
+        return graph.reshape(value, shape, "indices", why)
     strides = tensor.element_strides[tensor.dimension_count - len(kept) :]
     moving = tuple(1 if s == 0 else n for n, s in zip(kept, strides, strict=True))
     if size_of(value.shape) == size_of(moving) and in_order(moving, strides):
