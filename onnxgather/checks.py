@@ -13,9 +13,10 @@ from onnxgather.descriptors import Descriptor
 from onnxgather.dxdispatch import Dispatch, Program, dispatches
 from onnxgather.errors import DescriptorError, IndexOutOfRangeError, ProviderError
 from onnxgather.model import to_onnx
+from onnxgather.options import Target
 from onnxgather.providers import find_provider
 from onnxgather.reference import reference
-from onnxgather.session import Session
+from onnxgather.session import Session, target_of
 from onnxgather.terminal import FINDINGS, GOOD, NOT_RUN
 
 State = Literal["PASS", "DIFF", "ERROR", "NOT-RUN"]
@@ -103,7 +104,7 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 def check_program(
-    program: Program, out_of_range: OutOfRange, provider: str
+    program: Program, out_of_range: OutOfRange, provider: str, target: Target | None = None
 ) -> Iterator[CheckResult]:
     """Run every dispatch of a program by the reference and by the model, and yield a result each.
 
@@ -115,6 +116,7 @@ def check_program(
         out_of_range: What an index out of range does. Where it is "error", the model must refuse
             what the reference refuses.
         provider: The only provider that may run the models.
+        target: Whom the models are for; None is the target that suits the provider.
 
     Raises:
         OnnxGatherError: The program cannot run, whatever computes its outputs.
@@ -130,7 +132,7 @@ def check_program(
 
     for dispatch in dispatches(program, expected):
         refusal = refusals.pop() if refusals else None
-        yield _check(program.path, dispatch, refusal, out_of_range, provider)
+        yield _check(program.path, dispatch, refusal, out_of_range, provider, target)
 
 
 def broken_descriptor(file: str, error: DescriptorError) -> CheckResult:
@@ -144,6 +146,7 @@ def _check(
     refusal: IndexOutOfRangeError | None,
     out_of_range: OutOfRange,
     provider: str,
+    target: Target | None,
 ) -> CheckResult:
     desc = dispatch.descriptor
 
@@ -153,9 +156,10 @@ def _check(
         where = (file, dispatch.path, dispatch.dispatchable, desc.operator)
         return CheckResult(state, *where, reason, first, nodes)
 
-    model = to_onnx(desc, out_of_range).SerializeToString()
+    found = find_provider(provider)
+    model = to_onnx(desc, out_of_range, target or target_of(found)).SerializeToString()
     try:
-        session = Session(model, find_provider(provider))
+        session = Session(model, found)
     except ProviderError as error:
         return result("NOT-RUN", str(error))
     nodes = tuple(operator for _, operator in session.assignment)

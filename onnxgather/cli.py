@@ -224,12 +224,19 @@ def run(
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @_run_on
 @_out_of_range
+@click.option(
+    "--target",
+    type=click.Choice(get_args(Target)),
+    metavar="TARGET",
+    help="Whose models to check; default: those that run takes on the provider.",
+)
 @_json
 @_allow_outside
 def check(
     paths: Sequence[str],
     provider: str,
     out_of_range: OutOfRange,
+    target: Target | None,
     as_json: bool,
     allow_outside: bool,
 ) -> int:
@@ -258,7 +265,7 @@ def check(
             except DescriptorError as error:
                 add(broken_descriptor(source.path, error))
                 continue
-            for result in check_program(program, out_of_range, provider):
+            for result in check_program(program, out_of_range, provider, target):
                 add(result)
             if len(results) == before:
                 raise FileFormatError(f"{source.path}: $.commands must hold a dispatch")

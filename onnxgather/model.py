@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib.metadata import version
 from typing import Any, cast, get_args
 
@@ -14,7 +15,7 @@ from onnxgather.descriptors import Descriptor
 from onnxgather.dxdispatch.descriptor import to_dict
 from onnxgather.errors import OnnxGatherError
 from onnxgather.lowering import lower
-from onnxgather.lowering.graph import ONNX_TYPES, Graph, Value
+from onnxgather.lowering.graph import DOMAINS, ONNX_TYPES, Graph, Node, Value
 from onnxgather.options import DEFAULT_OPSET, OPSETS, Target
 from onnxgather.rules import shown
 
@@ -30,6 +31,7 @@ def to_onnx(
     target: Target = "portable",
     opset: int = DEFAULT_OPSET,
     indices: Array | None = None,
+    threads: int | None = None,
 ) -> onnx.ModelProto:
     """Return an ONNX model that computes what a descriptor computes.
 
@@ -39,11 +41,13 @@ def to_onnx(
     Args:
         desc: Any of the four gather descriptors.
         out_of_range: What an index out of range does; see `OutOfRange`.
-        target: "portable" is standard ONNX for every provider.
+        target: "portable" is standard ONNX for every provider, "cpu" what ONNX Runtime's CPU
+            provider runs fastest.
         opset: The version of the ONNX operator set, 13 to the newest that both the installed
             onnx and the oldest supported ONNX Runtime know.
         indices: IndicesTensor, where it is known. It becomes an initializer, already normalised,
             instead of a graph input.
+        threads: How many threads the model will run on, for `target="cpu"` to choose by.
 
     Raises:
         OnnxGatherError: An option is not one of those above, or the model would exceed 2 GiB.
@@ -59,7 +63,7 @@ def to_onnx(
         check_array("IndicesTensor", desc.indices_tensor, indices)
         if out_of_range == "error":
             check_indices(desc, indices)
-    graph = lower(desc, out_of_range, indices)
+    graph = lower(desc, out_of_range, indices, target, threads)
     size = sum(array.nbytes for array in graph.constants.values())
     if size > LARGEST_MODEL - 2**16:
         raise OnnxGatherError(
@@ -112,16 +116,10 @@ def _model(
         model.metadata_props.add(key=key, value=value)
     proto = model.graph
     proto.name = operator
-    for node in graph.nodes:
-        added = proto.node.add(
-            op_type=node.op,
-            name=node.output,
-            input=node.inputs,
-            output=[node.output],
-            doc_string=node.why,
-        )
-        for name, number in node.attributes.items():
-            added.attribute.add(name=name, i=number, type=onnx.AttributeProto.INT)
+    _write_nodes(proto, graph)
+    used = {DOMAINS[node.op] for node in _all_nodes(graph) if node.op in DOMAINS}
+    for domain, newest in sorted(used):
+        model.opset_import.add(domain=domain, version=newest)
     for name, array in graph.constants.items():
         proto.initializer.add(
             name=name,
@@ -133,6 +131,37 @@ def _model(
         _describe(proto.input.add(), value)
     _describe(proto.output.add(), cast("Value", graph.output))
     return model
+
+
+def _write_nodes(proto: onnx.GraphProto, graph: Graph) -> None:
+    for node in graph.nodes:
+        added = proto.node.add(
+            op_type=node.op,
+            domain=DOMAINS[node.op][0] if node.op in DOMAINS else None,
+            name=node.output,
+            input=node.inputs,
+            output=[node.output],
+            doc_string=node.why,
+        )
+        for name, number in node.attributes.items():
+            if isinstance(number, int):
+                added.attribute.add(name=name, i=number, type=onnx.AttributeProto.INT)
+            else:
+                added.attribute.add(name=name, ints=number, type=onnx.AttributeProto.INTS)
+        for name, body in node.bodies.items():
+            attribute = added.attribute.add(name=name, type=onnx.AttributeProto.GRAPH)
+            attribute.g.name = name
+            _write_nodes(attribute.g, body)
+            for value in body.inputs:
+                _describe(attribute.g.input.add(), value)
+            _describe(attribute.g.output.add(), cast("Value", body.output))
+
+
+def _all_nodes(graph: Graph) -> Iterator[Node]:
+    for node in graph.nodes:
+        yield node
+        for body in node.bodies.values():
+            yield from _all_nodes(body)
 
 
 def _describe(info: onnx.ValueInfoProto, value: Value) -> None:

@@ -48,12 +48,14 @@ def uint(name: str, value: object, largest: int = MAX_ELEMENTS) -> int:
 
 def sequence(name: str, value: object) -> list[Any]:
     """Return `value` as a list; text and things that are not sequences are refused."""
+    unordered = isinstance(value, str | bytes | dict | set)
     try:
-        if isinstance(value, str | bytes | dict | set):
-            raise TypeError
-        return list(cast("Sequence[object]", value))
+        items = None if unordered else list(cast("Sequence[object]", value))
     except TypeError:
-        raise DescriptorError(f"{name} must be a sequence, got {shown(value)}") from None
+        items = None
+    if items is None:
+        raise DescriptorError(f"{name} must be a sequence, got {shown(value)}")
+    return items
 
 
 def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:

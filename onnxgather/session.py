@@ -8,6 +8,7 @@ runtime's own node assignment puts every node on the provider asked for.
 from __future__ import annotations
 
 import math
+import os
 import threading
 from functools import lru_cache
 from typing import Any
@@ -18,6 +19,7 @@ from onnxgather.arrays import Array, OutOfRange, check_array, check_indices, che
 from onnxgather.descriptors import Descriptor
 from onnxgather.errors import ProviderError
 from onnxgather.model import to_onnx
+from onnxgather.options import Target
 from onnxgather.providers import PROVIDERS, Provider, find_provider
 
 CACHED_SESSIONS = 128
@@ -129,7 +131,15 @@ class Session:
 @lru_cache(maxsize=CACHED_SESSIONS)
 def _cached_session(desc: Descriptor, out_of_range: OutOfRange, provider: Provider) -> Session:
     small = math.prod(desc.output_tensor.sizes) < THREADED_ELEMENTS
-    return Session(to_onnx(desc, out_of_range).SerializeToString(), provider, 1 if small else 0)
+    threads = 1 if small else os.cpu_count() or 1
+    target = target_of(provider)
+    model = to_onnx(desc, out_of_range, target, threads=threads)
+    return Session(model.SerializeToString(), provider, 1 if small else 0)
+
+
+def target_of(provider: Provider) -> Target:
+    """Return the target that suits a provider."""
+    return "cpu" if provider == PROVIDERS["cpu"] else "portable"
 
 
 def _runtime(provider: Provider) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -50,7 +51,7 @@ class ShownNode(msgspec.Struct, frozen=True):
 
     operator: str
     inputs: tuple[str, ...]
-    attributes: dict[str, int]
+    attributes: dict[str, int | tuple[int, ...]]
     output: ShownValue
     why: str
 
@@ -70,6 +71,8 @@ class Description(msgspec.Struct, frozen=True):
     inputs: tuple[ShownValue, ...]
     constants: tuple[ShownValue, ...]
     nodes: tuple[ShownNode, ...]
+    choice: str
+    """Which form the target's table of forms gave, and why; empty where there is no choice."""
 
 
 def describe(desc: Descriptor, out_of_range: OutOfRange, target: Target, opset: int) -> Description:
@@ -81,7 +84,7 @@ def describe(desc: Descriptor, out_of_range: OutOfRange, target: Target, opset: 
         target: Whom the model is for.
         opset: The version of the ONNX operator set.
     """
-    graph = lower(desc, out_of_range)
+    graph = lower(desc, out_of_range, target=target)
     level = minimum_feature_level(desc)
     values = _values(graph)
     return Description(
@@ -94,12 +97,8 @@ def describe(desc: Descriptor, out_of_range: OutOfRange, target: Target, opset: 
         opset,
         tuple(_shown(value) for value in graph.inputs),
         tuple(_shown(values[name]) for name in graph.constants),
-        tuple(
-            ShownNode(
-                node.op, node.inputs, dict(node.attributes), _shown(values[node.output]), node.why
-            )
-            for node in graph.nodes
-        ),
+        tuple(_nodes(graph, values)),
+        graph.choice,
     )
 
 
@@ -112,6 +111,10 @@ def render(description: Description) -> str:
     lines += ["", "Formula", *_formula(description.formula), ""]
     options = f"opset {description.opset}, target {description.target}"
     lines.append(f"ONNX, {options}, out of range: {description.out_of_range}")
+    if description.choice:
+        lines += textwrap.wrap(
+            description.choice, WIDTH, initial_indent="  ", subsequent_indent="  "
+        )
     constants = {value.name: value for value in description.constants}
     long = [f"{value}, a constant" for value in constants.values() if value.elements is None]
     for value in (*map(str, description.inputs), *long):
@@ -123,13 +126,22 @@ def render(description: Description) -> str:
 
 def _values(graph: Graph) -> dict[str, Value]:
     """Return every value of a graph by its name."""
-    made = graph._made.values()  # pyright: ignore[reportPrivateUsage]
+    made = graph.values.values()
     values = {value.name: value for value in (*graph.inputs, *made)}
     for name, array in graph.constants.items():
         values[name] = Value(name, array.dtype, array.shape, array)
     assert graph.output is not None
     values[graph.output.name] = graph.output
     return values
+
+
+def _nodes(graph: Graph, values: dict[str, Value], within: str = "") -> Iterator[ShownNode]:
+    """Return the nodes of a graph, each followed by those of its subgraphs."""
+    for node in graph.nodes:
+        output = _shown(values[node.output])
+        yield ShownNode(node.op, node.inputs, dict(node.attributes), output, within + node.why)
+        for name, body in node.bodies.items():
+            yield from _nodes(body, values, f"{name} of {node.output}: ")
 
 
 def _shown(value: Value) -> ShownValue:
@@ -168,8 +180,10 @@ def _node(number: int, node: ShownNode, constants: dict[str, ShownValue]) -> lis
     indent = " " * len(start)
     arguments = [_argument(name, constants) for name in node.inputs]
     for name, value in node.attributes.items():
-        is_type = node.operator == "Cast" and name == "to"
-        arguments.append(f"{name}={_TYPE_NAMES[value] if is_type else value}")
+        shown = list(value) if isinstance(value, tuple) else value
+        if node.operator == "Cast" and isinstance(value, int):
+            shown = _TYPE_NAMES[value]
+        arguments.append(f"{name}={shown}")
     call, output = f"{node.operator}({', '.join(arguments)})", f"-> {node.output}"
     lines = [f"{start}{call} {output}"]
     if len(lines[0]) > WIDTH:
@@ -178,10 +192,10 @@ def _node(number: int, node: ShownNode, constants: dict[str, ShownValue]) -> lis
 
 
 def _argument(name: str, constants: dict[str, ShownValue]) -> str:
-    """Return an input of a node: the elements of a short constant, else the name."""
+    """Return an input of a node: the elements of a short constant, the name, or a dash for none."""
     if name in constants and constants[name].elements is not None:
         return str(constants[name].elements)
-    return name
+    return name or "-"
 
 
 def _filled(parts: list[str], start: str) -> list[str]:

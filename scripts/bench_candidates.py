@@ -14,12 +14,12 @@ from bench_workloads import Array, Workload
 from onnx import helper, numpy_helper
 
 import onnxgather as og
-from onnxgather.model import Target
+from onnxgather.options import Target
 
 HAND_WRITTEN = "hand-written"
 """The candidate that the others are compared with."""
 
-TARGETS: tuple[str, ...] = get_args(Target)
+TARGETS: tuple[Target, ...] = get_args(Target)
 """The targets of `to_onnx`."""
 
 
@@ -45,9 +45,9 @@ def candidates(workload: Workload, threads: int) -> list[Candidate]:
         indices.reshape(desc.indices_tensor.array_shape),
     )
     expected = og.reference(desc, *shaped)
-    models = {HAND_WRITTEN: hand_written(workload)}
+    models: dict[str, onnx.ModelProto] = {HAND_WRITTEN: hand_written(workload)}
     for target in TARGETS:
-        models[target] = og.to_onnx(desc, target=target)  # pyright: ignore[reportArgumentType]
+        models[target] = og.to_onnx(desc, target=target, threads=threads)
     bind = _binder(*shaped, expected, threads)
     found = [bind(name, model) for name, model in models.items()]
     found.append(_in_numpy(workload, data, indices))

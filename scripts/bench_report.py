@@ -15,8 +15,8 @@ from typing import Any
 
 from bench_candidates import HAND_WRITTEN, TARGETS
 
-OURS = TARGETS[-1] if "cpu" not in TARGETS else "cpu"
-"""The candidate that the summary speaks of."""
+OURS: str = TARGETS[-1]
+"""The candidate that the summary speaks of: the last target, the one made for speed."""
 
 
 @dataclass(frozen=True, slots=True)

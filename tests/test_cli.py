@@ -332,6 +332,20 @@ class TestConvert:
         sentence = "Error: empty: the folder must have a *.json file, got none\n"
         assert outcome("convert", "empty") == (2, "", sentence)
 
+    def test_a_folder_that_cannot_be_read(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        program("in/x.json")
+        program("in/secret/y.json")
+        original: Any = os.scandir
+
+        def refuse(path: str) -> Any:
+            if path.endswith("secret"):
+                raise PermissionError(13, "Permission denied", path)
+            return original(path)
+
+        monkeypatch.setattr(os, "scandir", refuse)
+        sentence = "Error: in/secret: permission denied\n"
+        assert outcome("convert", "in") == (2, "", sentence)
+
     @pytest.mark.parametrize(
         ("arguments", "sentence"),
         [
@@ -1082,6 +1096,7 @@ Formula
                 "range": "0 <= idx < 3; an index out of range is clamped",
             },
             "target": "portable",
+            "choice": "",
             "opset": 19,
             "inputs": [
                 {"name": "InputTensor", "data_type": "float32", "shape": [4, 3]},
@@ -1125,10 +1140,13 @@ class TestProcess:
     @POSIX
     def test_a_broken_pipe_is_quiet(self) -> None:
         program("x.json")
+        buffered = {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"}
         read, write = os.pipe()
         os.close(read)
         command = [sys.executable, "-m", "onnxgather", "show", "x.json"]
-        done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, check=False)
+        done = subprocess.run(
+            command, stdout=write, stderr=subprocess.PIPE, check=False, env=buffered
+        )
         os.close(write)
         assert (done.returncode, done.stderr) == (141, b"")
 
@@ -1137,8 +1155,11 @@ class TestProcess:
     def test_a_full_device_is_one_sentence(self) -> None:
         program("x.json")
         command = [sys.executable, "-m", "onnxgather", "show", "x.json"]
+        buffered = {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"}
         with open("/dev/full", "wb") as full:
-            done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
+            done = subprocess.run(
+                command, stdout=full, stderr=subprocess.PIPE, check=False, env=buffered
+            )
         sentence = b"Error: standard output: no space left on device\n"
         assert (done.returncode, done.stderr) == (2, sentence)
 

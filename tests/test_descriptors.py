@@ -31,59 +31,59 @@ def gather(**changes: Any) -> og.GatherDesc:
     return og.GatherDesc(**fields | changes)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            ("UINT4", [1]),
-            "DataType must be one of FLOAT64, FLOAT32, FLOAT16, INT64, INT32, INT16, INT8, "
-            "UINT64, UINT32, UINT16, UINT8, got 'UINT4'",
-        ),
-        (
-            (7, [1]),
-            "DataType must be one of FLOAT64, FLOAT32, FLOAT16, INT64, INT32, INT16, INT8, "
-            "UINT64, UINT32, UINT16, UINT8, got 7",
-        ),
-        (("INT8", []), "DimensionCount must be 1 to 8, got 0"),
-        (("INT8", [1] * 9), "DimensionCount must be 1 to 8, got 9"),
-        (("INT8", 4), "Sizes must be a sequence, got 4"),
-        (("INT8", "44"), "Sizes must be a sequence, got '44'"),
-        (("INT8", [2, 0]), "Sizes[1] must be at least 1, got 0"),
-        (("INT8", [2, -1]), f"Sizes[1] {UINT_RULE}, got -1"),
-        (("INT8", [1.5]), f"Sizes[0] {UINT_RULE}, got 1.5"),
-        (("INT8", [True]), f"Sizes[0] {UINT_RULE}, got True"),
-        (("INT8", [10**5000]), f"Sizes[0] {UINT_RULE}, got an integer of thousands of digits"),
-        (("INT8", ["x" * 300]), f"Sizes[0] {UINT_RULE}, got '{'x' * 199}…"),
-        (("INT8", [2**32]), f"Sizes[0] {UINT_RULE}, got 4294967296"),
-        (
-            ("INT8", [2**16, 2**16]),
-            "Sizes and Strides must describe at most 4294967295 elements, got 4294967296",
-        ),
-        (
-            ("INT8", [2, 2], [2**32 - 1, 1]),
-            "Sizes and Strides must describe at most 4294967295 elements, got 4294967297",
-        ),
-        (("INT8", [2], [1, 1]), "Strides must have as many elements as Sizes (1), got 2"),
-        (("INT8", [2], [-1]), f"Strides[0] {UINT_RULE}, got -1"),
-        (("INT8", [2], "1"), "Strides must be a sequence, got '1'"),
-        (("INT8", [5], None, 7), "TotalTensorSizeInBytes must be at least 8, got 7"),
-        (
-            ("INT8", [5], None, "8"),
-            "TotalTensorSizeInBytes must be an integer from 0 to 34359738360, got '8'",
-        ),
-        (
-            ("INT8", [5], None, 2**32 + 4),
-            "TotalTensorSizeInBytes must hold at most 4294967295 elements, got 4294967300",
-        ),
-        (("INT8", [5], None, 0, "SHARED"), "Flags must be NONE or OWNED_BY_DML, got 'SHARED'"),
-        (("INT8", [5], None, 0, 3), "Flags must be a sequence, got 3"),
-        (
-            ("INT16", [5], None, 0, "NONE", 1),
-            "GuaranteedBaseOffsetAlignment must be 0 or a power of two of at least the element "
-            "size (2), got 1",
-        ),
-    ],
-)
+BROKEN_TENSORS: list[tuple[tuple[Any, ...], str]] = [
+    (
+        ("UINT4", [1]),
+        "DataType must be one of FLOAT64, FLOAT32, FLOAT16, INT64, INT32, INT16, INT8, "
+        "UINT64, UINT32, UINT16, UINT8, got 'UINT4'",
+    ),
+    (
+        (7, [1]),
+        "DataType must be one of FLOAT64, FLOAT32, FLOAT16, INT64, INT32, INT16, INT8, "
+        "UINT64, UINT32, UINT16, UINT8, got 7",
+    ),
+    (("INT8", []), "DimensionCount must be 1 to 8, got 0"),
+    (("INT8", [1] * 9), "DimensionCount must be 1 to 8, got 9"),
+    (("INT8", 4), "Sizes must be a sequence, got 4"),
+    (("INT8", "44"), "Sizes must be a sequence, got '44'"),
+    (("INT8", [2, 0]), "Sizes[1] must be at least 1, got 0"),
+    (("INT8", [2, -1]), f"Sizes[1] {UINT_RULE}, got -1"),
+    (("INT8", [1.5]), f"Sizes[0] {UINT_RULE}, got 1.5"),
+    (("INT8", [True]), f"Sizes[0] {UINT_RULE}, got True"),
+    (("INT8", [10**5000]), f"Sizes[0] {UINT_RULE}, got an integer of thousands of digits"),
+    (("INT8", ["x" * 300]), f"Sizes[0] {UINT_RULE}, got '{'x' * 199}…"),
+    (("INT8", [2**32]), f"Sizes[0] {UINT_RULE}, got 4294967296"),
+    (
+        ("INT8", [2**16, 2**16]),
+        "Sizes and Strides must describe at most 4294967295 elements, got 4294967296",
+    ),
+    (
+        ("INT8", [2, 2], [2**32 - 1, 1]),
+        "Sizes and Strides must describe at most 4294967295 elements, got 4294967297",
+    ),
+    (("INT8", [2], [1, 1]), "Strides must have as many elements as Sizes (1), got 2"),
+    (("INT8", [2], [-1]), f"Strides[0] {UINT_RULE}, got -1"),
+    (("INT8", [2], "1"), "Strides must be a sequence, got '1'"),
+    (("INT8", [5], None, 7), "TotalTensorSizeInBytes must be at least 8, got 7"),
+    (
+        ("INT8", [5], None, "8"),
+        "TotalTensorSizeInBytes must be an integer from 0 to 34359738360, got '8'",
+    ),
+    (
+        ("INT8", [5], None, 2**32 + 4),
+        "TotalTensorSizeInBytes must hold at most 4294967295 elements, got 4294967300",
+    ),
+    (("INT8", [5], None, 0, "SHARED"), "Flags must be NONE or OWNED_BY_DML, got 'SHARED'"),
+    (("INT8", [5], None, 0, 3), "Flags must be a sequence, got 3"),
+    (
+        ("INT16", [5], None, 0, "NONE", 1),
+        "GuaranteedBaseOffsetAlignment must be 0 or a power of two of at least the element "
+        "size (2), got 1",
+    ),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), BROKEN_TENSORS)
 def test_tensor_rule(arguments: tuple[Any, ...], message: str) -> None:
     with pytest.raises(og.DescriptorError) as caught:
         og.TensorDesc(*arguments)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,7 +14,7 @@ from strategies import Case, cases, descriptors
 import onnxgather as og
 from onnxgather.arrays import OutOfRange, elements
 from onnxgather.formula import Formula, write_formula
-from onnxgather.show import WIDTH, describe, render
+from onnxgather.show import ShownNode, ShownValue, describe, render
 
 
 def tensor(*sizes: int, data_type: str = "FLOAT32") -> og.TensorDesc:
@@ -156,10 +157,18 @@ def test_text_fits_80_columns(desc: og.Descriptor) -> None:
     for out_of_range in ("clamp", "error", "zero", "directml"):
         description = describe(desc, out_of_range, "portable", 17)
         text = render(description)
-        assert max(map(len, text.splitlines())) <= WIDTH
+        assert max(map(len, text.splitlines())) <= 80
         assert not re.search(r"[ \t\xa0]$|\xa0", text, re.MULTILINE)
         plain = " ".join(text.split())
         for node in description.nodes:
             assert f"{node.operator}(" in plain
             assert " ".join(str(node.output).split()) in plain
             assert node.why in plain
+
+
+def test_a_node_with_a_list_and_without_an_input() -> None:
+    description = describe(SCALAR, "clamp", "portable", 17)
+    output = ShownValue("y", "int32", (2, 3))
+    odd = ShownNode("Odd", ("x", "", "y"), {"axis": 0, "perm": (1, 0)}, output, "because")
+    text = render(msgspec.structs.replace(description, nodes=(odd,)))
+    assert text.endswith("  1.  Odd(x, -, y, axis=0, perm=[1, 0]) -> y: int32[2, 3]\n      because")

@@ -125,8 +125,8 @@ GOLDEN: list[tuple[og.Descriptor, OutOfRange, str]] = [
         offsets = Add(offsets_spread, uint32[[[0]],[[3]],[[6]],[[9]]])
         buffer = Reshape(InputTensor, int64[12])
         offsets_limited = Min(offsets, uint32(11))
-        offsets_2 = Cast(offsets_limited, to=7)
-        OutputTensor = Gather(buffer, offsets_2, axis=0)
+        offsets_int64 = Cast(offsets_limited, to=7)
+        OutputTensor = Gather(buffer, offsets_int64, axis=0)
         """,
     ),
     (

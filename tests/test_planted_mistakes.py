@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -98,7 +99,7 @@ def clamp_per_axis(monkeypatch: pytest.MonkeyPatch) -> None:
         value = g.cast(value, np.int64, "clamped_int64", "")
         return g.cast(offsets.wrap(g, value, sizes), np.uint32, "clamped_uint32", "")
 
-    monkeypatch.setattr(offsets, "_directml_index", clamped)
+    monkeypatch.setattr(offsets, "directml_index", clamped)
 
 
 def dropped_stride(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +115,11 @@ def dropped_stride(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def unclamped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave the clamp out."""
-    monkeypatch.setattr(portable, "clamp", lambda _g, index, _sizes: index)
+
+    def as_they_are(_: graph.Graph, index: graph.Value, __: Any) -> graph.Value:
+        return index
+
+    monkeypatch.setattr(portable, "PORTABLE", replace(offsets.PORTABLE, limit=as_they_are))
 
 
 def clip_int64(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,7 +130,7 @@ def clip_int64(monkeypatch: pytest.MonkeyPatch) -> None:
         high = graph.constant("high", np.min(sizes - 1).astype(index.dtype))
         return g.add("Clip", "clipped", index, low, high, why="")
 
-    monkeypatch.setattr(portable, "clamp", clip)
+    monkeypatch.setattr(portable, "PORTABLE", replace(offsets.PORTABLE, limit=clip))
 
 
 MISTAKES: dict[str, tuple[Patch, OutOfRange, bool]] = {

@@ -56,7 +56,8 @@ def test_sessions_are_cached_by_descriptor_and_options() -> None:
 
 
 def test_missing_provider_says_what_is_there_and_what_to_install() -> None:
-    available = ", ".join(onnxruntime.get_available_providers())
+    runtime: Any = onnxruntime
+    available = ", ".join(runtime.get_available_providers())
     with pytest.raises(ProviderError) as caught:
         og.run(DESC, DATA, INDICES, provider="directml")
     assert str(caught.value) == (
@@ -126,15 +127,12 @@ class Elsewhere:
     def InferenceSession(self, _: bytes, options: Any, **arguments: Any) -> Any:  # noqa: N802
         """Return a session that only knows where its nodes went."""
         self.options, self.arguments = options, arguments
-        parts = [
-            SimpleNamespace(
-                ep_name=name,
-                get_nodes=lambda nodes=nodes: [
-                    SimpleNamespace(name=n, op_type=o) for n, o in nodes
-                ],
-            )
-            for name, nodes in self.assignment
-        ]
+
+        def part(name: str, nodes: list[tuple[str, str]]) -> SimpleNamespace:
+            made = [SimpleNamespace(name=node, op_type=op) for node, op in nodes]
+            return SimpleNamespace(ep_name=name, get_nodes=lambda: made)
+
+        parts = [part(name, nodes) for name, nodes in self.assignment]
         return SimpleNamespace(get_provider_graph_assignment_info=lambda: parts)
 
 

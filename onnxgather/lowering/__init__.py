@@ -1,5 +1,32 @@
 """Descriptors lowered to ONNX graphs, without ONNX."""
 
-from onnxgather.lowering.portable import lower
+from onnxgather.arrays import Array, OutOfRange
+from onnxgather.descriptors import Descriptor
+from onnxgather.lowering.cpu import lower_cpu
+from onnxgather.lowering.graph import Graph
+from onnxgather.lowering.portable import lower as lower_portable
+from onnxgather.options import Target
 
 __all__ = ["lower"]
+
+
+def lower(
+    desc: Descriptor,
+    out_of_range: OutOfRange,
+    indices: Array | None = None,
+    target: Target = "portable",
+    threads: int | None = None,
+) -> Graph:
+    """Return the ONNX graph of a descriptor for a target.
+
+    Args:
+        desc: Any of the four gather descriptors.
+        out_of_range: What an index out of range does.
+        indices: IndicesTensor where it is known; it must hold no index out of range if
+            `out_of_range` is "error". All arithmetic on it is done here.
+        target: Whom the graph is for.
+        threads: How many threads it will run on; only "cpu" asks.
+    """
+    if target == "cpu":
+        return lower_cpu(desc, out_of_range, indices, threads)
+    return lower_portable(desc, out_of_range, indices)

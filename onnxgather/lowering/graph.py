@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,8 @@ from onnxgather.arrays import Array
 from onnxgather.datatypes import TensorDataType
 
 Shape = tuple[int, ...]
+
+Attribute = int | tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +38,10 @@ class Node:
     op: str
     inputs: tuple[str, ...]
     output: str
-    attributes: Mapping[str, int]
+    attributes: Mapping[str, Attribute]
     why: str
+    bodies: Mapping[str, Graph] = field(default_factory=dict[str, "Graph"])
+    """The subgraphs of a Scan or an If; they read the outer graph's values and constants."""
 
 
 @dataclass(slots=True)
@@ -50,11 +54,28 @@ class Graph:
     nodes: list[Node] = field(default_factory=list[Node])
     constants: dict[str, Array] = field(default_factory=dict[str, Array])
     output: Value | None = None
+    choice: str = ""
+    """Which form was chosen, and why, where there was a choice."""
+    values: dict[str, Value] = field(default_factory=dict[str, Value])
+    """Every value that a node makes, by name."""
     _made: dict[tuple[object, ...], Value] = field(default_factory=dict[tuple[object, ...], Value])
+    _names: set[str] = field(default_factory=set[str])
+
+    def body(self) -> Graph:
+        """Return an empty subgraph; it shares the constants and must not repeat a name."""
+        return Graph(
+            self.fold_all,
+            constants=self.constants,
+            values=self.values,
+            _made=dict(self._made),
+            _names=self._names,
+        )
 
     def input(self, name: str, dtype: np.dtype[Any], shape: Shape) -> Value:
-        """Add a graph input."""
-        value = Value(name, dtype, shape)
+        """Return a graph input, added unless it is there."""
+        if name in self.values:
+            return self.values[name]
+        value = self.values[name] = Value(self._unused(name), dtype, shape)
         self.inputs.append(value)
         return value
 
@@ -66,7 +87,8 @@ class Graph:
         why: str,
         shape: Shape | None = None,
         dtype: Any = None,
-        **attributes: int,
+        bodies: Mapping[str, Graph] | None = None,
+        **attributes: Attribute,
     ) -> Value:
         """Add a node unless it is there or all inputs are constant; return its output.
 
@@ -83,9 +105,10 @@ class Graph:
             return constant(name, np.asarray(folded, dtype).reshape(shape))
         names = tuple(self._reference(value) for value in inputs)
         key = (op, names, tuple(attributes.items()))
-        if key not in self._made:
-            self._made[key] = Value(self._unused(name), dtype, shape)
-            self.nodes.append(Node(op, names, self._made[key].name, attributes, why))
+        if key not in self._made or bodies:
+            made = Value(self._unused(name), dtype, shape)
+            self._made[key] = self.values[made.name] = made
+            self.nodes.append(Node(op, names, made.name, attributes, why, bodies or {}))
         return self._made[key]
 
     def cast(self, value: Value, dtype: Any, name: str, why: str) -> Value:
@@ -117,6 +140,13 @@ class Graph:
         target = constant(f"{name}_shape", np.array(shape, np.int64))
         return self.add("Expand", name, value, target, why=why, shape=shape)
 
+    def transpose(self, value: Value, perm: tuple[int, ...], name: str, why: str) -> Value:
+        """Return `value` with its dimensions in another order."""
+        if perm == tuple(range(len(perm))):
+            return value
+        shape = tuple(value.shape[k] for k in perm)
+        return self.add("Transpose", name, value, why=why, shape=shape, perm=perm)
+
     def arange(self, count: int, step: int, dtype: Any, name: str) -> Value:
         """Return 0, step, … as a constant, or as a Range where that is too long to write."""
         if self.fold_all or count <= LONGEST_INLINE:
@@ -135,12 +165,12 @@ class Graph:
         """Make `value`, the last node's output, the graph's output under another name."""
         last = self.nodes[-1]
         assert last.output == value.name
-        self.nodes[-1] = Node(last.op, last.inputs, name, last.attributes, last.why)
-        self.output = Value(name, value.dtype, value.shape)
+        self.nodes[-1] = replace(last, output=name)
+        self.output = self.values[name] = Value(name, value.dtype, value.shape)
 
     def _reference(self, value: Value) -> str:
         """Return the name under which a node reads a value, storing constants on the way."""
-        if value.constant is None:
+        if value.constant is None:  # an input left out has no name
             return value.name
         array = np.ascontiguousarray(value.constant).reshape(value.shape)
         for name, stored in self.constants.items():
@@ -152,17 +182,21 @@ class Graph:
         return name
 
     def _unused(self, name: str) -> str:
-        taken = {node.output for node in self.nodes} | self.constants.keys()
-        number = 2
-        unused = name
-        while unused in taken:
-            unused = f"{name}_{number}"
-            number += 1
+        unused, number = name, 2
+        while unused in self._names:
+            unused, number = f"{name}_{number}", number + 1
+        self._names.add(unused)
         return unused
 
 
+LEFT_OUT = Value("", np.dtype(np.bool_), ())
+"""An optional input that a node does without."""
+
 LONGEST_INLINE = 1024
 """Longest constant, in elements, that is written into the model where a Range can count it."""
+
+DOMAINS = {"ArrayFeatureExtractor": ("ai.onnx.ml", 1)}
+"""The operators outside ONNX's own domain: their domain and the opset that has them."""
 
 ONNX_TYPES = {data_type.numpy: data_type.onnx for data_type in TensorDataType}
 ONNX_TYPES[np.dtype(np.bool_)] = 9

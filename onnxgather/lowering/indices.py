@@ -103,15 +103,17 @@ def outside(graph: Graph, index: Value, sizes: Array) -> Value:
 
 
 def wrap(graph: Graph, index: Value, sizes: Array) -> Value:
-    """Return INT64 indices with the axis size added to the negative ones."""
-    zero = constant("zero", np.array(0, np.int64))
-    size = constant("axis_size", sizes)
+    """Return indices with the axis size added to the negative ones."""
+    zero = constant("zero", np.zeros((), index.dtype))
+    size = constant("axis_size", sizes.astype(index.dtype))
     negative = graph.add(
         "Less", "is_negative", index, zero, why="finds the negative indices", dtype=bool
     )
     raised = graph.add("Add", "indices_raised", index, size, why="counts them from the end")
     why = "takes that where the index is negative"
-    return graph.add("Where", "indices_wrapped", negative, raised, index, why=why, dtype=np.int64)
+    return graph.add(
+        "Where", "indices_wrapped", negative, raised, index, why=why, dtype=index.dtype
+    )
 
 
 def sizes_of_axes(desc: Descriptor) -> Array:
@@ -127,7 +129,8 @@ def sum_tuples(graph: Graph, place: Placement, offset: Value) -> Value:
     shape = offset.shape[:-1]
     if offset.shape[-1] == 1:
         return graph.reshape(offset, shape, "tuple_offsets", "tuples of one coordinate")
-    offset = graph.cast(offset, np.int64, "offsets_int64", "a type that ReduceSum takes")
+    if offset.dtype != np.int32:
+        offset = graph.cast(offset, np.int64, "offsets_int64", "a type that ReduceSum takes")
     axes = constant("tuple_axis", np.array([-1], np.int64))
     return graph.add(
         "ReduceSum",

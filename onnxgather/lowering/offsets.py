@@ -2,15 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 
 from onnxgather.arrays import Array, OutOfRange
 from onnxgather.descriptors import Descriptor, GatherElementsDesc
-from onnxgather.lowering.graph import Graph, Value, constant, size_of
+from onnxgather.lowering.graph import Graph, Shape, Value, constant, size_of
 from onnxgather.lowering.indices import clamp, outside, sizes_of_axes, sum_tuples, wrap
 from onnxgather.lowering.placement import Placement
 from onnxgather.lowering.positions import Run, counted, merged
 from onnxgather.tensors import TensorDesc
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """What the forms leave to the target."""
+
+    limit: Callable[[Graph, Value, Array], Value]
+    """Moves indices into [0, n), or [-n, n) for a signed type."""
+    word: np.dtype[Any]
+    """The type of element offsets."""
+    collect: Callable[[Graph, Value, Value, Shape], Value]
+    """Gathers single elements from a flat buffer at offsets that broadcast to given sizes."""
+
+
+def gather_flat(graph: Graph, buffer: Value, offset: Value, _: Shape) -> Value:
+    """Gather single elements with Gather; what the offsets repeat is repeated later."""
+    offset = graph.cast(offset, np.int64, "offsets_int64", "the index type that Gather takes")
+    why = "element by element, at the offsets"
+    return graph.add("Gather", "gathered", buffer, offset, why=why, shape=offset.shape, axis=0)
+
+
+PORTABLE = Style(clamp, np.dtype(np.int64), gather_flat)
 
 
 def by_offset(
@@ -20,6 +46,7 @@ def by_offset(
     data: Value,
     index: Value,
     out_of_range: OutOfRange,
+    style: Style,
 ) -> tuple[Value, Value | None]:
     """Gather from the flat buffer by element offsets; return that and the mask."""
     tensor = desc.input_tensor
@@ -31,12 +58,12 @@ def by_offset(
     if directml:
         if isinstance(desc, GatherElementsDesc) and tensor.sizes[desc.axis] == 1:
             stride = np.int64(0)
-        offset = _directml_index(graph, index, sizes)
+        offset = directml_index(graph, index, sizes)
     else:
-        clamped = clamp(graph, index, sizes)
+        clamped = style.limit(graph, index, sizes)
         if out_of_range != "clamp":
             mask = outside(graph, index, sizes)
-        offset = graph.cast(clamped, np.int64, "indices_int64", "offsets need 64 bits")
+        offset = graph.cast(clamped, style.word, "indices_word", "the type of the offsets")
         if index.dtype.kind == "i":
             offset = wrap(graph, offset, sizes)
     kind = offset.dtype
@@ -57,19 +84,10 @@ def by_offset(
     buffer = graph.reshape(data, (size_of(data.shape),), "buffer", "the buffer behind the tensor")
     if directml:
         buffer, offset = _directml_limit(graph, tensor, buffer, offset)
-    gathered = graph.add(
-        "Gather",
-        "gathered",
-        buffer,
-        offset,
-        why=f"DML_OPERATOR_{desc.operator}, element by element",
-        shape=offset.shape,
-        axis=0,
-    )
-    return gathered, mask
+    return style.collect(graph, buffer, offset, desc.output_tensor.sizes), mask
 
 
-def _directml_index(graph: Graph, index: Value, sizes: Array) -> Value:
+def directml_index(graph: Graph, index: Value, sizes: Array) -> Value:
     """Return the low 32 bits of each index, the axis size added where the index is negative."""
     if index.dtype == np.uint32:
         return index
@@ -91,12 +109,12 @@ def _directml_limit(
     limit = constant("last_offset", np.array(last, np.uint32))
     why = "DirectML reads the buffer's last element past its end"
     offset = graph.add("Min", "offsets_limited", offset, limit, why=why)
-    return buffer, graph.cast(offset, np.int64, "offsets", "the index type that Gather takes")
+    return buffer, offset
 
 
 def _beyond(graph: Graph, offset: Value, mask: Value, count: int) -> Value:
     """Return the offsets with those of indices out of range moved past the buffer's end."""
-    moved = graph.cast(mask, np.int64, "is_outside_int64", "to count with")
-    beyond = constant("past_the_end", np.array(count, np.int64))
+    moved = graph.cast(mask, offset.dtype, "is_outside_number", "to count with")
+    beyond = constant("past_the_end", np.array(count, offset.dtype))
     moved = graph.add("Mul", "moved", moved, beyond, why="the way past the buffer's end")
     return graph.add("Add", "index_offsets", offset, moved, why="makes Gather refuse the index")

@@ -8,13 +8,16 @@ DirectML's own rule for wild indices, and the few descriptors whose natural form
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, cast
+
 import numpy as np
 
 from onnxgather.arrays import Array, OutOfRange
 from onnxgather.descriptors import Descriptor
 from onnxgather.lowering.graph import Graph, Value, constant, size_of
-from onnxgather.lowering.indices import clamp, outside, read_indices, sizes_of_axes, sum_tuples
-from onnxgather.lowering.offsets import by_offset
+from onnxgather.lowering.indices import outside, read_indices, sizes_of_axes, sum_tuples
+from onnxgather.lowering.offsets import PORTABLE, Style, by_offset
 from onnxgather.lowering.placement import (
     NaturalForm,
     Placement,
@@ -26,7 +29,12 @@ from onnxgather.lowering.positions import scatter
 INPUT, OUTPUT = "InputTensor", "OutputTensor"
 
 
-def lower(desc: Descriptor, out_of_range: OutOfRange, indices: Array | None = None) -> Graph:
+def lower(
+    desc: Descriptor,
+    out_of_range: OutOfRange,
+    indices: Array | None = None,
+    style: Style | None = None,
+) -> Graph:
     """Return the ONNX graph of a descriptor.
 
     Args:
@@ -34,25 +42,37 @@ def lower(desc: Descriptor, out_of_range: OutOfRange, indices: Array | None = No
         out_of_range: What an index out of range does.
         indices: IndicesTensor where it is known; it must hold no index out of range if
             `out_of_range` is "error". All arithmetic on it is done here.
+        style: What the forms leave to the target; None is PORTABLE.
     """
     graph = Graph(fold_all=indices is not None)
+    graph.finish(lower_into(graph, desc, out_of_range, indices, style or PORTABLE), OUTPUT)
+    return graph
+
+
+def lower_into(
+    graph: Graph,
+    desc: Descriptor,
+    out_of_range: OutOfRange,
+    indices: Array | None,
+    style: Style,
+) -> Value:
+    """Add the nodes of a descriptor to a graph and return its output; see `lower`."""
     data = graph.input(INPUT, desc.input_tensor.data_type.numpy, desc.input_tensor.array_shape)
     place = find_placement(desc)
     form = None if out_of_range == "directml" else find_natural_form(desc)
     shape = place.kept if form is None else form.indices
     index = read_indices(graph, desc.indices_tensor, place.kept, shape, indices)
     if form is not None:
-        gathered, mask = natural(graph, desc, form, data, index, out_of_range)
+        gathered, mask = natural(graph, desc, form, data, index, out_of_range, style.limit)
     else:
-        gathered, mask = by_offset(graph, desc, place, data, index, out_of_range)
+        gathered, mask = by_offset(graph, desc, place, data, index, out_of_range, style)
     why = "repeats what does not depend on the missing dimensions"
     gathered = graph.expand(gathered, desc.output_tensor.sizes, "expanded", why)
     if out_of_range == "zero":
         gathered = _zero_outside(graph, place, gathered, mask)
     if desc.output_tensor.strides is not None:
         gathered = scatter(graph, desc.output_tensor, gathered)
-    graph.finish(gathered, OUTPUT)
-    return graph
+    return gathered
 
 
 def natural(
@@ -62,27 +82,29 @@ def natural(
     data: Value,
     index: Value,
     out_of_range: OutOfRange,
+    limit: Callable[[Graph, Value, Array], Value],
 ) -> tuple[Value, Value | None]:
-    """Add ONNX's own operator; return its output and the mask of indices out of range."""
+    """Add ONNX's own operator on limited indices; return its output and the mask for "zero"."""
     sizes = sizes_of_axes(desc)
     mask = None
     fits = int(sizes.max()) <= 2**31
-    narrow = index.dtype == np.int32 or (index.constant is not None and fits)
+    narrow = fits and (index.constant is not None or index.dtype == np.uint32)
     if out_of_range != "error":
-        clamped = clamp(graph, index, sizes)
+        limited = limit(graph, index, sizes)
         if out_of_range == "zero":
             mask = outside(graph, index, sizes)
-        index = clamped
-        narrow = narrow or (index.dtype == np.uint32 and fits)
+        index = limited
     elif index.dtype == np.uint64:
         # A Cast alone would turn 2^64 - 1 into -1, the last element; n itself stays an error.
         last = constant("axis_size", sizes.astype(np.uint64))
         why = "keeps indices out of range where the Cast cannot wrap them into it"
         index = graph.add("Min", "indices_limited", index, last, why=why)
-    if form.op == "GatherND" or not narrow:
-        index = graph.cast(index, np.int64, "indices_int64", f"the index type that {form.op} takes")
-    else:
+    elif index.constant is None:
+        narrow = False
+    if form.op != "GatherND" and (narrow or index.dtype == np.int32):
         index = graph.cast(index, np.int32, "indices_int32", f"an index type that {form.op} takes")
+    else:
+        index = graph.cast(index, np.int64, "indices_int64", f"the index type that {form.op} takes")
     if index.constant is not None:
         wide = index.constant.astype(np.int64)
         wrapped = np.where(wide < 0, wide + sizes, wide).astype(index.dtype)
@@ -101,7 +123,7 @@ def natural(
         index,
         why=f"DML_OPERATOR_{desc.operator}",
         shape=desc.output_tensor.sizes,
-        **form.attributes,
+        **cast("dict[str, Any]", form.attributes),
     )
     return gathered, mask
 

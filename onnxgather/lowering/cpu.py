@@ -1,0 +1,208 @@
+"""The lowering for ONNX Runtime's CPU provider: one table of forms, the first that fits is taken.
+
+Ratios are times of a form over ONNX's own operator with INT64 indices clamped by Max and Min, as a
+user would write it; measured with `scripts/bench.py`, one thread, ONNX Runtime 1.31.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from onnxgather.arrays import Array, OutOfRange
+from onnxgather.descriptors import Descriptor, GatherElementsDesc
+from onnxgather.lowering import cpu_fits
+from onnxgather.lowering import cpu_forms as forms
+from onnxgather.lowering.cpu_indices import limited, linear
+from onnxgather.lowering.facts import Facts, find_facts
+from onnxgather.lowering.graph import Graph, Shape, Value, size_of
+from onnxgather.lowering.indices import clamp, read_indices, sizes_of_axes
+from onnxgather.lowering.offsets import Style, gather_flat
+from onnxgather.lowering.placement import find_natural_form
+from onnxgather.lowering.portable import INPUT, OUTPUT, lower, natural
+from onnxgather.lowering.positions import scatter
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A row of the table: a form, when it is taken, and why."""
+
+    name: str
+    reason: str
+    fits: Callable[[Facts], bool]
+    build: Callable[[Graph, Facts, Value], Value]
+
+
+def lower_cpu(
+    desc: Descriptor,
+    out_of_range: OutOfRange,
+    indices: Array | None = None,
+    threads: int | None = None,
+) -> Graph:
+    """Return the graph of a descriptor that ONNX Runtime's CPU provider runs fastest.
+
+    Args:
+        desc: Any of the four gather descriptors.
+        out_of_range: What an index out of range does.
+        indices: IndicesTensor where it is known; see `lower`.
+        threads: How many threads the graph will run on; None is 2, the fewest that matter.
+    """
+    facts = find_facts(desc, out_of_range, indices, 2 if threads is None else threads)
+    form = next((form for form in FORMS if form.fits(facts)), None)
+    if form is None:
+        graph = lower(desc, out_of_range, indices, style(facts))
+        graph.choice = "portable: no other form fits"
+        return graph
+    graph = Graph(fold_all=indices is not None, choice=f"{form.name}: {form.reason}")
+    tensor = desc.input_tensor
+    data = graph.input(INPUT, tensor.data_type.numpy, tensor.array_shape)
+    result = form.build(graph, facts, data)
+    if desc.output_tensor.strides is not None:
+        result = scatter(graph, desc.output_tensor, result)
+    graph.finish(result, OUTPUT)
+    return graph
+
+
+# What a form builds -------------------------------------------------------------------------
+
+
+def _index(graph: Graph, facts: Facts) -> Value:
+    """Return the indices of one axis, limited, in the sizes that count."""
+    kept = facts.place.kept
+    index = read_indices(graph, facts.desc.indices_tensor, kept, kept, facts.known)
+    return limited(graph, index, sizes_of_axes(facts.desc), facts.out_of_range)
+
+
+def _rows(graph: Graph, facts: Facts) -> Value:
+    """Return one row number per row of the output, 1-D for tuples."""
+    if not facts.place.has_tuples:
+        return _index(graph, facts)
+    kept = facts.place.kept
+    tuples = read_indices(graph, facts.desc.indices_tensor, kept, kept, facts.known)
+    return linear(graph, facts, tuples)
+
+
+def _build_elements(graph: Graph, facts: Facts, data: Value) -> Value:
+    flat = graph.reshape(data, (size_of(data.shape),), "flat", "the elements in one row")
+    return forms.element_gather(graph, flat, _rows(graph, facts), facts.sizes)
+
+
+def _build_columns(graph: Graph, facts: Facts, data: Value) -> Value:
+    return forms.column_gather(graph, facts, data, _index(graph, facts))
+
+
+def _build_narrow(graph: Graph, facts: Facts, data: Value) -> Value:
+    return forms.narrow_gather(graph, facts, data, _rows(graph, facts))
+
+
+def _build_short(graph: Graph, facts: Facts, data: Value) -> Value:
+    return forms.row_gather(graph, facts, data, _rows(graph, facts))
+
+
+def _build_repeated(graph: Graph, facts: Facts, data: Value) -> Value:
+    assert isinstance(facts.desc, GatherElementsDesc)
+    return forms.repeated_gather(graph, facts, facts.desc.axis, data, _index(graph, facts))
+
+
+def _build_narrow_elements(graph: Graph, facts: Facts, data: Value) -> Value:
+    return forms.narrow_elements(graph, facts, data, _index(graph, facts))
+
+
+def _build_turned(graph: Graph, facts: Facts, data: Value) -> Value:
+    assert isinstance(facts.desc, GatherElementsDesc)
+    return forms.turned_elements(graph, facts, facts.desc.axis, data, _index(graph, facts))
+
+
+def _build_slices(graph: Graph, facts: Facts, data: Value) -> Value:
+    return forms.slice_by_slice(graph, facts, data, _index(graph, facts))
+
+
+def _build_natural(graph: Graph, facts: Facts, data: Value) -> Value:
+    form = find_natural_form(facts.desc)
+    assert form is not None
+    tensor = facts.desc.indices_tensor
+    index = read_indices(graph, tensor, facts.place.kept, form.indices, facts.known)
+
+    limit = style(facts).limit
+    gathered, _ = natural(graph, facts.desc, form, data, index, facts.out_of_range, limit)
+    return graph.expand(gathered, facts.sizes, "expanded", "repeats what is repeated")
+
+
+def style(facts: Facts) -> Style:
+    """Return how the forms of every provider are written for the CPU provider."""
+    wide = facts.desc.input_tensor.element_count * (len(facts.axes) + 1) >= 2**31
+
+    def limit(graph: Graph, index: Value, sizes: Array) -> Value:
+        if sizes.ndim == 0 and int(sizes) < 2**31:
+            return limited(graph, index, sizes, "clamp")
+        return clamp(graph, index, sizes)
+
+    def collect(graph: Graph, buffer: Value, offset: Value, sizes: Shape) -> Value:
+        if wide or facts.elements < cpu_fits.SMALL or not forms.can_lay_out(sizes):
+            return gather_flat(graph, buffer, offset, sizes)
+        offset = graph.cast(offset, np.int32, "offsets_int32", "half the bytes of INT64")
+        offset = graph.expand(offset, sizes, "offsets_each", "one offset per element")
+        return forms.element_gather(graph, buffer, offset, sizes)
+
+    return Style(limit, np.dtype(np.int64 if wide else np.int32), collect)
+
+
+FORMS = (
+    Form(
+        "repeated rows",
+        "the indices are the same along whole rows, so rows are gathered; 0.09 to 0.18",
+        cpu_fits.repeated,
+        _build_repeated,
+    ),
+    Form(
+        "elements",
+        "single elements of one table come fastest in one row of GatherElements; 0.08 to 0.27",
+        cpu_fits.elements,
+        _build_elements,
+    ),
+    Form(
+        "columns",
+        "the same places of many rows come fastest from GatherElements; 0.11 to 0.17",
+        cpu_fits.columns,
+        _build_columns,
+    ),
+    Form(
+        "narrow rows",
+        "rows of 2 to 4 elements come fastest column by column, transposed; 0.23 to 0.51",
+        cpu_fits.narrow,
+        _build_narrow,
+    ),
+    Form(
+        "row numbers",
+        "short rows come faster from Gather by row number than from GatherND; 0.35 to 0.50",
+        cpu_fits.short,
+        _build_short,
+    ),
+    Form(
+        "narrow elements",
+        "GatherElements costs 15 ns a row, so narrow rows are joined to one; 0.21 to 0.88",
+        cpu_fits.narrow_elements,
+        _build_narrow_elements,
+    ),
+    Form(
+        "turned elements",
+        "GatherElements costs 15 ns a row, so the indexed dimension goes last; 0.11 to 0.16",
+        cpu_fits.turned,
+        _build_turned,
+    ),
+    Form(
+        "slices",
+        "scattered reads are faster from a slice copied into the cache; 0.26 to 0.40",
+        cpu_fits.slices,
+        _build_slices,
+    ),
+    Form(
+        "natural",
+        "ONNX's own operator, with indices limited in 32 bits; 0.35 to 1.0",
+        cpu_fits.natural,
+        _build_natural,
+    ),
+)
+"""The forms, in the order tried. What none of them fits is lowered as for every provider."""

@@ -1,0 +1,131 @@
+"""When each form of the CPU lowering is taken: sizes, types, threads, and the measured limits."""
+
+from __future__ import annotations
+
+from onnxgather.descriptors import GatherDesc, GatherElementsDesc
+from onnxgather.lowering import cpu_forms as forms
+from onnxgather.lowering.facts import Facts
+from onnxgather.lowering.graph import size_of
+from onnxgather.lowering.placement import find_natural_form
+
+SMALL = 512
+"""Output elements below which every form costs about the same, a few microseconds of calls."""
+
+MANY_THREADS = 8
+"""Threads from which Gather, which shares its work, beats the one long row of GatherElements."""
+
+NARROW = 4
+"""Longest row, in elements, that is gathered column by column."""
+
+SMALLEST_SLICE, LARGEST_SLICE = 2**19, 2**22
+"""Bytes of a slice that is copied into the cache before its elements are gathered."""
+
+SHORT = 64
+"""Longest row, in elements, for which Gather by row numbers beats GatherND."""
+
+
+def _worth_it(facts: Facts) -> bool:
+    """Whether the data can be reshaped at will and the output is not small."""
+    small = facts.elements < SMALL
+    wide = size_of(facts.desc.input_tensor.sizes) >= 2**31
+    return facts.plain_data and not small and not wide
+
+
+def _clamps(facts: Facts) -> bool:
+    return facts.out_of_range == "clamp"
+
+
+def _one_table(facts: Facts) -> bool:
+    """Whether one index chooses a row of one table, with the index clamped or checked."""
+    plain = facts.plain_indices and facts.before == 1 and facts.out_of_range in ("clamp", "error")
+    return isinstance(facts.desc, GatherDesc) and plain
+
+
+def _few_threads(facts: Facts) -> bool:
+    return facts.threads < MANY_THREADS
+
+
+def _tuples(facts: Facts) -> bool:
+    """Whether tuples choose the rows and may be turned into row numbers."""
+    is_tuple = not isinstance(facts.desc, GatherDesc | GatherElementsDesc)
+    return is_tuple and facts.plain_indices and _clamps(facts)
+
+
+def elements(facts: Facts) -> bool:
+    """Single elements of one table."""
+    if not (_worth_it(facts) and _few_threads(facts) and facts.row == 1):
+        return False
+    if isinstance(facts.desc, GatherElementsDesc):
+        plain = facts.plain_indices and facts.out_of_range in ("clamp", "error")
+        return plain and facts.before == 1 and forms.can_lay_out(facts.sizes)
+    return (_one_table(facts) or _tuples(facts)) and forms.can_lay_out(facts.sizes)
+
+
+def columns(facts: Facts) -> bool:
+    """Single elements at the same places of many rows."""
+    if not (_worth_it(facts) and isinstance(facts.desc, GatherDesc) and facts.plain_indices):
+        return False
+    checked = facts.out_of_range in ("clamp", "error")
+    several = facts.count // facts.before >= 8
+    direct = facts.sizes[-1] == facts.count // facts.before or forms.can_lay_out(facts.sizes)
+    return checked and facts.row == 1 and facts.before > 1 and several and direct
+
+
+def narrow(facts: Facts) -> bool:
+    """Rows of a few elements of one table."""
+    dense = facts.count >= max(1024, facts.table // 2)
+    chosen = _one_table(facts) or _tuples(facts)
+    # One thread gathers columns; Gather shares its rows.
+    longest = (8 if facts.threads == 1 else 6) if forms.can_extract(facts) else NARROW
+    return _worth_it(facts) and chosen and 1 < facts.row <= longest and dense
+
+
+def short(facts: Facts) -> bool:
+    """Short rows that tuples choose."""
+    return _worth_it(facts) and _tuples(facts) and 1 < facts.row < SHORT
+
+
+def repeated(facts: Facts) -> bool:
+    """GATHER_ELEMENTS whose indices have stride 0 behind Axis: rows, not elements."""
+    desc, tensor = facts.desc, facts.desc.indices_tensor
+    if not isinstance(desc, GatherElementsDesc) or not _worth_it(facts) or facts.known is not None:
+        return False
+    if tensor.strides is None or facts.out_of_range not in ("clamp", "error") or facts.row == 1:
+        return False
+    behind = zip(tensor.sizes[desc.axis + 1 :], tensor.strides[desc.axis + 1 :], strict=True)
+    return all(size == 1 or stride == 0 for size, stride in behind)
+
+
+def narrow_elements(facts: Facts) -> bool:
+    """GATHER_ELEMENTS of rows of a few elements."""
+    elements = isinstance(facts.desc, GatherElementsDesc) and facts.plain_indices
+    cheap = 1 < facts.row <= NARROW and facts.before == 1 and forms.can_lay_out(facts.sizes)
+    return _worth_it(facts) and elements and cheap and _clamps(facts) and _few_threads(facts)
+
+
+def turned(facts: Facts) -> bool:
+    """GATHER_ELEMENTS with nothing but ones behind Axis."""
+    desc = facts.desc
+    if not isinstance(desc, GatherElementsDesc) or not facts.plain_indices:
+        return False
+    checked = facts.out_of_range in ("clamp", "error")
+    last = len(facts.sizes) - 1
+    return _worth_it(facts) and checked and facts.row == 1 and desc.axis < last
+
+
+def slices(facts: Facts) -> bool:
+    """GATHER_ELEMENTS along the last dimension, from slices that fit the cache one by one."""
+    desc, sizes = facts.desc, facts.desc.input_tensor.sizes
+    if not isinstance(desc, GatherElementsDesc) or not _worth_it(facts) or facts.known is not None:
+        return False
+    dense = facts.sizes[-1] >= sizes[-1] // 8
+    slice_bytes = size_of(sizes[1:]) * desc.input_tensor.data_type.size
+    cached = SMALLEST_SLICE <= slice_bytes <= LARGEST_SLICE and sizes[0] > 1
+    last = desc.axis == len(sizes) - 1 > 0
+    unsigned = not desc.indices_tensor.data_type.is_signed
+    return last and dense and cached and unsigned and _clamps(facts)
+
+
+def natural(facts: Facts) -> bool:
+    """Whatever ONNX's own operator says."""
+    return facts.out_of_range in ("clamp", "error") and find_natural_form(facts.desc) is not None

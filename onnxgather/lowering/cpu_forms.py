@@ -1,0 +1,216 @@
+"""The forms that ONNX Runtime's CPU provider runs fastest; `cpu` says when each is taken."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onnxgather.lowering.cpu_indices import WIDEST_TILE, divisor
+from onnxgather.lowering.facts import Facts
+from onnxgather.lowering.graph import Graph, Shape, Value, constant, size_of
+
+
+def element_gather(graph: Graph, flat: Value, index: Value, sizes: Shape) -> Value:
+    """Gather single elements from a 1-D value: GatherElements in one long row."""
+    rank, count = len(sizes), size_of(sizes)
+    row = (1,) * (rank - 1)
+    data = graph.reshape(flat, (*row, size_of(flat.shape)), "row", "one long row")
+    index = graph.reshape(index, (*row, count), "row_indices", "one long row")
+    why = "single elements: 1 to 2 ns each, where Gather takes 10 to 14"
+    gathered = graph.add(
+        "GatherElements", "gathered", data, index, why=why, shape=index.shape, axis=rank - 1
+    )
+    return laid_out(graph, gathered, sizes)
+
+
+def laid_out(graph: Graph, gathered: Value, sizes: Shape) -> Value:
+    """Return one long row in the output's sizes, the last node being no Reshape."""
+    if gathered.shape == sizes:
+        return gathered
+    long = [k for k, size in enumerate(sizes) if size > 1]
+    if len(long) <= 1:
+        perm = list(range(len(sizes)))
+        perm[long[0]], perm[-1] = perm[-1], perm[long[0]]
+        return graph.transpose(gathered, tuple(perm), "turned", "puts the row along its dimension")
+    split = layout_split(sizes)
+    outer, inner = sizes[:split], sizes[split:]
+    rows = graph.reshape(gathered, (size_of(outer), *inner), "long_rows", "rows of the output")
+    number = graph.arange(size_of(outer), 1, np.int64, "row_number")
+    number = graph.reshape(number, outer, "row_numbers", "where each row stands")
+    why = "lays the rows out; a copy, as a Reshape would be"
+    return graph.add("Gather", "laid_out", rows, number, why=why, shape=sizes, axis=0)
+
+
+SHORTEST_LAID_OUT = 64
+"""Elements of a row from which laying rows out costs little beside gathering their elements."""
+
+
+def layout_split(sizes: Shape) -> int:
+    """Return how many dimensions count the rows that are laid out; 0 where none would be long."""
+    for split in range(len(sizes) - 1, 0, -1):
+        if size_of(sizes[split:]) >= SHORTEST_LAID_OUT:
+            return split
+    return 0
+
+
+def can_lay_out(sizes: Shape) -> bool:
+    """Return whether a long row can be brought into the output's sizes cheaply."""
+    return sum(size > 1 for size in sizes) <= 1 or layout_split(sizes) > 0
+
+
+EXTRACTED = ("float32", "float64", "int32", "int64")
+"""The types that ArrayFeatureExtractor takes; it keeps every bit of them (measured)."""
+
+
+def extracted(graph: Graph, table: Value, index: Value) -> Value:
+    """Gather along the last dimension by ArrayFeatureExtractor; the indices are not negative."""
+    count = size_of(index.shape)
+    index = graph.reshape(index, (count,), "places", "one row of indices")
+    why = "the index type that ArrayFeatureExtractor takes"
+    index = graph.cast(index, np.int64, "places_int64", why)
+    shape = (*table.shape[:-1], count)
+    why = "the same elements of each row"
+    return graph.add("ArrayFeatureExtractor", "extracted", table, index, why=why, shape=shape)
+
+
+def can_extract(facts: Facts) -> bool:
+    """Whether ArrayFeatureExtractor takes the data, and the indices once they are limited."""
+    known = facts.known is not None or facts.place.has_tuples
+    unsigned = not facts.desc.indices_tensor.data_type.is_signed
+    typed = facts.desc.input_tensor.data_type.numpy.name in EXTRACTED
+    return typed and (known or unsigned) and facts.out_of_range == "clamp"
+
+
+def row_gather(graph: Graph, facts: Facts, data: Value, index: Value) -> Value:
+    """Gather whole rows from one table by Gather."""
+    outer, inner = facts.sizes[: facts.split], facts.sizes[facts.split :]
+    table = graph.reshape(data, (size_of(data.shape) // facts.row, *inner), "table", "its rows")
+    index = graph.reshape(index, outer, "rows_shaped", "the output's leading dimensions")
+    why = f"rows of {facts.row} elements"
+    return graph.add("Gather", "gathered", table, index, why=why, shape=facts.sizes, axis=0)
+
+
+def narrow_gather(graph: Graph, facts: Facts, data: Value, index: Value) -> Value:
+    """Gather rows of a few elements: column by column from the transposed table."""
+    outer, inner = facts.sizes[: facts.split], facts.sizes[facts.split :]
+    count = size_of(outer)
+    table = graph.reshape(data, (size_of(data.shape) // facts.row, facts.row), "table", "its rows")
+    columns = graph.transpose(table, (1, 0), "columns", "one long row per column")
+    if facts.row >= 4 and can_extract(facts):
+        gathered = extracted(graph, columns, index)
+    else:
+        why = "the same rows for each column"
+        index = graph.reshape(index, (1, count), "rows_one", why)
+        index = graph.expand(index, (facts.row, count), "rows_each", why)
+        why = f"rows of {facts.row} elements, column by column"
+        gathered = graph.add(
+            "GatherElements", "gathered_columns", columns, index, why=why, shape=index.shape, axis=1
+        )
+    gathered = graph.reshape(gathered, (*inner, *outer), "columns_shaped", "the output's sizes")
+    rank = len(facts.sizes)
+    perm = (*range(len(inner), rank), *range(len(inner)))
+    return graph.transpose(gathered, perm, "gathered", "puts the columns back into rows")
+
+
+def column_gather(graph: Graph, facts: Facts, data: Value, index: Value) -> Value:
+    """Gather single elements at the same places of many rows."""
+    size, count = facts.axes[0], facts.count // facts.before
+    rank = len(facts.sizes)
+    lead = facts.sizes[: rank - 1] if facts.sizes[-1] == count else None
+    shape = (*lead, size) if lead is not None else (facts.before, size)
+    table = graph.reshape(data, shape, "table", "the rows to choose from")
+    if can_extract(facts):
+        return laid_out(graph, extracted(graph, table, index), facts.sizes)
+    ones = (1,) * (len(shape) - 1)
+    index = graph.reshape(index, (*ones, count), "places", "the same places in each row")
+    index = graph.expand(index, (*shape[:-1], count), "places_each", "the same places in each row")
+    why = "single elements: 1 to 2 ns each, where Gather takes 10 to 14"
+    gathered = graph.add(
+        "GatherElements", "gathered", table, index, why=why, shape=index.shape, axis=len(shape) - 1
+    )
+    return laid_out(graph, gathered, facts.sizes)
+
+
+def repeated_gather(graph: Graph, facts: Facts, axis: int, data: Value, index: Value) -> Value:
+    """Gather whole rows for GATHER_ELEMENTS whose indices repeat along them."""
+    sizes, after = facts.sizes, len(facts.sizes) - axis - 1
+    data = graph.reshape(data, facts.desc.input_tensor.sizes, "data", "its sizes")
+    why = f"rows of {facts.row} elements, all with one index"
+    if size_of(index.shape[:axis]) == 1:  # the same for all that stands before, too
+        index = graph.reshape(index, index.shape[axis : axis + 1], "row_indices", "one per row")
+        index = graph.expand(index, sizes[axis : axis + 1], "row_indices_each", "repeats them")
+        return graph.add("Gather", "gathered", data, index, why=why, shape=sizes, axis=axis)
+    full = (*sizes[: axis + 1], *(1,) * after)
+    index = graph.expand(index, full, "indices_each", "repeats the indices of stride 0")
+    index = graph.reshape(index, (*sizes[: axis + 1], 1), "row_tuples", "tuples of one coordinate")
+    index = graph.cast(index, np.int64, "row_int64", "the index type that GatherND takes")
+    return graph.add("GatherND", "gathered", data, index, why=why, shape=sizes, batch_dims=axis)
+
+
+def narrow_elements(graph: Graph, facts: Facts, data: Value, index: Value) -> Value:
+    """Gather elements of narrow rows from one long row, by offsets.
+
+    A negative index stays one: counted from the end of the row of all elements it is right too.
+    """
+    count, row = facts.count, facts.row
+    tile = divisor(count, WIDEST_TILE // row)
+    why = "several rows at once, as narrow rows are slow"
+    index = graph.reshape(index, (count // tile, tile * row), "indices_wide", why)
+    width = constant("row_elements", np.array(row, np.int32))
+    index = graph.add("Mul", "row_offsets", index, width, why="where each row begins")
+    position = constant("positions", np.tile(np.arange(row, dtype=np.int32), tile))
+    index = graph.add("Add", "offsets", index, position, why="the place in the row")
+    flat = graph.reshape(data, (size_of(data.shape),), "flat", "the elements in one row")
+    return element_gather(graph, flat, index, facts.sizes)
+
+
+def turned_elements(graph: Graph, facts: Facts, axis: int, data: Value, index: Value) -> Value:
+    """Gather elements along the last dimension that is not of size 1, made the very last."""
+    rank = len(facts.sizes)
+    ones = (1,) * (rank - axis - 1)
+    sizes = data_sizes = facts.sizes[:axis]
+    table = graph.reshape(data, (*data_sizes, *ones, facts.axes[0]), "table", "the axis last")
+    index = graph.reshape(index, (*sizes, *ones, facts.sizes[axis]), "places", "the axis last")
+    why = "single elements along the last dimension"
+    gathered = graph.add(
+        "GatherElements", "gathered", table, index, why=why, shape=index.shape, axis=rank - 1
+    )
+    perm = list(range(rank))
+    perm[axis], perm[-1] = perm[-1], perm[axis]
+    return graph.transpose(gathered, tuple(perm), "turned", "puts the axis back")
+
+
+def slice_by_slice(graph: Graph, facts: Facts, data: Value, index: Value) -> Value:
+    """Gather elements along the last dimension, copying one slice of the data at a time.
+
+    The copy, a Concat with a column that is never read, streams the slice into the cache before
+    its elements are read in any order. Scan hands slices in and out without copying them.
+    """
+    sizes = facts.sizes
+    data = graph.reshape(data, facts.desc.input_tensor.sizes, "data", "its sizes")
+    index = graph.expand(
+        index, (sizes[0], *index.shape[1:]), "indices_of_slices", "repeats the indices of stride 0"
+    )
+    body = graph.body()
+    one = body.input("slice", data.dtype, data.shape[1:])
+    own = body.input("slice_indices", index.dtype, index.shape[1:])
+    column = constant("column", np.zeros((*data.shape[1:-1], 1), data.dtype))
+    shape = (*data.shape[1:-1], data.shape[-1] + 1)
+    why = "copies the slice into the cache"
+    copy = body.add("Concat", "copied", one, column, why=why, shape=shape, axis=len(shape) - 1)
+    own = body.expand(own, sizes[1:], "slice_indices_each", "repeats the indices of stride 0")
+    why = "the elements of one slice"
+    made = body.add(
+        "GatherElements", "gathered_slice", copy, own, why=why, shape=own.shape, axis=len(shape) - 1
+    )
+    body.finish(made, "slice_gathered")
+    why = "one slice after another"
+    return graph.add(
+        "Scan",
+        "gathered",
+        data,
+        index,
+        why=why,
+        shape=sizes,
+        bodies={"body": body},
+        num_scan_inputs=2,
+    )

@@ -1,0 +1,134 @@
+"""Index arithmetic that ONNX Runtime's CPU provider runs fast: 32 bits, long rows, one product."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onnxgather.arrays import Array, OutOfRange
+from onnxgather.lowering.facts import Facts
+from onnxgather.lowering.graph import LEFT_OUT, Graph, Value, constant, size_of
+
+WIDEST_TILE = 2048
+"""Elements of a row in which short vectors are repeated: ONNX Runtime's CPU kernels spend about
+17 ns on each row of a broadcast, so that two-element rows cost more than the gather."""
+
+EXACT_FLOAT = 2**24
+"""Integers up to which FLOAT32 arithmetic is exact."""
+
+
+def limited(graph: Graph, index: Value, sizes: Array, out_of_range: OutOfRange) -> Value:
+    """Return indices of one axis in INT32, in [-n, n); where that is an error, outside as before.
+
+    FLOAT64 carries INT64 through the clamp: it keeps the order, and every bound exactly, while
+    ONNX Runtime's CPU Clip gets INT64 wrong.
+    """
+    size = int(sizes)
+    if index.constant is not None:
+        wide = index.constant
+        if wide.dtype.kind == "u":
+            wide = np.minimum(wide, np.uint64(size - 1))
+        wide = np.clip(wide.astype(np.int64), -size, size - 1)
+        return constant("indices", np.where(wide < 0, wide + size, wide).astype(np.int32))
+    dtype = index.dtype
+    error = out_of_range == "error"
+    if error and dtype.kind == "i":
+        return index
+    if dtype.kind == "u":
+        last = constant("last_index", np.array(size if error else size - 1, dtype))
+        why = "keeps indices out of range from wrapping" if error else "clamps to the last element"
+        bounds = (LEFT_OUT, last)
+    else:
+        if dtype == np.int64:
+            why = "keeps the order and every bound, unlike Clip of INT64"
+            index = graph.cast(index, np.float64, "indices_float64", why)
+        first, last = np.array(-size, index.dtype), np.array(size - 1, index.dtype)
+        bounds = (constant("first_index", first), constant("last_index", last))
+        why = "clamps to the axis; negative indices stay and count from its end"
+    clipped = graph.add("Clip", "indices_clamped", index, *bounds, why=why, shape=index.shape)
+    return graph.cast(clipped, np.int32, "indices_int32", "half the bytes of INT64")
+
+
+def linear(graph: Graph, facts: Facts, tuples: Value) -> Value:
+    """Return the row of the table that each index tuple names, INT32, one per tuple."""
+    sizes, count = np.array(facts.axes, np.int64), tuples.shape
+    total, length = size_of(count[:-1]), count[-1]
+    strides = np.array([size_of(facts.axes[k + 1 :]) for k in range(length)], np.int64)
+    if tuples.constant is not None:
+        offset = _known_rows(tuples.constant.reshape(total, length), sizes, strides)
+        value = constant("rows", offset.astype(np.int32))
+    else:
+        tile = divisor(total, WIDEST_TILE // length)
+        shape = (total // tile, tile * length)
+        why = "several tuples a row, as narrow rows are slow"
+        value = graph.reshape(tuples, shape, "tuples", why)
+        value = _limited_tuples(graph, value, np.tile(sizes, tile))
+        value = _products(graph, value, total, strides, size_of(facts.axes))
+    batches = facts.before
+    if batches > 1:
+        value = graph.reshape(value, (batches, total // batches), "rows_of_batches", "by batch")
+        first = graph.arange(batches, size_of(facts.axes), np.int32, "first_rows")
+        first = graph.reshape(first, (batches, 1), "first_rows", "one per batch")
+        value = graph.add("Add", "rows", value, first, why="adds where each batch begins")
+    return graph.reshape(value, (total,), "rows_flat", "one row number per tuple")
+
+
+def _known_rows(tuples: Array, sizes: Array, strides: Array) -> Array:
+    if tuples.dtype.kind == "u":
+        tuples = np.minimum(tuples, (sizes - 1).astype(np.uint64))
+    wide = np.clip(tuples.astype(np.int64), -sizes, sizes - 1)
+    return np.where(wide < 0, wide + sizes, wide) @ strides
+
+
+def _limited_tuples(graph: Graph, value: Value, sizes: Array) -> Value:
+    """Return coordinates in [0, n) of their own axes, as UINT32, INT32 or FLOAT64."""
+    dtype = value.dtype
+    why = "clamps each coordinate to the last element of its own axis"
+    if dtype.kind == "u":
+        last = constant("last_index", (sizes - 1).astype(dtype))
+        value = graph.add("Min", "tuples_clamped", value, last, why=why)
+        return graph.cast(value, np.uint32, "tuples_uint32", "half the bytes of UINT64")
+    if dtype == np.int64:
+        keeps = "keeps the order and every bound, unlike Min and Max of INT64"
+        value = graph.cast(value, np.float64, "tuples_float64", keeps)
+    dtype = value.dtype
+    value = graph.add(
+        "Min", "tuples_limited", value, constant("last_index", (sizes - 1).astype(dtype)), why=why
+    )
+    first = constant("first_index", (-sizes).astype(dtype))
+    why = "clamps each coordinate to the first element of its own axis"
+    value = graph.add("Max", "tuples_clamped", value, first, why=why)
+    zero, size = constant("zero", np.zeros((), dtype)), constant("axis_size", sizes.astype(dtype))
+    negative = graph.add("Less", "is_negative", value, zero, why="finds negative ones", dtype=bool)
+    raised = graph.add("Add", "tuples_raised", value, size, why="counts them from the end")
+    why = "takes that where the coordinate is negative"
+    return graph.add("Where", "tuples_wrapped", negative, raised, value, why=why, dtype=dtype)
+
+
+def _products(graph: Graph, value: Value, total: int, strides: Array, rows: int) -> Value:
+    """Return coordinate x stride, summed over each tuple, by a matrix product."""
+    length = len(strides)
+    if rows <= EXACT_FLOAT:
+        several = divisor(total, 8)
+        matrix = np.kron(np.eye(several), strides.reshape(-1, 1)).astype(np.float32)
+        value = graph.cast(value, np.float32, "tuples_float32", "exact up to 2^24")
+    else:
+        several = 1
+        matrix = strides.reshape(-1, 1).astype(np.int32)
+        value = graph.cast(value, np.int32, "tuples_int32", "a type that MatMul takes")
+    shape = (total // several, several * length)
+    value = graph.reshape(value, shape, "tuples_of_product", "the product's rows")
+    why = "coordinate x stride, added up for each tuple"
+    value = graph.add(
+        "MatMul",
+        "rows_product",
+        value,
+        constant("strides", matrix),
+        why=why,
+        shape=(total // several, several),
+    )
+    return graph.cast(value, np.int32, "rows_int32", "an index type that gathers take")
+
+
+def divisor(number: int, most: int) -> int:
+    """Return the largest divisor of a number up to `most`."""
+    return next(d for d in range(max(1, min(number, most)), 0, -1) if number % d == 0)
