@@ -17,6 +17,7 @@ import onnxgather as og
 from onnxgather.arrays import Array, OutOfRange, elements
 from onnxgather.errors import ProviderError
 from onnxgather.model import check_model
+from onnxgather.options import Target
 from onnxgather.providers import PROVIDERS
 from onnxgather.session import Session
 
@@ -43,7 +44,13 @@ def same(found: Array, expected: Array) -> bool:
 
 
 def check_model_against_reference(
-    case: Case, policy: OutOfRange, opset: int, *, known: bool
+    case: Case,
+    policy: OutOfRange,
+    opset: int,
+    *,
+    known: bool,
+    target: Target = "portable",
+    threads: int | None = None,
 ) -> None:
     """Check a model against the reference; an index that is an error must be one in both."""
     indices = case.indices if known else None
@@ -52,13 +59,13 @@ def check_model_against_reference(
     except og.IndexOutOfRangeError:
         if known:
             with pytest.raises(og.IndexOutOfRangeError):
-                og.to_onnx(case.desc, policy, opset=opset, indices=indices)
+                og.to_onnx(case.desc, policy, target, opset, indices)
         else:
-            model = og.to_onnx(case.desc, policy, opset=opset)
+            model = og.to_onnx(case.desc, policy, target, opset, threads=threads)
             with pytest.raises(ProviderError, match=r"[Oo]ut of|invalid index"):
                 compute(model, case)
         return
-    model = og.to_onnx(case.desc, policy, opset=opset, indices=indices)
+    model = og.to_onnx(case.desc, policy, target, opset, indices, threads)
     check_model(model)
     found = compute(model, case)
     note(onnx.printer.to_text(model))

@@ -7,7 +7,7 @@ user would write it; measured with `scripts/bench.py`, one thread, ONNX Runtime 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,13 +15,13 @@ from onnxgather.arrays import Array, OutOfRange
 from onnxgather.descriptors import Descriptor, GatherElementsDesc
 from onnxgather.lowering import cpu_fits
 from onnxgather.lowering import cpu_forms as forms
-from onnxgather.lowering.cpu_indices import limited, linear
+from onnxgather.lowering.cpu_indices import clipped, directml_offset, limited, linear, to_slot
 from onnxgather.lowering.facts import Facts, find_facts
-from onnxgather.lowering.graph import Graph, Shape, Value, size_of
+from onnxgather.lowering.graph import Graph, Shape, Value, constant, size_of
 from onnxgather.lowering.indices import clamp, read_indices, sizes_of_axes
-from onnxgather.lowering.offsets import Style, gather_flat
+from onnxgather.lowering.offsets import Style, gather_flat, padded
 from onnxgather.lowering.placement import find_natural_form
-from onnxgather.lowering.portable import INPUT, OUTPUT, lower, natural
+from onnxgather.lowering.portable import INPUT, OUTPUT, lower, lower_into, natural
 from onnxgather.lowering.positions import scatter
 
 
@@ -70,8 +70,12 @@ def lower_cpu(
 
 def _index(graph: Graph, facts: Facts) -> Value:
     """Return the indices of one axis, limited, in the sizes that count."""
+    if facts.ready is not None:
+        return facts.ready
     kept = facts.place.kept
     index = read_indices(graph, facts.desc.indices_tensor, kept, kept, facts.known)
+    if facts.out_of_range == "zero":
+        return to_slot(graph, index, facts.axes[0])
     return limited(graph, index, sizes_of_axes(facts.desc), facts.out_of_range)
 
 
@@ -86,7 +90,14 @@ def _rows(graph: Graph, facts: Facts) -> Value:
 
 def _build_elements(graph: Graph, facts: Facts, data: Value) -> Value:
     flat = graph.reshape(data, (size_of(data.shape),), "flat", "the elements in one row")
-    return forms.element_gather(graph, flat, _rows(graph, facts), facts.sizes)
+    if facts.out_of_range != "directml":
+        flat = forms.with_zero(graph, facts, flat, 0)
+        return forms.element_gather(graph, flat, _rows(graph, facts), facts.sizes)
+    kept = facts.place.kept
+    index = read_indices(graph, facts.desc.indices_tensor, kept, kept, None)
+    flat, last = padded(graph, facts.desc.input_tensor, flat)
+    offset = directml_offset(graph, facts, index, last)
+    return forms.element_gather(graph, flat, offset, facts.sizes)
 
 
 def _build_columns(graph: Graph, facts: Facts, data: Value) -> Value:
@@ -119,15 +130,61 @@ def _build_slices(graph: Graph, facts: Facts, data: Value) -> Value:
     return forms.slice_by_slice(graph, facts, data, _index(graph, facts))
 
 
+def _build_guarded(graph: Graph, facts: Facts, data: Value) -> Value:
+    kept, size = facts.place.kept, facts.axes[0]
+    index = read_indices(graph, facts.desc.indices_tensor, kept, kept, None)
+    signed = index.dtype.kind == "i"
+    index = clipped(graph, index, size)
+    outside = _any(graph, index, size, signed=signed)
+    slow, fast = graph.body(), graph.body()
+    result = lower_into(slow, facts.desc, facts.out_of_range, None, style(facts))
+    slow.finish(result, "gathered_slowly")
+    inside = replace(facts, out_of_range="clamp", ready=index)
+    form = next(form for form in FORMS if form.fits(inside))
+    result = form.build(fast, inside, data)
+    fast.finish(result, "gathered_fast")
+    why = "only an index out of range needs more than the gather"
+    return graph.add(
+        "If",
+        "gathered",
+        outside,
+        why=why,
+        shape=facts.sizes,
+        dtype=data.dtype,
+        bodies={"then_branch": slow, "else_branch": fast},
+    )
+
+
+def _any(graph: Graph, index: Value, size: int, *, signed: bool) -> Value:
+    """Return whether any of the clipped indices is out of range."""
+    last = constant("last_index", np.array(size - 1, np.int32))
+    most = graph.add("ReduceMax", "largest", index, why="the largest", shape=(), keepdims=0)
+    outside = graph.add("Less", "is_above", last, most, why="past the end", dtype=bool)
+    if not signed:
+        return outside
+    first = constant("first_index", np.array(-size, np.int32))
+    least = graph.add("ReduceMin", "smallest", index, why="the smallest", shape=(), keepdims=0)
+    below = graph.add("Less", "is_below", least, first, why="before the beginning", dtype=bool)
+    return graph.add("Or", "is_outside", outside, below, why="any index out of range")
+
+
 def _build_natural(graph: Graph, facts: Facts, data: Value) -> Value:
     form = find_natural_form(facts.desc)
     assert form is not None
-    tensor = facts.desc.indices_tensor
-    index = read_indices(graph, tensor, facts.place.kept, form.indices, facts.known)
-
-    limit = style(facts).limit
-    gathered, _ = natural(graph, facts.desc, form, data, index, facts.out_of_range, limit)
+    limit, policy = style(facts).limit, facts.out_of_range
+    if facts.ready is not None:
+        index, limit, policy = facts.ready, _as_they_are, "clamp"
+        if size_of(index.shape) == size_of(form.indices):
+            index = graph.reshape(index, form.indices, "indices_shaped", "the operator's shape")
+    else:
+        tensor = facts.desc.indices_tensor
+        index = read_indices(graph, tensor, facts.place.kept, form.indices, facts.known)
+    gathered, _ = natural(graph, facts.desc, form, data, index, policy, limit)
     return graph.expand(gathered, facts.sizes, "expanded", "repeats what is repeated")
+
+
+def _as_they_are(_: Graph, index: Value, __: Array) -> Value:
+    return index
 
 
 def style(facts: Facts) -> Style:
@@ -197,6 +254,12 @@ FORMS = (
         "scattered reads are faster from a slice copied into the cache; 0.26 to 0.40",
         cpu_fits.slices,
         _build_slices,
+    ),
+    Form(
+        "guarded",
+        "while all indices are in range, the policy costs a look at the indices; 0.08 to 1.3",
+        cpu_fits.guarded,
+        _build_guarded,
     ),
     Form(
         "natural",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from onnxgather.descriptors import GatherDesc, GatherElementsDesc
 from onnxgather.lowering import cpu_forms as forms
+from onnxgather.lowering.cpu_indices import EXACT_FLOAT
 from onnxgather.lowering.facts import Facts
 from onnxgather.lowering.graph import size_of
 from onnxgather.lowering.placement import find_natural_form
@@ -13,6 +14,9 @@ SMALL = 512
 
 MANY_THREADS = 8
 """Threads from which Gather, which shares its work, beats the one long row of GatherElements."""
+
+DENSE = 1024
+"""Fewest rows that are worth a transposed table; it needs half as many as the table has, too."""
 
 NARROW = 4
 """Longest row, in elements, that is gathered column by column."""
@@ -35,9 +39,16 @@ def _clamps(facts: Facts) -> bool:
     return facts.out_of_range == "clamp"
 
 
+def _checked(facts: Facts) -> bool:
+    """Whether the policy is one that an appended zero, the clamp or the operator itself gives."""
+    if facts.out_of_range == "zero":  # costs a copy of the data
+        return size_of(facts.desc.input_tensor.sizes) <= 4 * facts.elements
+    return facts.out_of_range in ("clamp", "error")
+
+
 def _one_table(facts: Facts) -> bool:
-    """Whether one index chooses a row of one table, with the index clamped or checked."""
-    plain = facts.plain_indices and facts.before == 1 and facts.out_of_range in ("clamp", "error")
+    """Whether one index chooses a row of one table."""
+    plain = facts.plain_indices and facts.before == 1
     return isinstance(facts.desc, GatherDesc) and plain
 
 
@@ -48,33 +59,41 @@ def _few_threads(facts: Facts) -> bool:
 def _tuples(facts: Facts) -> bool:
     """Whether tuples choose the rows and may be turned into row numbers."""
     is_tuple = not isinstance(facts.desc, GatherDesc | GatherElementsDesc)
-    return is_tuple and facts.plain_indices and _clamps(facts)
+    if not (is_tuple and facts.plain_indices):
+        return False
+    if facts.out_of_range == "zero":
+        exact = (len(facts.axes) + 1) * facts.table <= EXACT_FLOAT
+        return facts.before == 1 and exact and _checked(facts)
+    return _clamps(facts)
 
 
 def elements(facts: Facts) -> bool:
     """Single elements of one table."""
     if not (_worth_it(facts) and _few_threads(facts) and facts.row == 1):
         return False
+    if not forms.can_lay_out(facts.sizes) or not facts.plain_indices:
+        return False
+    if facts.out_of_range == "directml":
+        # One size-1 axis of GATHER_ELEMENTS has stride 0, and batches begin elsewhere.
+        return facts.before == 1 and facts.known is None and facts.axes != (1,)
     if isinstance(facts.desc, GatherElementsDesc):
-        plain = facts.plain_indices and facts.out_of_range in ("clamp", "error")
-        return plain and facts.before == 1 and forms.can_lay_out(facts.sizes)
-    return (_one_table(facts) or _tuples(facts)) and forms.can_lay_out(facts.sizes)
+        return _checked(facts) and facts.before == 1
+    return (_one_table(facts) and _checked(facts)) or _tuples(facts)
 
 
 def columns(facts: Facts) -> bool:
     """Single elements at the same places of many rows."""
     if not (_worth_it(facts) and isinstance(facts.desc, GatherDesc) and facts.plain_indices):
         return False
-    checked = facts.out_of_range in ("clamp", "error")
     several = facts.count // facts.before >= 8
     direct = facts.sizes[-1] == facts.count // facts.before or forms.can_lay_out(facts.sizes)
-    return checked and facts.row == 1 and facts.before > 1 and several and direct
+    return _checked(facts) and facts.row == 1 and facts.before > 1 and several and direct
 
 
 def narrow(facts: Facts) -> bool:
     """Rows of a few elements of one table."""
-    dense = facts.count >= max(1024, facts.table // 2)
-    chosen = _one_table(facts) or _tuples(facts)
+    dense = facts.count >= max(DENSE, facts.table // 2)
+    chosen = (_one_table(facts) and _checked(facts)) or _tuples(facts)
     # One thread gathers columns; Gather shares its rows.
     longest = (8 if facts.threads == 1 else 6) if forms.can_extract(facts) else NARROW
     return _worth_it(facts) and chosen and 1 < facts.row <= longest and dense
@@ -124,6 +143,13 @@ def slices(facts: Facts) -> bool:
     last = desc.axis == len(sizes) - 1 > 0
     unsigned = not desc.indices_tensor.data_type.is_signed
     return last and dense and cached and unsigned and _clamps(facts)
+
+
+def guarded(facts: Facts) -> bool:
+    """A policy that only indices out of range make slow, and one index for each element or row."""
+    one = isinstance(facts.desc, GatherDesc | GatherElementsDesc) and facts.known is None
+    special = facts.out_of_range in ("zero", "directml")
+    return one and special and _worth_it(facts) and find_natural_form(facts.desc) is not None
 
 
 def natural(facts: Facts) -> bool:

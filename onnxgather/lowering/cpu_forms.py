@@ -9,6 +9,18 @@ from onnxgather.lowering.facts import Facts
 from onnxgather.lowering.graph import Graph, Shape, Value, constant, size_of
 
 
+def with_zero(graph: Graph, facts: Facts, table: Value, axis: int) -> Value:
+    """Return the table with a zero behind its axis, where indices out of range name that."""
+    if facts.out_of_range != "zero":
+        return table
+    before, after = table.shape[:axis], table.shape[axis + 1 :]
+    zero = constant("zero", np.zeros((1,) * len(table.shape), table.dtype))
+    zero = graph.expand(zero, (*before, 1, *after), "zeros", "what is read out of range")
+    shape = (*before, table.shape[axis] + 1, *after)
+    why = "what is read out of range"
+    return graph.add("Concat", "table_and_zero", table, zero, why=why, shape=shape, axis=axis)
+
+
 def element_gather(graph: Graph, flat: Value, index: Value, sizes: Shape) -> Value:
     """Gather single elements from a 1-D value: GatherElements in one long row."""
     rank, count = len(sizes), size_of(sizes)
@@ -77,13 +89,14 @@ def can_extract(facts: Facts) -> bool:
     known = facts.known is not None or facts.place.has_tuples
     unsigned = not facts.desc.indices_tensor.data_type.is_signed
     typed = facts.desc.input_tensor.data_type.numpy.name in EXTRACTED
-    return typed and (known or unsigned) and facts.out_of_range == "clamp"
+    return typed and (known or unsigned) and facts.out_of_range in ("clamp", "zero")
 
 
 def row_gather(graph: Graph, facts: Facts, data: Value, index: Value) -> Value:
     """Gather whole rows from one table by Gather."""
     outer, inner = facts.sizes[: facts.split], facts.sizes[facts.split :]
     table = graph.reshape(data, (size_of(data.shape) // facts.row, *inner), "table", "its rows")
+    table = with_zero(graph, facts, table, 0)
     index = graph.reshape(index, outer, "rows_shaped", "the output's leading dimensions")
     why = f"rows of {facts.row} elements"
     return graph.add("Gather", "gathered", table, index, why=why, shape=facts.sizes, axis=0)
@@ -95,6 +108,7 @@ def narrow_gather(graph: Graph, facts: Facts, data: Value, index: Value) -> Valu
     count = size_of(outer)
     table = graph.reshape(data, (size_of(data.shape) // facts.row, facts.row), "table", "its rows")
     columns = graph.transpose(table, (1, 0), "columns", "one long row per column")
+    columns = with_zero(graph, facts, columns, 1)
     if facts.row >= 4 and can_extract(facts):
         gathered = extracted(graph, columns, index)
     else:
@@ -118,6 +132,7 @@ def column_gather(graph: Graph, facts: Facts, data: Value, index: Value) -> Valu
     lead = facts.sizes[: rank - 1] if facts.sizes[-1] == count else None
     shape = (*lead, size) if lead is not None else (facts.before, size)
     table = graph.reshape(data, shape, "table", "the rows to choose from")
+    table = with_zero(graph, facts, table, len(shape) - 1)
     if can_extract(facts):
         return laid_out(graph, extracted(graph, table, index), facts.sizes)
     ones = (1,) * (len(shape) - 1)

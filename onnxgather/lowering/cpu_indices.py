@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from onnxgather.arrays import Array, OutOfRange
+from onnxgather.arrays import outside as is_outside
 from onnxgather.lowering.facts import Facts
 from onnxgather.lowering.graph import LEFT_OUT, Graph, Value, constant, size_of
+from onnxgather.lowering.indices import outside, wrap
+from onnxgather.lowering.offsets import directml_index
 
 WIDEST_TILE = 2048
 """Elements of a row in which short vectors are repeated: ONNX Runtime's CPU kernels spend about
@@ -48,21 +51,79 @@ def limited(graph: Graph, index: Value, sizes: Array, out_of_range: OutOfRange) 
     return graph.cast(clipped, np.int32, "indices_int32", "half the bytes of INT64")
 
 
+def clipped(graph: Graph, index: Value, size: int) -> Value:
+    """Return indices of one axis in INT32, those out of range as n, or -n - 1 below."""
+    dtype = index.dtype
+    if dtype == np.int64:
+        why = "keeps the order and every bound, unlike Clip of INT64"
+        index = graph.cast(index, np.float64, "indices_float64", why)
+    first = (
+        constant("before_first", np.array(-size - 1, index.dtype))
+        if dtype.kind == "i"
+        else LEFT_OUT
+    )
+    last = constant("past_last", np.array(size, index.dtype))
+    why = "keeps indices out of range just out of it"
+    index = graph.add("Clip", "indices_clipped", index, first, last, why=why, shape=index.shape)
+    return graph.cast(index, np.int32, "indices_int32", "half the bytes of INT64")
+
+
+def to_slot(graph: Graph, index: Value, size: int) -> Value:
+    """Return indices in INT32 where those out of range name the zero behind the n elements."""
+    if index.constant is not None:
+        signed = index.dtype.kind == "i"
+        wide = np.minimum(index.constant, index.dtype.type(min(size, np.iinfo(index.dtype).max)))
+        wide = wide.astype(np.int64)
+        wide = np.where((wide < 0) & signed, np.maximum(wide, -size - 1) + size, wide)
+        return constant("indices", np.where(wide < 0, size, wide).astype(np.int32))
+    signed = index.dtype.kind == "i"
+    index = clipped(graph, index, size)
+    return wrap(graph, index, np.array(size, np.int64)) if signed else index
+
+
+def directml_offset(graph: Graph, facts: Facts, index: Value, last: int) -> Value:
+    """Return offsets in INT32 as DirectML computes them for single elements of one table."""
+    if facts.place.has_tuples:
+        length = len(facts.axes)
+        total = size_of(index.shape[:-1])
+        tile = divisor(total, WIDEST_TILE // length)
+        why = "several tuples a row, as narrow rows are slow"
+        index = graph.reshape(index, (total // tile, tile * length), "tuples", why)
+        index = directml_index(graph, index, np.tile(np.array(facts.axes, np.int64), tile))
+        index = graph.reshape(index, (total, length), "tuples_of_product", "the product's rows")
+        strides = [[size_of(facts.axes[k + 1 :])] for k in range(length)]
+        factor = constant("strides", np.array(strides, np.uint32))
+        why = "coordinate x stride, added up modulo 2^32"
+        index = graph.add("MatMul", "offsets", index, factor, why=why, shape=(total, 1))
+    else:
+        index = directml_index(graph, index, np.array(facts.axes[0], np.int64))
+    limit = constant("last_offset", np.array(last, np.uint32))
+    why = "DirectML reads the buffer's last element past its end"
+    index = graph.add("Clip", "offsets_limited", index, LEFT_OUT, limit, why=why, shape=index.shape)
+    return graph.cast(index, np.int32, "offsets_int32", "half the bytes of INT64")
+
+
 def linear(graph: Graph, facts: Facts, tuples: Value) -> Value:
     """Return the row of the table that each index tuple names, INT32, one per tuple."""
     sizes, count = np.array(facts.axes, np.int64), tuples.shape
     total, length = size_of(count[:-1]), count[-1]
     strides = np.array([size_of(facts.axes[k + 1 :]) for k in range(length)], np.int64)
     if tuples.constant is not None:
-        offset = _known_rows(tuples.constant.reshape(total, length), sizes, strides)
+        pairs = tuples.constant.reshape(total, length)
+        offset = _known_rows(pairs, sizes, strides)
+        if facts.out_of_range == "zero":
+            offset[is_outside(pairs, sizes).any(axis=-1)] = facts.table
         value = constant("rows", offset.astype(np.int32))
     else:
         tile = divisor(total, WIDEST_TILE // length)
         shape = (total // tile, tile * length)
         why = "several tuples a row, as narrow rows are slow"
         value = graph.reshape(tuples, shape, "tuples", why)
-        value = _limited_tuples(graph, value, np.tile(sizes, tile))
+        raw, tiled = value, np.tile(sizes, tile)
+        value = _limited_tuples(graph, raw, tiled)
         value = _products(graph, value, total, strides, size_of(facts.axes))
+        if facts.out_of_range == "zero":
+            value = _rows_or_slot(graph, facts, value, outside(graph, raw, tiled))
     batches = facts.before
     if batches > 1:
         value = graph.reshape(value, (batches, total // batches), "rows_of_batches", "by batch")
@@ -70,6 +131,17 @@ def linear(graph: Graph, facts: Facts, tuples: Value) -> Value:
         first = graph.reshape(first, (batches, 1), "first_rows", "one per batch")
         value = graph.add("Add", "rows", value, first, why="adds where each batch begins")
     return graph.reshape(value, (total,), "rows_flat", "one row number per tuple")
+
+
+def _rows_or_slot(graph: Graph, facts: Facts, rows: Value, mask: Value) -> Value:
+    """Return the row numbers, that of the zeros behind the table where the mask holds."""
+    beyond = np.full(len(facts.axes), facts.table, np.int64)
+    total = size_of(mask.shape) // len(facts.axes)
+    past = _products(graph, mask, total, beyond, size_of(facts.axes))
+    past = graph.reshape(past, rows.shape, "rows_past", "one per tuple")
+    rows = graph.add("Add", "rows_or_past", rows, past, why="past the table if out of range")
+    slot = constant("row_of_zeros", np.array(facts.table, np.int32))
+    return graph.add("Min", "rows_or_zeros", rows, slot, why="the row of zeros behind the table")
 
 
 def _known_rows(tuples: Array, sizes: Array, strides: Array) -> Array:

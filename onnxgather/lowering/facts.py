@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from onnxgather.arrays import Array, OutOfRange, axis_sizes
 from onnxgather.descriptors import Descriptor, GatherDesc, GatherElementsDesc
-from onnxgather.lowering.graph import Shape, size_of
+from onnxgather.lowering.graph import Shape, Value, size_of
 from onnxgather.lowering.placement import Placement, find_placement
 
 
@@ -25,6 +25,8 @@ class Facts:
     """Product of the passed sizes in front of the indexed ones: 1 where one table is read."""
     row: int
     """Product of the passed sizes behind them: the elements that one index leads to."""
+    ready: Value | None = None
+    """The indices, where they are already limited to the axis."""
 
     @property
     def sizes(self) -> Shape:

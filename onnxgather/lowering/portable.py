@@ -45,7 +45,10 @@ def lower(
         style: What the forms leave to the target; None is PORTABLE.
     """
     graph = Graph(fold_all=indices is not None)
-    graph.finish(lower_into(graph, desc, out_of_range, indices, style or PORTABLE), OUTPUT)
+    gathered = lower_into(graph, desc, out_of_range, indices, style or PORTABLE)
+    if desc.output_tensor.strides is not None:
+        gathered = scatter(graph, desc.output_tensor, gathered)
+    graph.finish(gathered, OUTPUT)
     return graph
 
 
@@ -56,7 +59,7 @@ def lower_into(
     indices: Array | None,
     style: Style,
 ) -> Value:
-    """Add the nodes of a descriptor to a graph and return its output; see `lower`."""
+    """Add the nodes of a descriptor; return an array of OutputTensor.Sizes; see `lower`."""
     data = graph.input(INPUT, desc.input_tensor.data_type.numpy, desc.input_tensor.array_shape)
     place = find_placement(desc)
     form = None if out_of_range == "directml" else find_natural_form(desc)
@@ -70,8 +73,6 @@ def lower_into(
     gathered = graph.expand(gathered, desc.output_tensor.sizes, "expanded", why)
     if out_of_range == "zero":
         gathered = _zero_outside(graph, place, gathered, mask)
-    if desc.output_tensor.strides is not None:
-        gathered = scatter(graph, desc.output_tensor, gathered)
     return gathered
 
 
