@@ -5,9 +5,11 @@ from __future__ import annotations
 from onnxgather.descriptors import GatherDesc, GatherElementsDesc
 from onnxgather.lowering import cpu_forms as forms
 from onnxgather.lowering.cpu_indices import EXACT_FLOAT
+from onnxgather.lowering.cpu_known import find_pattern
 from onnxgather.lowering.facts import Facts
 from onnxgather.lowering.graph import size_of
 from onnxgather.lowering.placement import find_natural_form
+from onnxgather.lowering.transposed import find_transposed
 
 SMALL = 512
 """Output elements below which every form costs about the same, a few microseconds of calls."""
@@ -65,6 +67,17 @@ def _tuples(facts: Facts) -> bool:
         exact = (len(facts.axes) + 1) * facts.table <= EXACT_FLOAT
         return facts.before == 1 and exact and _checked(facts)
     return _clamps(facts)
+
+
+def pattern(facts: Facts) -> bool:
+    """Known indices along the last dimension that run, repeat, roll or tile."""
+    return _worth_it(facts) and find_pattern(facts) is not None
+
+
+def transposed(facts: Facts) -> bool:
+    """GATHER of data whose strides are a permutation; DirectML's own rule looks at the strides."""
+    indices = facts.out_of_range != "directml" and facts.elements >= SMALL
+    return indices and find_transposed(facts.desc) is not None
 
 
 def elements(facts: Facts) -> bool:
