@@ -69,10 +69,11 @@ def likely(draw: st.DrawFn) -> Case:
             2,
         )
     elif kind == "slices":
+        index_type = index_type if index_type.startswith("U") else f"U{index_type}"
         desc = og.GatherElementsDesc(
-            og.TensorDesc(data_type, [before, row, n]),
-            og.TensorDesc(index_type, [before, row, count], [count, 0, 1]),
-            og.TensorDesc(data_type, [before, row, count]),
+            og.TensorDesc(data_type, [3, row, n]),
+            og.TensorDesc(index_type, [3, row, count], [count, 0, 1]),
+            og.TensorDesc(data_type, [3, row, count]),
             axis=2,
         )
     else:
@@ -104,7 +105,7 @@ def test_cpu_models_equal_the_reference_and_every_form_is_taken(
 
     @settings(max_examples=examples)
     @given(
-        st.one_of(cases(), likely()),
+        st.one_of(cases(), likely(), likely()),
         st.sampled_from(POLICIES),
         st.sampled_from([13, 17, 18, 25]),
         st.booleans(),

@@ -80,6 +80,16 @@ def transposed(facts: Facts) -> bool:
     return indices and find_transposed(facts.desc) is not None
 
 
+def single(facts: Facts) -> bool:
+    """One row of one table."""
+    desc = facts.desc
+    row = size_of(facts.sizes[:-1]) == 1 and facts.sizes[-1] == facts.row > 1
+    checked = facts.out_of_range in ("clamp", "error") and facts.known is None
+    gather = isinstance(desc, GatherDesc) and size_of(desc.indices_tensor.sizes) == 1
+    plain = facts.plain_data and facts.plain_indices and facts.ready is None
+    return gather and row and checked and plain
+
+
 def elements(facts: Facts) -> bool:
     """Single elements of one table."""
     if not (_worth_it(facts) and _few_threads(facts) and facts.row == 1):
@@ -96,11 +106,16 @@ def elements(facts: Facts) -> bool:
 
 def columns(facts: Facts) -> bool:
     """Single elements at the same places of many rows."""
-    if not (_worth_it(facts) and isinstance(facts.desc, GatherDesc) and facts.plain_indices):
+    desc = facts.desc
+    if not (isinstance(desc, GatherDesc) and facts.plain_indices and facts.row == 1):
         return False
-    several = facts.count // facts.before >= 8
-    direct = facts.sizes[-1] == facts.count // facts.before or forms.can_lay_out(facts.sizes)
-    return _checked(facts) and facts.row == 1 and facts.before > 1 and several and direct
+    places = facts.count // facts.before
+    direct = facts.sizes[-1] == places
+    # ArrayFeatureExtractor never loses, however few the elements.
+    tiny = direct and forms.can_extract(facts) and facts.plain_data
+    several = places >= 8 and (direct or forms.can_lay_out(facts.sizes))
+    worth = tiny or (_worth_it(facts) and several)
+    return worth and _checked(facts) and facts.before > 1
 
 
 def narrow(facts: Facts) -> bool:
@@ -108,7 +123,9 @@ def narrow(facts: Facts) -> bool:
     dense = facts.count >= max(DENSE, facts.table // 2)
     chosen = (_one_table(facts) and _checked(facts)) or _tuples(facts)
     # One thread gathers columns; Gather shares its rows.
-    longest = (8 if facts.threads == 1 else 6) if forms.can_extract(facts) else NARROW
+    longest = 8 if facts.threads == 1 and forms.can_extract(facts) else NARROW
+    if facts.threads > 1 and facts.place.has_tuples:
+        longest = NARROW - 1
     return _worth_it(facts) and chosen and 1 < facts.row <= longest and dense
 
 

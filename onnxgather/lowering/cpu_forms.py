@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from onnxgather.lowering.cpu_indices import WIDEST_TILE, divisor
+from onnxgather.lowering.cpu_indices import WIDEST_TILE, divisor, narrowed
 from onnxgather.lowering.facts import Facts
 from onnxgather.lowering.graph import Graph, Shape, Value, constant, size_of
 
@@ -26,6 +26,7 @@ def element_gather(graph: Graph, flat: Value, index: Value, sizes: Shape) -> Val
     rank, count = len(sizes), size_of(sizes)
     row = (1,) * (rank - 1)
     data = graph.reshape(flat, (*row, size_of(flat.shape)), "row", "one long row")
+    index = narrowed(graph, index)
     index = graph.reshape(index, (*row, count), "row_indices", "one long row")
     why = "single elements: 1 to 2 ns each, where Gather takes 10 to 14"
     gathered = graph.add(
@@ -76,7 +77,8 @@ EXTRACTED = ("float32", "float64", "int32", "int64")
 def extracted(graph: Graph, table: Value, index: Value) -> Value:
     """Gather along the last dimension by ArrayFeatureExtractor; the indices are not negative."""
     count = size_of(index.shape)
-    index = graph.reshape(index, (count,), "places", "one row of indices")
+    if index.shape[-1:] != (count,):
+        index = graph.reshape(index, (count,), "places", "one row of indices")
     why = "the index type that ArrayFeatureExtractor takes"
     index = graph.cast(index, np.int64, "places_int64", why)
     shape = (*table.shape[:-1], count)
@@ -97,6 +99,7 @@ def row_gather(graph: Graph, facts: Facts, data: Value, index: Value) -> Value:
     outer, inner = facts.sizes[: facts.split], facts.sizes[facts.split :]
     table = graph.reshape(data, (size_of(data.shape) // facts.row, *inner), "table", "its rows")
     table = with_zero(graph, facts, table, 0)
+    index = narrowed(graph, index)
     index = graph.reshape(index, outer, "rows_shaped", "the output's leading dimensions")
     why = f"rows of {facts.row} elements"
     return graph.add("Gather", "gathered", table, index, why=why, shape=facts.sizes, axis=0)
@@ -113,6 +116,7 @@ def narrow_gather(graph: Graph, facts: Facts, data: Value, index: Value) -> Valu
         gathered = extracted(graph, columns, index)
     else:
         why = "the same rows for each column"
+        index = narrowed(graph, index)
         index = graph.reshape(index, (1, count), "rows_one", why)
         index = graph.expand(index, (facts.row, count), "rows_each", why)
         why = f"rows of {facts.row} elements, column by column"
@@ -136,6 +140,7 @@ def column_gather(graph: Graph, facts: Facts, data: Value, index: Value) -> Valu
     if can_extract(facts):
         return laid_out(graph, extracted(graph, table, index), facts.sizes)
     ones = (1,) * (len(shape) - 1)
+    index = narrowed(graph, index)
     index = graph.reshape(index, (*ones, count), "places", "the same places in each row")
     index = graph.expand(index, (*shape[:-1], count), "places_each", "the same places in each row")
     why = "single elements: 1 to 2 ns each, where Gather takes 10 to 14"
@@ -145,8 +150,17 @@ def column_gather(graph: Graph, facts: Facts, data: Value, index: Value) -> Valu
     return laid_out(graph, gathered, facts.sizes)
 
 
+def single_gather(graph: Graph, facts: Facts, data: Value, index: Value) -> Value:
+    """Gather one row by GatherND, whose tuple of one coordinate is the index as it is given."""
+    table = graph.reshape(data, (facts.table, facts.row), "table", "its rows")
+    index = graph.cast(index, np.int64, "index_int64", "the index type that GatherND takes")
+    why = f"one row of {facts.row} elements"
+    return graph.add("GatherND", "gathered", table, index, why=why, shape=facts.sizes, batch_dims=0)
+
+
 def repeated_gather(graph: Graph, facts: Facts, axis: int, data: Value, index: Value) -> Value:
     """Gather whole rows for GATHER_ELEMENTS whose indices repeat along them."""
+    index = narrowed(graph, index)
     sizes, after = facts.sizes, len(facts.sizes) - axis - 1
     data = graph.reshape(data, facts.desc.input_tensor.sizes, "data", "its sizes")
     why = f"rows of {facts.row} elements, all with one index"
@@ -154,6 +168,9 @@ def repeated_gather(graph: Graph, facts: Facts, axis: int, data: Value, index: V
         index = graph.reshape(index, index.shape[axis : axis + 1], "row_indices", "one per row")
         index = graph.expand(index, sizes[axis : axis + 1], "row_indices_each", "repeats them")
         return graph.add("Gather", "gathered", data, index, why=why, shape=sizes, axis=axis)
+    unsigned = not facts.desc.indices_tensor.data_type.is_signed
+    if unsigned and facts.out_of_range == "clamp" and facts.ready is None:
+        return _numbered_rows(graph, facts, axis, data, index, why)
     full = (*sizes[: axis + 1], *(1,) * after)
     index = graph.expand(index, full, "indices_each", "repeats the indices of stride 0")
     index = graph.reshape(index, (*sizes[: axis + 1], 1), "row_tuples", "tuples of one coordinate")
@@ -161,11 +178,27 @@ def repeated_gather(graph: Graph, facts: Facts, axis: int, data: Value, index: V
     return graph.add("GatherND", "gathered", data, index, why=why, shape=sizes, batch_dims=axis)
 
 
+def _numbered_rows(
+    graph: Graph, facts: Facts, axis: int, data: Value, index: Value, why: str
+) -> Value:
+    """Gather rows of several tables by Gather, which shares its work better than GatherND."""
+    sizes, size = facts.sizes, facts.axes[0]
+    index = graph.reshape(index, index.shape[: axis + 1], "row_indices", "one per row")
+    index = graph.expand(index, sizes[: axis + 1], "row_indices_each", "repeats them")
+    first = graph.arange(facts.before, size, np.int32, "first_rows")
+    first = graph.reshape(first, (*sizes[:axis], 1), "first_rows", "one per table")
+    index = graph.add("Add", "rows", index, first, why="adds where each table begins")
+    shape = (facts.before * size, *sizes[axis + 1 :])
+    table = graph.reshape(data, shape, "table", "the rows of all tables")
+    return graph.add("Gather", "gathered", table, index, why=why, shape=sizes, axis=0)
+
+
 def narrow_elements(graph: Graph, facts: Facts, data: Value, index: Value) -> Value:
     """Gather elements of narrow rows from one long row, by offsets.
 
     A negative index stays one: counted from the end of the row of all elements it is right too.
     """
+    index = narrowed(graph, index)
     count, row = facts.count, facts.row
     tile = divisor(count, WIDEST_TILE // row)
     why = "several rows at once, as narrow rows are slow"
@@ -180,6 +213,7 @@ def narrow_elements(graph: Graph, facts: Facts, data: Value, index: Value) -> Va
 
 def turned_elements(graph: Graph, facts: Facts, axis: int, data: Value, index: Value) -> Value:
     """Gather elements along the last dimension that is not of size 1, made the very last."""
+    index = narrowed(graph, index)
     rank = len(facts.sizes)
     ones = (1,) * (rank - axis - 1)
     sizes = data_sizes = facts.sizes[:axis]
@@ -200,6 +234,7 @@ def slice_by_slice(graph: Graph, facts: Facts, data: Value, index: Value) -> Val
     The copy, a Concat with a column that is never read, streams the slice into the cache before
     its elements are read in any order. Scan hands slices in and out without copying them.
     """
+    index = narrowed(graph, index)
     sizes = facts.sizes
     data = graph.reshape(data, facts.desc.input_tensor.sizes, "data", "its sizes")
     index = graph.expand(

@@ -20,10 +20,10 @@ EXACT_FLOAT = 2**24
 
 
 def limited(graph: Graph, index: Value, sizes: Array, out_of_range: OutOfRange) -> Value:
-    """Return indices of one axis in INT32, in [-n, n); where that is an error, outside as before.
+    """Return indices of one axis in [-n, n); where that is an error, those outside stay there.
 
-    FLOAT64 carries INT64 through the clamp: it keeps the order, and every bound exactly, while
-    ONNX Runtime's CPU Clip gets INT64 wrong.
+    `narrowed` brings them to an index type. FLOAT64 carries INT64 through the clamp: it keeps the
+    order, and every bound exactly, while ONNX Runtime's CPU Clip gets INT64 wrong.
     """
     size = int(sizes)
     if index.constant is not None:
@@ -47,12 +47,18 @@ def limited(graph: Graph, index: Value, sizes: Array, out_of_range: OutOfRange) 
         first, last = np.array(-size, index.dtype), np.array(size - 1, index.dtype)
         bounds = (constant("first_index", first), constant("last_index", last))
         why = "clamps to the axis; negative indices stay and count from its end"
-    clipped = graph.add("Clip", "indices_clamped", index, *bounds, why=why, shape=index.shape)
-    return graph.cast(clipped, np.int32, "indices_int32", "half the bytes of INT64")
+    return graph.add("Clip", "indices_clamped", index, *bounds, why=why, shape=index.shape)
+
+
+def narrowed(graph: Graph, index: Value) -> Value:
+    """Return limited indices in a type that gathers take, INT32 unless they came as INT64."""
+    if index.dtype == np.int64:
+        return index
+    return graph.cast(index, np.int32, "indices_int32", "half the bytes of INT64")
 
 
 def clipped(graph: Graph, index: Value, size: int) -> Value:
-    """Return indices of one axis in INT32, those out of range as n, or -n - 1 below."""
+    """Return indices of one axis, those out of range as n, or -n - 1 below; see `narrowed`."""
     dtype = index.dtype
     if dtype == np.int64:
         why = "keeps the order and every bound, unlike Clip of INT64"
@@ -64,12 +70,24 @@ def clipped(graph: Graph, index: Value, size: int) -> Value:
     )
     last = constant("past_last", np.array(size, index.dtype))
     why = "keeps indices out of range just out of it"
-    index = graph.add("Clip", "indices_clipped", index, first, last, why=why, shape=index.shape)
-    return graph.cast(index, np.int32, "indices_int32", "half the bytes of INT64")
+    return graph.add("Clip", "indices_clipped", index, first, last, why=why, shape=index.shape)
+
+
+def any_outside(graph: Graph, index: Value, size: int, *, signed: bool) -> Value:
+    """Return whether any of the clipped indices is out of range."""
+    last = constant("last_index", np.array(size - 1, np.int32))
+    most = graph.add("ReduceMax", "largest", index, why="the largest", shape=(), keepdims=0)
+    outside = graph.add("Less", "is_above", last, most, why="past the end", dtype=bool)
+    if not signed:
+        return outside
+    first = constant("first_index", np.array(-size, np.int32))
+    least = graph.add("ReduceMin", "smallest", index, why="the smallest", shape=(), keepdims=0)
+    below = graph.add("Less", "is_below", least, first, why="before the beginning", dtype=bool)
+    return graph.add("Or", "is_outside", outside, below, why="any index out of range")
 
 
 def to_slot(graph: Graph, index: Value, size: int) -> Value:
-    """Return indices in INT32 where those out of range name the zero behind the n elements."""
+    """Return indices where those out of range name the zero behind the n elements."""
     if index.constant is not None:
         signed = index.dtype.kind == "i"
         wide = np.minimum(index.constant, index.dtype.type(min(size, np.iinfo(index.dtype).max)))
@@ -78,7 +96,7 @@ def to_slot(graph: Graph, index: Value, size: int) -> Value:
         return constant("indices", np.where(wide < 0, size, wide).astype(np.int32))
     signed = index.dtype.kind == "i"
     index = clipped(graph, index, size)
-    return wrap(graph, index, np.array(size, np.int64)) if signed else index
+    return wrap(graph, narrowed(graph, index), np.array(size, np.int64)) if signed else index
 
 
 def directml_offset(graph: Graph, facts: Facts, index: Value, last: int) -> Value:

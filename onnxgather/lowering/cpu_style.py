@@ -7,7 +7,7 @@ import numpy as np
 from onnxgather.arrays import Array
 from onnxgather.lowering import cpu_fits
 from onnxgather.lowering import cpu_forms as forms
-from onnxgather.lowering.cpu_indices import limited
+from onnxgather.lowering.cpu_indices import limited, narrowed
 from onnxgather.lowering.facts import Facts
 from onnxgather.lowering.graph import Graph, Shape, Value
 from onnxgather.lowering.indices import clamp
@@ -20,7 +20,7 @@ def style(facts: Facts) -> Style:
 
     def limit(graph: Graph, index: Value, sizes: Array) -> Value:
         if sizes.ndim == 0 and int(sizes) < 2**31:
-            return limited(graph, index, sizes, "clamp")
+            return narrowed(graph, limited(graph, index, sizes, "clamp"))
         return clamp(graph, index, sizes)
 
     def collect(graph: Graph, buffer: Value, offset: Value, sizes: Shape) -> Value:
