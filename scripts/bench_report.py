@@ -74,7 +74,7 @@ def environment(rounds: int) -> dict[str, str]:
         "date": datetime.date.today().isoformat(),
         "processor": _processor(),
         "cores": str(os.cpu_count()),
-        "system": platform.platform(terse=True),
+        "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         "rounds": str(rounds),
     }
