@@ -872,7 +872,8 @@ class TestCheck:
             return output
 
         monkeypatch.setattr(Session, "run", wrong(change))
-        code, out, err = outcome("check", "x.json", "none.json", "--json")
+        portable = ("--target", "portable")
+        code, out, err = outcome("check", "x.json", "none.json", "--json", *portable)
         assert (code, err) == (2, "Error: none.json: no such file or directory\n")
         report = json.loads(out)
         nodes = report["results"][0].pop("nodes")
@@ -995,6 +996,15 @@ class TestCheckOfRefusals:
             "2 passed, 0 differ, 0 errors, 0 not run\n",
             "",
         )
+
+    def test_default_target_is_the_one_that_run_takes(self) -> None:
+        program("x.json")
+        last: list[str] = []
+        for target in ([], ["--target", "portable"], ["--target", "cpu"]):
+            code, out, _ = outcome("check", "x.json", "--json", *target)
+            assert code == 0
+            last.append(json.loads(out)["results"][0]["nodes"][-1])
+        assert last == ["ArrayFeatureExtractor", "Gather", "ArrayFeatureExtractor"]
 
 
 class TestShow:
