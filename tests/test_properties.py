@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given, note, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import Case, cases, descriptors
 
@@ -68,8 +68,7 @@ def check_model_against_reference(
     model = og.to_onnx(case.desc, policy, target, opset, indices, threads)
     check_model(model)
     found = compute(model, case)
-    note(onnx.printer.to_text(model))
-    assert same(found, expected)
+    assert same(found, expected), onnx.printer.to_text(model)
 
 
 def test_model_equals_reference(request: pytest.FixtureRequest) -> None:
