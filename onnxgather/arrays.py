@@ -7,7 +7,7 @@ from typing import Any, Literal, cast, get_args
 import numpy as np
 import numpy.typing as npt
 
-from onnxgather.descriptors import Descriptor, GatherDesc, GatherElementsDesc
+from onnxgather.descriptors import OPERATORS, Descriptor, GatherDesc, GatherElementsDesc
 from onnxgather.errors import DescriptorError, IndexOutOfRangeError, OnnxGatherError
 from onnxgather.rules import shown
 from onnxgather.tensors import TensorDesc
@@ -29,10 +29,21 @@ def check_policy(out_of_range: object) -> None:
         OnnxGatherError: It is not.
     """
     policies = get_args(OutOfRange)
-    if out_of_range not in policies:
+    if not isinstance(out_of_range, str) or out_of_range not in policies:
         raise OnnxGatherError(
             f"out_of_range must be one of {', '.join(policies)}, got {shown(out_of_range)}"
         )
+
+
+def check_descriptor(desc: object) -> None:
+    """Check that `desc` is one of the four descriptors.
+
+    Raises:
+        DescriptorError: It is not.
+    """
+    if not isinstance(desc, Descriptor):
+        names = ", ".join(cls.__name__ for cls in OPERATORS.values())
+        raise DescriptorError(f"desc must be one of {names}, got {shown(desc)}")
 
 
 def check_array(name: str, tensor: TensorDesc, array: object) -> None:

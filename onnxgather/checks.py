@@ -12,11 +12,10 @@ from onnxgather.arrays import Array, OutOfRange
 from onnxgather.descriptors import Descriptor
 from onnxgather.dxdispatch import Dispatch, Program, dispatches
 from onnxgather.errors import DescriptorError, IndexOutOfRangeError, ProviderError
-from onnxgather.model import to_onnx
 from onnxgather.options import Target
 from onnxgather.providers import find_provider
 from onnxgather.reference import reference
-from onnxgather.session import Session, target_of
+from onnxgather.session import open_session
 from onnxgather.terminal import FINDINGS, GOOD, NOT_RUN
 
 State = Literal["PASS", "DIFF", "ERROR", "NOT-RUN"]
@@ -156,10 +155,8 @@ def _check(
         where = (file, dispatch.path, dispatch.dispatchable, desc.operator)
         return CheckResult(state, *where, reason, first, nodes)
 
-    found = find_provider(provider)
-    model = to_onnx(desc, out_of_range, target or target_of(found)).SerializeToString()
     try:
-        session = Session(model, found)
+        session = open_session(desc, out_of_range, find_provider(provider), target)
     except ProviderError as error:
         return result("NOT-RUN", str(error))
     nodes = tuple(operator for _, operator in session.assignment)

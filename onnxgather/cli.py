@@ -110,6 +110,12 @@ _opset = click.option(
     metavar="N",
     help="Version of the ONNX operator set.",
 )
+_threads = click.option(
+    "--threads",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Threads that a model for the CPU provider is made for; default: 2.",
+)
 _run_on = click.option(
     "--provider",
     default="cpu",
@@ -149,6 +155,7 @@ def main() -> None:
 )
 @_out_of_range
 @_target
+@_threads
 @_opset
 @click.option(
     "--feature-level",
@@ -162,6 +169,7 @@ def convert(
     output: str | None,
     out_of_range: OutOfRange,
     target: Target,
+    threads: int | None,
     opset: int,
     feature_level: str | None,
     allow_outside: bool,
@@ -183,7 +191,7 @@ def convert(
             with located(f"{job.source}: {dispatchable_path(job.dispatchable)}"):
                 if feature_level is not None:
                     check_feature_level(job.descriptor, feature_level)
-                model = _model(job.descriptor, out_of_range, target, opset)
+                model = _model(job.descriptor, out_of_range, target, threads, opset)
             write_whole(job.output, model)
             batch.say(f"{job.source} -> {job.output}")
     return batch.finish()
@@ -281,6 +289,7 @@ def check(
 @click.argument("file", metavar="FILE")
 @_out_of_range
 @_target
+@_threads
 @_opset
 @_json
 @_allow_outside
@@ -288,6 +297,7 @@ def show(
     file: str,
     out_of_range: OutOfRange,
     target: Target,
+    threads: int | None,
     opset: int,
     as_json: bool,
     allow_outside: bool,
@@ -297,7 +307,7 @@ def show(
 
     program = _read_gathers(file, allow_outside)
     descriptions = {
-        name: describe(dispatchable.descriptor, out_of_range, target, opset)
+        name: describe(dispatchable.descriptor, out_of_range, target, opset, threads)
         for name, dispatchable in program.dispatchables.items()
     }
     if as_json:
@@ -315,10 +325,12 @@ def _read_gathers(path: str, allow_outside: bool) -> Program:
     return program
 
 
-def _model(desc: Descriptor, out_of_range: OutOfRange, target: Target, opset: int) -> bytes:
+def _model(
+    desc: Descriptor, out_of_range: OutOfRange, target: Target, threads: int | None, opset: int
+) -> bytes:
     from onnxgather.model import check_model, to_onnx
 
-    model = to_onnx(desc, out_of_range, target, opset)
+    model = to_onnx(desc, out_of_range, target, opset, threads=threads)
     check_model(model)
     return model.SerializeToString(deterministic=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from onnxgather.arrays import check_descriptor
 from onnxgather.datatypes import TensorDataType
 from onnxgather.descriptors import Descriptor
 from onnxgather.errors import DescriptorError, OnnxGatherError
@@ -29,6 +30,7 @@ def feature_requirements(desc: Descriptor) -> list[tuple[str, str]]:
     Source: the "Tensor support" tables of the four operator pages and DirectML's feature level
     history.
     """
+    check_descriptor(desc)
     count = desc.input_tensor.dimension_count
     data: TensorDataType = desc.input_tensor.data_type
     indices: TensorDataType = desc.indices_tensor.data_type

@@ -10,16 +10,26 @@ import msgspec
 import onnx
 from onnx import helper
 
-from onnxgather.arrays import Array, OutOfRange, check_array, check_indices, check_policy
+from onnxgather.arrays import (
+    Array,
+    OutOfRange,
+    check_array,
+    check_descriptor,
+    check_indices,
+    check_policy,
+)
 from onnxgather.descriptors import Descriptor
 from onnxgather.dxdispatch.descriptor import to_dict
 from onnxgather.errors import OnnxGatherError
 from onnxgather.lowering import lower
 from onnxgather.lowering.graph import DOMAINS, ONNX_TYPES, Graph, Node, Value
-from onnxgather.options import DEFAULT_OPSET, OPSETS, Target
-from onnxgather.rules import shown
+from onnxgather.options import DEFAULT_OPSET, DEFAULT_THREADS, OPSETS, Target
+from onnxgather.rules import integer, shown
 
 VERSION = version("onnxgather")
+
+MOST_THREADS = 1024
+"""Threads that a model may be asked to run on."""
 
 LARGEST_MODEL = 2**31 - 1
 """Bytes of a serialized protobuf message."""
@@ -47,18 +57,22 @@ def to_onnx(
             onnx and the oldest supported ONNX Runtime know.
         indices: IndicesTensor, where it is known. It becomes an initializer, already normalised,
             instead of a graph input.
-        threads: How many threads the model will run on, for `target="cpu"` to choose by.
+        threads: How many threads the model will run on, 1 or more, for `target="cpu"` to choose
+            by; None stands for 2.
 
     Raises:
         OnnxGatherError: An option is not one of those above, or the model would exceed 2 GiB.
         DescriptorError: `indices` does not fit IndicesTensor.
         IndexOutOfRangeError: `indices` holds an index out of range, and that is an error.
     """
+    check_descriptor(desc)
     check_policy(out_of_range)
-    if target not in get_args(Target):
+    if not isinstance(cast("object", target), str) or target not in get_args(Target):
         targets = ", ".join(get_args(Target))
         raise OnnxGatherError(f"target must be one of {targets}, got {shown(target)}")
-    check_opset(opset)
+    opset = check_opset(opset)
+    if threads is not None:
+        threads = _whole("threads", threads, 1, MOST_THREADS)
     if indices is not None:
         check_array("IndicesTensor", desc.indices_tensor, indices)
         if out_of_range == "error":
@@ -69,18 +83,29 @@ def to_onnx(
         raise OnnxGatherError(
             f"a model must be smaller than 2 GiB, got {size} bytes of normalised indices"
         )
-    return _model(graph, desc, out_of_range, target, opset)
+    model = _model(graph, desc, out_of_range, target, opset)
+    if target == "cpu":
+        model.metadata_props.add(key="onnxgather.threads", value=str(threads or DEFAULT_THREADS))
+        model.metadata_props.add(key="onnxgather.form", value=graph.choice)
+    return model
 
 
-def check_opset(opset: object) -> None:
-    """Check that an opset can be written.
+def check_opset(opset: object) -> int:
+    """Return an opset that can be written.
 
     Raises:
         OnnxGatherError: It cannot; the message gives the range.
     """
     newest = min(OPSETS[-1], onnx.defs.onnx_opset_version())
-    if isinstance(opset, bool) or not isinstance(opset, int) or not OPSETS[0] <= opset <= newest:
-        raise OnnxGatherError(f"opset must be {OPSETS[0]} to {newest}, got {shown(opset)}")
+    return _whole("opset", opset, OPSETS[0], newest)
+
+
+def _whole(name: str, value: object, least: int, most: int) -> int:
+    number = integer(value)
+    if number is None or not least <= number <= most:
+        rule = f"{name} must be an integer from {least} to {most}"
+        raise OnnxGatherError(f"{rule}, got {shown(value)}")
+    return number
 
 
 def check_model(model: onnx.ModelProto) -> None:

@@ -14,3 +14,6 @@ OPSETS = range(13, 26)
 
 DEFAULT_OPSET = 17
 """Every node of it is registered by ONNX Runtime's DirectML provider, old builds included."""
+
+DEFAULT_THREADS = 2
+"""Threads that a model for the CPU provider is made for where nobody says."""

@@ -35,11 +35,12 @@ def find_provider(name: object) -> Provider:
     Raises:
         ProviderError: The name is neither short nor one of ONNX Runtime's.
     """
+    text = name if isinstance(name, str) else ""
     for short, provider in PROVIDERS.items():
-        if name in (short, provider.name):
+        if text in (short, provider.name):
             return provider
-    if isinstance(name, str) and name.endswith("ExecutionProvider"):
-        return Provider(name, f"an ONNX Runtime with {name}")
+    if text.endswith("ExecutionProvider"):
+        return Provider(text, f"an ONNX Runtime with {text}")
     known = ", ".join(PROVIDERS)
     raise ProviderError(
         f"provider must be one of {known}, or ONNX Runtime's full name of one, got {shown(name)}"

@@ -13,6 +13,7 @@ from onnxgather.arrays import (
     Array,
     OutOfRange,
     check_array,
+    check_descriptor,
     check_indices,
     check_policy,
     elements,
@@ -44,6 +45,7 @@ def reference(
         DescriptorError: An array does not fit its tensor.
         IndexOutOfRangeError: An index is out of range and `out_of_range` is "error".
     """
+    check_descriptor(desc)
     check_policy(out_of_range)
     check_array("InputTensor", desc.input_tensor, data)
     check_array("IndicesTensor", desc.indices_tensor, indices)
@@ -132,7 +134,7 @@ def _directml_offsets(desc: Descriptor, coordinates: list[Array], indexed: list[
 
 def _store(tensor: TensorDesc, gathered: Array) -> Array:
     """Return an array of the tensor's sizes as the array that stands for it."""
-    gathered = np.ascontiguousarray(np.broadcast_to(gathered, tensor.sizes))
+    gathered = np.array(np.broadcast_to(gathered, tensor.sizes), order="C")
     if tensor.strides is None:
         return gathered
     buffer = np.zeros(tensor.element_count, gathered.dtype)

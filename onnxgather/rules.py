@@ -29,21 +29,26 @@ def shown(value: object) -> str:
     """Return a value as a message shows it: its repr, cut where that is long."""
     try:
         text = repr(value)
-    except ValueError:  # Python refuses to print integers of thousands of digits
-        return "an integer of thousands of digits"
+    except Exception:  # Python does not print integers of thousands of digits, for one
+        return f"a value of type {type(value).__name__} that cannot be shown"
     return text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "…"
 
 
 def uint(name: str, value: object, largest: int = MAX_ELEMENTS) -> int:
     """Return `value` as an unsigned integer up to `largest`; bools and floats are not integers."""
-    try:
-        number = -1 if isinstance(value, bool) else operator.index(cast("SupportsIndex", value))
-    except TypeError:
-        number = -1
-    if not 0 <= number <= largest:
+    number = integer(value)
+    if number is None or not 0 <= number <= largest:
         rule = f"{name} must be an integer from 0 to {largest}"
         raise DescriptorError(f"{rule}, got {shown(value)}")
     return number
+
+
+def integer(value: object) -> int | None:
+    """Return `value` as an integer, numpy's included; None for what is none, a bool for one."""
+    try:
+        return None if isinstance(value, bool) else operator.index(cast("SupportsIndex", value))
+    except Exception:
+        return None
 
 
 def sequence(name: str, value: object) -> list[Any]:
@@ -51,7 +56,7 @@ def sequence(name: str, value: object) -> list[Any]:
     unordered = isinstance(value, str | bytes | dict | set)
     try:
         items = None if unordered else list(cast("Sequence[object]", value))
-    except TypeError:
+    except Exception:
         items = None
     if items is None:
         raise DescriptorError(f"{name} must be a sequence, got {shown(value)}")

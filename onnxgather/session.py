@@ -15,7 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from onnxgather.arrays import Array, OutOfRange, check_array, check_indices, check_policy
+from onnxgather.arrays import (
+    Array,
+    OutOfRange,
+    check_array,
+    check_descriptor,
+    check_indices,
+    check_policy,
+)
 from onnxgather.descriptors import Descriptor
 from onnxgather.errors import ProviderError
 from onnxgather.model import to_onnx
@@ -55,6 +62,7 @@ def run(
         IndexOutOfRangeError: An index is out of range and `out_of_range` is "error".
         ProviderError: The provider is missing, fails, or did not get every node.
     """
+    check_descriptor(desc)
     check_policy(out_of_range)
     check_array("InputTensor", desc.input_tensor, data)
     check_array("IndicesTensor", desc.indices_tensor, indices)
@@ -95,6 +103,11 @@ class Session:
         except Exception as error:
             raise ProviderError(f"{provider.name} cannot run the model: {_line(error)}") from error
         self.assignment = self._prove()
+        self._run_options: Any = None
+        if provider == PROVIDERS["cpu"] and threads != 1:  # cached sessions must not hoard memory
+            self._run_options = runtime.RunOptions()
+            entry = ("memory.enable_memory_arena_shrinkage", "cpu:0")
+            self._run_options.add_run_config_entry(*entry)
         # DirectML's provider does not allow calls from several threads at once.
         self._lock = threading.Lock()
 
@@ -107,7 +120,7 @@ class Session:
         inputs = {name: np.ascontiguousarray(array) for name, array in inputs.items()}
         try:
             with self._lock:
-                outputs: list[Any] = self._session.run(None, inputs)
+                outputs: list[Any] = self._session.run(None, inputs, self._run_options)
         except Exception as error:
             raise ProviderError(f"{self.provider.name} failed: {_line(error)}") from error
         return outputs[0]
@@ -128,13 +141,29 @@ class Session:
         return tuple(nodes)
 
 
-@lru_cache(maxsize=CACHED_SESSIONS)
-def _cached_session(desc: Descriptor, out_of_range: OutOfRange, provider: Provider) -> Session:
+def open_session(
+    desc: Descriptor, out_of_range: OutOfRange, provider: Provider, target: Target | None = None
+) -> Session:
+    """Return a new session for a descriptor, as `run` opens it.
+
+    Args:
+        desc: Any of the four gather descriptors.
+        out_of_range: What an index out of range does.
+        provider: The only provider that may run the model.
+        target: Whom the model is for; None is the target that suits the provider.
+
+    Raises:
+        ProviderError: The provider is missing, cannot start, or did not get every node.
+    """
     small = math.prod(desc.output_tensor.sizes) < THREADED_ELEMENTS
     threads = 1 if small else os.cpu_count() or 1
-    target = target_of(provider)
-    model = to_onnx(desc, out_of_range, target, threads=threads)
-    return Session(model.SerializeToString(), provider, 1 if small else 0)
+    model = to_onnx(desc, out_of_range, target or target_of(provider), threads=threads)
+    return Session(model.SerializeToString(), provider, threads)
+
+
+@lru_cache(maxsize=CACHED_SESSIONS)
+def _cached_session(desc: Descriptor, out_of_range: OutOfRange, provider: Provider) -> Session:
+    return open_session(desc, out_of_range, provider)
 
 
 def target_of(provider: Provider) -> Target:

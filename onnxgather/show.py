@@ -75,7 +75,13 @@ class Description(msgspec.Struct, frozen=True):
     """Which form the target's table of forms gave, and why; empty where there is no choice."""
 
 
-def describe(desc: Descriptor, out_of_range: OutOfRange, target: Target, opset: int) -> Description:
+def describe(
+    desc: Descriptor,
+    out_of_range: OutOfRange,
+    target: Target,
+    opset: int,
+    threads: int | None = None,
+) -> Description:
     """Return what there is to say about a descriptor and the model that it becomes.
 
     Args:
@@ -83,8 +89,9 @@ def describe(desc: Descriptor, out_of_range: OutOfRange, target: Target, opset: 
         out_of_range: What an index out of range does.
         target: Whom the model is for.
         opset: The version of the ONNX operator set.
+        threads: How many threads the model is for; None stands for 2.
     """
-    graph = lower(desc, out_of_range, target=target)
+    graph = lower(desc, out_of_range, target=target, threads=threads)
     level = minimum_feature_level(desc)
     values = _values(graph)
     return Description(

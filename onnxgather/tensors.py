@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -108,9 +108,8 @@ class TensorDesc(msgspec.Struct, frozen=True, rename="pascal"):
 
     def _check_buffer(self) -> None:
         put = msgspec.structs.force_setattr
-        total = uint(
-            "TotalTensorSizeInBytes", self.total_tensor_size_in_bytes or 0, MAX_ELEMENTS * 8
-        )
+        given = cast("object", self.total_tensor_size_in_bytes)
+        total = uint("TotalTensorSizeInBytes", 0 if given is None else given, MAX_ELEMENTS * 8)
         smallest = self.default_total_tensor_size_in_bytes
         total = total or smallest
         require(total >= smallest, f"TotalTensorSizeInBytes must be at least {smallest}", total)

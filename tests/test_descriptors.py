@@ -50,7 +50,7 @@ BROKEN_TENSORS: list[tuple[tuple[Any, ...], str]] = [
     (("INT8", [2, -1]), f"Sizes[1] {UINT_RULE}, got -1"),
     (("INT8", [1.5]), f"Sizes[0] {UINT_RULE}, got 1.5"),
     (("INT8", [True]), f"Sizes[0] {UINT_RULE}, got True"),
-    (("INT8", [10**5000]), f"Sizes[0] {UINT_RULE}, got an integer of thousands of digits"),
+    (("INT8", [10**5000]), f"Sizes[0] {UINT_RULE}, got a value of type int that cannot be shown"),
     (("INT8", ["x" * 300]), f"Sizes[0] {UINT_RULE}, got '{'x' * 199}…"),
     (("INT8", [2**32]), f"Sizes[0] {UINT_RULE}, got 4294967296"),
     (

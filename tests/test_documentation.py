@@ -54,8 +54,7 @@ def test_links_of_the_pages_lead_somewhere() -> None:
             assert (ROOT / target).exists(), target
 
 
-def test_measured_claim_about_where_still_holds() -> None:
-    """The table says that -0.0 survives a gather with out_of_range="zero", whatever Where does."""
+def test_negative_zero_survives_out_of_range_zero() -> None:
     desc = og.GatherDesc(
         og.TensorDesc("FLOAT32", [2]),
         og.TensorDesc("INT32", [3]),

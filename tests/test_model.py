@@ -247,14 +247,65 @@ def test_opset_and_ir_version(opset: int, ir_version: int) -> None:
 def test_opset_must_be_supported(opset: Any) -> None:
     with pytest.raises(og.OnnxGatherError) as caught:
         og.to_onnx(gather(), opset=opset)
-    assert str(caught.value) == f"opset must be 13 to 25, got {opset!r}"
+    assert str(caught.value) == f"opset must be an integer from 13 to 25, got {opset!r}"
+
+
+def test_opset_may_be_a_numpy_integer() -> None:
+    opset: Any = np.int64(18)
+    assert og.to_onnx(gather(), opset=opset).opset_import[0].version == 18
+
+
+@pytest.mark.parametrize("threads", [0, -3, 1.5, True, "2", [1], 1025])
+@pytest.mark.parametrize("target", ["portable", "cpu"])
+def test_threads_must_be_a_number_of_threads(target: Any, threads: Any) -> None:
+    with pytest.raises(og.OnnxGatherError) as caught:
+        og.to_onnx(gather(), target=target, threads=threads)
+    assert str(caught.value) == f"threads must be an integer from 1 to 1024, got {threads!r}"
+
+
+@pytest.mark.parametrize("wrong", [None, "x", {"type": "GATHER"}, T("INT8", [1])])
+def test_descriptor_must_be_one(wrong: Any) -> None:
+    calls: list[Any] = [
+        lambda: og.to_onnx(wrong),
+        lambda: og.run(wrong, np.zeros(1), np.zeros(1)),
+        lambda: og.reference(wrong, np.zeros(1), np.zeros(1)),
+        lambda: og.minimum_feature_level(wrong),
+        lambda: og.to_dict(wrong),
+    ]
+    for call in calls:
+        with pytest.raises(og.DescriptorError) as caught:
+            call()
+        assert str(caught.value) == (
+            "desc must be one of GatherDesc, GatherElementsDesc, GatherNDDesc, GatherND1Desc, "
+            f"got {wrong!r}"
+        )
+
+
+@pytest.mark.parametrize("array", [np.array("clamp"), np.array(["clamp", "zero"])])
+def test_options_that_are_arrays_are_refused(array: Any) -> None:
+    for options in ({"out_of_range": array}, {"target": array}):
+        with pytest.raises(og.OnnxGatherError, match="must be one of"):
+            og.to_onnx(gather(), **options)
+    with pytest.raises(og.OnnxGatherError, match="must be one of"):
+        og.run(gather(), np.zeros((1, 4, 3), np.float32), np.zeros((1, 2, 2), np.uint32), array)
+
+
+def test_cpu_model_names_its_form_and_threads() -> None:
+    model = og.to_onnx(gather(), target="cpu", threads=1)
+    metadata = {entry.key: entry.value for entry in model.metadata_props}
+    assert metadata["onnxgather.threads"] == "1"
+    assert metadata["onnxgather.form"].startswith("natural: ")
+    again = og.to_onnx(
+        og.from_dict(json.loads(metadata["onnxgather.descriptor"])), target="cpu", threads=1
+    )
+    assert again.SerializeToString() == model.SerializeToString()
 
 
 def test_opset_is_limited_by_the_installed_onnx(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onnx.defs, "onnx_opset_version", lambda: 20)
     with pytest.raises(og.OnnxGatherError) as caught:
         og.to_onnx(gather(), opset=21)
-    assert str(caught.value) == "opset must be 13 to 20, got 21"
+    assert str(caught.value) == "opset must be an integer from 13 to 20, got 21"
 
 
 @pytest.mark.parametrize("target", ["gpu", None, ["portable"]])
@@ -306,6 +357,29 @@ def test_large_descriptors_make_small_models() -> None:
     policies: list[OutOfRange] = ["clamp", "error", "zero", "directml"]
     for policy in policies:
         assert og.to_onnx(wide, policy).ByteSize() < 100_000
+
+
+@pytest.mark.parametrize("target", ["portable", "cpu"])
+@pytest.mark.parametrize("operator", ["GATHER", "GATHER_ELEMENTS"])
+def test_axes_beyond_2_31_never_take_int32_indices(operator: str, target: Any) -> None:
+    """ONNX Runtime's Gather crashes on them, and known negative ones would overflow."""
+    size = 3_000_000_000
+    data, indices, output = T("UINT8", [size]), T("INT32", [600]), T("UINT8", [600])
+    desc = (
+        og.GatherDesc(data, indices, output, 0, 1)
+        if operator == "GATHER"
+        else og.GatherElementsDesc(data, indices, output, 0)
+    )
+    for policy in ("clamp", "error"):
+        last = [node for node in lower(desc, policy, target=target).nodes if "Gather" in node.op][
+            -1
+        ]
+        graph = lower(desc, policy, target=target)
+        assert graph.values[last.inputs[1]].dtype == np.int64
+    known = lower(desc, "clamp", np.full(600, -1, np.int32), target)
+    (stored,) = [array for array in known.constants.values() if array.size == 600]
+    assert stored.dtype == np.int64
+    assert set(stored.tolist()) == {size - 1}
 
 
 def test_bytes_are_reproducible() -> None:

@@ -25,9 +25,9 @@ POLICIES: list[OutOfRange] = ["clamp", "error", "zero", "directml"]
 OPSETS = [13, 14, 16, 17, 18, 19, 21, 23, 24, 25]
 
 
-def compute(model: onnx.ModelProto, case: Case) -> Array:
+def compute(model: onnx.ModelProto, case: Case, threads: int = 1) -> Array:
     """Return what a model computes on the CPU provider."""
-    session = Session(model.SerializeToString(), PROVIDERS["cpu"], threads=1)
+    session = Session(model.SerializeToString(), PROVIDERS["cpu"], threads)
     inputs = {"InputTensor": case.data}
     if len(model.graph.input) == 2:
         inputs["IndicesTensor"] = case.indices

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from onnxgather.arrays import check_descriptor
 from onnxgather.descriptors import OPERATORS, TENSORS, Descriptor, header_names
 from onnxgather.dxdispatch.node import Node
 from onnxgather.errors import DescriptorError, FileFormatError
@@ -38,7 +39,12 @@ def from_dict(value: object) -> Descriptor:
 
 
 def to_dict(desc: Descriptor) -> dict[str, Any]:
-    """Return a descriptor as a dict that `from_dict` reads, without the fields at defaults."""
+    """Return a descriptor as a dict that `from_dict` reads, without the fields at defaults.
+
+    Raises:
+        DescriptorError: `desc` is no descriptor.
+    """
+    check_descriptor(desc)
     fields = {
         name: _tensor_to_dict(value) if isinstance(value, TensorDesc) else value
         for field, name in header_names(type(desc)).items()

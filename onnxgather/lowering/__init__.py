@@ -1,7 +1,8 @@
 """Descriptors lowered to ONNX graphs, without ONNX."""
 
-from onnxgather.arrays import Array, OutOfRange
+from onnxgather.arrays import Array, OutOfRange, check_indices
 from onnxgather.descriptors import Descriptor
+from onnxgather.errors import IndexOutOfRangeError
 from onnxgather.lowering.cpu import lower_cpu
 from onnxgather.lowering.graph import Graph
 from onnxgather.lowering.portable import lower as lower_portable
@@ -27,6 +28,16 @@ def lower(
         target: Whom the graph is for.
         threads: How many threads it will run on; only "cpu" asks.
     """
+    if out_of_range == "directml" and indices is not None and not _any_outside(desc, indices):
+        out_of_range = "clamp"  # in range all policies agree, and rows make smaller models
     if target == "cpu":
         return lower_cpu(desc, out_of_range, indices, threads)
     return lower_portable(desc, out_of_range, indices)
+
+
+def _any_outside(desc: Descriptor, indices: Array) -> bool:
+    try:
+        check_indices(desc, indices)
+    except IndexOutOfRangeError:
+        return True
+    return False

@@ -32,6 +32,7 @@ from onnxgather.lowering.placement import find_natural_form
 from onnxgather.lowering.portable import INPUT, OUTPUT, lower, lower_into, natural
 from onnxgather.lowering.positions import scatter
 from onnxgather.lowering.transposed import find_transposed
+from onnxgather.options import DEFAULT_THREADS
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +57,9 @@ def lower_cpu(
         desc: Any of the four gather descriptors.
         out_of_range: What an index out of range does.
         indices: IndicesTensor where it is known; see `lower`.
-        threads: How many threads the graph will run on; None is 2, the fewest that matter.
+        threads: How many threads the graph will run on; None stands for 2.
     """
-    facts = find_facts(desc, out_of_range, indices, 2 if threads is None else threads)
+    facts = find_facts(desc, out_of_range, indices, threads or DEFAULT_THREADS)
     form = next((form for form in FORMS if form.fits(facts)), None)
     if form is None:
         graph = lower(desc, out_of_range, indices, style(facts))

@@ -76,8 +76,8 @@ def pattern(facts: Facts) -> bool:
 
 def transposed(facts: Facts) -> bool:
     """GATHER of data whose strides are a permutation; DirectML's own rule looks at the strides."""
-    indices = facts.out_of_range != "directml" and facts.elements >= SMALL
-    return indices and find_transposed(facts.desc) is not None
+    allowed = facts.out_of_range != "directml" and facts.elements >= SMALL
+    return allowed and find_transposed(facts.desc) is not None
 
 
 def single(facts: Facts) -> bool:

@@ -216,8 +216,8 @@ def turned_elements(graph: Graph, facts: Facts, axis: int, data: Value, index: V
     index = narrowed(graph, index)
     rank = len(facts.sizes)
     ones = (1,) * (rank - axis - 1)
-    sizes = data_sizes = facts.sizes[:axis]
-    table = graph.reshape(data, (*data_sizes, *ones, facts.axes[0]), "table", "the axis last")
+    sizes = facts.sizes[:axis]
+    table = graph.reshape(data, (*sizes, *ones, facts.axes[0]), "table", "the axis last")
     index = graph.reshape(index, (*sizes, *ones, facts.sizes[axis]), "places", "the axis last")
     why = "single elements along the last dimension"
     gathered = graph.add(
@@ -243,7 +243,9 @@ def slice_by_slice(graph: Graph, facts: Facts, data: Value, index: Value) -> Val
     body = graph.body()
     one = body.input("slice", data.dtype, data.shape[1:])
     own = body.input("slice_indices", index.dtype, index.shape[1:])
-    column = constant("column", np.zeros((*data.shape[1:-1], 1), data.dtype))
+    zero = constant("zero", np.zeros((1,) * (len(data.shape) - 1), data.dtype))
+    why = "what is never read"
+    column = graph.expand(zero, (*data.shape[1:-1], 1), "column", why)
     shape = (*data.shape[1:-1], data.shape[-1] + 1)
     why = "copies the slice into the cache"
     copy = body.add("Concat", "copied", one, column, why=why, shape=shape, axis=len(shape) - 1)

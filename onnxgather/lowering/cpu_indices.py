@@ -109,8 +109,10 @@ def directml_offset(graph: Graph, facts: Facts, index: Value, last: int) -> Valu
         index = graph.reshape(index, (total // tile, tile * length), "tuples", why)
         index = directml_index(graph, index, np.tile(np.array(facts.axes, np.int64), tile))
         index = graph.reshape(index, (total, length), "tuples_of_product", "the product's rows")
-        strides = [[size_of(facts.axes[k + 1 :])] for k in range(length)]
-        factor = constant("strides", np.array(strides, np.uint32))
+        # As given: packed ones would differ where the stride of a size of 1 is written out.
+        given = facts.desc.input_tensor.element_strides
+        strides = np.array([[given[k]] for k in facts.place.indexed], np.uint32)
+        factor = constant("strides", strides)
         why = "coordinate x stride, added up modulo 2^32"
         index = graph.add("MatMul", "offsets", index, factor, why=why, shape=(total, 1))
     else:

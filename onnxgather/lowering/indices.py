@@ -89,11 +89,7 @@ def _below(graph: Graph, index: Value, first: Value) -> Value:
 
 
 def outside(graph: Graph, index: Value, sizes: Array) -> Value:
-    """Return which indices are out of range.
-
-    Not through Not(Equal): ONNX Runtime would merge the Not into the Where of `zero_outside` and
-    exchange its choices.
-    """
+    """Return which indices are out of range."""
     first, last = _bounds(index, sizes)
     above = _above(graph, index, last)
     if index.dtype.kind == "u":

@@ -102,7 +102,8 @@ def natural(
         index = graph.add("Min", "indices_limited", index, last, why=why)
     elif index.constant is None:
         narrow = False
-    if form.op != "GatherND" and (narrow or index.dtype == np.int32):
+    # Beyond 2^31 ONNX Runtime's Gather of INT32 indices adds an overflown size and reads anywhere.
+    if form.op != "GatherND" and fits and (narrow or index.dtype == np.int32):
         index = graph.cast(index, np.int32, "indices_int32", f"an index type that {form.op} takes")
     else:
         index = graph.cast(index, np.int64, "indices_int64", f"the index type that {form.op} takes")
