@@ -36,7 +36,7 @@ def shown(value: object) -> str:
 
 def uint(name: str, value: object, largest: int = MAX_ELEMENTS) -> int:
     """Return `value` as an unsigned integer up to `largest`; bools and floats are not integers."""
-    number = integer(value)
+    number = value if type(value) is int else integer(value)
     if number is None or not 0 <= number <= largest:
         rule = f"{name} must be an integer from 0 to {largest}"
         raise DescriptorError(f"{rule}, got {shown(value)}")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from onnxgather.datatypes import TensorDataType
+from onnxgather.errors import DescriptorError
 from onnxgather.rules import (
     MAX_DIMENSIONS,
     MAX_ELEMENTS,
@@ -92,8 +93,8 @@ class TensorDesc(msgspec.Struct, frozen=True, rename="pascal"):
         sizes = [uint(f"Sizes[{i}]", s) for i, s in enumerate(sequence("Sizes", self.sizes))]
         count = len(sizes)
         require(1 <= count <= MAX_DIMENSIONS, "DimensionCount must be 1 to 8", count)
-        for i, size in enumerate(sizes):
-            require(size >= 1, f"Sizes[{i}] must be at least 1", size)
+        if 0 in sizes:
+            raise DescriptorError(f"Sizes[{sizes.index(0)}] must be at least 1, got 0")
         put(self, "sizes", tuple(sizes))
         if self.strides is not None:
             values = sequence("Strides", self.strides)

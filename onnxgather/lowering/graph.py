@@ -95,14 +95,15 @@ class Graph:
         The output broadcasts the inputs' shapes and has the first one's data type unless given.
         """
         if shape is None:
-            shape = np.broadcast_shapes(*(value.shape for value in inputs))
+            shapes = {value.shape for value in inputs if value.shape}
+            shape = shapes.pop() if len(shapes) == 1 else np.broadcast_shapes(*shapes)
         dtype = inputs[0].dtype if dtype is None else np.dtype(dtype)
-        known = [value.constant for value in inputs if value.constant is not None]
-        small = self.fold_all or math.prod(shape) <= LONGEST_INLINE
-        if op in _FOLD and len(known) == len(inputs) and small:
-            with np.errstate(over="ignore"):
-                folded = _FOLD[op](*known, **attributes)
-            return constant(name, np.asarray(folded, dtype).reshape(shape))
+        if op in _FOLD and (self.fold_all or math.prod(shape) <= LONGEST_INLINE):
+            known = [value.constant for value in inputs if value.constant is not None]
+            if len(known) == len(inputs):
+                with np.errstate(over="ignore"):
+                    folded = _FOLD[op](*known, **attributes)
+                return constant(name, np.asarray(folded, dtype).reshape(shape))
         names = tuple(self._reference(value) for value in inputs)
         key = (op, names, tuple(attributes.items()))
         if key not in self._made or bodies:
