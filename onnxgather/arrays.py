@@ -106,3 +106,11 @@ def outside(index: Array, size: Any) -> npt.NDArray[np.bool_]:
     wide = index.astype(np.int64)
     size = np.asarray(size, np.int64)
     return (wide >= size) | (wide < -size)
+
+
+def brought_in_range(index: Array, sizes: Array) -> Array:
+    """Return INT64 indices in [0, n): clamped, negative ones counted from the end."""
+    if index.dtype.kind == "u":
+        index = np.minimum(index, (sizes - 1).astype(np.uint64))
+    wide = np.clip(index.astype(np.int64), -sizes, sizes - 1)
+    return np.where(wide < 0, wide + sizes, wide)

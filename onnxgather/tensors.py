@@ -161,6 +161,14 @@ class TensorDesc(msgspec.Struct, frozen=True, rename="pascal"):
         return self.strides is None or in_order(self.sizes, self.strides)
 
     @property
+    def is_plain(self) -> bool:
+        """Whether its array holds its elements in order and nothing else.
+
+        The strides of sizes of 1 play no part, though DirectML reads past an axis by them.
+        """
+        return self.is_packed and math.prod(self.array_shape) == math.prod(self.sizes)
+
+    @property
     def array_shape(self) -> tuple[int, ...]:
         """The shape of the array that stands for this tensor."""
         return self.sizes if self.strides is None else (self.element_count,)

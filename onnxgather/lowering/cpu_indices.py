@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from onnxgather.arrays import Array, OutOfRange
+from onnxgather.arrays import Array, OutOfRange, brought_in_range
 from onnxgather.arrays import outside as is_outside
 from onnxgather.lowering.facts import Facts
 from onnxgather.lowering.graph import LEFT_OUT, Graph, Value, constant, size_of
@@ -27,11 +27,7 @@ def limited(graph: Graph, index: Value, sizes: Array, out_of_range: OutOfRange) 
     """
     size = int(sizes)
     if index.constant is not None:
-        wide = index.constant
-        if wide.dtype.kind == "u":
-            wide = np.minimum(wide, np.uint64(size - 1))
-        wide = np.clip(wide.astype(np.int64), -size, size - 1)
-        return constant("indices", np.where(wide < 0, wide + size, wide).astype(np.int32))
+        return constant("indices", brought_in_range(index.constant, sizes).astype(np.int32))
     dtype = index.dtype
     error = out_of_range == "error"
     if error and dtype.kind == "i":
@@ -130,7 +126,7 @@ def linear(graph: Graph, facts: Facts, tuples: Value) -> Value:
     strides = np.array([size_of(facts.axes[k + 1 :]) for k in range(length)], np.int64)
     if tuples.constant is not None:
         pairs = tuples.constant.reshape(total, length)
-        offset = _known_rows(pairs, sizes, strides)
+        offset = brought_in_range(pairs, sizes) @ strides
         if facts.out_of_range == "zero":
             offset[is_outside(pairs, sizes).any(axis=-1)] = facts.table
         value = constant("rows", offset.astype(np.int32))
@@ -162,13 +158,6 @@ def _rows_or_slot(graph: Graph, facts: Facts, rows: Value, mask: Value) -> Value
     rows = graph.add("Add", "rows_or_past", rows, past, why="past the table if out of range")
     slot = constant("row_of_zeros", np.array(facts.table, np.int32))
     return graph.add("Min", "rows_or_zeros", rows, slot, why="the row of zeros behind the table")
-
-
-def _known_rows(tuples: Array, sizes: Array, strides: Array) -> Array:
-    if tuples.dtype.kind == "u":
-        tuples = np.minimum(tuples, (sizes - 1).astype(np.uint64))
-    wide = np.clip(tuples.astype(np.int64), -sizes, sizes - 1)
-    return np.where(wide < 0, wide + sizes, wide) @ strides
 
 
 def _limited_tuples(graph: Graph, value: Value, sizes: Array) -> Value:

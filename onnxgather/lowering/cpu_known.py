@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from onnxgather.arrays import Array, elements, outside
+from onnxgather.arrays import Array, brought_in_range, elements, outside
 from onnxgather.descriptors import GatherDesc
 from onnxgather.lowering.facts import Facts
 from onnxgather.lowering.graph import Graph, Shape, Value, constant
@@ -25,15 +25,7 @@ def find_pattern(facts: Facts) -> Pattern | None:
     wild = bool(outside(values, size).any())
     if (wild and facts.out_of_range != "clamp") or facts.sizes[-1] != values.size:
         return None
-    return _pattern(_in_range(values, size))
-
-
-def _in_range(values: Array, size: int) -> Array:
-    """Return indices in [0, n), clamped, negative ones counted from the end."""
-    if values.dtype.kind == "u":
-        values = np.minimum(values, values.dtype.type(size - 1))
-    wide = np.clip(values.astype(np.int64), -size, size - 1)
-    return np.where(wide < 0, wide + size, wide)
+    return _pattern(brought_in_range(values, np.array(size, np.int64)))
 
 
 def _pattern(values: Array) -> Pattern | None:

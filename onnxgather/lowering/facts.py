@@ -56,16 +56,12 @@ class Facts:
     @property
     def plain_data(self) -> bool:
         """Whether the data is packed and its array holds nothing else."""
-        tensor = self.desc.input_tensor
-        return tensor.is_packed and size_of(tensor.array_shape) == size_of(tensor.sizes)
+        return self.desc.input_tensor.is_plain
 
     @property
     def plain_indices(self) -> bool:
         """Whether the indices are known, or packed in an array that holds nothing else."""
-        tensor = self.desc.indices_tensor
-        return self.known is not None or (
-            tensor.is_packed and size_of(tensor.array_shape) == size_of(tensor.sizes)
-        )
+        return self.known is not None or self.desc.indices_tensor.is_plain
 
 
 def find_facts(

@@ -70,8 +70,7 @@ class NaturalForm:
 
 def find_natural_form(desc: Descriptor) -> NaturalForm | None:
     """Return the natural form, None where strides or a rank above 8 rule it out."""
-    tensor = desc.input_tensor
-    if not tensor.is_packed or size_of(tensor.array_shape) != size_of(tensor.sizes):
+    if not desc.input_tensor.is_plain:
         return None
     for form in _candidates(desc):
         if max(len(form.data), len(form.indices)) <= MAX_DIMENSIONS:
