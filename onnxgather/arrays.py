@@ -99,6 +99,15 @@ def axis_sizes(desc: Descriptor) -> list[int]:
     return list(sizes[first : first + desc.tuple_size])
 
 
+def counted_dimensions(desc: Descriptor) -> int:
+    """Return how many of the last sizes of IndicesTensor count; those before are ones."""
+    if isinstance(desc, GatherDesc):
+        return desc.index_dimensions
+    if isinstance(desc, GatherElementsDesc):
+        return desc.indices_tensor.dimension_count
+    return desc.indices_dimension_count
+
+
 def outside(index: Array, size: Any) -> npt.NDArray[np.bool_]:
     """Return which index values are out of range; `size` may be one per last dimension."""
     if index.dtype.kind == "u":

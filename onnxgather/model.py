@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, cast, get_args
 
 import msgspec
 import onnx
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from onnxgather.arrays import (
     Array,
@@ -119,6 +119,61 @@ def check_model(model: onnx.ModelProto) -> None:
         checker.check_model(model, full_check=True)
     except (checker.ValidationError, onnx.shape_inference.InferenceError) as error:
         raise OnnxGatherError(f"ONNX refuses the model: {' '.join(str(error).split())}") from error
+
+
+def wrapped(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a portable model with its gather between two multiplications by the input One.
+
+    One is a scalar of InputTensor's data type; as it is a graph input, nothing folds.
+    """
+    result = onnx.ModelProto()
+    result.CopyFrom(model)
+    graph = result.graph
+    for node in graph.node:
+        names = ["InputTensor_kept" if name == "InputTensor" else name for name in node.input]
+        node.input[:] = names
+        if node.output[0] == "OutputTensor":
+            node.output[0] = "OutputTensor_gathered"
+    before = helper.make_node("Mul", ["InputTensor", "One"], ["InputTensor_kept"], "before")
+    after = helper.make_node("Mul", ["OutputTensor_gathered", "One"], ["OutputTensor"], "after")
+    nodes = [before, *graph.node, after]
+    del graph.node[:]
+    graph.node.extend(nodes)
+    element_type = graph.input[0].type.tensor_type.elem_type
+    graph.input.append(helper.make_tensor_value_info("One", element_type, []))
+    return result
+
+
+def bare_model(
+    operator: str,
+    attributes: Mapping[str, int],
+    data: Array,
+    indices: Array,
+    output_shape: Sequence[int],
+    opset: int = DEFAULT_OPSET,
+) -> onnx.ModelProto:
+    """Return a model of one node on arrays of these types and shapes; nothing is checked."""
+    inputs, values = ["InputTensor", "IndicesTensor"], cast("dict[str, Any]", attributes)
+    node = helper.make_node(operator, inputs, ["OutputTensor"], "OutputTensor", **values)
+    element_type = ONNX_TYPES[data.dtype]
+    graph = helper.make_graph(
+        [node],
+        operator,
+        [
+            helper.make_tensor_value_info("InputTensor", element_type, data.shape),
+            helper.make_tensor_value_info(
+                "IndicesTensor", ONNX_TYPES[indices.dtype], indices.shape
+            ),
+        ],
+        [helper.make_tensor_value_info("OutputTensor", element_type, output_shape)],
+    )
+    opsets = [onnx.OperatorSetIdProto(version=opset)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8, producer_name="onnxgather")
+
+
+def tensor_bytes(name: str, array: Array) -> bytes:
+    """Return an array as a serialized TensorProto, as ONNX's backend tests hold them."""
+    return numpy_helper.from_array(array, name).SerializeToString()
 
 
 def _model(

@@ -16,6 +16,21 @@ class Provider(NamedTuple):
     source: str
     """What to install for it."""
 
+    def why_not_run(self, kind: str, detail: str) -> str:
+        """Return one sentence for what `runtime.NotRunError` holds."""
+        return _NOT_RUN[kind].format(name=self.name, source=self.source, detail=detail)
+
+
+_NOT_RUN = {
+    "no-runtime": "{name} needs ONNX Runtime, which is not installed; install {source}",
+    "empty-runtime": "the module onnxruntime is empty, as uninstalling one of its wheels leaves "
+    "it; reinstall {source}",
+    "absent": "{name} is not available (available: {detail}); install {source}",
+    "library": "the plugin library of {name} does not load: {detail}",
+    "elsewhere": "{name} must run every node, but {detail}",
+    "folded": "{name} must run a node, but {detail}",
+}
+"""What to say of each kind of `runtime.NotRunError`."""
 
 PROVIDERS = {
     "cpu": Provider("CPUExecutionProvider", "onnxgather[cpu]"),

@@ -48,28 +48,46 @@ def reference(
     check_descriptor(desc)
     check_policy(out_of_range)
     check_array("InputTensor", desc.input_tensor, data)
-    check_array("IndicesTensor", desc.indices_tensor, indices)
-    if out_of_range == "error":
-        check_indices(desc, indices)
+    offset = source_map(desc, indices, out_of_range)
     tensor = desc.input_tensor
     buffer = np.zeros(tensor.element_count, tensor.data_type.numpy)
     buffer[: data.size] = data.reshape(-1)
-    coordinates, indexed = _coordinates(desc, elements(desc.indices_tensor, indices))
-    if out_of_range == "directml":
-        gathered = buffer[_directml_offsets(desc, coordinates, indexed)]
-    else:
-        gathered = buffer[_offsets(tensor, coordinates, indexed)]
-        if out_of_range == "zero":
-            masks = [outside(coordinates[k], tensor.sizes[k]) for k in indexed]
-            gathered[np.broadcast_to(np.logical_or.reduce(masks), gathered.shape)] = 0
+    gathered = buffer[offset]
+    if out_of_range == "zero":
+        gathered[offset < 0] = 0
     return _store(desc.output_tensor, gathered)
 
 
-def _coordinates(desc: Descriptor, indices: Array) -> tuple[list[Array], list[int]]:
+def source_map(desc: Descriptor, indices: Array, out_of_range: OutOfRange = "clamp") -> Array:
+    """Return which element of InputTensor's buffer each output element is read from.
+
+    Args:
+        desc: Any of the four gather descriptors.
+        indices: IndicesTensor, as `reference` takes it.
+        out_of_range: As `reference` takes it.
+
+    Returns:
+        INT64 of OutputTensor.Sizes: element offsets; -1 where "zero" makes the element 0. Under
+        "directml" they may pass the elements of a packed tensor: padding there reads as zero.
+
+    Raises:
+        DescriptorError: The indices do not fit their tensor.
+        IndexOutOfRangeError: An index is out of range and `out_of_range` is "error".
+    """
+    check_descriptor(desc)
+    check_policy(out_of_range)
+    check_array("IndicesTensor", desc.indices_tensor, indices)
+    if out_of_range == "error":
+        check_indices(desc, indices)
+    read, indexed = coordinates(desc, elements(desc.indices_tensor, indices))
+    return offsets(desc, read, indexed, out_of_range)
+
+
+def coordinates(desc: Descriptor, indices: Array) -> tuple[list[Array], list[int]]:
     """Return, for each dimension of InputTensor, the coordinate that each output element reads.
 
     The arrays broadcast to OutputTensor.Sizes. Those of the indexed dimensions, listed beside
-    them, hold raw index values, the others plain positions.
+    them, hold values of `indices`, an array of IndicesTensor.Sizes; the others plain positions.
     """
     count = desc.input_tensor.dimension_count
     position = list(np.indices(desc.output_tensor.sizes, sparse=True))
@@ -97,10 +115,38 @@ def _coordinates(desc: Descriptor, indices: Array) -> tuple[list[Array], list[in
     return [*[zero] * ignored, *batch, *index, *position[count - after :]], indexed
 
 
-def _offsets(tensor: TensorDesc, coordinates: list[Array], indexed: list[int]) -> Array:
+def offsets(
+    desc: Descriptor, read: list[Array], indexed: list[int], out_of_range: OutOfRange
+) -> Array:
+    """Return the INT64 element offset of what `coordinates` returned, or of a part of it.
+
+    "error" is taken as "clamp"; -1 is where "zero" makes an element 0.
+    """
+    if out_of_range == "directml":
+        return _directml_offsets(desc, read, indexed).astype(np.int64)
+    offset = _clamped_offsets(desc.input_tensor, read, indexed)
+    if out_of_range == "zero":
+        masks = [outside(read[k], desc.input_tensor.sizes[k]) for k in indexed]
+        offset = np.where(np.logical_or.reduce(masks), -1, offset)
+    return offset
+
+
+def directml_strides(desc: Descriptor) -> tuple[int, ...]:
+    """Return the element strides by which DirectML.dll reads InputTensor.
+
+    Measured: GATHER_ELEMENTS gives dimensions of size 1 the stride 0.
+    """
+    tensor = desc.input_tensor
+    if not isinstance(desc, GatherElementsDesc):
+        return tensor.element_strides
+    pairs = zip(tensor.sizes, tensor.element_strides, strict=True)
+    return tuple(0 if n == 1 else stride for n, stride in pairs)
+
+
+def _clamped_offsets(tensor: TensorDesc, read: list[Array], indexed: list[int]) -> Array:
     """Return the element offsets, each index clamped to its own axis."""
-    offset = np.zeros((1,) * len(coordinates), np.int64)
-    for k, (coordinate, stride) in enumerate(zip(coordinates, tensor.element_strides, strict=True)):
+    offset = np.zeros((1,) * len(read), np.int64)
+    for k, (coordinate, stride) in enumerate(zip(read, tensor.element_strides, strict=True)):
         size = tensor.sizes[k]
         if k in indexed and coordinate.dtype.kind == "u":
             coordinate = np.minimum(coordinate, coordinate.dtype.type(size - 1))
@@ -111,19 +157,16 @@ def _offsets(tensor: TensorDesc, coordinates: list[Array], indexed: list[int]) -
     return offset
 
 
-def _directml_offsets(desc: Descriptor, coordinates: list[Array], indexed: list[int]) -> Array:
+def _directml_offsets(desc: Descriptor, read: list[Array], indexed: list[int]) -> Array:
     """Return the element offsets as DirectML.dll computes them, modulo 2^32.
 
     Measured: the index's low 32 bits, the axis size added where the whole index is negative
     (UINT64 is read as INT64); coordinate x stride, summed; one unsigned minimum with the last
-    element of the whole buffer. GATHER_ELEMENTS gives dimensions of size 1 the stride 0.
+    element of the whole buffer.
     """
-    tensor = desc.input_tensor
-    strides = list(tensor.element_strides)
-    if isinstance(desc, GatherElementsDesc):
-        strides = [0 if n == 1 else s for n, s in zip(tensor.sizes, strides, strict=True)]
-    offset = np.zeros((1,) * len(coordinates), np.uint32)
-    for k, coordinate in enumerate(coordinates):
+    tensor, strides = desc.input_tensor, directml_strides(desc)
+    offset = np.zeros((1,) * len(read), np.uint32)
+    for k, coordinate in enumerate(read):
         low = coordinate.astype(np.uint32)
         if k in indexed and coordinate.dtype != np.uint32:
             negative = coordinate.astype(np.int64) < 0

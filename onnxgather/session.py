@@ -1,9 +1,4 @@
-"""Models on exactly one execution provider, with proof that it ran them.
-
-The only module that speaks to onnxruntime. ONNX Runtime falls back to the CPU without an error,
-and its list of providers names those that ran nothing; so a session counts only where the
-runtime's own node assignment puts every node on the provider asked for.
-"""
+"""Descriptors run on exactly one execution provider, with proof that it ran them."""
 
 from __future__ import annotations
 
@@ -11,9 +6,6 @@ import math
 import os
 import threading
 from functools import lru_cache
-from typing import Any
-
-import numpy as np
 
 from onnxgather.arrays import (
     Array,
@@ -28,6 +20,7 @@ from onnxgather.errors import ProviderError
 from onnxgather.model import to_onnx
 from onnxgather.options import Target
 from onnxgather.providers import PROVIDERS, Provider, find_provider
+from onnxgather.runtime import FailedError, NotRunError, Opened, RefusedError
 
 CACHED_SESSIONS = 128
 """Sessions that `run` keeps; the one used longest ago goes first."""
@@ -86,30 +79,19 @@ class Session:
 
     def __init__(self, model: bytes, provider: Provider, threads: int = 0) -> None:
         self.provider = provider
-        runtime = _runtime(provider)
-        options = runtime.SessionOptions()
-        options.log_severity_level = 4  # what goes wrong is raised
-        options.intra_op_num_threads = threads
-        options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
-        if provider != PROVIDERS["cpu"]:
-            options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
-        if provider == PROVIDERS["directml"]:
-            options.enable_mem_pattern = False
-            options.execution_mode = runtime.ExecutionMode.ORT_SEQUENTIAL
         try:
-            self._session = runtime.InferenceSession(
-                model, options, providers=[provider.name], enable_fallback=0
-            )
-        except Exception as error:
-            raise ProviderError(f"{provider.name} cannot run the model: {_line(error)}") from error
-        self.assignment = self._prove()
-        self._run_options: Any = None
-        if provider == PROVIDERS["cpu"] and threads != 1:  # cached sessions must not hoard memory
-            self._run_options = runtime.RunOptions()
-            entry = ("memory.enable_memory_arena_shrinkage", "cpu:0")
-            self._run_options.add_run_config_entry(*entry)
+            self._opened = Opened(model, provider.name, threads)
+        except NotRunError as error:
+            raise ProviderError(provider.why_not_run(error.kind, error.detail)) from error
+        except RefusedError as error:
+            raise ProviderError(f"{provider.name} cannot run the model: {error}") from error
         # DirectML's provider does not allow calls from several threads at once.
         self._lock = threading.Lock()
+
+    @property
+    def assignment(self) -> tuple[tuple[str, str], ...]:
+        """The name and the operator of each node, all run by the provider."""
+        return self._opened.assignment
 
     def run(self, inputs: dict[str, Array]) -> Array:
         """Return the model's output.
@@ -117,28 +99,11 @@ class Session:
         Raises:
             ProviderError: The provider failed.
         """
-        inputs = {name: np.ascontiguousarray(array) for name, array in inputs.items()}
         try:
             with self._lock:
-                outputs: list[Any] = self._session.run(None, inputs, self._run_options)
-        except Exception as error:
-            raise ProviderError(f"{self.provider.name} failed: {_line(error)}") from error
-        return outputs[0]
-
-    def _prove(self) -> tuple[tuple[str, str], ...]:
-        """Return the name and the operator of each node, all run by the provider."""
-        nodes: list[tuple[str, str]] = []
-        for part in self._session.get_provider_graph_assignment_info():
-            for node in part.get_nodes():
-                if part.ep_name != self.provider.name:
-                    raise ProviderError(
-                        f"{self.provider.name} must run every node, but {node.name} "
-                        f"({node.op_type}) runs on {part.ep_name}"
-                    )
-                nodes.append((node.name, node.op_type))
-        if not nodes:
-            raise ProviderError(f"{self.provider.name} must run a node, but none is left to run")
-        return tuple(nodes)
+                return self._opened.run(inputs)
+        except FailedError as error:
+            raise ProviderError(f"{self.provider.name} failed: {error}") from error
 
 
 def open_session(
@@ -155,8 +120,7 @@ def open_session(
     Raises:
         ProviderError: The provider is missing, cannot start, or did not get every node.
     """
-    small = math.prod(desc.output_tensor.sizes) < THREADED_ELEMENTS
-    threads = 1 if small else os.cpu_count() or 1
+    threads = threads_for(math.prod(desc.output_tensor.sizes))
     model = to_onnx(desc, out_of_range, target or target_of(provider), threads=threads)
     return Session(model.SerializeToString(), provider, threads)
 
@@ -166,34 +130,11 @@ def _cached_session(desc: Descriptor, out_of_range: OutOfRange, provider: Provid
     return open_session(desc, out_of_range, provider)
 
 
+def threads_for(elements: int) -> int:
+    """Return how many threads a session has for that many output elements."""
+    return 1 if elements < THREADED_ELEMENTS else os.cpu_count() or 1
+
+
 def target_of(provider: Provider) -> Target:
     """Return the target that suits a provider."""
     return "cpu" if provider == PROVIDERS["cpu"] else "portable"
-
-
-def _runtime(provider: Provider) -> Any:
-    """Return the module onnxruntime, once it is known to have the provider."""
-    try:
-        import onnxruntime
-    except ImportError as error:
-        raise ProviderError(
-            f"{provider.name} needs ONNX Runtime, which is not installed; install {provider.source}"
-        ) from error
-    runtime: Any = onnxruntime
-    if not hasattr(runtime, "InferenceSession"):
-        raise ProviderError(
-            "the module onnxruntime is empty, as uninstalling one of its wheels leaves it; "
-            f"reinstall {provider.source}"
-        )
-    available: list[str] = runtime.get_available_providers()
-    if provider.name not in available:
-        raise ProviderError(
-            f"{provider.name} is not available (available: {', '.join(available)}); "
-            f"install {provider.source}"
-        )
-    return runtime
-
-
-def _line(error: Exception) -> str:
-    """Return an error of ONNX Runtime on one line."""
-    return " ".join(str(error).split())

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import sys
 import time
 from collections.abc import Generator, Sequence
 from typing import TextIO
+
+import msgspec
 
 from onnxgather.errors import (
     DescriptorError,
@@ -110,6 +113,19 @@ def say(text: str | bytes, *, err: bool = False, end: str = "\n") -> None:
             text = text.encode("utf-8", sys.getfilesystemencodeerrors())
     stream.buffer.write(text + end.encode())
     stream.buffer.flush()
+
+
+def say_json(value: object) -> None:
+    """Print a value as JSON."""
+    say(json_bytes(value))
+
+
+def json_bytes(value: object) -> bytes:
+    """Return a value as indented JSON."""
+    try:
+        return msgspec.json.format(msgspec.json.encode(value), indent=2)
+    except UnicodeEncodeError:  # a file name that is not Unicode: escaped, as json reads it back
+        return json.dumps(msgspec.to_builtins(value), indent=2).encode()
 
 
 def _is_terminal(stream: TextIO | None) -> bool:

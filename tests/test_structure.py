@@ -13,23 +13,30 @@ PACKAGE = Path(onnxgather.__file__).parent
 
 # Each layer may import those above it, and what stands beside it in its own line.
 LAYERS = [
-    {"errors"},
+    {"errors", "runtime"},
     {"rules"},
     {"datatypes", "providers", "options"},
     {"tensors"},
     {"descriptors"},
     {"arrays", "feature_levels"},
     {"dxdispatch", "reference", "lowering"},
-    {"model"},
+    {"model", "explain", "directml_dll"},
     {"session"},
     {"formula"},
     {"outputs"},
     {"terminal"},
-    {"checks", "show"},
+    {"show", "parity"},
+    {"corpus"},
+    {"report", "doctor", "repro", "pytest_plugin"},
     {"cli", "__main__", "__init__"},
 ]
-SPEAKERS = {"onnx": {"model"}, "onnxruntime": {"session"}, "click": {"cli"}}
-APART = [("reference", "lowering"), ("lowering", "reference"), ("dxdispatch", "lowering")]
+SPEAKERS = {"onnx": {"model"}, "onnxruntime": {"runtime"}, "click": {"cli"}}
+APART = [
+    ("runtime", ""),  # it runs where the package is not
+    ("reference", "lowering"),
+    ("lowering", "reference"),
+    ("dxdispatch", "lowering"),
+]
 
 
 def imports(path: Path) -> set[str]:
@@ -99,13 +106,13 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
     assert result.stdout == "\n"
 
 
-def test_only_the_command_line_passes_300_lines() -> None:
+def test_no_module_passes_300_lines() -> None:
     long = {
         str(path.relative_to(PACKAGE))
         for path in PACKAGE.rglob("*.py")
         if len(path.read_text(encoding="utf-8").splitlines()) > 300
     }
-    assert long == {"cli.py"}  # options and four commands, all that click is told
+    assert not long
 
 
 def test_public_names() -> None:

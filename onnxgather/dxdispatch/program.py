@@ -83,6 +83,11 @@ class Program:
     dispatchables: Mapping[str, Dispatchable]
     commands: tuple[Command, ...]
 
+    @property
+    def dispatch_count(self) -> int:
+        """How many of the commands dispatch an operator."""
+        return sum(isinstance(command, DispatchCommand) for command in self.commands)
+
 
 def read_program(path: str | os.PathLike[str], *, allow_outside: bool = False) -> Program:
     """Read a program from a file.

@@ -1,0 +1,258 @@
+"""The command that compares providers with the reference."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from itertools import chain
+from typing import TYPE_CHECKING, Any, get_args
+
+import click
+import msgspec
+
+from onnxgather.arrays import OutOfRange
+from onnxgather.cli import options
+from onnxgather.cli.group import main
+from onnxgather.dxdispatch import Program, read_program
+from onnxgather.errors import DescriptorError, FileFormatError
+from onnxgather.options import Target
+from onnxgather.outputs import write_whole
+from onnxgather.terminal import FINDINGS, NOT_RUN, Batch, json_bytes, say_json
+
+if TYPE_CHECKING:
+    from onnxgather.parity.cases import Case
+    from onnxgather.parity.results import Invalid, Report
+
+_STATES = """\b
+States:
+  PASS     the data type, shape and bytes of the reference, or both refuse
+  DIFF     they differ; the details say how, and where first
+  ERROR    the provider failed, or its worker crashed or hung
+  NOT-RUN  the provider is missing, does not start, or lacks a node
+  KNOWN    one of the last three, explained in the file of known differences
+  FIXED    PASS, although that file says otherwise
+"""
+
+
+def _names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> list[str]:
+    return [name.strip() for name in value.split(",") if name.strip()] if value else []
+
+
+@main.command(short_help="Compare providers with the reference.", epilog=_STATES)
+@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.option("--corpus", is_flag=True, help="Check the built-in corpus.")
+@click.option(
+    "--random",
+    "count",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Check N random descriptors.",
+)
+@click.option("--seed", type=click.IntRange(0), default=0, metavar="S", help="Of --random.")
+@click.option(
+    "--lanes",
+    callback=_names,
+    metavar="NAMES",
+    help="Providers, with commas: cpu,openvino,directml or full names.  [default: cpu]",
+)
+@click.option("--provider", callback=options.provider, metavar="NAME", hidden=True)
+@options.lanes
+@click.option(
+    "--require",
+    "required",
+    multiple=True,
+    metavar="NAME",
+    help="A lane where a case that did not run, unexplained, means exit code 3.",
+)
+@click.option("--wrap", is_flag=True, help="Put each gather between two multiplications by one.")
+@click.option(
+    "--out-of-range",
+    type=click.Choice(get_args(OutOfRange)),
+    metavar="RULE",
+    help="What an index out of range does: clamp, error, zero or directml.  [default: clamp; "
+    "of the corpus and of --random: each case its own]",
+)
+@click.option(
+    "--target",
+    type=click.Choice(get_args(Target)),
+    metavar="TARGET",
+    help="Whose models to check; default: those that run takes on the provider.",
+)
+@click.option(
+    "--json",
+    "json_file",
+    is_flag=False,
+    flag_value="-",
+    metavar="[FILE]",
+    help="Write the results as JSON; print them where there is no FILE.",
+)
+@click.option("--junit", "junit_file", metavar="FILE", help="Write them for test reporters.")
+@click.option("--html", "html_file", metavar="FILE", help="Write them as one page to read.")
+@options.allow_outside
+def check(
+    paths: Sequence[str],
+    corpus: bool,
+    count: int | None,
+    seed: int,
+    lanes: list[str],
+    provider: str | None,
+    pythons: dict[str, str],
+    plugins: dict[str, str],
+    timeout: float,
+    required: Sequence[str],
+    wrap: bool,
+    out_of_range: OutOfRange | None,
+    target: Target | None,
+    json_file: str | None,
+    junit_file: str | None,
+    html_file: str | None,
+    allow_outside: bool,
+) -> int:
+    """Compare what each lane returns with the reference, bit by bit.
+
+    A lane is an execution provider, in this environment or another. A PATH is a program, or a
+    folder: all *.json files in it and below it.
+    """
+    from onnxgather.parity.checks import check as check_lanes
+    from onnxgather.parity.lanes import open_lanes
+
+    if json_file is not None and _is_input(json_file):  # `--json PATH`: the flag, and a path
+        paths, json_file = [*paths, json_file], "-"
+    if not (lanes or pythons or plugins):
+        lanes = [provider or "cpu"]
+        required = [*required, *lanes]
+    batch = Batch()
+    programs, invalid = _programs(batch, paths, allow_outside)
+    with ExitStack() as stack:
+        opened = open_lanes(lanes, pythons, plugins, target, timeout)
+        for lane in opened:
+            stack.callback(lane.close)
+        for name in required:
+            if name not in [lane.name for lane in opened]:
+                known = ", ".join(lane.name for lane in opened)
+                raise click.UsageError(f"--require must name a lane ({known}), got {name!r}")
+        cases = list(_sampled(corpus, count, seed, out_of_range))
+        total = len(cases) + sum(program.dispatch_count for program in programs)
+        if not total + len(invalid) + len(batch.failed):
+            raise click.UsageError("there is nothing to check: give a PATH, --corpus or --random N")
+        if not total + len(invalid):
+            return batch.finish()
+        found = chain(_from_programs(batch, programs, out_of_range or "clamp"), cases)
+        if wrap:
+            found = (case.wrapped_in() for case in found)
+        with _progress(total) as bar:
+            report = check_lanes(found, opened, required, lambda _: bar.update(1))
+    report = msgspec.structs.replace(report, invalid=invalid, unusable=batch.messages)
+    batch.codes += _codes(report)
+    _write(batch, report, json_file, junit_file, html_file)
+    return batch.finish()
+
+
+def _is_input(path: str) -> bool:
+    """Return whether a path is there and is no report, so that it must not be written to."""
+    if not os.path.isfile(path):
+        return os.path.isdir(path)
+    with open(path, "rb") as file:
+        return not file.read(40).split()[:2] == [b"{", b'"onnxgather":']
+
+
+def _programs(
+    batch: Batch, paths: Sequence[str], allow_outside: bool
+) -> tuple[list[Program], list[Invalid]]:
+    """Return the programs to check, and what holds a broken descriptor instead."""
+    from onnxgather.parity.results import Invalid
+
+    programs: list[Program] = []
+    invalid: list[Invalid] = []
+    for source in batch.sources(paths):
+        with batch.step(source.path):
+            try:
+                program = read_program(source.path, allow_outside=allow_outside)
+            except DescriptorError as error:
+                text = str(error).removeprefix(f"{source.path}: ")
+                invalid.append(Invalid(source.path, text))
+                continue
+            if not program.dispatch_count:
+                raise FileFormatError(f"{source.path}: $.commands must hold a dispatch")
+            programs.append(program)
+    return programs, invalid
+
+
+def _from_programs(
+    batch: Batch, programs: Sequence[Program], out_of_range: OutOfRange
+) -> Iterator[Case]:
+    from onnxgather.parity.cases import program_cases
+
+    for program in programs:
+        with batch.step(program.path):
+            yield from program_cases(program, out_of_range)
+
+
+def _sampled(
+    corpus: bool, count: int | None, seed: int, out_of_range: OutOfRange | None
+) -> Iterator[Case]:
+    """Yield the built-in and the random cases."""
+    if corpus:
+        from onnxgather.corpus import corpus as built_in
+
+        for case in built_in():
+            if out_of_range in (None, case.out_of_range):
+                yield case
+    if count:
+        from onnxgather.corpus import random_cases
+
+        yield from random_cases(count, seed, out_of_range)
+
+
+def _progress(total: int) -> Any:
+    """Return a bar on the standard error; where that is no terminal it shows nothing."""
+    return click.progressbar(
+        length=total,
+        label="Checking",
+        file=sys.stderr,
+        show_pos=True,
+        update_min_steps=5,
+        hidden=not sys.stderr.isatty(),
+    )
+
+
+def _codes(report: Report) -> Iterator[int]:
+    """Yield the exit codes that a report calls for."""
+    if report.invalid:
+        yield FINDINGS
+    from onnxgather.parity.results import BAD, State
+
+    ran = False
+    for number, lane in enumerate(report.lanes):
+        counts = report.counts(number)
+        ran |= any(counts[state] for state in get_args(State) if state != "NOT-RUN")
+        if any(counts[state] for state in BAD):
+            yield FINDINGS
+        if lane.required and counts["NOT-RUN"]:
+            yield NOT_RUN
+    if report.cases and not ran:
+        yield NOT_RUN
+
+
+def _write(
+    batch: Batch,
+    report: Report,
+    json_file: str | None,
+    junit_file: str | None,
+    html_file: str | None,
+) -> None:
+    """Write a report in the forms asked for; the table goes to the terminal unless JSON does."""
+    from onnxgather.report import html, junit, render
+
+    if json_file == "-":
+        say_json(report)
+    else:
+        batch.say(render(report))
+    if json_file is not None and json_file != "-":
+        write_whole(json_file, json_bytes(report))
+    if junit_file is not None:
+        write_whole(junit_file, junit(report))
+    if html_file is not None:
+        write_whole(html_file, html(report))

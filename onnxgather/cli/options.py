@@ -1,0 +1,113 @@
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, get_args
+
+import click
+
+from onnxgather.arrays import OutOfRange
+from onnxgather.errors import ProviderError
+from onnxgather.options import DEFAULT_OPSET, OPSETS, Target
+from onnxgather.providers import find_provider
+
+
+def provider(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
+    """Check the name of a provider."""
+    try:
+        if value is not None:
+            find_provider(value)
+    except ProviderError as error:
+        raise click.BadParameter(str(error)) from None
+    return value
+
+
+out_of_range = click.option(
+    "--out-of-range",
+    type=click.Choice(get_args(OutOfRange)),
+    default="clamp",
+    show_default=True,
+    metavar="RULE",
+    help="What an index out of range does: clamp, error, zero or directml.",
+)
+target = click.option(
+    "--target",
+    type=click.Choice(get_args(Target)),
+    default="portable",
+    show_default=True,
+    metavar="TARGET",
+    help=f"Whom the model is for: {' or '.join(get_args(Target))}.",
+)
+opset = click.option(
+    "--opset",
+    type=click.IntRange(OPSETS[0], OPSETS[-1]),
+    default=DEFAULT_OPSET,
+    show_default=True,
+    metavar="N",
+    help="Version of the ONNX operator set.",
+)
+threads = click.option(
+    "--threads",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Threads that a model for the CPU provider is made for; default: 2.",
+)
+run_on = click.option(
+    "--provider",
+    default="cpu",
+    show_default=True,
+    callback=provider,
+    metavar="NAME",
+    help="cpu, directml, openvino, ... or ONNX Runtime's full name.",
+)
+allow_outside = click.option(
+    "--allow-outside",
+    is_flag=True,
+    help="Let the program name files outside its folder and the current one.",
+)
+as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+
+
+def _pairs(_ctx: click.Context, param: click.Parameter, values: Sequence[str]) -> dict[str, str]:
+    """Return NAME=VALUE options as a dict."""
+    pairs: dict[str, str] = {}
+    for value in values:
+        name, equals, rest = value.partition("=")
+        if not (name and equals and rest):
+            raise click.BadParameter(f"must be {param.metavar}, got {value!r}")
+        pairs[name] = rest
+    return pairs
+
+
+def lanes(command: Any) -> Any:
+    """Add the options that say which lanes there are."""
+    for option in (
+        click.option(
+            "--timeout",
+            type=click.FloatRange(0, min_open=True),
+            default=60,
+            show_default=True,
+            metavar="S",
+            help="Seconds that a lane may take for a case.",
+        ),
+        click.option(
+            "--plugin",
+            "plugins",
+            multiple=True,
+            callback=_pairs,
+            metavar="NAME=LIBRARY",
+            help="A lane whose provider comes from a plugin library.",
+        ),
+        click.option(
+            "--lane",
+            "pythons",
+            multiple=True,
+            callback=_pairs,
+            metavar="NAME=PYTHON",
+            help="A lane that runs in another Python environment, which needs onnxruntime and "
+            "numpy only; NAME may have a label: cpu@old.",
+        ),
+    ):
+        command = option(command)
+    return command

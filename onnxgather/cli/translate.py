@@ -1,0 +1,198 @@
+"""The commands that translate, run and explain programs.
+
+Commands return their exit code. onnx and onnxruntime are imported by the commands that need
+them, so that `--help` and `show` answer at once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import click
+
+from onnxgather.arrays import Array, OutOfRange
+from onnxgather.cli import options
+from onnxgather.cli.group import main
+from onnxgather.descriptors import Descriptor
+from onnxgather.dxdispatch import Program, execute, read_program
+from onnxgather.dxdispatch.node import located
+from onnxgather.errors import FileFormatError
+from onnxgather.feature_levels import FEATURE_LEVELS, check_feature_level
+from onnxgather.options import Target
+from onnxgather.outputs import Source, dispatchable_path, plan, write_whole
+from onnxgather.terminal import GOOD, Batch, say, say_json
+
+
+@main.command(short_help="Write programs as ONNX models.")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option(
+    "-o",
+    "--output",
+    metavar="PATH",
+    help="A folder; or a file, if there is one model and the name ends in .onnx.",
+)
+@options.out_of_range
+@options.target
+@options.threads
+@options.opset
+@click.option(
+    "--feature-level",
+    type=click.Choice(FEATURE_LEVELS),
+    metavar="LEVEL",
+    help="Refuse descriptors that need more than this level, such as 3_0.",
+)
+@options.allow_outside
+def convert(
+    files: Sequence[str],
+    output: str | None,
+    out_of_range: OutOfRange,
+    target: Target,
+    threads: int | None,
+    opset: int,
+    feature_level: str | None,
+    allow_outside: bool,
+) -> int:
+    """Write an ONNX model for each gather of each program.
+
+    A FILE may also be a folder: all *.json files in it and below it. Models go beside their
+    programs as NAME.onnx, or as NAME.DISPATCHABLE.onnx where a program has several gathers.
+    """
+    batch = Batch()
+    programs: list[tuple[Source, Program]] = []
+    sources = batch.sources(files)
+    for source in sources:
+        with batch.step(source.path):
+            programs.append((source, _read_gathers(source.path, allow_outside)))
+    jobs = plan(programs, output, batch.failed)
+    for number, job in enumerate(jobs, 1):
+        with batch.step(job.source, number, len(jobs)):
+            with located(f"{job.source}: {dispatchable_path(job.dispatchable)}"):
+                if feature_level is not None:
+                    check_feature_level(job.descriptor, feature_level)
+                model = _model(job.descriptor, out_of_range, target, threads, opset)
+            write_whole(job.output, model)
+            batch.say(f"{job.source} -> {job.output}")
+    return batch.finish()
+
+
+@main.command(short_help="Run a program, print what dxdispatch prints.")
+@click.argument("file", metavar="FILE")
+@options.run_on
+@options.out_of_range
+@click.option(
+    "--output-folder",
+    default=os.curdir,
+    metavar="DIR",
+    help="Where writeFile writes.  [default: the current folder]",
+)
+@options.allow_outside
+def run(
+    file: str, provider: str, out_of_range: OutOfRange, output_folder: str, allow_outside: bool
+) -> int:
+    """Run the commands of a program and print the lines that dxdispatch prints.
+
+    FILE is read whole before anything runs.
+    """
+    program = read_program(file, allow_outside=allow_outside)
+
+    def evaluate(desc: Descriptor, data: Array, indices: Array) -> Array:
+        from onnxgather import session
+
+        return session.run(desc, data, indices, out_of_range, provider)
+
+    lines = execute(program, evaluate, output_folder=output_folder, allow_outside=allow_outside)
+    for line in lines:
+        say(line.encode("latin-1"))
+    return GOOD
+
+
+@main.command(short_help="Explain a program's gathers and their models.")
+@click.argument("file", metavar="FILE")
+@options.out_of_range
+@options.target
+@options.threads
+@options.opset
+@options.as_json
+@options.allow_outside
+def show(
+    file: str,
+    out_of_range: OutOfRange,
+    target: Target,
+    threads: int | None,
+    opset: int,
+    as_json: bool,
+    allow_outside: bool,
+) -> int:
+    """Explain each gather of a program: its descriptor, its formula, its ONNX nodes."""
+    from onnxgather.show import describe, render
+
+    program = _read_gathers(file, allow_outside)
+    descriptions = {
+        name: describe(dispatchable.descriptor, out_of_range, target, opset, threads)
+        for name, dispatchable in program.dispatchables.items()
+    }
+    if as_json:
+        say_json({"file": file, "dispatchables": descriptions})
+        return GOOD
+    texts = [f"{dispatchable_path(name)}\n\n{render(d)}" for name, d in descriptions.items()]
+    say("\n\n\n".join(f"{file}: {text}" for text in texts))
+    return GOOD
+
+
+def _read_gathers(path: str, allow_outside: bool) -> Program:
+    program = read_program(path, allow_outside=allow_outside)
+    if not program.dispatchables:
+        raise FileFormatError(f"{path}: $.dispatchables must hold a gather")
+    return program
+
+
+def _model(
+    desc: Descriptor, out_of_range: OutOfRange, target: Target, threads: int | None, opset: int
+) -> bytes:
+    from onnxgather.model import check_model, to_onnx
+
+    model = to_onnx(desc, out_of_range, target, opset, threads=threads)
+    check_model(model)
+    return model.SerializeToString(deterministic=True)
+
+
+@main.command(short_help="Say where an output element comes from.")
+@click.argument("file", metavar="FILE")
+@click.option("--at", required=True, metavar="PLACE", help="Its coordinates, such as 1,0.")
+@click.option(
+    "--dispatch",
+    "number",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Which of the program's dispatches.",
+)
+@options.out_of_range
+@options.as_json
+@options.allow_outside
+def explain(
+    file: str, at: str, number: int, out_of_range: OutOfRange, as_json: bool, allow_outside: bool
+) -> int:
+    """Say which index and which input element an element of OutputTensor comes from."""
+    from onnxgather.explain import explain as explain_element
+    from onnxgather.parity.cases import program_cases
+
+    program = read_program(file, allow_outside=allow_outside)
+    cases = list(program_cases(program, out_of_range))
+    if number > len(cases):
+        rule = f"{file}: $.commands must hold {number} dispatches for --dispatch {number}"
+        raise FileFormatError(f"{rule}, got {len(cases)}")
+    try:
+        place = [int(part) for part in at.split(",")]
+    except ValueError:
+        raise click.BadParameter(f"must be integers with commas, got {at!r}") from None
+    case = cases[number - 1]
+    assert case.descriptor is not None
+    explanation = explain_element(case.descriptor, case.data, case.indices, place, out_of_range)
+    if as_json:
+        say_json(explanation)
+    else:
+        say(str(explanation))
+    return GOOD

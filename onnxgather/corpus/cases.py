@@ -1,0 +1,75 @@
+"""The cases of the table, in its order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+import numpy as np
+
+from onnxgather.corpus.forbidden import forbidden_cases
+from onnxgather.corpus.shapes import Layout
+from onnxgather.corpus.table import EXAMPLES, TABLE, Group
+from onnxgather.corpus.values import data_values, index_values, takes
+from onnxgather.corpus.words import seed_of
+from onnxgather.parity.cases import Case
+
+
+def corpus() -> Iterator[Case]:
+    """Yield the cases of the corpus, the same on every machine.
+
+    What a case holds depends on its name alone, so that a new row changes no other case.
+    """
+    for group in TABLE:
+        yield from _group(group)
+    for name, (shape, data, indices) in EXAMPLES.items():
+        desc = shape.laid_out("FLOAT32", "UINT32", Layout())
+        yield Case(
+            name,
+            desc,
+            np.array(data, np.float32).reshape(desc.input_tensor.sizes),
+            np.array(indices, np.uint32).reshape(desc.indices_tensor.sizes),
+            "error",
+        )
+    yield from forbidden_cases()
+
+
+def _group(group: Group) -> Iterator[Case]:
+    for (
+        (name, shape),
+        data_type,
+        index_type,
+        indices,
+        data,
+        (layout_name, layout),
+        policy,
+    ) in product(
+        group.shapes.items(),
+        group.data_types,
+        group.index_types,
+        group.indices,
+        group.data,
+        group.layouts.items(),
+        group.policies,
+    ):
+        if not takes(data_type, index_type, data, indices):
+            continue
+        full = group.name.format(
+            shape=name,
+            data_type=data_type.lower(),
+            index_type=index_type.lower(),
+            indices=indices,
+            data=data,
+            layout=layout_name,
+            policy=policy,
+        )
+        # All policies are asked the same question.
+        seed = seed_of(full.removesuffix(f"/{policy}"))
+        desc = shape.laid_out(data_type, index_type, layout)
+        yield Case(
+            full,
+            desc,
+            data_values(desc.input_tensor, data, seed),
+            index_values(desc, indices, seed),
+            policy,
+        )

@@ -1,0 +1,82 @@
+"""The file of known differences: results that are explained, so that others stand out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from functools import cache
+from importlib.resources import files
+
+import msgspec
+from packaging.specifiers import SpecifierSet
+
+from onnxgather.parity.cases import Case
+from onnxgather.parity.results import LaneInfo, State
+
+
+class Pattern(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which cases are meant; every field that is there must hold. Texts may hold `*`."""
+
+    name: str = "*"
+    operator: tuple[str, ...] = ()
+    """GATHER, GATHER_ELEMENTS, GATHER_ND, GATHER_ND1; Gather, … of a bare node."""
+    data_type: tuple[str, ...] = ()
+    index_type: tuple[str, ...] = ()
+    dimension_count: tuple[int, ...] = ()
+    index_dimensions: int | None = None
+    """IndexDimensions of a GATHER."""
+    out_of_range: tuple[str, ...] = ()
+    in_range: bool | None = None
+    wrapped: bool | None = None
+
+    def fits(self, case: Case) -> bool:
+        """Return whether a case is meant."""
+        return (
+            fnmatchcase(case.name, self.name)
+            and case.operator in (self.operator or (case.operator,))
+            and case.data_type in (self.data_type or (case.data_type,))
+            and case.index_type in (self.index_type or (case.index_type,))
+            and case.dimension_count in (self.dimension_count or (case.dimension_count,))
+            and self.index_dimensions in (None, getattr(case.descriptor, "index_dimensions", None))
+            and case.out_of_range in (self.out_of_range or (case.out_of_range,))
+            and self.wrapped in (None, case.wrapped)
+            and self.in_range in (None, case.in_range)
+        )
+
+
+class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One known difference."""
+
+    provider: str
+    """The full name, such as OpenVINOExecutionProvider."""
+    versions: str
+    """Of onnxruntime, as pip writes ranges: `>=1.24,<1.25`."""
+    cases: tuple[Pattern, ...]
+    """It is about a case that one of them fits."""
+    found: tuple[State, ...]
+    """DIFF, ERROR, NOT-RUN: what is found there."""
+    reason: str
+    """Why; one sentence."""
+    link: str
+    """Where it is reported or documented; how it was measured where it is neither."""
+    sometimes: bool = False
+    """Whether it may also pass, as with memory that nobody wrote."""
+
+    def is_about(self, case: Case, lane: LaneInfo) -> bool:
+        """Return whether it speaks of a case on a lane."""
+        version = lane.versions.get("onnxruntime", "")
+        return (
+            lane.provider == self.provider
+            and SpecifierSet(self.versions).contains(version, prereleases=True)
+            and any(pattern.fits(case) for pattern in self.cases)
+        )
+
+    def __str__(self) -> str:
+        return f"{self.reason} ({self.link})"
+
+
+@cache
+def known_differences() -> Sequence[Known]:
+    """Return the file that comes with onnxgather."""
+    text = files("onnxgather.parity").joinpath("known_differences.json").read_bytes()
+    return msgspec.json.decode(text, type=tuple[Known, ...])

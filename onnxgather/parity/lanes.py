@@ -1,0 +1,205 @@
+"""Lanes on ONNX Runtime: a provider, in this Python environment or in another."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from onnxgather.arrays import Array
+from onnxgather.descriptors import GatherDesc
+from onnxgather.errors import OnnxGatherError
+from onnxgather.model import bare_model, to_onnx, wrapped
+from onnxgather.options import Target
+from onnxgather.parity.cases import Case
+from onnxgather.parity.lane import Answer, Lane
+from onnxgather.parity.results import LaneInfo
+from onnxgather.parity.worker import Worker, WorkerError
+from onnxgather.providers import Provider, find_provider
+from onnxgather.rules import shown
+from onnxgather.session import target_of, threads_for
+from onnxgather.tensors import TensorDesc
+
+REFERENCE = "reference"
+"""The lane that all others are compared with; naming it is allowed and changes nothing."""
+
+TIMEOUT = 60.0
+"""Seconds that one case may take."""
+
+
+class ModelLane:
+    """A provider of ONNX Runtime, run by a worker.
+
+    Args:
+        name: As the user named it, such as `cpu` or `openvino@old`.
+        provider: The provider.
+        python: The interpreter of the environment that has it.
+        library: The plugin library that brings it, if one does.
+        target: Whom the models are for; None is the target that suits the provider.
+        timeout: Seconds that one case may take.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        provider: Provider,
+        python: str = sys.executable,
+        library: str | None = None,
+        target: Target | None = None,
+        timeout: float = TIMEOUT,
+    ) -> None:
+        self.name = name
+        self.provider = provider
+        self._library = library
+        self._target: Target = target or target_of(provider)
+        self._worker = Worker(python, timeout)
+
+    def start(self) -> LaneInfo:
+        """Start a worker and have it run a gather that every provider takes."""
+        why: str | None = None
+        try:
+            self._worker.start()
+        except WorkerError as error:
+            why = str(error)
+        else:
+            probe = self.answer(_PROBE)
+            if probe.kind == "refused":
+                why = f"{self.provider.name} cannot start: {probe.reason}"
+            elif probe.kind == "broken" or (probe.kind == "not-run" and not probe.started):
+                why = probe.reason
+        about = self._worker.about
+        prefix = f"{self.provider.name}: "
+        devices = [name for name in about.get("devices", ()) if name.startswith(prefix)]
+        return LaneInfo(
+            self.name,
+            self.provider.name,
+            about.get("versions", {}),
+            tuple(name.removeprefix(prefix) for name in devices),
+            about.get("executable", self._worker.python),
+            why,
+        )
+
+    def answer(self, case: Case) -> Answer:
+        """Run a case by the worker."""
+        feeds = [{"InputTensor": case.data, "IndicesTensor": case.indices}]
+        if case.descriptor is not None and isinstance(case.expected(), str):
+            feeds.insert(0, {**feeds[0], "IndicesTensor": np.zeros_like(case.indices)})
+        if case.wrapped:
+            feeds = [{**feed, "One": np.ones((), case.data.dtype)} for feed in feeds]
+        size = math.prod(case.descriptor.output_tensor.sizes) if case.descriptor else 1
+        threads = threads_for(size)
+        try:
+            model = _model(case, self._target, threads)
+        except OnnxGatherError as error:
+            return Answer("broken", str(error))
+        request, blobs = _request(model, feeds)
+        request |= {"provider": self.provider.name, "threads": threads, "library": self._library}
+        try:
+            answer, blobs = self._worker.ask(request, blobs)
+        except WorkerError as error:
+            return Answer("broken", str(error))
+        if why := answer.get("not-run"):
+            kind, detail = why
+            reason = self.provider.why_not_run(kind, detail)
+            return Answer("not-run", reason, started=kind in ("elsewhere", "folded"))
+        if "refused" in answer:
+            return Answer("refused", answer["refused"])
+        arrays = [None if isinstance(o, str) else _array(o, blobs) for o in answer["outputs"]]
+        error = answer["outputs"][-1] if arrays[-1] is None else None
+        proof = arrays[0] if len(arrays) > 1 else None
+        return Answer("ran", None, tuple(answer["nodes"]), arrays[-1], error, proof)
+
+    def close(self) -> None:
+        """End the worker."""
+        self._worker.close()
+
+
+def open_lanes(
+    names: Sequence[str],
+    pythons: Mapping[str, str] | None = None,
+    plugins: Mapping[str, str] | None = None,
+    target: Target | None = None,
+    timeout: float = TIMEOUT,
+) -> list[Lane]:
+    """Return lanes, not started.
+
+    Args:
+        names: A provider's short or full name each, with `@` and a label of one's own where a
+            provider has several lanes: `cpu@1.24.4`. "reference" stands for no lane.
+        pythons: Lanes that run in another environment, and its interpreter.
+        plugins: Lanes whose provider comes from a plugin library, and its path.
+        target: Whom the models are for; None is the target that suits the provider.
+        timeout: Seconds that one case may take.
+
+    Raises:
+        ProviderError: A name is no provider's.
+        OnnxGatherError: A lane is named twice, or there is none beside the reference.
+    """
+    pythons, plugins = pythons or {}, plugins or {}
+    wanted = [*names, *(name for name in {**pythons, **plugins} if name not in names)]
+    wanted = [name for name in wanted if name != REFERENCE]
+    if not wanted:
+        raise OnnxGatherError("lanes must name one beside the reference, got none")
+    for name in wanted:
+        if wanted.count(name) > 1:
+            raise OnnxGatherError(f"lanes must differ, got {shown(name)} twice")
+    return [
+        ModelLane(
+            name,
+            find_provider(name.partition("@")[0]),
+            os.path.expanduser(pythons.get(name, sys.executable)),
+            os.path.abspath(plugins[name]) if name in plugins else None,
+            target,
+            timeout,
+        )
+        for name in wanted
+    ]
+
+
+def _model(case: Case, target: Target, threads: int) -> bytes:
+    if case.bare is not None:
+        bare = case.bare
+        model = bare_model(
+            bare.operator, bare.attributes, case.data, case.indices, bare.output_shape
+        )
+    else:
+        assert case.descriptor is not None
+        target = "portable" if case.wrapped else target
+        model = to_onnx(case.descriptor, case.out_of_range, target, threads=threads)
+    return (wrapped(model) if case.wrapped else model).SerializeToString()
+
+
+def _request(model: bytes, feeds: list[dict[str, Array]]) -> tuple[dict[str, object], bytes]:
+    """Return a model and its inputs as `runtime.answer` takes them."""
+    blobs = [model]
+    described: list[dict[str, object]] = []
+    for feed in feeds:
+        described.append({})
+        for name, array in feed.items():
+            place = sum(map(len, blobs))
+            described[-1][name] = [array.dtype.name, array.shape, place]
+            blobs.append(array.tobytes())
+    return {"model": len(model), "feeds": described}, b"".join(blobs)
+
+
+def _array(described: tuple[str, list[int], int], blobs: bytes) -> Array:
+    dtype, shape, offset = described
+    return np.frombuffer(blobs, dtype, math.prod(shape), offset).reshape(shape)
+
+
+_PROBE = Case(
+    "probe",
+    GatherDesc(
+        TensorDesc("FLOAT32", [4]),
+        TensorDesc("INT64", [2]),
+        TensorDesc("FLOAT32", [2]),
+        axis=0,
+        index_dimensions=1,
+    ),
+    np.arange(4, dtype=np.float32),
+    np.array([3, 1]),
+    "error",
+).wrapped_in()

@@ -1,0 +1,162 @@
+"""`runtime` as a program in any Python environment, asked over pipes.
+
+A worker that dies, hangs or prints where it must answer costs the request at hand: it is killed,
+and the next request starts another.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from onnxgather import runtime
+from onnxgather.runtime import read_frame, write_frame
+
+LONGEST_PRINTED = 500
+"""Characters of what a worker printed that a message shows."""
+
+LONGEST_BANNER = 2**16
+"""Bytes that an environment may print at its start, before the worker takes over."""
+
+
+class WorkerError(Exception):
+    """A worker did not answer; one sentence says why, with what it printed."""
+
+
+class Worker:
+    """A worker; it starts with the first request.
+
+    Args:
+        python: The interpreter that runs it; it needs onnxruntime and numpy.
+        timeout: Seconds that an answer may take.
+    """
+
+    def __init__(self, python: str, timeout: float) -> None:
+        self.python, self.timeout = python, timeout
+        self.about: dict[str, Any] = {}
+        self._running: subprocess.Popen[bytes] | None = None
+        self._printed: BinaryIO | None = None
+
+    def start(self) -> None:
+        """Start it and learn what environment it runs in (`runtime.about`).
+
+        Raises:
+            WorkerError: It does not start.
+        """
+        self.close()
+        self._printed = tempfile.TemporaryFile()  # noqa: SIM115 as it is open while it runs
+        # Not -I: a user's PYTHONPATH may be what makes the environment.
+        command = [self.python, "-u", str(Path(runtime.__file__))]
+        pipe = subprocess.PIPE
+        try:
+            self._running = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=self._printed)
+        except OSError as error:
+            self.close()
+            raise WorkerError(f"{self.python} does not start: {error.strerror}") from None
+        self.about, _ = self._wait(self._running)
+
+    def ask(self, request: Mapping[str, Any], blobs: bytes) -> tuple[dict[str, Any], bytes]:
+        """Return the answer to a request (`runtime.answer`).
+
+        Raises:
+            WorkerError: There is none.
+        """
+        if self._running is None:
+            self.start()
+        assert self._running is not None
+        return self._wait(self._running, request, blobs)
+
+    def close(self) -> None:
+        """End it."""
+        self._end()
+        if self._printed is not None:
+            self._printed.close()
+
+    def _end(self) -> tuple[int, bytes]:
+        """Kill it, and return its exit code and what else it sent."""
+        running, self._running = self._running, None
+        if running is None:
+            return 0, b""
+        _kill(running)
+        stdin, stdout = _pipes(running)
+        with contextlib.suppress(OSError):  # what it was never sent
+            stdin.close()
+        with stdout:
+            return running.wait(), stdout.read(LONGEST_BANNER)
+
+    def _wait(
+        self,
+        running: subprocess.Popen[bytes],
+        request: Mapping[str, Any] | None = None,
+        blobs: bytes = b"",
+    ) -> tuple[dict[str, Any], bytes]:
+        """Send a request, if there is one, and return the next frame."""
+        stdin, stdout = _pipes(running)
+        expired = threading.Event()
+
+        def expire() -> None:
+            expired.set()
+            _kill(running)
+
+        timer = threading.Timer(self.timeout, expire)
+        timer.start()
+        stray = b""
+        try:
+            if request is not None:
+                write_frame(stdin, request, blobs)
+            frame = read_frame(stdout, 0 if request is not None else LONGEST_BANNER)
+            if frame is not None:
+                self._forget()
+                return frame
+        except ValueError as error:
+            stray = error.args[0] if isinstance(error.args[0], bytes) else str(error).encode()
+        except (OSError, MemoryError, OverflowError):
+            pass  # it died while it was written to, or announced more than there can be
+        finally:
+            timer.cancel()
+        code, rest = self._end()
+        raise WorkerError(self._why(code, stray + rest, expired=expired.is_set()))
+
+    def _why(self, code: int, stray: bytes, *, expired: bool) -> str:
+        """Return what went wrong, and what it printed."""
+        if expired:
+            reason = f"the worker did not answer within {self.timeout:g} s"
+        elif stray:
+            reason = "the worker printed where it must answer"
+        elif -code in set(signal.Signals):
+            reason = f"the worker died of {signal.Signals(-code).name}"
+        else:
+            reason = f"the worker ended with exit code {code}"
+        printed = " ".join((stray + b" " + self._forget()).decode(errors="replace").split())
+        if len(printed) > LONGEST_PRINTED:
+            printed = "…" + printed[-LONGEST_PRINTED:]
+        return f"{reason}; it printed: {printed}" if printed else f"{reason} and printed nothing"
+
+    def _forget(self) -> bytes:
+        """Return and drop what it printed; its position in the file is the worker's own too."""
+        assert self._printed is not None
+        self._printed.seek(0)
+        printed = self._printed.read()
+        self._printed.seek(0)
+        self._printed.truncate()
+        return printed
+
+
+def _pipes(running: subprocess.Popen[bytes]) -> tuple[BinaryIO, BinaryIO]:
+    return cast("BinaryIO", running.stdin), cast("BinaryIO", running.stdout)
+
+
+def _kill(running: subprocess.Popen[bytes]) -> None:
+    """Kill a worker and, where the interpreter is a script, what that started."""
+    running.kill()
+    if sys.platform != "win32":
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(running.pid, signal.SIGKILL)

@@ -1,0 +1,270 @@
+"""pytest runs the corpus on providers, and tests of one's own ask a provider for parity.
+
+`pytest --onnxgather-lanes cpu,openvino --onnxgather-corpus` adds a test per case and lane behind
+the project's own: PASS passes; DIFF, ERROR and FIXED fail; NOT-RUN and KNOWN are skipped and say
+why. Whatever is heavy is imported when an option or the fixture is used.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+import pytest
+
+if TYPE_CHECKING:
+    from onnxgather.arrays import Array, OutOfRange
+    from onnxgather.descriptors import Descriptor
+    from onnxgather.parity.cases import Case
+    from onnxgather.parity.lane import Lane
+    from onnxgather.parity.results import LaneInfo, Result
+
+DEFAULT_LANES, DEFAULT_POLICY = "cpu", "clamp"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options."""
+    group = parser.getgroup("onnxgather", "gathers on execution providers")
+    group.addoption(
+        "--onnxgather-lanes",
+        metavar="LANES",
+        help="providers, such as cpu,openvino; NAME=PYTHON is one in another environment "
+        f"(default: {DEFAULT_LANES})",
+    )
+    group.addoption(
+        "--onnxgather-corpus",
+        action="store_true",
+        help="run the built-in corpus, a test per case and lane",
+    )
+    group.addoption(
+        "--onnxgather-random",
+        type=_count,
+        default=0,
+        metavar="N",
+        help="run N random cases, a test per case and lane",
+    )
+    group.addoption(
+        "--onnxgather-seed",
+        type=_count,
+        default=0,
+        metavar="S",
+        help="which random cases (default: 0)",
+    )
+    group.addoption(
+        "--onnxgather-out-of-range",
+        default=DEFAULT_POLICY,
+        metavar="RULE",
+        help="what an index out of range does in random cases: clamp, error, zero or directml "
+        f"(default: {DEFAULT_POLICY})",
+    )
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError(f"must be an integer of at least 0, got {text!r}")
+    return int(text)
+
+
+class _Running:
+    """A lane that starts when it is first asked."""
+
+    def __init__(self, lane: Lane) -> None:
+        self.lane = lane
+
+    @cached_property
+    def info(self) -> LaneInfo:
+        return self.lane.start()
+
+    def ask(self, case: Case) -> Result:
+        from onnxgather.parity.compare import ask
+        from onnxgather.parity.known import known_differences
+
+        return ask(case, self.lane, self.info, known_differences())[0]
+
+
+class _Lanes:
+    """The lanes of a run, each opened once."""
+
+    def __init__(self, specs: str) -> None:
+        self._specs, self._opened = specs, dict[str, _Running]()
+
+    def open(self, specs: str | None = None) -> list[_Running]:
+        """Return the lanes of NAME or NAME=PYTHON items; None means those of the options.
+
+        Raises:
+            OnnxGatherError: An item names no provider, or a lane is named twice.
+        """
+        from onnxgather.parity.lanes import open_lanes
+
+        pairs = [item.strip().partition("=") for item in (specs or self._specs).split(",")]
+        new = [name for name, _, _ in pairs if name not in self._opened]
+        pythons = {name: python for name, equals, python in pairs if equals and name in new}
+        opened = open_lanes(new, pythons) if new else []
+        self._opened |= {lane.name: _Running(lane) for lane in opened}
+        return [self._opened[name] for name, _, _ in pairs if name in self._opened]
+
+    def close(self) -> None:
+        for running in self._opened.values():
+            running.lane.close()
+
+
+_LANES = pytest.StashKey[_Lanes]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Check the options that are given."""
+    given, policy = (config.getoption(f"--onnxgather-{o}") for o in ("lanes", "out-of-range"))
+    lanes = config.stash[_LANES] = _Lanes(given or DEFAULT_LANES)
+    if given is not None:
+        _usable("lanes", lanes.open)
+    if policy != DEFAULT_POLICY:
+        from onnxgather.arrays import check_policy
+
+        _usable("out-of-range", lambda: check_policy(policy))
+
+
+def _usable(option: str, check: Callable[[], object]) -> None:
+    from onnxgather.errors import OnnxGatherError
+
+    try:
+        check()
+    except OnnxGatherError as error:
+        raise pytest.UsageError(f"--onnxgather-{option}: {error}") from None
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """End the lanes."""
+    if _LANES in config.stash:  # not where another plugin failed before
+        config.stash[_LANES].close()
+
+
+@pytest.hookimpl(tryfirst=True)  # before -k and its like
+def pytest_collection_modifyitems(
+    session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    """Add the cases that the options ask for."""
+    cases = list(_cases(config))
+    for running in config.stash[_LANES].open() if cases else []:
+        name = f"onnxgather/{running.lane.name}"
+        tests: _LaneTests = cast("Any", _LaneTests).from_parent(session, name=name, nodeid=name)
+        tests.running, tests.cases = running, cases
+        items += session.genitems(tests)
+
+
+def _cases(config: pytest.Config) -> Iterator[Case]:
+    if config.getoption("--onnxgather-corpus"):
+        from onnxgather.corpus import corpus
+
+        yield from corpus()
+    if count := config.getoption("--onnxgather-random"):
+        from onnxgather.corpus import random_cases
+
+        seed: Any = config.getoption("--onnxgather-seed")
+        policy: Any = config.getoption("--onnxgather-out-of-range")
+        yield from random_cases(count, seed, policy)
+
+
+class _LaneTests(pytest.Collector):
+    """All cases on one lane."""
+
+    running: _Running
+    cases: list[Case]
+
+    def collect(self) -> Iterator[_CaseTest]:
+        for case in self.cases:
+            test: _CaseTest = cast("Any", _CaseTest).from_parent(self, name=case.name)
+            test.running, test.case = self.running, case
+            test.extra_keyword_matches.add(test.whole)
+            yield test
+
+
+class _CaseTest(pytest.Item):
+    """One case on one lane."""
+
+    running: _Running
+    case: Case
+
+    @property
+    def whole(self) -> str:
+        """What -k may name beside the parts, and the title of a failure."""
+        return f"onnxgather/{self.running.lane.name}/{self.name}"
+
+    def runtest(self) -> None:
+        _judge([self.running.ask(self.case)])
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        return self.config.rootpath / self.nodeid.partition("::")[0], 0, self.whole
+
+
+def _judge(results: list[Result]) -> None:
+    """Fail where a result is a finding, else skip where one is not PASS."""
+    from onnxgather.parity.results import BAD
+
+    if found := [_told(result) for result in results if result.state in BAD]:
+        pytest.fail("\n".join(found), pytrace=False)
+    if missing := [_told(result) for result in results if result.state != "PASS"]:
+        pytest.skip("\n".join(missing))
+
+
+def _told(result: Result) -> str:
+    """Return why a result is not PASS, and where its first wrong element comes from."""
+    reason = result.known if result.state == "KNOWN" else result.reason
+    lines = [f"{result.lane}: {result.state}: {reason}"]
+    if result.state == "FIXED":
+        lines.append(str(result.known))
+    if result.first is not None and result.first.source is not None:
+        lines.append(result.first.source)
+    return "\n".join(lines)
+
+
+class Check(Protocol):
+    """What the fixture `onnxgather_check` is."""
+
+    def __call__(
+        self,
+        case: Case | Descriptor,
+        data: Array | None = None,
+        indices: Array | None = None,
+        out_of_range: OutOfRange = "clamp",
+        lane: str | None = None,
+    ) -> None:
+        """Fail the test unless a provider gives the reference's bytes; skip if it did not run.
+
+        Args:
+            case: A descriptor, or a case that has its own arrays and policy.
+            data: InputTensor, as `onnxgather.reference` takes it.
+            indices: IndicesTensor, likewise.
+            out_of_range: What an index out of range does.
+            lane: NAME or NAME=PYTHON; None means each of `--onnxgather-lanes`.
+        """
+        ...
+
+
+@pytest.fixture(scope="session")
+def onnxgather_check(pytestconfig: pytest.Config) -> Check:
+    """A function that fails the test unless a provider gives the reference's bytes."""
+
+    def check(
+        case: Case | Descriptor,
+        data: Array | None = None,
+        indices: Array | None = None,
+        out_of_range: OutOfRange = "clamp",
+        lane: str | None = None,
+    ) -> None:
+        from onnxgather.arrays import check_array, check_descriptor, check_policy
+        from onnxgather.parity.cases import Case
+
+        if not isinstance(case, Case):
+            check_descriptor(case)
+            check_policy(out_of_range)
+            check_array("InputTensor", case.input_tensor, data)
+            check_array("IndicesTensor", case.indices_tensor, indices)
+            assert data is not None
+            assert indices is not None
+            case = Case("onnxgather_check", case, data, indices, out_of_range)
+        _judge([running.ask(case) for running in pytestconfig.stash[_LANES].open(lane)])
+
+    return check

@@ -1,0 +1,43 @@
+"use strict";
+
+// Elements are made here and texts set as text, so that no name can become markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** Return an element; `options` are attributes, and listeners where they are functions. */
+function make(tag, options = {}, ...children) {
+  return furnish(document.createElement(tag), options, children);
+}
+
+/** Return an SVG element. */
+function draw(tag, options = {}, ...children) {
+  return furnish(document.createElementNS(SVG, tag), options, children);
+}
+
+function furnish(element, options, children) {
+  for (const [name, value] of Object.entries(options)) {
+    if (typeof value === "function") element.addEventListener(name, value);
+    else if (value !== undefined && value !== false && value !== null)
+      element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+/** Return text in which control characters, lone surrogates and marks of direction can be seen. */
+function visible(text) {
+  const escaped = (c) => "\\u{" + c.codePointAt(0).toString(16) + "}";
+  return text.replace(/[\p{Cc}\p{Cs}\p{Cf}\p{Zl}\p{Zp}]/gu, escaped);
+}
+
+/** Return text whose links to sources can be followed. */
+function linked(text) {
+  return text.split(/(https?:\/\/[^\s()<>"']+)/).map((part, k) =>
+    k % 2 ? make("a", { href: part, rel: "noopener noreferrer" }, visible(part)) : visible(part),
+  );
+}
+
+/** Return such as "1,500 cases". */
+function counted(number, noun) {
+  return `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
+}

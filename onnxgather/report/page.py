@@ -1,0 +1,203 @@
+"""A report as one HTML page that loads nothing: style, script and data are inside it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from functools import cache, partial
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+import msgspec
+
+from onnxgather.dxdispatch.descriptor import from_dict
+from onnxgather.options import DEFAULT_OPSET, Target
+from onnxgather.parity.results import BAD, CaseResult, LaneInfo, Report, Result, worst
+from onnxgather.providers import PROVIDERS
+from onnxgather.report.picture import picture
+from onnxgather.report.words import STATES, counted, printable, total
+from onnxgather.show import describe
+
+CHUNK = 32
+"""Cases whose details are compressed together; the page unpacks a chunk when one is opened."""
+
+_SCRIPTS = ("dom.js", "graph.js", "picture.js", "page.js")
+
+_SHOWN_OF_A_GRAPH = ("target", "opset", "choice", "inputs", "constants", "nodes")
+
+_built = msgspec.to_builtins
+_many = partial(counted, grouped=",")
+
+
+def html(report: Report) -> bytes:
+    """Return a report as an HTML page in UTF-8.
+
+    Raises:
+        DescriptorError: A descriptor in the report breaks a rule, or arrays do not fit it.
+    """
+    verdict, more, mood = write_verdict(report)
+    parts = {
+        "title": escape(f"{verdict} · onnxgather"),
+        "verdict": escape(verdict),
+        "more": escape(more),
+        "mood": mood,
+        "style": _resource("page.css"),
+        "script": "".join(map(_resource, _SCRIPTS)),
+        "data": _embedded(_data(report)),
+    }
+    # One pass, so that nothing put in is itself replaced.
+    page = re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _resource("page.html"))
+    return page.encode()
+
+
+def write_verdict(report: Report) -> tuple[str, str, str]:
+    """Return the verdict, a sentence more, and the mood: "good", "bad" or "open"."""
+    counts = total(report)
+    results = counts.total()
+    across = f"{_many(len(report.cases), 'case')} on {_many(len(report.lanes), 'lane')}"
+    missing = [lane.name for lane in report.lanes if lane.required and lane.not_run is not None]
+    found = {
+        "difference": counts["DIFF"],
+        "error": counts["ERROR"],
+        "fixed known difference": counts["FIXED"],
+        "invalid file": len(report.invalid),
+        "unusable file": len(report.unusable),
+    }
+    parts = [_many(number, noun) for noun, number in found.items() if number]
+    if counts["KNOWN"]:
+        parts.append(f"{counts['KNOWN']:,} wrong as is known")
+    if counts["NOT-RUN"]:
+        parts.append(f"{counts['NOT-RUN']:,} not run, which proves nothing")
+    agree = f"{counts['PASS']:,} agree bit for bit"
+    more = f"{across}: {', '.join([agree, *parts])}."
+    if any(found.values()):
+        return _many(sum(found.values()), "finding"), more, "bad"
+    if missing:
+        return f"{' and '.join(map(printable, missing))} did not start, though required", more, "bad"
+    if not results:
+        return "Nothing was checked", f"{across}.", "open"
+    if counts["NOT-RUN"] == results:
+        return "Nothing ran", more, "open"
+    if counts["PASS"] == results:
+        agreed = f"{across}, {_many(results, 'result')}: not one bit out of place."
+        return "Everything agrees", agreed, "good"
+    return "No findings", more, "open" if counts["NOT-RUN"] else "good"
+
+
+def _data(report: Report) -> dict[str, Any]:
+    """Return what the page shows; a text that many results share is there once."""
+    texts: dict[str | None, int] = {None: 0}
+
+    def number(text: str | None) -> int:
+        return texts.setdefault(text, len(texts))
+
+    def result(found: Result) -> list[int] | int:
+        state = STATES.index(found.state)
+        row = [
+            state,
+            number(found.reason),
+            number(", ".join(found.nodes) or None),
+            number(found.known),
+            number(found.found),
+            number(found.first.source if found.first else None),
+        ]
+        while row[1:] and not row[-1]:
+            row.pop()
+        return row if row[1:] else state
+
+    detailed = [
+        case
+        for case in report.cases
+        if case.evidence and any(map(_is_telling, report.lanes, case.results))
+    ]
+    places = {id(case): k for k, case in enumerate(detailed)}
+    cases = [
+        [
+            case.name,
+            number(case.operator),
+            number(case.data_type),
+            number(case.index_type),
+            case.dimension_count,
+            number(case.out_of_range),
+            int(case.in_range),
+            int(case.wrapped),
+            number(case.file),
+            number(case.command),
+            number(case.dispatchable),
+            places.get(id(case), -1),
+            [result(found) for found in case.results],
+        ]
+        for case in report.cases
+    ]
+    return {
+        "onnxgather": report.onnxgather,
+        "made": report.made,
+        "machine": report.machine,
+        "states": STATES,
+        "bad": BAD,
+        "worst": sorted(STATES, key=lambda s: sum(worst((s, other)) == s for other in STATES)),
+        "lanes": _built(report.lanes),
+        "invalid": _built(report.invalid),
+        "unusable": report.unusable,
+        "cases": cases,
+        "texts": list(texts),
+        "chunk": CHUNK,
+        "details": list(_packed(detailed, report.lanes)),
+    }
+
+
+def _packed(cases: Sequence[CaseResult], lanes: Sequence[LaneInfo]) -> Iterator[str]:
+    """Yield the details of the cases, a chunk of them at a time: JSON, zlib, base64."""
+    for start in range(0, len(cases), CHUNK):
+        details = [_detail(case, lanes) for case in cases[start : start + CHUNK]]
+        text = json.dumps(details, separators=(",", ":"))
+        yield base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+
+
+def _detail(case: CaseResult, lanes: Sequence[LaneInfo]) -> dict[str, Any]:
+    evidence = case.evidence
+    assert evidence is not None
+    if evidence.descriptor is None:
+        bare = msgspec.to_builtins(evidence.bare)
+        return {"bare": bare, "picture": _built(picture(evidence, None, case.out_of_range))}
+    desc = from_dict(evidence.descriptor)
+    graphs = [describe(desc, case.out_of_range, t, DEFAULT_OPSET, 1) for t in _targets(case, lanes)]
+    return {
+        "descriptor": evidence.descriptor,
+        "level": graphs[0].feature_level,
+        "formula": _built(graphs[0].formula),
+        "graphs": [
+            {name: _built(getattr(graph, name)) for name in _SHOWN_OF_A_GRAPH} for graph in graphs
+        ],
+        "picture": _built(picture(evidence, desc, case.out_of_range)),
+    }
+
+
+def _targets(case: CaseResult, lanes: Sequence[LaneInfo]) -> list[Target]:
+    """Return whom the models were made for that did not pass."""
+    cpu = PROVIDERS["cpu"].name
+    failing = [
+        lane.provider == cpu and not case.wrapped
+        for lane, result in zip(lanes, case.results, strict=True)
+        if _is_telling(lane, result)
+    ]
+    return [target for target, on in (("portable", not all(failing)), ("cpu", any(failing))) if on]
+
+
+def _is_telling(lane: LaneInfo, result: Result) -> bool:
+    """Return whether a result says something of its case, and not only of its lane."""
+    return result.state != "PASS" and lane.not_run is None
+
+
+def _embedded(data: Any) -> str:
+    """Return JSON that ends no script element, whatever its texts hold."""
+    return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+
+
+@cache
+def _resource(name: str) -> str:
+    return files("onnxgather.report").joinpath(name).read_text(encoding="utf-8")

@@ -1,0 +1,190 @@
+"""The picture of a gather as data: grids of elements, and which element came from where.
+
+Elements are told apart by their offset in the buffer of their tensor, so that strides, gaps and
+elements that share a place need no case of their own. A large tensor is shown in part, around the
+first element that differs.
+"""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+import numpy as np
+
+from onnxgather.arrays import Array, OutOfRange, axis_sizes, elements, outside
+from onnxgather.descriptors import Descriptor
+from onnxgather.explain import value_text
+from onnxgather.parity.results import Blob, Evidence
+from onnxgather.reference import coordinates, source_map
+from onnxgather.tensors import TensorDesc
+
+MOST_ELEMENTS = 240
+"""Elements of a grid that are shown."""
+
+
+class Grid(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A block of a tensor's elements, row by row; all of them where `shape` is `sizes`."""
+
+    sizes: tuple[int, ...]
+    start: tuple[int, ...]
+    shape: tuple[int, ...]
+    offsets: tuple[int, ...]
+    """Of its elements, in the buffer."""
+    values: str
+    """Its elements, with a blank between each two."""
+    buffer: bool = False
+    """Whether it is the buffer of a tensor with strides."""
+
+
+class Wrong(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a lane returned that is not what was expected."""
+
+    count: int = 0
+    """Elements that differ."""
+    total: int = 0
+    got: dict[int, str] = {}
+    """By their offsets, those that differ among the elements that are shown."""
+    instead: list[Grid] = []
+    """The array, where it cannot be compared element by element."""
+    note: str = ""
+    """Why it cannot."""
+
+
+class Link(msgspec.Struct, frozen=True, array_like=True):
+    """Where an output element comes from, all as offsets."""
+
+    output: int
+    source: int
+    """-1 where an index out of range makes the element zero."""
+    indices: tuple[int, ...]
+
+
+class Picture(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A gather: its three tensors, the links between them, and what lanes made of it."""
+
+    input: list[Grid]
+    indices: list[Grid]
+    output: list[Grid]
+    links: list[Link] = []
+    outside: list[int] = []
+    """The offsets of the indices out of range, among those shown."""
+    lanes: dict[str, Wrong] = {}
+
+
+def picture(evidence: Evidence, desc: Descriptor | None, out_of_range: OutOfRange) -> Picture:
+    """Return the picture of a case.
+
+    Args:
+        evidence: Its arrays.
+        desc: Its descriptor; without one there are no links.
+        out_of_range: What an index out of range does.
+
+    Raises:
+        DescriptorError: The arrays do not fit the descriptor.
+    """
+    data, indices = evidence.data.array(), evidence.indices.array()
+    expected = None if evidence.expected is None else evidence.expected.array()
+    differing = [_differing(blob, expected) for blob in evidence.got.values()]
+    first = min((int(places[0]) for places in differing if len(places)), default=0)
+    tensors = [desc.input_tensor, desc.indices_tensor, desc.output_tensor] if desc else [None] * 3
+    output = [] if expected is None else _grids(expected, tensors[2], first)
+    shown = {offset for grid in output for offset in grid.offsets}
+    links: list[Link] = []
+    source = index = 0
+    if desc is not None and expected is not None:
+        every = _links(desc, indices, out_of_range)
+        links = [link for link in every if link.output in shown]
+        focus = next((link for link in links if link.output == first), Link(0, 0, (0,)))
+        source, index = max(0, focus.source), focus.indices[0]
+    index_grids = _grids(indices, tensors[1], index)
+    wild = _outside(desc, indices) if desc else set[int]()
+    lanes = {
+        name: _wrong(blob, expected, places, shown)
+        for (name, blob), places in zip(evidence.got.items(), differing, strict=True)
+    }
+    return Picture(
+        _grids(data, tensors[0], source),
+        index_grids,
+        output,
+        links,
+        sorted(wild.intersection(*[grid.offsets for grid in index_grids[:1]])),
+        lanes,
+    )
+
+
+def _grids(array: Array, tensor: TensorDesc | None, focus: int) -> list[Grid]:
+    """Return the elements of an array, and its buffer where its tensor has strides.
+
+    Args:
+        array: The array that stands for the tensor.
+        tensor: None for an array of its own shape.
+        focus: The offset of an element to show.
+    """
+    places = np.arange(array.size).reshape(array.shape)
+    if tensor is None or tensor.strides is None:
+        return [_grid(array, places, focus)]
+    logical = _grid(elements(tensor, array), elements(tensor, places), focus)
+    return [logical, msgspec.structs.replace(_grid(array, places, focus), buffer=True)]
+
+
+def _grid(array: Array, places: Array, focus: int) -> Grid:
+    found = np.flatnonzero(places == focus)
+    at = np.unravel_index(int(found[0]) if len(found) else 0, places.shape)
+    shape = list(array.shape)
+    while math.prod(shape) > MOST_ELEMENTS:
+        longest = shape.index(max(shape))
+        shape[longest] = (shape[longest] + 1) // 2
+    start = tuple(
+        min(max(0, int(middle) - part // 2), size - part)
+        for middle, part, size in zip(at, shape, array.shape, strict=True)
+    )
+    block = tuple(slice(low, low + part) for low, part in zip(start, shape, strict=True))
+    values = " ".join(map(value_text, array[block].flat))
+    return Grid(array.shape, start, tuple(shape), tuple(places[block].ravel().tolist()), values)
+
+
+def _links(desc: Descriptor, indices: Array, out_of_range: OutOfRange) -> list[Link]:
+    """Return where each element of OutputTensor.Sizes comes from."""
+    output = desc.output_tensor
+    places = np.arange(math.prod(output.array_shape)).reshape(output.array_shape)
+    sources = source_map(desc, indices, out_of_range)
+    index_places = elements(desc.indices_tensor, np.arange(indices.size).reshape(indices.shape))
+    read, indexed = coordinates(desc, index_places)
+    columns = [elements(output, places), sources, *(read[k] for k in indexed)]
+    rows = np.stack([np.broadcast_to(column, output.sizes).ravel() for column in columns], 1)
+    return [Link(place, source, tuple(index)) for place, source, *index in rows.tolist()]
+
+
+def _outside(desc: Descriptor, indices: Array) -> set[int]:
+    """Return the offsets of the indices out of range."""
+    tensor = desc.indices_tensor
+    sizes = axis_sizes(desc)
+    limit = np.asarray(sizes, np.uint64) if len(sizes) > 1 else sizes[0]
+    places = elements(tensor, np.arange(indices.size).reshape(indices.shape))
+    return set(places[outside(elements(tensor, indices), limit)].tolist())
+
+
+def _differing(blob: Blob, expected: Array | None) -> Array:
+    """Return the offsets at which an array differs; none where it cannot be compared."""
+    if expected is None or (blob.data_type, blob.shape) != (expected.dtype.name, expected.shape):
+        return np.zeros(0, np.intp)
+    bits = f"u{expected.itemsize}"
+    return np.flatnonzero(np.frombuffer(blob.data, bits) != expected.reshape(-1).view(bits))
+
+
+def _wrong(blob: Blob, expected: Array | None, places: Array, shown: set[int]) -> Wrong:
+    array = blob.array()
+    if expected is None or (array.dtype, array.shape) != (expected.dtype, expected.shape):
+        wanted = ", but must refuse"
+        if expected is not None:
+            wanted = f" in place of {expected.dtype} {list(expected.shape)}"
+        note = f"returned {array.dtype} {list(array.shape)}{wanted}"
+        return Wrong(total=array.size, instead=_grids(array, None, 0), note=note)
+    got: dict[int, str] = {}
+    for place in shown.intersection(places.tolist()):
+        value, wanted = array.flat[place], expected.flat[place]
+        text = value_text(value)
+        same = text == value_text(wanted)
+        got[place] = f"{text} ({value.tobytes().hex(' ')})" if same else text
+    return Wrong(len(places), array.size, got)

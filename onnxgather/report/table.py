@@ -1,0 +1,230 @@
+"""A report on the terminal: lanes, the table of cases x lanes, what did not pass, the sums."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from onnxgather.parity.results import BAD, CaseResult, Report, Result, State, worst
+from onnxgather.report.words import (
+    STATES,
+    about,
+    counted,
+    evidence_lines,
+    printable,
+    states_text,
+)
+
+MOST_ROWS = 30
+"""Cases that get a row each; more are summed up by operator and data type."""
+
+MOST_DETAILS = 50
+"""Findings, and reasons of what did not run or is known, that are written out."""
+
+_GAP = 2
+_STATE_WIDTH = len("NOT-RUN") + _GAP
+_NARROWEST = len("00000 NOT-RUN")
+
+_COUNT = re.compile(rf"(?<=\d) (?={'|'.join(STATES)})")
+"""The blank between a number and a state, at which no line ends."""
+
+_COLOURS: dict[State, str] = {
+    "PASS": "32",
+    "DIFF": "1;31",
+    "ERROR": "1;35",
+    "NOT-RUN": "33",
+    "KNOWN": "36",
+    "FIXED": "1;34",
+}
+
+
+class _Cell(NamedTuple):
+    text: str
+    state: State | None = None
+    """The state whose colour it has."""
+
+
+def render(report: Report, width: int = 100, *, colour: bool = False) -> str:
+    """Return a report as lines of text.
+
+    Args:
+        report: What became of the cases.
+        width: The most columns that a line takes; at least 40.
+        colour: Whether states have colours, by ANSI's escape sequences.
+    """
+    sections = [
+        _head(report, width),
+        *_tables(report, width, colour),
+        _findings(report, width, colour),
+        _reasons(report, width, colour),
+        _files(report, width),
+        _sums(report, width, colour),
+    ]
+    return "\n\n".join("\n".join(lines) for lines in sections if lines)
+
+
+def _head(report: Report, width: int) -> list[str]:
+    title = f"onnxgather {report.onnxgather}, {report.made}, {report.machine}"
+    rows = [[_Cell(lane.name), _Cell(about(lane))] for lane in report.lanes]
+    longest = max((len(printable(lane.name)) for lane in report.lanes), default=0)
+    first = min(longest, width // 4)
+    return [*_wrapped(title, width), *_grid(rows, [first, width - first - _GAP], colour=False)]
+
+
+def _tables(report: Report, width: int, colour: bool) -> Iterator[list[str]]:
+    """Yield the table, in several parts where it has more lanes than fit side by side."""
+    if not report.cases:
+        return
+    if len(report.cases) <= MOST_ROWS:
+        rows = [[_Cell(_called(case)), *map(_state, case.results)] for case in report.cases]
+    else:
+        rows = [[_Cell(label), *cells] for label, cells in _summed(report.cases)]
+    names = [_Cell(lane.name) for lane in report.lanes]
+    label = min(max(len(printable(row[0].text)) for row in rows), width // 2)
+    room = width - label
+    widths = [_column([row[k] for row in rows], name) for k, name in enumerate(names, 1)]
+    at_once = len(names)
+    if sum(widths) + _GAP * len(widths) > room:
+        widths = [min(wide, _NARROWEST) for wide in widths]
+        at_once = max(1, room // (max(widths) + _GAP))
+    for start in range(0, len(names), max(1, at_once)):
+        part = slice(start, start + at_once)
+        lines = [
+            [_Cell(""), *names[part]],
+            *([row[0], *row[1:][part]] for row in rows),
+        ]
+        yield _grid(lines, [label, *widths[part]], colour)
+
+
+def _summed(cases: Iterable[CaseResult]) -> Iterator[tuple[str, list[_Cell]]]:
+    """Yield a label and a cell per lane for each operator and data type, in the cases' order."""
+    groups: dict[tuple[str, str], list[CaseResult]] = {}
+    for case in cases:
+        groups.setdefault((case.operator, case.data_type), []).append(case)
+    longest = max(len(operator) for operator, _ in groups)
+    for (operator, data_type), group in sorted(groups.items()):
+        columns = zip(*(case.results for case in group), strict=True)
+        counts = [Counter(result.state for result in column) for column in columns]
+        cells = [_Cell(states_text(count), worst(count)) for count in counts]
+        yield f"{operator:<{longest}} {data_type}", cells
+
+
+def _findings(report: Report, width: int, colour: bool) -> list[str]:
+    found = [
+        (case, result) for case in report.cases for result in case.results if result.state in BAD
+    ]
+    lines: list[str] = []
+    for case, result in found[:MOST_DETAILS]:
+        title = [f"{result.lane}: {_called(case)}", *evidence_lines(result)]
+        lines += _entry(result.state, title, width, colour)
+    if len(found) > MOST_DETAILS:
+        more = counted(len(found) - MOST_DETAILS, "more finding")
+        lines += _wrapped(f"... and {more}; --json or --html has them all", width)
+    return lines
+
+
+def _reasons(report: Report, width: int, colour: bool) -> list[str]:
+    """Return one entry per reason of what did not run or is known, with how many it explains."""
+    counts: Counter[tuple[State, str, str]] = Counter()
+    example: dict[tuple[State, str, str], CaseResult] = {}
+    for case in report.cases:
+        for result in case.results:
+            if result.state in ("NOT-RUN", "KNOWN"):
+                key = (result.state, result.lane, _why(result))
+                counts[key] += 1
+                example.setdefault(key, case)
+    order = sorted(counts, key=lambda key: (key[0] == "NOT-RUN", key[1], -counts[key], key[2]))
+    lines: list[str] = []
+    for key in order[:MOST_DETAILS]:
+        state, lane, why = key
+        case = _called(example[key])
+        title = f"{lane}: {case}"
+        if counts[key] > 1:
+            title = f"{lane}: {counted(counts[key], 'case')}, such as {case}"
+        lines += _entry(state, [title, why], width, colour)
+    if len(order) > MOST_DETAILS:
+        rest = sum(counts[key] for key in order[MOST_DETAILS:])
+        kinds = counted(len(order) - MOST_DETAILS, "more reason")
+        text = f"... and {kinds}, of {counted(rest, 'result')}; --json or --html has them all"
+        lines += _wrapped(text, width)
+    return lines
+
+
+def _files(report: Report, width: int) -> list[str]:
+    entries = [("INVALID", f"{invalid.file}: {invalid.reason}") for invalid in report.invalid]
+    entries += [("UNUSABLE", message) for message in report.unusable]
+    lines: list[str] = []
+    for label, text in entries:
+        rows = [[_Cell(label), _Cell(text)]]
+        lines += _grid(rows, [_STATE_WIDTH - 1, width - _STATE_WIDTH - 1], colour=False)
+    return lines
+
+
+def _sums(report: Report, width: int, colour: bool) -> list[str]:
+    lines: list[str] = []
+    for k, lane in enumerate(report.lanes):
+        counts = report.counts(k)
+        text = ", ".join(filter(None, [counted(counts.total(), "case"), states_text(counts)]))
+        state = worst(counts) if counts else None
+        lines += [
+            _coloured(line, state if colour else None)
+            for line in _wrapped(f"{lane.name}: {text}", width)
+        ]
+    parts = [(len(report.invalid), "invalid"), (len(report.unusable), "unusable")]
+    bad = ", ".join(f"{count} {what}" for count, what in parts if count)
+    return [*lines, f"files: {bad}"] if bad else lines
+
+
+def _entry(state: State, paragraphs: Sequence[str], width: int, colour: bool) -> list[str]:
+    rows = [[_Cell("" if k else state, state), _Cell(text)] for k, text in enumerate(paragraphs)]
+    return _grid(rows, [_STATE_WIDTH - _GAP, width - _STATE_WIDTH], colour)
+
+
+def _called(case: CaseResult) -> str:
+    return case.name + (" (wrapped)" if case.wrapped else "")
+
+
+def _state(result: Result) -> _Cell:
+    return _Cell(result.state, result.state)
+
+
+def _why(result: Result) -> str:
+    return (result.known if result.state == "KNOWN" else result.reason) or "no reason was given"
+
+
+def _column(cells: Sequence[_Cell], name: _Cell) -> int:
+    """Return the width at which no cell of a column wraps."""
+    return max(len(printable(cell.text)) for cell in [name, *cells])
+
+
+def _grid(rows: Iterable[Sequence[_Cell]], widths: Sequence[int], colour: bool) -> list[str]:
+    """Return rows as lines; a cell wider than its column goes on below itself."""
+    lines: list[str] = []
+    for row in rows:
+        wrapped = [_wrapped(cell.text, wide) for cell, wide in zip(row, widths, strict=True)]
+        for k in range(max(map(len, wrapped))):
+            parts = [(column[k] if k < len(column) else "") for column in wrapped]
+            padded = [part.ljust(wide) for part, wide in zip(parts, widths, strict=True)]
+            padded[-1] = padded[-1].rstrip()
+            cells = zip(padded, row, strict=True)
+            line = (" " * _GAP).join(
+                _coloured(part, cell.state if colour else None) for part, cell in cells
+            )
+            lines.append(line.rstrip())
+    return lines
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    kept = _COUNT.sub("\xa0", printable(text))
+    lines = textwrap.wrap(kept, max(1, width), break_on_hyphens=False)
+    return [line.replace("\xa0", " ") for line in lines] or [""]
+
+
+def _coloured(text: str, state: State | None) -> str:
+    bare = text.strip()
+    if state is None or not bare:
+        return text
+    return text.replace(bare, f"\x1b[{_COLOURS[state]}m{bare}\x1b[0m")

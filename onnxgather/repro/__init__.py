@@ -1,0 +1,1 @@
+"""A difference as something to send: the smallest case that shows it, in a folder that runs."""

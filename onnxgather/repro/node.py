@@ -1,0 +1,139 @@
+"""A node of an ONNX model, with the model's inputs, as a case."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from onnxgather.arrays import Array, OutOfRange
+from onnxgather.datatypes import TensorDataType
+from onnxgather.errors import OnnxGatherError, ProviderError
+from onnxgather.model_nodes import TAKEN, GatherNode, NodeModel
+from onnxgather.outputs import reason
+from onnxgather.parity.cases import Case
+from onnxgather.providers import PROVIDERS
+from onnxgather.repro.forms import Form, case_of
+from onnxgather.rules import shown
+from onnxgather.runtime import FailedError, NotRunError, Opened, RefusedError
+
+_ONNX_NAMES = {"FLOAT": "FLOAT32", "DOUBLE": "FLOAT64"}
+"""ONNX's names of data types that are not DirectML's."""
+
+
+def read_inputs(path: str) -> dict[str, Array]:
+    """Return the arrays of an .npz file.
+
+    Raises:
+        OnnxGatherError: It cannot be read, or is none.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            if not isinstance(file, np.lib.npyio.NpzFile):
+                raise OnnxGatherError(f"{path}: must be an .npz file of arrays")
+            return {name: file[name] for name in file.files}
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise OnnxGatherError(f"{path}: must be an .npz file of arrays ({error})") from None
+    except OSError as error:
+        raise OnnxGatherError(f"{path}: {reason(error)}") from None
+
+
+def case_of_node(
+    model_path: str,
+    node_name: str,
+    inputs: Mapping[str, Array],
+    out_of_range: OutOfRange = "error",
+) -> Case:
+    """Return what a gather of a model computes, as ONNX Runtime's DirectML provider would say it.
+
+    The data and the indices of the node are graph inputs, initializers, or computed: then what
+    leads to them runs on ONNX Runtime's CPU provider. A node that ONNX forbids is a bare one.
+
+    Args:
+        model_path: The model; its external data stands beside it.
+        node_name: The name of a Gather, GatherElements or GatherND of the main graph, or of its
+            output.
+        inputs: The graph inputs that lead to the node; any other value of the model may be given
+            too, and is then not computed.
+        out_of_range: What an index out of range does; in ONNX it is an error.
+
+    Raises:
+        OnnxGatherError: The model, the node or an input is not as it must be.
+        DescriptorError: No descriptor says what the node does.
+        ProviderError: What leads to the node does not run.
+    """
+    model = NodeModel(model_path)
+    node = model.gather(node_name)
+    where = f"{model_path}: node {shown(node.name)}"
+    for role, value in (("data", node.data), ("indices", node.indices)):
+        _check_type(where, role, model.declared_type(value))
+    _check_inputs(model, node, inputs)
+    data, indices = (_value(model, value, inputs, where) for value in (node.data, node.indices))
+    for role, array in (("data", data), ("indices", indices)):
+        _check_type(where, role, array.dtype.name.upper())
+    try:
+        form = Form(node.operator, node.number, data, indices)
+        if form.attribute == "axis" and -data.ndim <= form.number < 0:
+            form = replace(form, number=form.number + data.ndim)
+        return case_of(form, where, out_of_range)
+    except OnnxGatherError as error:
+        raise error.at(where) from None
+
+
+def _check_type(where: str, role: str, found: str | None) -> None:
+    known = _ONNX_NAMES.get(found or "", found)
+    if known is None or known == "UNDEFINED" or known in TensorDataType.__members__:
+        return
+    types = ", ".join(TensorDataType.__members__)
+    raise OnnxGatherError(
+        f"{where}: {role} must be of a type that DirectML gathers ({types}), got {found}"
+    )
+
+
+def _check_inputs(model: NodeModel, node: GatherNode, inputs: Mapping[str, Array]) -> None:
+    """Check that the inputs are those that lead to the node, as the model declares them."""
+    needed = {
+        name: None
+        for value in (node.data, node.indices)
+        for name in model.needed_for(value, inputs)
+    }
+    missing = [name for name in needed if name not in inputs]
+    if missing:
+        names = ", ".join(map(shown, missing))
+        raise OnnxGatherError(
+            f"{model.path}: the inputs that lead to node {shown(node.name)} must be given, "
+            f"got none for {names}"
+        )
+    for name, array in inputs.items():
+        if name not in model.values:
+            names = ", ".join(map(shown, model.inputs))
+            raise OnnxGatherError(
+                f"{model.path}: an input must be a value of the model, such as {names}, "
+                f"got {shown(name)}"
+            )
+        declared = model.inputs.get(name)
+        if declared is not None and not declared.admits(array):
+            raise OnnxGatherError(
+                f"{model.path}: input {shown(name)} must be {declared}, "
+                f"got {array.dtype} {list(array.shape)}"
+            )
+
+
+def _value(model: NodeModel, value: str, inputs: Mapping[str, Array], where: str) -> Array:
+    if value in inputs:
+        return inputs[value]
+    constant = model.constant(value)
+    if constant is not None:
+        return constant
+    cpu = PROVIDERS["cpu"]
+    before, used = model.model_of(value, inputs)
+    try:
+        return Opened(before, cpu.name).run({**used, TAKEN: np.array(True)})
+    except NotRunError as error:
+        raise ProviderError(f"{where}: {cpu.why_not_run(error.kind, error.detail)}") from error
+    except (RefusedError, FailedError) as error:
+        raise ProviderError(
+            f"{where}: {cpu.name} cannot run what leads to {shown(value)}: {error}"
+        ) from error

@@ -1,0 +1,147 @@
+"""The smallest case that still shows a difference."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from onnxgather.arrays import OutOfRange
+from onnxgather.errors import DescriptorError
+from onnxgather.parity.cases import Case
+from onnxgather.parity.compare import judge
+from onnxgather.parity.lane import Lane
+from onnxgather.parity.results import LaneInfo, Result
+from onnxgather.repro.forms import Form, case_of, forbidden, form_of
+from onnxgather.repro.moves import LARGEST, MOVES
+
+MOST_TRIES = 1000
+"""Candidates that a reduction runs."""
+
+_REST = re.compile(r"; it printed: .*| and printed nothing$", re.DOTALL)
+_NUMBERS = re.compile(r"[\W\d_]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What kind of difference a result is, whatever the sizes and values of its case."""
+
+    state: str
+    """DIFF or ERROR."""
+    kind: str
+    """What differs; of an error its message without numbers."""
+
+    @classmethod
+    def of(cls, result: Result) -> Fault | None:
+        """Return the fault that a result shows, None if none."""
+        if result.state not in ("DIFF", "ERROR"):
+            return None
+        reason = (result.reason or "").removeprefix("with indices of zero: ")
+        if "elements differ" in reason and result.state == "DIFF":
+            return cls("DIFF", "elements differ")
+        if reason.startswith("must refuse"):
+            return cls("DIFF", "must refuse")
+        return cls(result.state, _NUMBERS.sub(" ", _REST.sub("", reason)).strip().lower())
+
+
+def shows(fault: Fault, lane: Lane, info: LaneInfo) -> Callable[[Case], bool]:
+    """Return what tells whether a case shows a fault on a lane."""
+    return lambda case: Fault.of(judge(case, info, lane.answer(case))) == fault
+
+
+def reduce_case(case: Case, still: Callable[[Case], bool], most_tries: int = MOST_TRIES) -> Case:
+    """Return the smallest case found that still shows a difference.
+
+    Greedy: what is smaller or plainer and still shows it is taken, until nothing is. No tensor
+    of the result has more elements than the case's own. The same case and the same answers give
+    the same result.
+
+    Args:
+        case: A case that shows it.
+        still: Whether a candidate shows it too.
+        most_tries: How many candidates may be asked.
+    """
+    search = _Search(case, still, most_tries)
+    search.plainer_case()
+    before = None
+    while before is not search.case:
+        before = search.case
+        for move in MOVES:
+            while search.take(move(search.form)):
+                pass
+        search.plainer_case()
+    return search.case
+
+
+class _Search:
+    """The smallest case so far, and the candidates that need not be asked again."""
+
+    def __init__(self, case: Case, still: Callable[[Case], bool], tries: int) -> None:
+        self.case, self.form = case, form_of(case)
+        self._still, self._tries = still, tries
+        self._asked = {_key(case)}
+        self._rule = _NUMBERS.sub(" ", forbidden(self.form) or "")
+
+    def take(self, candidates: Iterator[Form]) -> bool:
+        """Take the first candidate that still shows it; return whether there is one."""
+        for form in candidates:
+            candidate = self._built(form)
+            if candidate is not None and self._shows(candidate):
+                self.case, self.form = candidate, form
+                return True
+        return False
+
+    def plainer_case(self) -> None:
+        """Drop the operators around the gather, and the policy where it does not matter."""
+        case = self.case
+        if case.wrapped and self._shows(replace(case, wrapped=False)):
+            self.case = case = replace(case, wrapped=False)
+        if case.descriptor is None:
+            return
+        plainer: list[OutOfRange] = ["error"] if case.in_range else []
+        if case.out_of_range in ("zero", "directml"):
+            plainer.append("clamp")
+        for policy in plainer:
+            if self._shows(replace(case, out_of_range=policy)):
+                self.case = replace(case, out_of_range=policy)
+                return
+
+    def _built(self, form: Form) -> Case | None:
+        if max(form.data.size, form.indices.size) > LARGEST:
+            return None
+        rule = _NUMBERS.sub(" ", forbidden(form) or "")
+        if rule != self._rule or math.prod(form.output_shape) > math.prod(self.form.output_shape):
+            return None
+        case = self.case
+        if case.bare is None:
+            try:
+                built = case_of(form, case.name, case.out_of_range)
+            except DescriptorError:
+                return None
+            return replace(built, wrapped=case.wrapped, place=case.place)
+        if not self._rule and form.output_shape != self.form.output_shape:
+            return None  # it breaks a rule that is not known here; only values may change
+        bare = replace(
+            case.bare,
+            attributes={**case.bare.attributes, form.attribute: form.number},
+            output_shape=form.output_shape,
+            rule=forbidden(form) or case.bare.rule,
+        )
+        return replace(case, data=form.data.copy(), indices=form.indices.copy(), bare=bare)
+
+    def _shows(self, candidate: Case) -> bool:
+        key = _key(candidate)
+        if key in self._asked or len(self._asked) > self._tries:
+            return False
+        self._asked.add(key)
+        return self._still(candidate)
+
+
+def _key(case: Case) -> bytes:
+    said = repr((case.descriptor, case.bare, case.out_of_range, case.wrapped))
+    digest = hashlib.sha256(said.encode())
+    for array in (case.data, case.indices):
+        digest.update(f"{array.dtype} {array.shape}".encode() + array.tobytes())
+    return digest.digest()

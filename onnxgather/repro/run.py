@@ -1,0 +1,70 @@
+"""What a repro.py runs: a model with its inputs and the expected output."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from onnxgather.arrays import Array
+from onnxgather.descriptors import TENSORS, Descriptor
+from onnxgather.model import bare_model, wrapped
+from onnxgather.options import Target
+from onnxgather.parity.cases import Case
+from onnxgather.parity.lanes import _model  # pyright: ignore[reportPrivateUsage]
+from onnxgather.repro.forms import form_of
+from onnxgather.session import threads_for
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A model, what goes in and what must come out."""
+
+    model: bytes
+    inputs: Mapping[str, Array]
+    expected: Array | None
+    """None where it must be refused."""
+    threads: int
+    """That ONNX Runtime may use; 0 means one per core."""
+    library: str | None = None
+    """The plugin library that brings the provider, if one does."""
+
+
+def runs_of(case: Case, target: Target, library: str | None = None) -> Iterator[Run]:
+    """Yield the ways to run a case, the plainest first; the last is what the lane ran.
+
+    Where nothing but one node of ONNX says the case, that node on its own shapes is the plainest:
+    a descriptor gives all tensors one rank, which may take more nodes.
+
+    Args:
+        case: The case.
+        target: Whom the lane's models are for.
+        library: The plugin library that brings the lane's provider, if one does.
+    """
+    rule = case.expected()
+    expected = None if isinstance(rule, str) else rule
+    size = math.prod(case.descriptor.output_tensor.sizes) if case.descriptor else 1
+    threads = threads_for(size)
+    one = {"One": np.ones(1, case.data.dtype)} if case.wrapped else {}
+    if case.descriptor is not None and _is_one_node(case, case.descriptor):
+        form = form_of(case)
+        attributes = {form.attribute: form.number}
+        shape = form.output_shape
+        model = bare_model(form.operator, attributes, form.data, form.indices, shape)
+        model = wrapped(model) if case.wrapped else model
+        inputs = {"InputTensor": form.data, "IndicesTensor": form.indices, **one}
+        wanted = None if expected is None else expected.reshape(shape)
+        yield Run(model.SerializeToString(), inputs, wanted, threads, library)
+    inputs = {"InputTensor": case.data, "IndicesTensor": case.indices, **one}
+    yield Run(_model(case, target, threads), inputs, expected, threads, library)
+
+
+def _is_one_node(case: Case, desc: Descriptor) -> bool:
+    tensors = [getattr(desc, name) for name in TENSORS]
+    return (
+        case.out_of_range == "error"
+        and case.indices.dtype.kind == "i"
+        and all(tensor.strides is None for tensor in tensors)
+    )

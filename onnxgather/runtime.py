@@ -1,0 +1,278 @@
+"""ONNX Runtime: a model on exactly one provider, with proof that it ran there.
+
+The only module that speaks to onnxruntime. It imports nothing of the package, so that it also
+runs as a program, in an environment that has onnxruntime and numpy and nothing else: there it
+answers requests on its standard input (`serve`), which `parity.worker` sends.
+
+ONNX Runtime falls back to the CPU without an error, and its list of providers names those that
+ran nothing; so a session counts only where the runtime's own node assignment puts every node on
+the provider asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+import struct
+import sys
+from collections.abc import Mapping
+from typing import Any, BinaryIO
+
+if __name__ == "__main__":  # the package's modules have common names, which must hide no others
+    del sys.path[0]
+
+import numpy as np
+
+CPU, DIRECTML = "CPUExecutionProvider", "DmlExecutionProvider"
+
+MAGIC = b"\x93gather\n"
+"""What every frame starts with, so that what a library prints is told apart."""
+
+_LENGTHS = struct.Struct("<IQ")  # bytes of JSON, bytes of arrays
+
+
+class NotRunError(Exception):
+    """The provider did not run the model; `kind` says why, `detail` more.
+
+    no-runtime: onnxruntime is not installed. empty-runtime: its package is empty. absent: the
+    build has no such provider. library: the plugin library does not load. elsewhere: a node went
+    to another provider. folded: no node was left to run.
+    """
+
+    def __init__(self, kind: str, detail: str = "") -> None:
+        super().__init__(kind, detail)
+        self.kind, self.detail = kind, detail
+
+
+class RefusedError(Exception):
+    """ONNX Runtime made no session of the model; says why, on one line."""
+
+
+class FailedError(Exception):
+    """The provider failed while it ran; says why, on one line."""
+
+
+class Opened:
+    """A model on one provider.
+
+    Args:
+        model: The serialized model.
+        provider: The full name of the only provider that may run its nodes.
+        threads: How many threads it may use; 0 means one per core.
+        library: The plugin library that brings the provider, if one does.
+
+    Raises:
+        NotRunError: The provider is missing, or did not get every node.
+        RefusedError: ONNX Runtime made no session, for whatever other reason.
+    """
+
+    def __init__(
+        self, model: bytes, provider: str, threads: int = 0, library: str | None = None
+    ) -> None:
+        runtime = load(provider, library)
+        options = runtime.SessionOptions()
+        options.log_severity_level = 4  # what goes wrong is raised
+        options.intra_op_num_threads = threads
+        options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+        if provider != CPU:
+            options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+        if provider == DIRECTML:
+            options.enable_mem_pattern = False
+            options.execution_mode = runtime.ExecutionMode.ORT_SEQUENTIAL
+        providers: list[str] = [provider]
+        if library is not None:
+            options.add_provider_for_devices(_plugin_devices(runtime, provider), {})
+            providers = []
+        try:
+            self._session = runtime.InferenceSession(
+                model, options, providers=providers, enable_fallback=0
+            )
+        except Exception as error:
+            if "assigned to the default CPU EP" not in str(error):
+                raise RefusedError(_line(error)) from error
+            options.add_session_config_entry("session.disable_cpu_ep_fallback", "0")
+            self._session = runtime.InferenceSession(
+                model, options, providers=providers, enable_fallback=0
+            )  # for the proof to say which node goes where
+        self.assignment = self._prove(provider)
+        self._run_options: Any = None
+        if provider == CPU and threads != 1:  # cached sessions must not hoard memory
+            self._run_options = runtime.RunOptions()
+            entry = ("memory.enable_memory_arena_shrinkage", "cpu:0")
+            self._run_options.add_run_config_entry(*entry)
+
+    def run(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+        """Return the model's output.
+
+        Raises:
+            FailedError: The provider failed.
+        """
+        feeds = {name: np.ascontiguousarray(array) for name, array in inputs.items()}
+        try:
+            outputs: list[Any] = self._session.run(None, feeds, self._run_options)
+        except Exception as error:
+            raise FailedError(_line(error)) from error
+        return outputs[0]
+
+    def _prove(self, provider: str) -> tuple[tuple[str, str], ...]:
+        """Return the name and the operator of each node, all run by the provider."""
+        nodes: list[tuple[str, str]] = []
+        for part in self._session.get_provider_graph_assignment_info():
+            for node in part.get_nodes():
+                if part.ep_name != provider:
+                    raise NotRunError(
+                        "elsewhere", f"{node.name} ({node.op_type}) runs on {part.ep_name}"
+                    )
+                nodes.append((node.name, node.op_type))
+        if not nodes:
+            raise NotRunError("folded", "none is left to run")
+        return tuple(nodes)
+
+
+def load(provider: str, library: str | None = None) -> Any:
+    """Return the module onnxruntime, once it is known to have the provider.
+
+    Raises:
+        NotRunError: It is not installed, is empty, or has no such provider.
+    """
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise NotRunError("no-runtime", _line(error)) from error
+    runtime: Any = onnxruntime
+    if not hasattr(runtime, "InferenceSession"):
+        raise NotRunError("empty-runtime")
+    if library is not None:
+        if not _plugin_devices(runtime, provider):
+            try:
+                runtime.register_execution_provider_library(provider, library)
+            except Exception as error:
+                raise NotRunError("library", _line(error)) from error
+        if not _plugin_devices(runtime, provider):
+            raise NotRunError("library", f"it offers no device for {provider}")
+        return runtime
+    available: list[str] = runtime.get_available_providers()
+    if provider not in available:
+        raise NotRunError("absent", ", ".join(available))
+    return runtime
+
+
+def about() -> dict[str, Any]:
+    """Return the versions, the providers and the devices of this environment."""
+    known: dict[str, Any] = {
+        "versions": {"python": platform.python_version(), "numpy": np.__version__},
+        "providers": [],
+        "devices": [],
+        "executable": sys.executable,
+    }
+    try:
+        import onnxruntime
+
+        runtime: Any = onnxruntime
+        known["versions"]["onnxruntime"] = runtime.__version__
+        known["providers"] = runtime.get_available_providers()
+        devices: list[Any] = getattr(runtime, "get_ep_devices", list)()
+        known["devices"] = [
+            f"{device.ep_name}: {str(device.device.type).rsplit('.', 1)[-1]} {device.device.vendor}"
+            for device in devices
+        ]
+    except (ImportError, AttributeError):
+        pass  # the first request says what is wrong with it
+    return known
+
+
+def _plugin_devices(runtime: Any, provider: str) -> list[Any]:
+    return [device for device in runtime.get_ep_devices() if device.ep_name == provider]
+
+
+def _line(error: BaseException) -> str:
+    """Return an error of ONNX Runtime on one line."""
+    return " ".join(str(error).split())
+
+
+def answer(request: Mapping[str, Any], blobs: bytes) -> tuple[dict[str, Any], bytes]:
+    """Return what a request asks for: a model opened, and run on each set of inputs.
+
+    Args:
+        request: `model` (bytes of it at the start of `blobs`), `provider`, `threads`, `library`,
+            and `feeds`: per run, per input, data type, shape, and offset into `blobs`.
+        blobs: The model and the arrays.
+    """
+    try:
+        opened = Opened(
+            blobs[: request["model"]], request["provider"], request["threads"], request["library"]
+        )
+    except NotRunError as error:
+        return {"not-run": [error.kind, error.detail]}, b""
+    except RefusedError as error:
+        return {"refused": str(error)}, b""
+    outputs: list[Any] = []
+    content = b""
+    for feed in request["feeds"]:
+        arrays = {
+            name: np.frombuffer(blobs, dtype, math.prod(shape), offset).reshape(shape)
+            for name, (dtype, shape, offset) in feed.items()
+        }
+        try:
+            array = opened.run(arrays)
+        except FailedError as error:
+            outputs.append(str(error))
+            continue
+        outputs.append([array.dtype.name, array.shape, len(content)])
+        content += np.ascontiguousarray(array).tobytes()
+    nodes = [operator for _, operator in opened.assignment]
+    return {"nodes": nodes, "outputs": outputs}, content
+
+
+def write_frame(stream: BinaryIO, header: Mapping[str, Any], blobs: bytes = b"") -> None:
+    """Write a frame: magic, lengths, JSON, bytes."""
+    text = json.dumps(header).encode()
+    stream.write(MAGIC + _LENGTHS.pack(len(text), len(blobs)) + text + blobs)
+    stream.flush()
+
+
+def read_frame(stream: BinaryIO, banner: int = 0) -> tuple[dict[str, Any], bytes] | None:
+    """Return the next frame, None where the stream ends.
+
+    Args:
+        stream: Where it comes from.
+        banner: How many bytes of something else may stand before it.
+
+    Raises:
+        ValueError: Something else stands there; it is what the error holds.
+    """
+    start = stream.read(len(MAGIC))
+    while start and not start.endswith(MAGIC):
+        byte = stream.read(1) if len(start) < len(MAGIC) + banner else b""
+        if not byte:
+            raise ValueError(start)
+        start += byte
+    if not start:
+        return None
+    lengths = stream.read(_LENGTHS.size)
+    if len(lengths) < _LENGTHS.size:
+        raise ValueError(lengths)
+    length, size = _LENGTHS.unpack(lengths)
+    text, blobs = stream.read(length), stream.read(size)
+    if len(text) < length or len(blobs) < size:
+        raise ValueError(text)
+    return json.loads(text), blobs
+
+
+def serve() -> None:
+    """Answer requests until the input ends; the first frame out says who answers."""
+    requests = os.fdopen(os.dup(0), "rb")
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what libraries print must not stand between the frames
+    write_frame(answers, about())
+    while True:
+        frame = read_frame(requests)
+        if frame is None:
+            return
+        write_frame(answers, *answer(*frame))
+
+
+if __name__ == "__main__":
+    serve()

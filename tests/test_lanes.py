@@ -1,0 +1,332 @@
+"""Lanes: what counts as run, and what a worker that misbehaves costs."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from stub_runtime import environment
+
+import onnxgather as og
+from onnxgather import model as model_module
+from onnxgather.parity.cases import Case
+from onnxgather.parity.compare import check_cases
+from onnxgather.parity.lane import Answer, Lane
+from onnxgather.parity.lanes import ModelLane, open_lanes
+from onnxgather.parity.results import CaseResult
+from onnxgather.parity.worker import Worker, WorkerError
+from onnxgather.providers import PROVIDERS, find_provider
+
+pytestmark = pytest.mark.skipif(
+    os.name == "nt", reason="the stand-in interpreter is a shell script"
+)
+
+STUB = "StubExecutionProvider"
+DESC = og.GatherDesc(
+    og.TensorDesc("FLOAT32", [4]),
+    og.TensorDesc("INT64", [2]),
+    og.TensorDesc("FLOAT32", [2]),
+    axis=0,
+    index_dimensions=1,
+)
+DATA = np.array([1, 2, 3, 4], np.float32)
+
+
+def case(*indices: int, name: str = "case", out_of_range: og.OutOfRange = "error") -> Case:
+    """Return a gather of two elements of DATA."""
+    return Case(name, DESC, DATA, np.array(indices or (3, 0)), out_of_range)
+
+
+def stub(folder: Path, change: str = "", banner: str = "", timeout: float = 30) -> ModelLane:
+    """Return a lane on the stand-in."""
+    python = environment(folder, change, banner)
+    return ModelLane("stub", find_provider(STUB), python, timeout=timeout)
+
+
+def results(lane: Lane, *cases: Case) -> list[CaseResult]:
+    """Return what becomes of cases on one lane, which is closed after it."""
+    try:
+        return list(check_cases(cases, [lane], [lane.start()], ()))
+    finally:
+        lane.close()
+
+
+def told(lane: Lane, *cases: Case) -> list[tuple[str, str | None]]:
+    """Return states and reasons."""
+    found = [result.results[0] for result in results(lane, *cases or (case(),))]
+    return [(result.state, result.reason) for result in found]
+
+
+class TestWhatCounts:
+    def test_a_lane_that_runs(self, tmp_path: Path) -> None:
+        (result,) = results(stub(tmp_path), case())
+        (found,) = result.results
+        assert (found.lane, found.state, found.nodes) == ("stub", "PASS", ("Gather",))
+
+    def test_a_lane_says_who_it_is(self, tmp_path: Path) -> None:
+        lane = stub(tmp_path)
+        info = lane.start()
+        lane.close()
+        assert info.provider == STUB
+        assert info.versions == {
+            "python": ".".join(map(str, sys.version_info[:3])),
+            "numpy": np.__version__,
+            "onnxruntime": "9.9.9",
+        }
+        assert info.python == sys.executable
+        assert info.not_run is None
+
+    def test_a_provider_that_is_absent(self, tmp_path: Path) -> None:
+        lane = stub(tmp_path, "PROVIDERS = ['CPUExecutionProvider']")
+        assert told(lane) == [
+            (
+                "NOT-RUN",
+                f"{STUB} is not available (available: CPUExecutionProvider); install an ONNX "
+                f"Runtime with {STUB}",
+            )
+        ]
+
+    def test_a_provider_that_is_absent_here(self) -> None:
+        lane = ModelLane("directml", PROVIDERS["directml"])
+        (state, reason) = told(lane)[0]
+        assert state == "NOT-RUN"
+        assert reason is not None
+        assert reason.startswith("DmlExecutionProvider is not available (available: ")
+
+    def test_a_provider_that_cannot_start(self, tmp_path: Path) -> None:
+        change = """
+        class InferenceSession(InferenceSession):
+            def open(self): raise RuntimeError("no device\\n was found")
+        """
+        assert told(stub(tmp_path, change)) == [
+            ("NOT-RUN", f"{STUB} cannot start: no device was found")
+        ]
+
+    def test_a_provider_that_declines_the_node(self, tmp_path: Path) -> None:
+        lane = stub(tmp_path, "PLACE = 'CPUExecutionProvider'")
+        assert told(lane) == [
+            (
+                "NOT-RUN",
+                f"{STUB} must run every node, but Gather (Gather) runs on CPUExecutionProvider",
+            )
+        ]
+
+    def test_a_fallback_that_is_forbidden_says_which_node(self, tmp_path: Path) -> None:
+        change = """
+        PLACE = 'CPUExecutionProvider'
+        class SessionOptions:
+            def add_session_config_entry(self, key, value): setattr(self, key, value)
+        class InferenceSession(InferenceSession):
+            def __init__(self, model, options, providers, enable_fallback):
+                if getattr(options, "session.disable_cpu_ep_fallback") == "1":
+                    raise RuntimeError("This session contains graph nodes that are assigned to the"
+                                       " default CPU EP, but fallback to CPU EP has been explicitly"
+                                       " disabled by the user.")
+        """
+        assert told(stub(tmp_path, change)) == [
+            (
+                "NOT-RUN",
+                f"{STUB} must run every node, but Gather (Gather) runs on CPUExecutionProvider",
+            )
+        ]
+
+    def test_a_graph_that_folds_away(self, tmp_path: Path) -> None:
+        assert told(stub(tmp_path, "NODES = []")) == [
+            ("NOT-RUN", f"{STUB} must run a node, but none is left to run")
+        ]
+
+    def test_a_graph_that_folds_away_on_the_cpu(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        real = model_module.to_onnx
+
+        def folded(*arguments: Any, **options: Any) -> Any:
+            model = real(*arguments, **options)
+            for value, array in zip(list(model.graph.input), (DATA, np.array([3, 0])), strict=True):
+                tensor = model.graph.initializer.add()
+                tensor.ParseFromString(model_module.tensor_bytes(value.name, array))
+            del model.graph.input[:]
+            return model
+
+        lane = ModelLane("cpu", PROVIDERS["cpu"])
+        lane.start()
+        monkeypatch.setattr("onnxgather.parity.lanes.to_onnx", folded)
+        answer = lane.answer(case())
+        lane.close()
+        assert answer == Answer(
+            "not-run", "CPUExecutionProvider must run a node, but none is left to run"
+        )
+
+    @pytest.mark.parametrize(
+        ("change", "reason"),
+        [
+            (
+                "del InferenceSession",
+                "the module onnxruntime is empty, as uninstalling one of its wheels leaves it; "
+                f"reinstall an ONNX Runtime with {STUB}",
+            ),
+            (
+                "raise ImportError('broken')",
+                f"{STUB} needs ONNX Runtime, which is not installed; install an ONNX Runtime with "
+                f"{STUB}",
+            ),
+        ],
+    )
+    def test_an_environment_without_the_runtime(
+        self, tmp_path: Path, change: str, reason: str
+    ) -> None:
+        assert told(stub(tmp_path, change)) == [("NOT-RUN", reason)]
+
+    def test_an_interpreter_that_is_not_there(self, tmp_path: Path) -> None:
+        python = str(tmp_path / "none")
+        lane = ModelLane("stub", find_provider(STUB), python)
+        assert told(lane) == [("NOT-RUN", f"{python} does not start: No such file or directory")]
+
+    def test_a_plugin_that_does_not_load(self, tmp_path: Path) -> None:
+        (lane,) = open_lanes([], plugins={"webgpu": str(tmp_path / "none.so")})
+        ((state, reason),) = told(lane)
+        assert state == "NOT-RUN"
+        assert reason is not None
+        assert reason.startswith("the plugin library of WebGpuExecutionProvider does not load: ")
+
+    def test_a_plugin_brings_its_provider(self, tmp_path: Path) -> None:
+        change = """
+        devices = []
+        def get_ep_devices(): return devices
+        def register_execution_provider_library(name, library):
+            device = Any_(type="OrtHardwareDeviceType.GPU", vendor="Maker")
+            devices.append(Any_(ep_name=name, device=device))
+        class SessionOptions(SessionOptions):
+            def add_provider_for_devices(self, chosen, options): assert chosen == devices
+        """
+        provider = find_provider(STUB)
+        python = environment(tmp_path, "PROVIDERS = []" + "\n" + _dedented(change))
+        lane = ModelLane("stub", provider, python, library="/lib/stub.so")
+        assert told(lane) == [("PASS", None)]
+
+
+def _dedented(text: str) -> str:
+    return "\n".join(line[8:] for line in text.splitlines())
+
+
+class TestBadWorkers:
+    """A worker that misbehaves costs the case at hand and nothing else."""
+
+    @pytest.mark.parametrize(
+        ("change", "reason"),
+        [
+            ("os.kill(os.getpid(), signal.SIGSEGV)", "the worker died of SIGSEGV"),
+            ("os._exit(7)", "the worker ended with exit code 7"),
+        ],
+    )
+    @pytest.mark.parametrize("printed", ["", "oops"])
+    def test_a_crash(self, tmp_path: Path, change: str, reason: str, printed: str) -> None:
+        lane = stub(
+            tmp_path,
+            f"""
+        class InferenceSession(InferenceSession):
+            def compute(self, data, indices):
+                if indices[0] == 1:
+                    print({printed!r}, end="", flush=True)
+                    {change}
+                return super().compute(data, indices)
+        """,
+        )
+        tail = f"; it printed: {printed}" if printed else " and printed nothing"
+        found = told(lane, case(0, 0), case(1, 1), case(2, 2), case(1, 2), case(3, 3))
+        crashed = ("ERROR", reason + tail)
+        assert found == [("PASS", None), crashed, ("PASS", None), crashed, ("PASS", None)]
+
+    def test_a_hang(self, tmp_path: Path) -> None:
+        change = """
+        class InferenceSession(InferenceSession):
+            def compute(self, data, indices):
+                if indices[0] == 1:
+                    print("thinking", file=sys.stderr, flush=True)
+                    time.sleep(600)
+                return super().compute(data, indices)
+        """
+        start = time.monotonic()
+        found = told(stub(tmp_path, change, timeout=2), case(0, 0), case(1, 1), case(2, 2))
+        assert found == [
+            ("PASS", None),
+            ("ERROR", "the worker did not answer within 2 s; it printed: thinking"),
+            ("PASS", None),
+        ]
+        assert time.monotonic() - start < 30
+
+    def test_garbage_between_the_frames(self, tmp_path: Path) -> None:
+        change = """
+        class InferenceSession(InferenceSession):
+            def compute(self, data, indices):
+                if indices[0] == 1:
+                    for pipe in range(3, 12):
+                        try: os.write(pipe, b"hello, this is a banner")
+                        except OSError: pass
+                return super().compute(data, indices)
+        """
+        found = told(stub(tmp_path, change), case(0, 0), case(1, 1), case(2, 2))
+        assert found[0] == found[2] == ("PASS", None)
+        state, reason = found[1]
+        assert state == "ERROR"
+        assert reason is not None
+        assert reason.startswith(
+            "the worker printed where it must answer; it printed: hello, this is a banner"
+        )
+
+    def test_what_a_library_prints_does_no_harm(self, tmp_path: Path) -> None:
+        change = """
+        print("a library says hello")
+        class InferenceSession(InferenceSession):
+            def compute(self, data, indices):
+                os.write(1, b"x" * 10_000)
+                return super().compute(data, indices)
+        """
+        lane = stub(tmp_path, change, banner="print('an environment says hello')")
+        assert told(lane, *[case()] * 30) == [("PASS", None)] * 30
+
+    def test_what_it_printed_is_cut(self, tmp_path: Path) -> None:
+        change = """
+        class InferenceSession(InferenceSession):
+            def compute(self, data, indices):
+                print("a" * 5000, "end", flush=True)
+                os._exit(1)
+        """
+        ((state, reason),) = told(stub(tmp_path, change))
+        assert state == "NOT-RUN"  # as it cannot run a gather at all
+        assert reason == f"the worker ended with exit code 1; it printed: …{'a' * 496} end"
+
+    def test_a_worker_that_dies_before_it_answers_at_all(self, tmp_path: Path) -> None:
+        python = environment(tmp_path, banner="import os; os._exit(3)")
+        lane = ModelLane("stub", find_provider(STUB), python)
+        assert told(lane) == [("NOT-RUN", "the worker ended with exit code 3 and printed nothing")]
+
+    def test_what_it_announces_must_come(self, tmp_path: Path) -> None:
+        python = environment(tmp_path, banner=r"print('\x93gather', flush=True)")
+        worker = Worker(python, 1)
+        with pytest.raises(WorkerError) as caught:
+            worker.start()
+        worker.close()
+        assert str(caught.value) == "the worker did not answer within 1 s and printed nothing"
+
+    def test_thousands_of_cases_leave_memory_flat(self, tmp_path: Path) -> None:
+        lane = stub(tmp_path)
+        lane.start()
+        worker: Any = lane._worker  # type: ignore[reportPrivateUsage]
+        pid = worker._running.pid
+        for _ in range(300):
+            lane.answer(case())
+        first = _resident(pid)
+        for _ in range(1200):
+            lane.answer(case())
+        assert _resident(pid) < first + 2**21
+        lane.close()
+
+
+def _resident(pid: int) -> int:
+    """Return the bytes of memory that a program has."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,354 @@
+"""The pytest plugin, run by pytest on projects of a few lines."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import onnxgather as og
+
+# Here, as what an inner run imports is forgotten at its end, and onnx cannot be imported twice.
+from onnxgather import corpus
+from onnxgather.errors import OnnxGatherError
+from onnxgather.parity import known, lanes
+from onnxgather.parity.cases import Case
+from onnxgather.parity.known import Known, Pattern
+from onnxgather.parity.lane import Answer
+from onnxgather.parity.results import LaneInfo
+
+pytest_plugins = ["pytester"]
+
+Run = Callable[..., pytest.RunResult]
+
+# By its module's name, whether the entry point is installed or not.
+PLUGIN = ["-p", "no:onnxgather", "-p", "onnxgather.pytest_plugin"]
+
+PROJECT = """
+    import numpy as np
+    import onnxgather as og
+
+    DESC = og.GatherDesc(
+        og.TensorDesc("FLOAT32", [2, 3]),
+        og.TensorDesc("INT32", [1, 2]),
+        og.TensorDesc("FLOAT32", [2, 2]),
+        axis=1,
+        index_dimensions=1,
+    )
+    DATA, INDICES = np.arange(6, dtype=np.float32).reshape(2, 3), np.array([[2, 7]], np.int32)
+"""
+
+
+def gather(name: str, indices: list[int]) -> Case:
+    """Return a case that gathers from 1 to 3."""
+    desc = og.GatherDesc(
+        og.TensorDesc("FLOAT32", [3]),
+        og.TensorDesc("INT32", [2]),
+        og.TensorDesc("FLOAT32", [2]),
+        axis=0,
+        index_dimensions=1,
+    )
+    return Case(name, desc, np.array([1, 2, 3], np.float32), np.array(indices, np.int32))
+
+
+CASES = [gather("gather/right", [0, 1]), gather("gather/odd", [2, 0]), gather("nd/last", [1, 1])]
+
+
+@dataclass
+class FakeLane:
+    """A lane that does with gather/odd what its name says."""
+
+    name: str
+    events: list[str]
+
+    def start(self) -> LaneInfo:
+        self.events.append(f"start {self.name}")
+        absent = "there is none" if self.name == "absent" else None
+        return LaneInfo(
+            self.name, f"{self.name}Provider", {"onnxruntime": "1.24.4"}, not_run=absent
+        )
+
+    def answer(self, case: Case) -> Answer:
+        self.events.append(f"{self.name} {case.name}")
+        if case.name == "gather/odd" and self.name in ("wrong", "known"):
+            return Answer("ran", output=np.array([3, 0], np.float32))
+        if case.name == "gather/odd" and self.name == "broken":
+            return Answer("broken", "the worker died")
+        if case.name == "gather/odd" and self.name == "elsewhere":
+            return Answer("not-run", "a node ran on the CPU")
+        expected = case.expected()
+        assert not isinstance(expected, str)
+        return Answer("ran", output=expected)
+
+    def close(self) -> None:
+        self.events.append(f"close {self.name}")
+
+
+def known_differences() -> list[Known]:
+    """Return a known difference of two of the lanes."""
+    odd = (Pattern("*/odd"),)
+    return [
+        Known(f"{name}Provider", ">=1.24", odd, ("DIFF",), "It is odd.", "https://example.com")
+        for name in ("known", "mended")
+    ]
+
+
+@pytest.fixture
+def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Replace lanes, corpus and known differences; return what the lanes are told."""
+    told: list[str] = []
+
+    def open_lanes(names: list[str], pythons: dict[str, str]) -> list[FakeLane]:
+        told.extend(f"{name} is {python}" for name, python in pythons.items())
+        if "nowhere" in names:
+            raise OnnxGatherError("there is no nowhere")
+        return [FakeLane(name, told) for name in names]
+
+    def random_cases(count: int, seed: int, out_of_range: str) -> Iterator[Case]:
+        yield from (gather(f"random/{seed}/{out_of_range}/{k}", [0, 1]) for k in range(count))
+
+    monkeypatch.setattr(lanes, "open_lanes", open_lanes)
+    monkeypatch.setattr(corpus, "corpus", lambda: iter(CASES))
+    monkeypatch.setattr(corpus, "random_cases", random_cases)
+    monkeypatch.setattr(known, "known_differences", known_differences)
+    return told
+
+
+@pytest.fixture
+def run(pytester: pytest.Pytester) -> Run:
+    """Return a function that runs pytest with the plugin on a project of one passing test."""
+    pytester.makepyfile(test_own="def test_own(): pass")
+
+    def runs(*options: str) -> pytest.RunResult:
+        return pytester.runpytest_inprocess(*PLUGIN, *options)
+
+    return runs
+
+
+def test_without_options_nothing_is_added(run: Run, events: list[str]) -> None:
+    run().assert_outcomes(passed=1)
+    assert events == []
+
+
+def test_a_test_per_case_and_lane_behind_the_projects_own(run: Run, events: list[str]) -> None:
+    result = run("-v", "--onnxgather-lanes", "one, two@b=some/python", "--onnxgather-corpus")
+    result.assert_outcomes(passed=7)
+    result.stdout.fnmatch_lines(
+        [
+            "collecting ... collected 7 items",
+            "",
+            "test_own.py::test_own PASSED*",
+            "onnxgather/one::gather/right PASSED*",
+            "onnxgather/one::gather/odd PASSED*",
+            "onnxgather/one::nd/last PASSED*",
+            "onnxgather/two@b::gather/right PASSED*",
+            "onnxgather/two@b::gather/odd PASSED*",
+            "onnxgather/two@b::nd/last PASSED*",
+        ],
+        consecutive=True,
+    )
+    cases = [case.name for case in CASES]
+    assert events == [
+        "two@b is some/python",
+        *["start one", *(f"one {name}" for name in cases)],
+        *["start two@b", *(f"two@b {name}" for name in cases)],
+        *["close one", "close two@b"],
+    ]
+
+
+def test_findings_fail_in_two_lines(run: Run, events: list[str]) -> None:
+    result = run("--onnxgather-lanes", "wrong,broken,mended", "--onnxgather-corpus")
+    result.assert_outcomes(passed=7, failed=3)
+    result.stdout.fnmatch_lines(
+        [
+            "onnxgather/wrong .F. *",
+            "onnxgather/broken .F. *",
+            "onnxgather/mended .F. *",
+            "",
+            "*= FAILURES =*",
+            "*_ onnxgather/wrong/gather/odd _*",
+            "wrong: DIFF: 1 of 2 elements differ, first OutputTensor[[]1[]]: expected 1.0 "
+            "(00 00 80 3f), got 0.0 (00 00 00 00)",
+            "output[[]1[]] = input[[]indices[[]1[]][]] = input[[]0[]] = 1",
+            "*_ onnxgather/broken/gather/odd _*",
+            "broken: ERROR: the worker died",
+            "*_ onnxgather/mended/gather/odd _*",
+            "mended: FIXED: passes, although it is a known difference",
+            "It is odd. (https://example.com)",
+            "*= short test summary info =*",
+        ],
+        consecutive=True,
+    )
+
+
+def test_what_did_not_run_or_is_known_is_skipped(run: Run, events: list[str]) -> None:
+    result = run("-rs", "--onnxgather-lanes", "absent,elsewhere,known", "--onnxgather-corpus")
+    result.assert_outcomes(passed=5, skipped=5)
+    result.stdout.fnmatch_lines(
+        [
+            "SKIPPED [[]3[]] *: absent: NOT-RUN: there is none",
+            "SKIPPED [[]1[]] *: elsewhere: NOT-RUN: a node ran on the CPU",
+            "SKIPPED [[]1[]] *: known: KNOWN: It is odd. (https://example.com)",
+        ],
+        consecutive=True,
+    )
+    assert not any(event.startswith("absent") for event in events)
+
+
+@pytest.mark.parametrize(
+    ("selection", "names"),
+    [
+        ("odd", ["one gather/odd", "two gather/odd"]),
+        ("one and nd/last", ["one nd/last"]),
+        ("onnxgather/two/gather", ["two gather/right", "two gather/odd"]),
+        ("test_own", []),
+    ],
+)
+def test_k_selects(run: Run, events: list[str], selection: str, names: list[str]) -> None:
+    run("--onnxgather-lanes", "one,two", "--onnxgather-corpus", "-k", selection)
+    asked = [e for e in events if not e.startswith(("start", "close"))]
+    assert asked == names
+    assert [e for e in events if e.startswith("start")] == sorted(
+        {f"start {name.split()[0]}" for name in names}
+    )
+
+
+def test_collect_only_starts_no_lane(run: Run, events: list[str]) -> None:
+    result = run("--collect-only", "-q", "--onnxgather-lanes", "one", "--onnxgather-corpus")
+    assert result.outlines[:4] == [
+        "test_own.py::test_own",
+        *(f"onnxgather/one::{case.name}" for case in CASES),
+    ]
+    assert events == ["close one"]
+
+
+def test_x_stops_at_the_first_finding(run: Run, events: list[str]) -> None:
+    run("-x", "--onnxgather-lanes", "wrong", "--onnxgather-corpus").assert_outcomes(
+        passed=2, failed=1
+    )
+    assert "wrong nd/last" not in events
+
+
+def test_random_cases(run: Run, events: list[str]) -> None:
+    options = "--onnxgather-random 2 --onnxgather-seed 7 --onnxgather-out-of-range zero"
+    result = run("--collect-only", "-q", *options.split())
+    assert result.outlines[1:3] == [f"onnxgather/cpu::random/7/zero/{k}" for k in range(2)]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--onnxgather-lanes", "nowhere"], "--onnxgather-lanes: there is no nowhere"),
+        (
+            ["--onnxgather-random", "2", "--onnxgather-out-of-range", "wrap"],
+            "--onnxgather-out-of-range: out_of_range must be one of clamp, error, zero, directml, "
+            "got 'wrap'",
+        ),
+    ],
+)
+def test_unusable_options(run: Run, events: list[str], options: list[str], message: str) -> None:
+    result = run(*options)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert result.errlines[0] == f"ERROR: {message}"
+
+
+def test_counts_are_integers(run: Run) -> None:
+    result = run("--onnxgather-random", "-1")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        ["*error: argument --onnxgather-random: must be an integer of at least 0, got '-1'"]
+    )
+
+
+def test_a_lane_that_no_provider_has(run: Run) -> None:
+    result = run("--onnxgather-lanes", "cpu,gpu")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert result.errlines[0] == (
+        "ERROR: --onnxgather-lanes: provider must be one of cpu, directml, openvino, cuda, "
+        "tensorrt, webgpu, qnn, coreml, or ONNX Runtime's full name of one, got 'gpu'"
+    )
+
+
+def test_the_fixture(pytester: pytest.Pytester, run: Run, events: list[str]) -> None:
+    pytester.makepyfile(
+        test_own=PROJECT
+        + """
+    def test_arrays(onnxgather_check):
+        onnxgather_check(DESC, DATA, INDICES, "zero")
+
+    def test_case(onnxgather_check):
+        from onnxgather.corpus import corpus
+        for case in corpus():
+            onnxgather_check(case)
+
+    def test_other_lane(onnxgather_check):
+        onnxgather_check(DESC, DATA, INDICES, lane="absent")
+
+    def test_no_array(onnxgather_check):
+        onnxgather_check(DESC, DATA)
+
+    def test_no_lane(onnxgather_check):
+        onnxgather_check(DESC, DATA, INDICES, lane="nowhere")
+"""
+    )
+    result = run("-rs", "--onnxgather-lanes", "one,wrong")
+    result.assert_outcomes(passed=1, failed=3, skipped=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*_ test_case _*",
+            "wrong: DIFF: 1 of 2 elements differ, first *",
+            "output[[]1[]] = input[[]indices[[]1[]][]] = input[[]0[]] = 1",
+            "*_ test_no_array _*",
+            "E *DescriptorError: IndicesTensor must be an array of int32 (1, 2), got None",
+            "*_ test_no_lane _*",
+            "E *OnnxGatherError: there is no nowhere",
+            "SKIPPED [[]1[]] *: absent: NOT-RUN: there is none",
+        ]
+    )
+    assert [e for e in events if e.endswith("onnxgather_check")] == [
+        "one onnxgather_check",
+        "wrong onnxgather_check",
+    ]
+
+
+def test_on_the_cpu_provider(pytester: pytest.Pytester, run: Run) -> None:
+    pytester.makepyfile(
+        test_own=PROJECT
+        + """
+    def test_arrays(onnxgather_check):
+        onnxgather_check(DESC, DATA, INDICES)
+"""
+    )
+    chosen = "test_arrays or random or gather/float32"
+    result = run("--onnxgather-random", "3", "--onnxgather-corpus", "-k", chosen)
+    passed = result.parseoutcomes()["passed"]
+    assert passed > 4
+    result.assert_outcomes(passed=passed, deselected=result.parseoutcomes()["deselected"])
+
+
+def test_the_tests_are_the_same_in_every_worker(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines: list[list[str]] = []
+    for seed in ("1", "2"):
+        monkeypatch.setenv("PYTHONHASHSEED", seed)
+        options = ["--collect-only", "-q", "--onnxgather-corpus", "--onnxgather-random", "5"]
+        lines.append(pytester.runpytest_subprocess(*PLUGIN, *options).outlines[:-1])
+    assert len(lines[0]) > 1000
+    assert lines[0] == lines[1]
+
+
+def test_importing_it_imports_no_more_than_the_package() -> None:
+    code = (
+        "import sys, pytest, argparse, onnxgather; before = {*sys.modules}; "
+        "import onnxgather.pytest_plugin; print(*sorted({*sys.modules} - before)); "
+        "print(*sorted({'onnx', 'onnxruntime', 'click'} & {*sys.modules}))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert result.stdout == "onnxgather.pytest_plugin\n\n"
