@@ -53,8 +53,9 @@ def check_array(name: str, tensor: TensorDesc, array: object) -> None:
         DescriptorError: It has not.
     """
     wanted, shape = tensor.data_type.numpy, tensor.array_shape
-    found = shown(array)
-    if isinstance(array, np.ndarray):
+    if not isinstance(array, np.ndarray):
+        found = shown(array)
+    else:
         known = cast("Array", array)
         if known.dtype == wanted and known.shape == shape:
             return

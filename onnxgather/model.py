@@ -108,6 +108,11 @@ def _whole(name: str, value: object, least: int, most: int) -> int:
     return number
 
 
+def newest_written() -> tuple[int, int]:
+    """Return the newest opset and IR version that the installed onnx writes."""
+    return onnx.defs.onnx_opset_version(), onnx.IR_VERSION
+
+
 def check_model(model: onnx.ModelProto) -> None:
     """Check a model with ONNX's own checker, inferred shapes included.
 

@@ -262,7 +262,10 @@ def read_frame(stream: BinaryIO, banner: int = 0) -> tuple[dict[str, Any], bytes
 
 
 def serve() -> None:
-    """Answer requests until the input ends; the first frame out says who answers."""
+    """Answer requests until the input ends; the first frame out says who answers.
+
+    An empty request asks for that again, as a plugin brings its devices with its first model.
+    """
     requests = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what libraries print must not stand between the frames
@@ -271,7 +274,7 @@ def serve() -> None:
         frame = read_frame(requests)
         if frame is None:
             return
-        write_frame(answers, *answer(*frame))
+        write_frame(answers, *(answer(*frame) if frame[0] else (about(), b"")))
 
 
 if __name__ == "__main__":

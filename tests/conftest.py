@@ -15,10 +15,15 @@ settings.load_profile("onnxgather")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--examples`."""
+    """Add `--examples` and `--openvino`."""
     parser.addoption(
         "--examples",
         type=int,
         default=5000,
         help="random descriptors for which the model must equal the reference (default: 5000)",
+    )
+    parser.addoption(
+        "--openvino",
+        metavar="PYTHON",
+        help="an environment with onnxruntime-openvino and numpy, to try a second provider in",
     )

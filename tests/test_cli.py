@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -75,8 +76,12 @@ Options:
   -h, --help  Show this message and exit.
 
 Commands:
-  check    Compare models with the reference.
+  check    Compare providers with the reference.
   convert  Write programs as ONNX models.
+  corpus   Export the built-in corpus.
+  doctor   Say which wheels and providers work.
+  explain  Say where an output element comes from.
+  repro    Reduce a difference to a folder that shows it.
   run      Run a program, print what dxdispatch prints.
   show     Explain a program's gathers and their models.
 
@@ -90,11 +95,13 @@ Commands:
             "",
         )
 
-    @pytest.mark.parametrize("command", ["convert", "run", "check", "show"])
+    @pytest.mark.parametrize(
+        "command", ["convert", "run", "check", "show", "explain", "doctor", "repro", "corpus"]
+    )
     def test_command_help_fits_80_columns(self, command: str) -> None:
         result = call(command, "--help")
         assert result.exit_code == 0
-        assert result.stdout.startswith(f"Usage: onnxgather {command} [OPTIONS] ")
+        assert result.stdout.startswith(f"Usage: onnxgather {command} [OPTIONS]")
         assert max(map(len, result.stdout.splitlines())) <= 80
         assert "\b" not in result.stdout
 
@@ -696,6 +703,86 @@ Formula
             "",
             "Error: x.json: $ must be an object, got an array\n",
         )
+
+
+class TestExplain:
+    def test_an_element(self) -> None:
+        program("x.json")
+        assert outcome("explain", "x.json", "--at", "1,0") == (
+            0,
+            "output[1,0] = input[1, indices[0]] = input[1, 2] = 5\n",
+            "",
+        )
+
+    def test_an_index_out_of_range(self) -> None:
+        program("x.json", indices=np.array([[2, 9]], np.uint32))
+        arguments = ("explain", "x.json", "--at", "1,1")
+        assert outcome(*arguments)[1] == (
+            "output[1,1] = input[1, indices[1]] = input[1, 9] -> input[1, 2] (9 is past the end, "
+            "clamped to 2) = 5\n"
+        )
+        assert outcome(*arguments, "--out-of-range", "error") == (
+            0,
+            "output[1,1] = input[1, indices[1]] = input[1, 9]: an error (index 9 is out of range "
+            "of 3)\n",
+            "",
+        )
+
+    def test_json(self) -> None:
+        program("x.json")
+        code, out, err = outcome("explain", "x.json", "--at", "1, 0", "--json")
+        assert (code, err) == (0, "")
+        found = json.loads(out)
+        assert (found["index_values"], found["after"], found["value"]) == ([2], [1, 2], "5")
+
+    def test_a_later_dispatch(self) -> None:
+        content = json.loads(Path(program("x.json")).read_text())
+        dispatch, printing = content["commands"]
+        changed("x.json", commands=[dispatch, printing, dispatch])
+        arguments = ("explain", "x.json", "--at", "1,0", "--dispatch")
+        assert outcome(*arguments, "2")[0] == 0
+        assert outcome(*arguments, "3") == (
+            2,
+            "",
+            "Error: x.json: $.commands must hold 3 dispatches for --dispatch 3, got 2\n",
+        )
+
+    @pytest.mark.parametrize(
+        ("at", "code", "sentence"),
+        [
+            ("1,9", 1, "at must have 2 coordinates within OutputTensor.Sizes [4, 2], got [1, 9]"),
+            ("1", 1, "at must have 2 coordinates within OutputTensor.Sizes [4, 2], got [1]"),
+            ("1,x", 2, "Invalid value: must be integers with commas, got '1,x'"),
+        ],
+    )
+    def test_a_place_that_is_none(self, at: str, code: int, sentence: str) -> None:
+        program("x.json")
+        found, out, err = outcome("explain", "x.json", "--at", at)
+        assert (found, out) == (code, "")
+        assert err.endswith(f"Error: {sentence}\n")
+
+
+class TestCorpus:
+    @pytest.mark.parametrize(
+        ("form", "left"),
+        [("dxdispatch", "an ONNX node that no descriptor says"), ("json", None)],
+    )
+    def test_export(self, form: str, left: str | None) -> None:
+        code, out, err = outcome("corpus", "export", "--format", form, "out")
+        assert (code, err) == (0, "")
+        first, *rest = out.splitlines()
+        assert re.fullmatch(r"out: 1,[45]\d\d cases", first)
+        assert bool(rest) == (left is not None)
+        if left:
+            assert re.fullmatch(rf"left out: \d+, as each is {left}", rest[0])
+        assert Path("out/README.md").exists()
+
+    def test_a_folder_of_something_else_is_kept(self) -> None:
+        program("out/x.json")
+        code, out, err = outcome("corpus", "export", "--format", "json", "out")
+        assert (code, out) == (2, "")
+        assert err.startswith("Error: out: ")
+        assert files() == ["out/x.json"]
 
 
 class TestProcess:

@@ -478,6 +478,8 @@ class TestProviders:
         checkup = examine(python=home.python)
         other = ("NOT-RUN", "PASS")
         assert states(checkup)["openvino"] == [("PASS", "PASS"), other, other]
+        asked = checkup.examinations[0].providers[0].asked
+        assert all(each.runs for each in asked)
         reason = checkup.examinations[0].providers[0].asked[1].alone.reason
         assert reason == (
             "OpenVINOExecutionProvider must run every node, but GatherElements (GatherElements) "

@@ -205,6 +205,7 @@ class TestWhatCounts:
         provider = find_provider(STUB)
         python = environment(tmp_path, "PROVIDERS = []" + "\n" + _dedented(change))
         lane = ModelLane("stub", provider, python, library="/lib/stub.so")
+        assert lane.start().devices == ("GPU Maker",)
         assert told(lane) == [("PASS", None)]
 
 

@@ -23,14 +23,14 @@ LAYERS = [
     {"model", "explain", "directml_dll"},
     {"session"},
     {"formula"},
-    {"outputs"},
+    {"outputs", "model_nodes"},
     {"terminal"},
     {"show", "parity"},
     {"corpus"},
     {"report", "doctor", "repro", "pytest_plugin"},
     {"cli", "__main__", "__init__"},
 ]
-SPEAKERS = {"onnx": {"model"}, "onnxruntime": {"runtime"}, "click": {"cli"}}
+SPEAKERS = {"onnx": {"model", "model_nodes"}, "onnxruntime": {"runtime"}, "click": {"cli"}}
 APART = [
     ("runtime", ""),  # it runs where the package is not
     ("reference", "lowering"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onnxgather.cli import check, translate
+from onnxgather.cli import check, corpus, examine, translate
 from onnxgather.cli.group import main
 
-__all__ = ["check", "main", "translate"]
+__all__ = ["check", "corpus", "examine", "main", "translate"]

@@ -155,7 +155,7 @@ def _is_input(path: str) -> bool:
     if not os.path.isfile(path):
         return os.path.isdir(path)
     with open(path, "rb") as file:
-        return not file.read(40).split()[:2] == [b"{", b'"onnxgather":']
+        return file.read(40).split()[:2] != [b"{", b'"onnxgather":']
 
 
 def _programs(

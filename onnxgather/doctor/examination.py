@@ -73,7 +73,7 @@ def examine(
             findings += _wrong(found, examined[-1])
         examinations.append(Examination(found, tuple(examined)))
     runs = any(one.runs for each in examinations for one in each.providers)
-    opset, ir = model.onnx.defs.onnx_opset_version(), model.onnx.IR_VERSION
+    opset, ir = model.newest_written()
     return Checkup(
         model.VERSION,
         f"{platform.system()} {platform.release()} {platform.machine()}",

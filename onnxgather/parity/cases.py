@@ -86,6 +86,11 @@ class Case:
             return False
         return True
 
+    @property
+    def must_refuse(self) -> bool:
+        """Whether there is no right answer but a refusal."""
+        return self.bare is not None or (self.out_of_range == "error" and not self.in_range)
+
     def expected(self) -> Array | str:
         """Return what the reference computes, or why a provider must refuse the case."""
         if self.descriptor is None:

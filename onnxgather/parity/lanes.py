@@ -71,6 +71,8 @@ class ModelLane:
             elif probe.kind == "broken" or (probe.kind == "not-run" and not probe.started):
                 why = probe.reason
         about = self._worker.about
+        if self._library is not None and why is None:
+            about, _ = self._worker.ask({}, b"")
         prefix = f"{self.provider.name}: "
         devices = [name for name in about.get("devices", ()) if name.startswith(prefix)]
         return LaneInfo(
@@ -85,7 +87,7 @@ class ModelLane:
     def answer(self, case: Case) -> Answer:
         """Run a case by the worker."""
         feeds = [{"InputTensor": case.data, "IndicesTensor": case.indices}]
-        if case.descriptor is not None and isinstance(case.expected(), str):
+        if case.descriptor is not None and case.must_refuse:
             feeds.insert(0, {**feeds[0], "IndicesTensor": np.zeros_like(case.indices)})
         if case.wrapped:
             feeds = [{**feed, "One": np.ones((), case.data.dtype)} for feed in feeds]

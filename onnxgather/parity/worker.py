@@ -7,12 +7,14 @@ and the next request starts another.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -25,6 +27,11 @@ LONGEST_PRINTED = 500
 
 LONGEST_BANNER = 2**16
 """Bytes that an environment may print at its start, before the worker takes over."""
+
+_PAUSE = 0.1
+"""Seconds between looks at the deadline."""
+
+_NONE, _EXPIRED = math.inf, -math.inf
 
 
 class WorkerError(Exception):
@@ -44,6 +51,7 @@ class Worker:
         self.about: dict[str, Any] = {}
         self._running: subprocess.Popen[bytes] | None = None
         self._printed: BinaryIO | None = None
+        self._deadline = _NONE
 
     def start(self) -> None:
         """Start it and learn what environment it runs in (`runtime.about`).
@@ -61,6 +69,7 @@ class Worker:
         except OSError as error:
             self.close()
             raise WorkerError(f"{self.python} does not start: {error.strerror}") from None
+        threading.Thread(target=self._watch, args=(self._running,), daemon=True).start()
         self.about, _ = self._wait(self._running)
 
     def ask(self, request: Mapping[str, Any], blobs: bytes) -> tuple[dict[str, Any], bytes]:
@@ -100,15 +109,8 @@ class Worker:
     ) -> tuple[dict[str, Any], bytes]:
         """Send a request, if there is one, and return the next frame."""
         stdin, stdout = _pipes(running)
-        expired = threading.Event()
-
-        def expire() -> None:
-            expired.set()
-            _kill(running)
-
-        timer = threading.Timer(self.timeout, expire)
-        timer.start()
         stray = b""
+        self._deadline = time.monotonic() + self.timeout
         try:
             if request is not None:
                 write_frame(stdin, request, blobs)
@@ -121,9 +123,18 @@ class Worker:
         except (OSError, MemoryError, OverflowError):
             pass  # it died while it was written to, or announced more than there can be
         finally:
-            timer.cancel()
+            expired, self._deadline = self._deadline == _EXPIRED, _NONE
         code, rest = self._end()
-        raise WorkerError(self._why(code, stray + rest, expired=expired.is_set()))
+        raise WorkerError(self._why(code, stray + rest, expired=expired))
+
+    def _watch(self, running: subprocess.Popen[bytes]) -> None:
+        """Kill a worker that passes its deadline; one thread each, as a timer each time is slow."""
+        while running is self._running:
+            if self._deadline < time.monotonic():
+                self._deadline = _EXPIRED
+                _kill(running)
+                return
+            time.sleep(_PAUSE)
 
     def _why(self, code: int, stray: bytes, *, expired: bool) -> str:
         """Return what went wrong, and what it printed."""

@@ -32,9 +32,11 @@ function visible(text) {
 
 /** Return text whose links to sources can be followed. */
 function linked(text) {
-  return text.split(/(https?:\/\/[^\s()<>"']+)/).map((part, k) =>
-    k % 2 ? make("a", { href: part, rel: "noopener noreferrer" }, visible(part)) : visible(part),
-  );
+  return text
+    .split(/(https?:\/\/[^\s()<>"']+)/)
+    .map((part, k) =>
+      k % 2 ? make("a", { href: part, rel: "noopener noreferrer" }, visible(part)) : visible(part),
+    );
 }
 
 /** Return such as "1,500 cases". */

@@ -1,36 +1,50 @@
 // The ONNX graph of a case: a drawing, and the nodes one by one.
 
-const BOX = { width: 150, height: 40, across: 14, down: 30 };
-const ONNX_TYPES = {
-  1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64",
-  9: "bool", 10: "float16", 11: "float64", 12: "uint32", 13: "uint64",
-};
+const BOX = { width: 150, height: 40, across: 14, down: 30 }; // pixels
 
 /** Return the section of a graph. */
 function graphSection(graph) {
   const made = `opset ${graph.opset}, target ${graph.target}`;
   const steps = graph.nodes.map((node) => nodeItem(node, graph));
-  return make("section", { class: "graph" },
+  return make(
+    "section",
+    { class: "graph" },
     make("h3", {}, "ONNX graph ", make("small", {}, made)),
     graph.choice ? make("p", { class: "hint" }, graph.choice) : null,
-    make("div", { class: "beside" },
-      make("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": "Drawing of the graph" },
-        graphDrawing(graph)),
-      make("ol", { class: "nodes" }, steps)));
+    make(
+      "div",
+      { class: "beside" },
+      make(
+        "div",
+        { class: "scroll", tabindex: 0, role: "group", "aria-label": "Drawing of the graph" },
+        graphDrawing(graph),
+      ),
+      make("ol", { class: "nodes" }, steps),
+    ),
+  );
 }
 
 function nodeItem(node, graph) {
   const short = Object.fromEntries(graph.constants.map((c) => [c.name, c.elements]));
   const operands = node.inputs.map((name) =>
-    short[name] === undefined ? name || "-" : JSON.stringify(short[name]).replaceAll(",", ", "));
+    short[name] === undefined ? name || "-" : JSON.stringify(short[name]).replaceAll(",", ", "),
+  );
   for (const [name, value] of Object.entries(node.attributes)) {
-    const type = node.operator === "Cast" && name === "to" ? ONNX_TYPES[value] : null;
+    const type = node.operator === "Cast" && name === "to" ? report.types[value] : null;
     operands.push(`${name}=${type ?? JSON.stringify(value)}`);
   }
-  return make("li", {},
-    make("code", {}, make("b", {}, node.operator), `(${operands.join(", ")})`,
-      ` → ${valueText(node.output)}`),
-    make("span", { class: "why" }, node.why));
+  return make(
+    "li",
+    {},
+    make(
+      "code",
+      {},
+      make("b", {}, node.operator),
+      `(${operands.join(", ")})`,
+      ` → ${valueText(node.output)}`,
+    ),
+    make("span", { class: "why" }, node.why),
+  );
 }
 
 function valueText(value) {
@@ -39,14 +53,19 @@ function valueText(value) {
 
 /** Return the graph as a drawing: values flow down, and each box stands below what it reads. */
 function graphDrawing(graph) {
-  const boxes = new Map(graph.inputs.map((input) =>
-    [input.name, { layer: 0, title: input.name, output: input, above: [] }]));
+  const boxes = new Map(
+    graph.inputs.map((input) => [
+      input.name,
+      { layer: 0, title: input.name, output: input, above: [] },
+    ]),
+  );
   for (const node of graph.nodes) {
     const above = node.inputs.map((name) => boxes.get(name)).filter(Boolean);
     const layer = Math.max(0, ...above.map((box) => box.layer)) + 1;
     boxes.set(node.output.name, { layer, title: node.operator, output: node.output, above });
   }
-  for (const input of graph.inputs) { // as low as its readers let it, so that lines are short
+  for (const input of graph.inputs) {
+    // as low as its readers let it, so that lines are short
     const box = boxes.get(input.name);
     const readers = [...boxes.values()].filter((other) => other.above.includes(box));
     box.layer = Math.max(0, Math.min(...readers.map((other) => other.layer)) - 1);
@@ -59,14 +78,22 @@ function graphDrawing(graph) {
   const height = layers.length * (BOX.height + BOX.down) - BOX.down + 2;
   for (const layer of layers) {
     const indent = (width - layer.length * (BOX.width + BOX.across) + BOX.across) / 2;
-    const wanted = (box) => box.above.reduce((sum, from) => sum + from.x, 0) / box.above.length || 0;
-    layer.sort((a, b) => wanted(a) - wanted(b)).forEach((box, place) => {
-      box.x = indent + place * (BOX.width + BOX.across);
-      box.y = box.layer * (BOX.height + BOX.down) + 1;
-    });
+    const wanted = (box) =>
+      box.above.reduce((sum, from) => sum + from.x, 0) / box.above.length || 0;
+    layer
+      .sort((a, b) => wanted(a) - wanted(b))
+      .forEach((box, place) => {
+        box.x = indent + place * (BOX.width + BOX.across);
+        box.y = box.layer * (BOX.height + BOX.down) + 1;
+      });
   }
-  const picture = draw("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img",
-    "aria-label": `${counted(graph.nodes.length, "node")}: ${graph.nodes.map((n) => n.operator).join(", ")}` });
+  const picture = draw("svg", {
+    viewBox: `0 0 ${width} ${height}`,
+    width,
+    height,
+    role: "img",
+    "aria-label": `${counted(graph.nodes.length, "node")}: ${graph.nodes.map((n) => n.operator).join(", ")}`,
+  });
   for (const box of boxes.values()) picture.append(...box.above.map((from) => edge(from, box)));
   for (const box of boxes.values()) picture.append(boxDrawing(box));
   return picture;
@@ -82,9 +109,18 @@ function edge(from, to) {
 function boxDrawing(box) {
   const shape = `${box.output.data_type} [${box.output.shape.join(", ")}]`;
   const at = { x: box.x + BOX.width / 2, "text-anchor": "middle" };
-  return draw("g", { class: box.isInput ? "input" : "operator" },
-    draw("rect", { x: box.x, y: box.y, width: BOX.width, height: BOX.height, rx: box.isInput ? 20 : 6 }),
+  return draw(
+    "g",
+    { class: box.isInput ? "input" : "operator" },
+    draw("rect", {
+      x: box.x,
+      y: box.y,
+      width: BOX.width,
+      height: BOX.height,
+      rx: box.isInput ? 20 : 6,
+    }),
     draw("text", { ...at, y: box.y + 17 }, box.title),
     draw("text", { ...at, y: box.y + 32, class: "shape" }, shape),
-    draw("title", {}, valueText(box.output)));
+    draw("title", {}, valueText(box.output)),
+  );
 }

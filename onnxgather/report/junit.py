@@ -29,16 +29,18 @@ _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 
 def junit(report: Report) -> bytes:
-    """Return a report as a JUnit XML document in UTF-8.
+    r"""Return a report as a JUnit XML document in UTF-8.
 
-    Characters that XML forbids are written as Python escapes them, such as `\\x1b`.
+    Characters that XML forbids are written as Python escapes them, such as `\x1b`.
     """
     root = ET.Element("testsuites", {"name": "onnxgather check"})
     for k, lane in enumerate(report.lanes):
         suite = _suite(root, report, lane.name, _properties(report, lane))
         if lane.not_run is not None:
             kind = "error" if lane.required else "skipped"
-            _outcome(_testcase(suite, lane.name, "the lane starts"), kind, "NOT-RUN", [lane.not_run])
+            _outcome(
+                _testcase(suite, lane.name, "the lane starts"), kind, "NOT-RUN", [lane.not_run]
+            )
         for case in report.cases:
             _case(suite, lane, case, case.results[k])
     if report.invalid or report.unusable:

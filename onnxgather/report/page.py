@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from onnxgather.dxdispatch.descriptor import from_dict
+from onnxgather.lowering.graph import ONNX_TYPES
 from onnxgather.options import DEFAULT_OPSET, Target
 from onnxgather.parity.results import BAD, CaseResult, LaneInfo, Report, Result, worst
 from onnxgather.providers import PROVIDERS
@@ -25,7 +26,7 @@ from onnxgather.show import describe
 CHUNK = 32
 """Cases whose details are compressed together; the page unpacks a chunk when one is opened."""
 
-_SCRIPTS = ("dom.js", "graph.js", "picture.js", "page.js")
+_SCRIPTS = ("dom", "data", "overview", "graph", "grids", "picture", "details", "page")
 
 _SHOWN_OF_A_GRAPH = ("target", "opset", "choice", "inputs", "constants", "nodes")
 
@@ -37,7 +38,7 @@ def html(report: Report) -> bytes:
     """Return a report as an HTML page in UTF-8.
 
     Raises:
-        DescriptorError: A descriptor in the report breaks a rule, or arrays do not fit it.
+        OnnxGatherError: A descriptor in the report is broken, or arrays do not fit it.
     """
     verdict, more, mood = write_verdict(report)
     parts = {
@@ -46,7 +47,7 @@ def html(report: Report) -> bytes:
         "more": escape(more),
         "mood": mood,
         "style": _resource("page.css"),
-        "script": "".join(map(_resource, _SCRIPTS)),
+        "script": "".join(_resource(f"{name}.js") for name in _SCRIPTS),
         "data": _embedded(_data(report)),
     }
     # One pass, so that nothing put in is itself replaced.
@@ -77,7 +78,11 @@ def write_verdict(report: Report) -> tuple[str, str, str]:
     if any(found.values()):
         return _many(sum(found.values()), "finding"), more, "bad"
     if missing:
-        return f"{' and '.join(map(printable, missing))} did not start, though required", more, "bad"
+        return (
+            f"{' and '.join(map(printable, missing))} did not start, though required",
+            more,
+            "bad",
+        )
     if not results:
         return "Nothing was checked", f"{across}.", "open"
     if counts["NOT-RUN"] == results:
@@ -145,6 +150,7 @@ def _data(report: Report) -> dict[str, Any]:
         "unusable": report.unusable,
         "cases": cases,
         "texts": list(texts),
+        "types": {number: dtype.name for dtype, number in ONNX_TYPES.items()},
         "chunk": CHUNK,
         "details": list(_packed(detailed, report.lanes)),
     }
@@ -180,12 +186,11 @@ def _detail(case: CaseResult, lanes: Sequence[LaneInfo]) -> dict[str, Any]:
 def _targets(case: CaseResult, lanes: Sequence[LaneInfo]) -> list[Target]:
     """Return whom the models were made for that did not pass."""
     cpu = PROVIDERS["cpu"].name
-    failing = [
-        lane.provider == cpu and not case.wrapped
-        for lane, result in zip(lanes, case.results, strict=True)
-        if _is_telling(lane, result)
-    ]
-    return [target for target, on in (("portable", not all(failing)), ("cpu", any(failing))) if on]
+    targets: dict[Target, None] = {}
+    for lane, result in zip(lanes, case.results, strict=True):
+        if _is_telling(lane, result):
+            targets["cpu" if lane.provider == cpu and not case.wrapped else "portable"] = None
+    return list(targets)
 
 
 def _is_telling(lane: LaneInfo, result: Result) -> bool:

@@ -1,6 +1,5 @@
 // The picture of a gather: three tensors as grids, and what came from where.
 
-const PER_ROW = 16; // elements of a row in which a tensor of one dimension is folded
 const NAMED = 8; // output elements that a sentence names
 const TITLES = { input: "InputTensor", indices: "IndicesTensor", output: "OutputTensor" };
 
@@ -9,32 +8,47 @@ function pictureSection(picture, types) {
   const lanes = Object.keys(picture.lanes ?? {});
   const stage = make("div");
   const show = (lane) => stage.replaceChildren(stageOf(picture, types, lane));
-  const tabs = lanes.map((lane) => make("label", {},
-    make("input", { type: "radio", name: `lane${++pictureSection.number}`, change: () => show(lane) }),
-    ` ${visible(lane)}`));
+  const tabs = lanes.map((lane) =>
+    make(
+      "label",
+      {},
+      make("input", {
+        type: "radio",
+        name: `lane${++pictureSection.number}`,
+        change: () => show(lane),
+      }),
+      ` ${visible(lane)}`,
+    ),
+  );
   tabs.forEach((tab) => (tab.firstChild.name = `lanes${pictureSection.number}`));
   if (tabs.length) tabs[0].firstChild.checked = true;
   show(lanes[0]);
-  return make("section", { class: "picture" },
+  return make(
+    "section",
+    { class: "picture" },
     make("h3", {}, "The gather"),
     tabs.length > 1 ? make("fieldset", {}, make("legend", {}, "Output of"), tabs) : null,
-    stage);
+    stage,
+  );
 }
 pictureSection.number = 0;
 
 function stageOf(picture, types, lane) {
   const wrong = picture.lanes?.[lane];
   const stage = new Stage(picture, wrong);
-  const panels = make("div", { class: "panels" },
+  const panels = make(
+    "div",
+    { class: "panels" },
     stage.panel("input", picture.input, types.data),
     stage.panel("indices", picture.indices, types.index),
-    stage.panel("output", wrong?.instead ?? picture.output, types.data));
+    stage.panel("output", wrong?.instead ?? picture.output, types.data),
+  );
   stage.root = make("div", { class: "stage" }, panels, stage.arrows);
   const parts = [make("p", { class: "status", "aria-live": "polite" }), stage.root];
   stage.status = parts[0];
   const sentence = verdictOf(wrong, lane, stage);
   if (sentence) parts.unshift(make("p", { class: "verdict" }, sentence));
-  stage.first();
+  requestAnimationFrame(() => stage.first());
   return make("div", {}, parts);
 }
 
@@ -44,7 +58,9 @@ function verdictOf(wrong, lane, stage) {
   const shown = Object.keys(wrong.got ?? {}).length;
   const rest = shown < wrong.count ? `, ${shown} of them shown` : "";
   const text = `${visible(lane)}: ${wrong.count} of ${counted(wrong.total, "element")} wrong${rest}. `;
-  return stage.links.length ? `${text}Each wrong element shows ✗ what came, and below it what was expected.` : text;
+  return stage.links.length
+    ? `${text}Each wrong element shows ✗ what came, and below it what was expected.`
+    : text;
 }
 
 /** Three tensors on which choosing an element of one marks what belongs to it in the others. */
@@ -52,8 +68,9 @@ class Stage {
   constructor(picture, wrong) {
     this.got = wrong?.got ?? {};
     this.outside = new Set(picture.outside ?? []);
-    this.links = wrong?.instead ? [] : picture.links ?? [];
+    this.links = wrong?.instead ? [] : (picture.links ?? []);
     this.cells = { input: new Map(), indices: new Map(), output: new Map() };
+    this.sizes = { input: picture.input.at(-1).sizes, indices: picture.indices.at(-1).sizes };
     this.arrows = draw("svg", { class: "arrows", "aria-hidden": "true" });
     new ResizeObserver(() => this.connect()).observe(this.arrows);
   }
@@ -61,26 +78,65 @@ class Stage {
   panel(tensor, grids, type) {
     const [whole] = grids;
     const sizes = whole ? ` [${whole.sizes.join(", ")}]` : "";
-    return make("div", { class: `panel ${tensor}` },
+    return make(
+      "div",
+      { class: `panel ${tensor}` },
       make("h4", {}, TITLES[tensor], make("small", {}, ` ${type}${sizes}`)),
-      grids.length ? grids.map((grid) => this.grid(tensor, grid)) : make("p", { class: "hint" }, "Nothing is expected: the case must be refused."));
+      grids.length
+        ? grids.map((grid) => this.grid(tensor, grid))
+        : make("p", { class: "hint" }, "Nothing is expected: the case must be refused."),
+    );
   }
 
   grid(tensor, grid) {
     const values = grid.values.split(" ");
-    const places = grid.offsets.map((offset, k) => ({ offset, value: values[k], at: placeOf(grid, k) }));
+    const places = grid.offsets.map((offset, k) => ({
+      offset,
+      value: values[k],
+      at: placeOf(grid, k),
+    }));
     const slices = slicesOf(grid, places).map(({ caption, heads, rows }) =>
-      make("div", { class: "scroll", scroll: () => this.connect() },
-        make("table", { role: "grid", "aria-label": `${TITLES[tensor]} ${caption}`, keydown: walk },
+      make(
+        "div",
+        { class: "scroll", scroll: () => this.connect() },
+        make(
+          "table",
+          { role: "grid", "aria-label": `${TITLES[tensor]} ${caption}`, keydown: walk },
           caption ? make("caption", {}, caption) : null,
-          make("thead", {}, make("tr", {}, make("td"), heads.map((head) => make("th", { scope: "col" }, head)))),
-          make("tbody", {}, rows.map(({ head, row }) => make("tr", {}, make("th", { scope: "row" }, head),
-            row.map((place) => this.cell(tensor, place, grid.buffer))))))));
-    const first = slices[0]?.querySelector("td");
+          make(
+            "thead",
+            {},
+            make(
+              "tr",
+              {},
+              make("td"),
+              heads.map((head) => make("th", { scope: "col" }, head)),
+            ),
+          ),
+          make(
+            "tbody",
+            {},
+            rows.map(({ head, row }) =>
+              make(
+                "tr",
+                {},
+                make("th", { scope: "row" }, head),
+                row.map((place) => this.cell(tensor, place, grid.buffer)),
+              ),
+            ),
+          ),
+        ),
+      ),
+    );
+    const first = slices[0]?.querySelector("tbody td");
     if (first) first.tabIndex = 0;
-    return make("div", { class: grid.buffer ? "buffer" : "tensor" },
+    return make(
+      "div",
+      { class: grid.buffer ? "buffer" : "tensor" },
       grid.buffer ? make("h5", {}, "Its buffer, by strides") : null,
-      make("div", { class: "slices" }, slices), leftOut(grid));
+      make("div", { class: "slices" }, slices),
+      leftOut(grid),
+    );
   }
 
   cell(tensor, place, inBuffer) {
@@ -89,11 +145,23 @@ class Stage {
     const wild = tensor === "indices" && this.outside.has(offset);
     const label = `${TITLES[tensor]}${inBuffer ? "'s buffer" : ""}[${at.join(", ")}]`;
     const choose = () => this.choose(tensor, offset);
-    const told = wrong !== undefined ? `got ${wrong}, expected ${value}` : value + (wild ? ", out of range" : "");
-    const cell = make("td", { tabindex: -1, class: wrong !== undefined ? "wrong" : wild ? "wild" : null,
-      title: wild ? "out of range" : null, "aria-label": `${label}: ${told}`,
-      pointerenter: choose, focus: choose, click: choose },
-      wrong !== undefined ? [make("b", {}, `✗ ${wrong}`), make("small", {}, value)] : value);
+    const told =
+      wrong !== undefined
+        ? `got ${wrong}, expected ${value}`
+        : value + (wild ? ", out of range" : "");
+    const cell = make(
+      "td",
+      {
+        tabindex: -1,
+        class: wrong !== undefined ? "wrong" : wild ? "wild" : null,
+        title: wild ? "out of range" : null,
+        "aria-label": `${label}: ${told}`,
+        pointermove: choose,
+        focus: choose,
+        click: choose,
+      },
+      wrong !== undefined ? [make("b", {}, `✗ ${wrong}`), make("small", {}, value)] : value,
+    );
     const known = this.cells[tensor].get(offset) ?? { label, value, elements: [] };
     known.elements.push(cell);
     this.cells[tensor].set(offset, known);
@@ -112,12 +180,15 @@ class Stage {
 
   choose(tensor, offset) {
     const column = { output: 0, input: 1 }[tensor];
-    const links = this.links.filter((link) => column === undefined ? link[2].includes(offset) : link[column] === offset);
+    const links = this.links.filter((link) =>
+      column === undefined ? link[2].includes(offset) : link[column] === offset,
+    );
     this.root.querySelectorAll(".on").forEach((cell) => cell.classList.remove("on", "chosen"));
-    const mark = (kind, place) => this.cells[kind].get(place)?.elements.forEach((cell) => {
-      cell.classList.add("on");
-      if (links.length === 1 && kind !== tensor) reveal(cell);
-    });
+    const mark = (kind, place) =>
+      this.cells[kind].get(place)?.elements.forEach((cell) => {
+        cell.classList.add("on");
+        if (links.length === 1 && kind !== tensor) reveal(cell);
+      });
     for (const [output, source, indices] of links) {
       mark("output", output);
       mark("input", source);
@@ -125,16 +196,20 @@ class Stage {
     }
     this.cells[tensor].get(offset)?.elements.forEach((cell) => cell.classList.add("on", "chosen"));
     this.linked = tensor === "output" ? links : links.slice(0, NAMED);
-    this.status.textContent = tensor === "output" && links.length
-      ? this.told(links[0]) : this.toldOf(tensor, offset, links);
+    this.status.textContent =
+      tensor === "output" && links.length
+        ? this.told(links[0])
+        : this.toldOf(tensor, offset, links);
     this.connect();
   }
 
   told([output, source, indices]) {
     const { label, value } = this.cells.output.get(output);
     const by = indices.map((place) => this.name("indices", place)).join(", ");
-    const from = source < 0 ? `${label} is zero, as an index is out of range: ${by}`
-      : `${label} comes from ${this.name("input", source)}, by ${by}`;
+    const from =
+      source < 0
+        ? `${label} is zero, as an index is out of range: ${by}`
+        : `${label} comes from ${this.name("input", source)}, by ${by}`;
     const wrong = this.got[output];
     return `${from}.` + (wrong === undefined ? "" : ` Expected ${value}, got ${wrong}.`);
   }
@@ -154,7 +229,11 @@ class Stage {
 
   name(tensor, offset) {
     const known = this.cells[tensor].get(offset);
-    return known ? `${known.label} = ${known.value}` : `${TITLES[tensor]}'s buffer[${offset}], not shown`;
+    if (known) return `${known.label} = ${known.value}`;
+    const elements = this.sizes[tensor].reduce((a, b) => a * b, 1);
+    return offset < elements
+      ? `${TITLES[tensor]}'s element ${offset}, not shown`
+      : `the padding behind ${TITLES[tensor]}, which reads as zero`;
   }
 
   /** Draw a line from the input element and the indices to the output element. */
@@ -164,8 +243,10 @@ class Stage {
     for (const [output, source, indices] of this.linked ?? []) {
       const to = this.boxOf("output", output, origin);
       if (!to) continue;
-      const sources = [["source", this.boxOf("input", source, origin)],
-        ...indices.map((place) => ["index", this.boxOf("indices", place, origin)])];
+      const sources = [
+        ["source", this.boxOf("input", source, origin)],
+        ...indices.map((place) => ["index", this.boxOf("indices", place, origin)]),
+      ];
       for (const [kind, from] of sources) if (from) this.arrows.append(arrow(kind, from, to));
     }
   }
@@ -178,7 +259,12 @@ class Stage {
     const frame = cell.closest(".scroll").getBoundingClientRect();
     const middle = box.left + box.width / 2;
     if (middle < frame.left || middle > frame.right) return null;
-    return { x: box.left - origin.left, y: box.top - origin.top, width: box.width, height: box.height };
+    return {
+      x: box.left - origin.left,
+      y: box.top - origin.top,
+      width: box.width,
+      height: box.height,
+    };
   }
 }
 
@@ -201,65 +287,10 @@ function arrow(kind, from, to) {
   const curve = beside
     ? `C${(x1 + x2) / 2},${y1} ${(x1 + x2) / 2},${y2} ${x2},${y2}`
     : `C${x1},${(y1 + y2) / 2} ${x2},${(y1 + y2) / 2} ${x2},${y2}`;
-  return draw("g", { class: kind }, draw("path", { d: `M${x1},${y1} ${curve}` }),
-    draw("circle", { cx: x2, cy: y2, r: 3 }));
-}
-
-/** Return the coordinates of the k-th shown element of a grid. */
-function placeOf(grid, k) {
-  const at = [];
-  for (let d = grid.shape.length - 1; d >= 0; d--) {
-    at.unshift(grid.start[d] + (k % grid.shape[d]));
-    k = Math.floor(k / grid.shape[d]);
-  }
-  return at;
-}
-
-/** Return tables of two dimensions, each with what its other coordinates are. */
-function slicesOf(grid, places) {
-  const width = grid.shape.at(-1);
-  const isFlat = places.length === width;
-  const columns = isFlat ? Math.min(width, PER_ROW) : width;
-  const rows = [];
-  for (let k = 0; k < places.length; k += columns) rows.push(places.slice(k, k + columns));
-  const perSlice = isFlat ? rows.length : grid.shape.at(-2);
-  const isFolded = isFlat && rows.length > 1;
-  const slices = [];
-  for (let k = 0; k < rows.length; k += perSlice) {
-    const outer = rows[k][0].at.slice(0, -2);
-    const isTold = grid.sizes.slice(0, -2).some((size) => size > 1);
-    slices.push({
-      caption: isTold ? `[${outer.join(", ")}, :, :]` : "",
-      heads: rows[k].map((place, n) => (isFolded ? `+${n}` : place.at.at(-1))),
-      rows: rows.slice(k, k + perSlice).map((row) =>
-        ({ head: (isFolded ? row[0].at.at(-1) : row[0].at.at(-2)) ?? "", row })),
-    });
-  }
-  return slices;
-}
-
-function leftOut(grid) {
-  const shown = grid.shape.reduce((a, b) => a * b, 1);
-  const all = grid.sizes.reduce((a, b) => a * b, 1);
-  if (shown === all) return null;
-  const ranges = grid.shape.map((n, d) => `${grid.start[d]}…${grid.start[d] + n - 1}`);
-  return make("p", { class: "hint" }, `Shown: [${ranges.join(", ")}]. ${counted(all - shown, "element")} left out.`);
-}
-
-/** Move between the elements of a grid by the arrow keys. */
-function walk(event) {
-  const cell = event.target;
-  const row = cell.parentElement;
-  const at = [...row.children].indexOf(cell);
-  const next = {
-    ArrowLeft: () => cell.previousElementSibling,
-    ArrowRight: () => cell.nextElementSibling,
-    ArrowUp: () => row.previousElementSibling?.children[at],
-    ArrowDown: () => row.nextElementSibling?.children[at],
-  }[event.key]?.();
-  if (next?.tagName !== "TD") return;
-  event.preventDefault();
-  cell.tabIndex = -1;
-  next.tabIndex = 0;
-  next.focus();
+  return draw(
+    "g",
+    { class: kind },
+    draw("path", { d: `M${x1},${y1} ${curve}` }),
+    draw("circle", { cx: x2, cy: y2, r: 3 }),
+  );
 }

@@ -51,6 +51,7 @@ def make_repro(
     wrap: bool = False,
     target: Target | None = None,
     library: str | None = None,
+    python: str | None = None,
     most_tries: int = MOST_TRIES,
 ) -> Outcome:
     """Run a case on a lane; where it is wrong, reduce it, write a folder, and run its repro.py.
@@ -63,6 +64,8 @@ def make_repro(
         wrap: Whether to put the gather between two operators.
         target: Whom the lane's models are for; None is the target that suits its provider.
         library: The plugin library that brings the lane's provider, if one does.
+        python: The interpreter of the lane's environment, if it is not the one that the lane
+            tells, as with a script that sets the environment up.
         most_tries: How many smaller cases may be run.
 
     Raises:
@@ -74,7 +77,8 @@ def make_repro(
     info = lane.start()
     if info.not_run is not None:
         return Outcome(info.not_run, Result(info.name, "NOT-RUN", info.not_run), case)
-    if info.python is None:
+    python = python or info.python
+    if python is None:
         raise OnnxGatherError(f"lane {shown(info.name)} must run ONNX models, but runs none")
     result = judge(case, info, lane.answer(case))
     fault = Fault.of(result)
@@ -96,7 +100,7 @@ def make_repro(
         case, result = reduce_case(case, still, most_tries), last[0]
     trouble, printed, run = "", "", None
     for run in runs_of(case, target or target_of(find_provider(info.provider)), library):
-        trouble, printed = _tried(info.python, runnable(case, info, result, run), result)
+        trouble, printed = _tried(python, runnable(case, info, result, run), result)
         if trouble is None:
             break
     assert run is not None

@@ -200,6 +200,9 @@ def forbidden(form: Form) -> str | None:
     """Return which rule of ONNX's operator a form breaks, None if none."""
     data, indices, number = form.data.shape, form.indices.shape, form.number
     rank = len(data)
+    if not rank or not (indices or form.operator != "GatherND"):
+        shapes = f"{list(data)} and {list(indices)}"
+        return f"what {form.operator} takes must have a dimension, got the shapes {shapes}"
     if form.operator != "GatherND":
         if not -rank <= number < rank:
             return f"axis must be in [{-rank}, {rank}), got {number}"
@@ -207,12 +210,8 @@ def forbidden(form: Form) -> str | None:
             return f"indices must have the rank of data ({rank}), got {len(indices)}"
         return None
     least = min(rank, len(indices))
-    if not 0 <= number < max(1, least):
+    if not 0 <= number < least:
         return f"batch_dims must be at least 0 and less than both ranks ({least}), got {number}"
-    if not least:
-        return f"data and indices must have a dimension, got the shapes {list(data)} and " + (
-            f"{list(indices)}"
-        )
     if not 1 <= indices[-1] <= rank - number:
         rule = f"the last size of indices must be 1 to rank(data) - batch_dims ({rank - number})"
         return f"{rule}, got {indices[-1]}"

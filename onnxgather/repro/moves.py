@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 
@@ -89,8 +90,8 @@ def shorter_axes(form: Form) -> Iterator[Form]:
         for m in sorted({1, 2, 3, 4, 8, n // 4, n // 2, n - 1}):
             if not 0 < m < n:
                 continue
-            data = form.data[(slice(None),) * k + (slice(0, m),)]
-            for move in (_clipped, _wrapped):
+            for move, part in product((_clipped, _wrapped), (slice(0, m), slice(n - m, n))):
+                data = form.data[(slice(None),) * k + (part,)]
                 indices = form.indices.copy()
                 column = indices[..., place] if form.operator == "GatherND" else indices
                 column[...] = move(column, n, m)

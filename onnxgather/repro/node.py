@@ -30,9 +30,10 @@ def read_inputs(path: str) -> dict[str, Array]:
         OnnxGatherError: It cannot be read, or is none.
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
-            if not isinstance(file, np.lib.npyio.NpzFile):
-                raise OnnxGatherError(f"{path}: must be an .npz file of arrays")
+        file: object = np.load(path, allow_pickle=False)
+        if not isinstance(file, np.lib.npyio.NpzFile):
+            raise OnnxGatherError(f"{path}: must be an .npz file of arrays, got one array")
+        with file:
             return {name: file[name] for name in file.files}
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
         raise OnnxGatherError(f"{path}: must be an .npz file of arrays ({error})") from None

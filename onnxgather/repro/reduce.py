@@ -82,6 +82,7 @@ class _Search:
         self.case, self.form = case, form_of(case)
         self._still, self._tries = still, tries
         self._asked = {_key(case)}
+        self._is_full = bool(case.data.size and case.indices.size)
         self._rule = _NUMBERS.sub(" ", forbidden(self.form) or "")
 
     def take(self, candidates: Iterator[Form]) -> bool:
@@ -113,6 +114,10 @@ class _Search:
             return None
         rule = _NUMBERS.sub(" ", forbidden(form) or "")
         if rule != self._rule or math.prod(form.output_shape) > math.prod(self.form.output_shape):
+            return None
+        if self.form.output_shape and not form.output_shape:
+            return None  # a scalar is odder than a row of one, and some providers take none
+        if self._is_full and not (form.data.size and form.indices.size):
             return None
         case = self.case
         if case.bare is None:

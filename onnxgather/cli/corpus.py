@@ -1,0 +1,45 @@
+"""The command that hands out the built-in corpus."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from onnxgather.cli.group import main
+from onnxgather.terminal import GOOD, say
+
+if TYPE_CHECKING:
+    from onnxgather.corpus import FormatName
+
+FORMATS = ("onnx", "dxdispatch", "json")
+
+
+@main.group(short_help="Export the built-in corpus.")
+def corpus() -> None:
+    """Hand out the cases that `check --corpus` runs."""
+
+
+@corpus.command(short_help="Write the corpus for others to run.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    required=True,
+    metavar="FORM",
+    help="onnx: ONNX backend tests; dxdispatch: programs; json: plain arrays.",
+)
+@click.argument("folder", metavar="DIR")
+def export(form: FormatName, folder: str) -> int:
+    """Write the corpus to DIR, which must be empty or an earlier export.
+
+    DIR gets a README that says how to run the cases without onnxgather.
+    """
+    from onnxgather.corpus import corpus as built_in
+    from onnxgather.corpus import export as write
+
+    exported = write(built_in(), form, folder)
+    say(f"{folder}: {exported.written:,} cases")
+    for why, count in exported.left_out.items():
+        say(f"left out: {count:,}, as each {why}")
+    return GOOD

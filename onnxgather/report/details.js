@@ -1,0 +1,148 @@
+// What a case opens to: its results, its descriptor, its formula, and how to run it again.
+
+function resultList(found) {
+  const passed = found.results.filter((r) => r.state === "PASS" && !r.reason);
+  const others = found.results.filter((r) => !passed.includes(r));
+  const items = others.map((r) =>
+    make(
+      "li",
+      {},
+      badge(r.state),
+      make("strong", {}, visible(r.lane)),
+      make(
+        "div",
+        {},
+        r.reason ? make("p", {}, r.found ? `${r.found}: ` : "", visible(r.reason)) : null,
+        r.source ? make("p", {}, make("code", {}, visible(r.source))) : null,
+        r.known ? make("p", {}, linked(r.known)) : null,
+        r.nodes ? make("p", { class: "hint" }, `Ran on the provider: ${visible(r.nodes)}`) : null,
+      ),
+    ),
+  );
+  if (passed.length)
+    items.push(
+      make(
+        "li",
+        {},
+        badge("PASS"),
+        make("strong", {}, passed.map((r) => visible(r.lane)).join(", ")),
+        make(
+          "div",
+          {},
+          [...new Set(passed.map((r) => r.nodes).filter(Boolean))].map((nodes) =>
+            make("p", { class: "hint" }, `Ran on the provider: ${visible(nodes)}`),
+          ),
+        ),
+      ),
+    );
+  return make("ul", { class: "results" }, items);
+}
+
+function factList(found, bare) {
+  const place = found.place.filter(Boolean).map(visible).join(", ");
+  const range = found.inRange ? "all indices are in range" : "an index is out of range";
+  const facts = [
+    ["Out of range", bare ? "" : `${found.policy}; ${range}`],
+    ["Program", place],
+    ["Wrapped", found.wrapped ? "between two multiplications by one" : ""],
+  ];
+  return make(
+    "dl",
+    { class: "facts" },
+    facts
+      .filter(([, value]) => value)
+      .map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value))),
+  );
+}
+
+function detailSections(detail, found) {
+  const types = { data: found.type, index: found.indexType };
+  const sections = [pictureSection(detail.picture, types)];
+  if (detail.descriptor) {
+    sections.push(
+      make("div", { class: "beside" }, descriptorSection(detail), formulaSection(detail)),
+    );
+    sections.push(...detail.graphs.map(graphSection));
+  } else {
+    sections.push(
+      make("section", {}, make("h3", {}, "Node that ONNX forbids"), fieldTable(detail.bare)),
+    );
+  }
+  return sections;
+}
+
+function descriptorSection(detail) {
+  return make(
+    "section",
+    {},
+    make("h3", {}, detail.descriptor.type, make("small", {}, ` feature level ${detail.level}`)),
+    fieldTable(detail.descriptor.desc),
+  );
+}
+
+function fieldTable(fields) {
+  return make(
+    "dl",
+    { class: "fields" },
+    Object.entries(fields).map(([name, value]) =>
+      make("div", {}, make("dt", {}, name), make("dd", {}, fieldValue(value))),
+    ),
+  );
+}
+
+function fieldValue(value) {
+  if (value === null || typeof value !== "object" || Array.isArray(value))
+    return visible(spaced(value));
+  return fieldTable(value);
+}
+
+function spaced(value) {
+  return typeof value === "string" ? value : JSON.stringify(value).replaceAll(",", ", ");
+}
+
+function formulaSection({ formula }) {
+  return make(
+    "section",
+    {},
+    make("h3", {}, "Formula"),
+    make("p", {}, make("code", {}, formula.equation)),
+    formula.coordinates ? make("p", {}, make("code", {}, formula.coordinates)) : null,
+    formula.bounds ? make("p", {}, make("code", {}, formula.bounds)) : null,
+    make("p", { class: "hint" }, formula.range),
+  );
+}
+
+function reproSection(found) {
+  const command = `onnxgather repro REPORT.json --case '${found.name.replaceAll("'", "'\\''")}'`;
+  const copy = make(
+    "button",
+    {
+      type: "button",
+      click: async () => {
+        await navigator.clipboard.writeText(command);
+        copy.textContent = "Copied";
+      },
+    },
+    "Copy",
+  );
+  return make(
+    "section",
+    { class: "repro" },
+    make("h3", {}, "Reproduce"),
+    make(
+      "p",
+      { class: "hint" },
+      "Makes a folder with the smallest model that still shows it; REPORT.json is what --json wrote.",
+    ),
+    make("div", {}, make("pre", { tabindex: 0 }, visible(command)), copy),
+  );
+}
+
+function noDetail(found) {
+  const failed = found.results.filter(
+    (r) => r.state !== "PASS" && report.lanes[r.number].not_run === undefined,
+  );
+  return failed.length
+    ? "The arrays exceed 1 MiB, so the report does not hold them, and there is no picture."
+    : "Every lane that started passed, so there is no picture of this case.";
+}

@@ -1,0 +1,429 @@
+"""The HTML page without a browser: what it embeds, that it loads nothing, that names are inert."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import re
+import zlib
+from html.parser import HTMLParser
+from typing import Any
+
+import numpy as np
+import pytest
+import strategies
+from hypothesis import given, settings
+from msgspec.structs import replace
+from report_samples import (
+    CPU,
+    DIFF,
+    DIRECTML,
+    ELSEWHERE,
+    ERROR,
+    FIXED,
+    KNOWN,
+    OPENVINO,
+    absent,
+    bare_case,
+    entry,
+    gather,
+    gather_case,
+    passed,
+    report_of,
+    small,
+    spoiled,
+)
+
+from onnxgather.errors import FileFormatError
+from onnxgather.explain import explain
+from onnxgather.parity.cases import Case
+from onnxgather.parity.results import Blob, CaseResult, Evidence, Invalid, LaneInfo, Report
+from onnxgather.report import html
+from onnxgather.report.page import CHUNK, write_verdict
+from onnxgather.report.picture import MOST_ELEMENTS, Grid, Link, Picture, Wrong, picture
+from onnxgather.report.words import STATES
+
+HOSTILE = "</script><script>alert(1)</script><!--'\"&\x00\x1b\udc80\u202e\u2028🦖{{data}}"
+
+VOID = {"meta", "input"}
+LOADING = {"src", "srcset", "href", "poster", "data", "action", "formaction", "background"}
+
+
+class Page(HTMLParser):
+    """A page taken apart: its texts by element, and whether its tags are balanced."""
+
+    def __init__(self, page: bytes) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.attributes: list[tuple[str, str]] = []
+        self.texts: dict[str, list[str]] = {}
+        self.feed(page.decode())
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.attributes += [(name, value or "") for name, value in attrs]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and data.strip():
+            self.texts.setdefault(self.open[-1], []).append(data)
+
+    @property
+    def data(self) -> dict[str, Any]:
+        return json.loads(self.texts["script"][0])
+
+    @property
+    def details(self) -> list[dict[str, Any]]:
+        chunks = [zlib.decompress(base64.b64decode(text)) for text in self.data["details"]]
+        return [detail for chunk in chunks for detail in json.loads(chunk)]
+
+
+def test_everything_is_embedded_and_reads_back() -> None:
+    data = Page(html(small())).data
+    texts = data["texts"]
+    rows = [(row[0], texts[row[1]], texts[row[2]], row[11]) for row in data["cases"]]
+    assert rows == [
+        ("gather/a", "GATHER", "FLOAT32", 0),
+        ("gather/b", "GATHER", "FLOAT32", 1),
+        ("gather/c", "GATHER", "FLOAT32", 2),
+        ("gather/d", "GATHER", "FLOAT32", 3),
+        ("gather/e", "GATHER", "FLOAT32", 4),
+        ("gather/f", "GATHER", "FLOAT32", -1),
+    ]
+    results = [[np.ravel(found).tolist() for found in row[12]] for row in data["cases"]]
+    states = [[data["states"][found[0]] for found in row] for row in results]
+    assert states == [[found.state for found in case.results] for case in small().cases]
+    said = [texts[k] for k in results[0][1][1:]]
+    assert said == [DIFF.reason, "Clip, Gather", None, None, "output[1,0] = input[1, 2] = 5"]
+    assert [texts[k] for k in results[2][1][1:]] == [KNOWN.reason, "Gather", KNOWN.known, "DIFF"]
+    assert [lane["name"] for lane in data["lanes"]] == ["cpu", "openvino", "directml"]
+    assert data["lanes"][2]["not_run"] == "onnxruntime has no DmlExecutionProvider"
+    assert data["worst"] == ["PASS", "KNOWN", "NOT-RUN", "FIXED", "ERROR", "DIFF"]
+    assert data["bad"] == ["DIFF", "ERROR", "FIXED"]
+
+
+def test_the_details_of_a_finding() -> None:
+    detail = Page(html(small())).details[0]
+    assert detail["descriptor"] == {
+        "type": "DML_OPERATOR_GATHER",
+        "desc": {
+            "InputTensor": {"DataType": "FLOAT32", "Sizes": [2, 3]},
+            "IndicesTensor": {"DataType": "INT64", "Sizes": [1, 2]},
+            "OutputTensor": {"DataType": "FLOAT32", "Sizes": [2, 2]},
+            "Axis": 1,
+            "IndexDimensions": 1,
+        },
+    }
+    assert detail["formula"] == {
+        "equation": "out[a, i] = in[a, idx[0, i]]",
+        "coordinates": None,
+        "bounds": "a < 2, i < 2",
+        "range": "-3 <= idx < 3, from the end where negative; an index out of range is clamped",
+    }
+    (graph,) = detail["graphs"]
+    assert (graph["target"], graph["opset"]) == ("portable", 17)
+    assert [node["operator"] for node in graph["nodes"]][-1] == "Gather"
+    assert detail["picture"] == {
+        "input": [grid([2, 3], "0 1 2 3 4 5")],
+        "indices": [grid([1, 2], "2 0")],
+        "output": [grid([2, 2], "2 0 5 3")],
+        "links": [[0, 2, [0]], [1, 0, [1]], [2, 5, [0]], [3, 3, [1]]],
+        "lanes": {"openvino": {"count": 1, "total": 4, "got": {"2": "0"}}},
+    }
+
+
+def grid(sizes: list[int], values: str) -> dict[str, Any]:
+    """A grid of a whole packed tensor, as the page gets it."""
+    offsets = list(range(math.prod(sizes)))
+    start = [0] * len(sizes)
+    return {"sizes": sizes, "start": start, "shape": sizes, "offsets": offsets, "values": values}
+
+
+@pytest.mark.parametrize(
+    ("cpu", "other", "wrapped", "targets"),
+    [
+        (False, True, False, ["portable"]),
+        (True, False, False, ["cpu"]),
+        (True, True, False, ["cpu", "portable"]),
+        (True, False, True, ["portable"]),
+    ],
+)
+def test_graphs_are_those_of_the_lanes_that_failed(
+    cpu: bool, other: bool, wrapped: bool, targets: list[str]
+) -> None:
+    case = gather_case().wrapped_in() if wrapped else gather_case()
+    results = [
+        replace(ERROR, lane="cpu") if cpu else passed("cpu"),
+        ERROR if other else passed("openvino"),
+    ]
+    report = report_of([CPU, OPENVINO, DIRECTML], entry(case, *results, absent()))
+    (detail,) = Page(html(report)).details
+    assert [graph["target"] for graph in detail["graphs"]] == targets
+
+
+def test_a_lane_that_did_not_start_makes_no_details() -> None:
+    cases = [entry(gather_case(f"case {k}"), passed("cpu"), absent()) for k in range(3)]
+    assert Page(html(report_of([CPU, DIRECTML], *cases))).details == []
+    one = entry(gather_case(), passed("cpu"), ELSEWHERE)
+    assert len(Page(html(report_of([CPU, OPENVINO], one))).details) == 1
+
+
+def test_a_node_that_onnx_forbids() -> None:
+    array = np.ones((2, 2), "f4")
+    case = entry(bare_case(), replace(DIFF, reason="must refuse"), got={"openvino": array})
+    (detail,) = Page(html(report_of([OPENVINO], case))).details
+    assert detail["bare"] == {
+        "operator": "GatherND",
+        "attributes": {"batch_dims": 1},
+        "output_shape": [2, 2],
+        "rule": "batch sizes must be equal, got 2 and 1",
+    }
+    assert detail["picture"]["output"] == []
+    assert "links" not in detail["picture"]
+    assert detail["picture"]["lanes"]["openvino"] == {
+        "total": 4,
+        "instead": [grid([2, 2], "1 1 1 1")],
+        "note": "returned float32 [2, 2], but must refuse",
+    }
+
+
+def test_details_come_in_chunks_in_the_order_of_the_cases() -> None:
+    cases = [
+        entry(gather_case(f"case {k}", gather(sizes=(1, k + 1)), [0, k]), ERROR)
+        for k in range(2 * CHUNK + 1)
+    ]
+    page = Page(html(report_of([OPENVINO], *cases)))
+    assert len(page.data["details"]) == 3
+    sizes = [found["descriptor"]["desc"]["InputTensor"]["Sizes"] for found in page.details]
+    assert sizes == [[1, k + 1] for k in range(2 * CHUNK + 1)]
+    assert [row[11] for row in page.data["cases"]] == list(range(2 * CHUNK + 1))
+
+
+def test_hostile_names_are_inert() -> None:
+    lane = replace(OPENVINO, name=HOSTILE, versions={HOSTILE: HOSTILE})
+    case = entry(gather_case(HOSTILE), replace(ERROR, lane=HOSTILE, reason=HOSTILE))
+    broken = replace(DIRECTML, name=HOSTILE, not_run=HOSTILE, required=True)
+    passing = entry(gather_case(HOSTILE), passed(HOSTILE), absent(broken))
+    for report in (
+        report_of([lane], case, invalid=[Invalid(HOSTILE, HOSTILE)], unusable=[HOSTILE]),
+        report_of([lane, broken], passing),
+    ):
+        text = html(report)
+        page = Page(text)
+        assert text.isascii() or text.decode()
+        assert len(page.texts["script"]) == 2
+        assert text.count(b"alert(1)") == text.count(b"\\u003cscript>alert(1)") + sum(
+            found.count("alert(1)") for tag in ("h1", "title") for found in page.texts[tag]
+        )
+        assert page.data["cases"][0][0] == HOSTILE
+        assert page.data["lanes"][0]["versions"] == {HOSTILE: HOSTILE}
+        assert not any("alert" in value for _, value in page.attributes)
+
+
+def test_nothing_is_loaded() -> None:
+    text = html(small()).decode()
+    page = Page(html(small()))
+    assert not LOADING & {name for name, _ in page.attributes}
+    policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+    assert ("content", policy) in page.attributes
+    style, script = page.texts["style"][0], page.texts["script"][1]
+    assert not re.search(r"url\(|@import|image-set|src\s*:", style)
+    assert not re.search(r"fetch\(|XMLHttp|WebSocket|import\s*\(|sendBeacon|innerHTML", script)
+    assert set(re.findall(r"https?://[\w./]+", style + script)) == {"http://www.w3.org/2000/svg"}
+    rest = text.replace(style, "").replace(script, "")
+    assert set(re.findall(r"https?://[\w./]+", rest)) == {
+        "https://example.com/1",
+        "https://example.com/2",
+    }
+
+
+def test_every_identifier_that_the_script_asks_for_is_there() -> None:
+    page = Page(html(small()))
+    asked = set(re.findall(r'getElementById\("(\w+)"\)', page.texts["script"][1]))
+    assert asked == {value for name, value in page.attributes if name == "id"} & asked
+    assert {"report", "matrix", "list", "filters", "lanes"} <= asked
+
+
+def test_the_script_knows_every_state() -> None:
+    page = Page(html(small()))
+    style, script = page.texts["style"][0], page.texts["script"][1]
+    for table in re.findall(r"const (?:GLYPHS|MEANINGS) = \{(.*?)\};", script, re.DOTALL):
+        assert set(re.findall(r'"?([A-Z-]+)"?: "', table)) == set(STATES)
+    assert script.count("GLYPHS = {") == script.count("MEANINGS = {") == 1
+    assert all(f".{state} {{ --c:" in style for state in STATES)
+
+
+def test_5000_findings_make_a_page_below_15_mb() -> None:
+    case = gather_case("", gather(sizes=(4, 8), count=8), list(range(8)))
+    bad = entry(case, passed("cpu"), DIFF, got={"openvino": spoiled(case, 7, 9)})
+    cases = [replace(bad, name=f"random/{k}") for k in range(5000)]
+    page = html(report_of([CPU, OPENVINO], *cases))
+    assert len(page) < 15_000_000
+    found = Page(page)
+    assert [row[0] for row in found.data["cases"]] == [f"random/{k}" for k in range(5000)]
+    assert len(found.details) == 5000
+
+
+def verdict_of(lanes: list[LaneInfo], *cases: CaseResult, **more: Any) -> tuple[str, str, str]:
+    return write_verdict(report_of(lanes, *cases, **more))
+
+
+def test_verdicts() -> None:
+    case = gather_case()
+    good, bad = entry(case, passed("openvino")), entry(case, DIFF)
+    assert verdict_of([OPENVINO], good, good) == (
+        "Everything agrees",
+        "2 cases on 1 lane, 2 results: not one bit out of place.",
+        "good",
+    )
+    assert verdict_of([OPENVINO], good, bad) == (
+        "1 finding",
+        "2 cases on 1 lane: 1 agree bit for bit, 1 difference.",
+        "bad",
+    )
+    assert write_verdict(small()) == (
+        "3 findings",
+        "6 cases on 3 lanes: 7 agree bit for bit, 1 difference, 1 error, 1 fixed known "
+        "difference, 1 wrong as is known, 7 not run, which proves nothing.",
+        "bad",
+    )
+    assert verdict_of([OPENVINO], good, entry(case, KNOWN)) == (
+        "No findings",
+        "2 cases on 1 lane: 1 agree bit for bit, 1 wrong as is known.",
+        "good",
+    )
+    assert verdict_of([OPENVINO], good, entry(case, ELSEWHERE)) == (
+        "No findings",
+        "2 cases on 1 lane: 1 agree bit for bit, 1 not run, which proves nothing.",
+        "open",
+    )
+    assert verdict_of([DIRECTML], entry(case, absent())) == (
+        "Nothing ran",
+        "1 case on 1 lane: 0 agree bit for bit, 1 not run, which proves nothing.",
+        "open",
+    )
+    assert verdict_of([replace(DIRECTML, required=True)], entry(case, absent()))[::2] == (
+        "directml did not start, though required",
+        "bad",
+    )
+    assert verdict_of([CPU]) == ("Nothing was checked", "0 cases on 1 lane.", "open")
+    assert verdict_of([CPU], invalid=[Invalid("a", "b")], unusable=["c", "d"]) == (
+        "3 findings",
+        "0 cases on 1 lane: 0 agree bit for bit, 1 invalid file, 2 unusable files.",
+        "bad",
+    )
+    assert verdict_of([OPENVINO], *[bad] * 1234)[0] == "1,234 findings"
+
+
+def test_the_verdict_stands_on_the_page() -> None:
+    page = Page(html(report_of([CPU], entry(gather_case(), passed("cpu")))))
+    assert page.texts["h1"] == ["Everything agrees"]
+    assert page.texts["title"] == ["Everything agrees · onnxgather"]
+    assert ("class", "good") in page.attributes
+
+
+def drawn(case: Case, got: dict[str, Any] | None = None) -> Picture:
+    found = entry(case, DIFF, got=got).evidence
+    assert found is not None
+    return picture(found, case.descriptor, case.out_of_range)
+
+
+def test_strides_show_the_buffers_too() -> None:
+    case = gather_case(desc=gather(strides=(5, 2), output_strides=(4, 1)), indices=[2, -1])
+    wrong = spoiled(case, 1)
+    wrong[2] = 7  # in the gap
+    found = drawn(case, {"openvino": wrong})
+    assert found.input == [
+        Grid((2, 3), (0, 0), (2, 3), (0, 2, 4, 5, 7, 9), "0 2 4 5 7 9"),
+        Grid((10,), (0,), (10,), tuple(range(10)), "0 1 2 3 4 5 6 7 8 9", buffer=True),
+    ]
+    assert found.output == [
+        Grid((2, 2), (0, 0), (2, 2), (0, 1, 4, 5), "4 4 9 9"),
+        Grid((6,), (0,), (6,), tuple(range(6)), "4 4 0 0 9 9", buffer=True),
+    ]
+    assert found.links == [Link(0, 4, (0,)), Link(1, 4, (1,)), Link(4, 9, (0,)), Link(5, 9, (1,))]
+    assert found.lanes == {"openvino": Wrong(2, 6, {1: "0", 2: "7"})}
+
+
+def test_indices_out_of_range_are_marked() -> None:
+    zero = drawn(gather_case(indices=[9, 1], out_of_range="zero"))
+    assert zero.outside == [0]
+    assert [link.source for link in zero.links] == [-1, 1, -1, 4]
+    refused = drawn(gather_case(indices=[1, -4], out_of_range="error"))
+    assert (refused.outside, refused.output, refused.links) == ([1], [], [])
+
+
+def test_arrays_that_cannot_be_compared_are_shown_instead() -> None:
+    found = drawn(gather_case(), {"a": np.ones((2, 3), "f4"), "b": np.zeros((2, 2), "f8")})
+    assert [wrong.note for wrong in found.lanes.values()] == [
+        "returned float32 [2, 3] in place of float32 [2, 2]",
+        "returned float64 [2, 2] in place of float32 [2, 2]",
+    ]
+    assert [wrong.instead[0].values for wrong in found.lanes.values()] == ["1 1 1 1 1 1", "0 0 0 0"]
+
+
+def test_bits_tell_apart_what_reads_alike() -> None:
+    case = gather_case()
+    case.data[:] = np.nan
+    expected = case.expected()
+    assert not isinstance(expected, str)
+    wrong = expected.copy()
+    wrong.view("u4")[0, 1] ^= 1
+    assert drawn(case, {"x": wrong}).lanes["x"] == Wrong(1, 4, {1: "nan (01 00 c0 7f)"})
+
+
+def test_large_tensors_are_shown_around_the_first_difference() -> None:
+    index = np.random.default_rng(1).permutation(300) - 150
+    case = gather_case(desc=gather(sizes=(40, 300), count=300), indices=list(index))
+    found = drawn(case, {"x": spoiled(case, 7777, 7778, 11999)})
+    for grids in (found.input, found.indices, found.output):
+        (shown,) = grids
+        assert MOST_ELEMENTS // 2 <= len(shown.offsets) == math.prod(shown.shape) <= MOST_ELEMENTS
+        assert len(shown.values.split(" ")) == len(shown.offsets)
+    (link,) = [link for link in found.links if link.output == 7777]
+    assert link.source in found.input[0].offsets
+    assert set(link.indices) <= set(found.indices[0].offsets)
+    assert {link.output for link in found.links} == set(found.output[0].offsets)
+    wrong = found.lanes["x"]
+    assert (wrong.count, wrong.total, set(wrong.got)) == (3, 12000, {7777, 7778})
+
+
+@settings(max_examples=60)
+@given(strategies.cases())
+def test_links_lead_from_what_each_output_element_is(found: strategies.Case) -> None:
+    case = Case("random", found.desc, found.data, found.indices, "directml")
+    expected = case.expected()
+    assert not isinstance(expected, str)
+    padding = np.zeros(found.desc.input_tensor.element_count, case.data.dtype)
+    data = np.append(case.data.reshape(-1), padding)
+    shown = drawn(case)
+    outputs = {link.output for link in shown.links}
+    anywhere = {place for part in shown.output for place in part.offsets}
+    assert set(shown.output[0].offsets) <= outputs <= anywhere
+    for link in shown.links:
+        one, other = data[link.source], expected.reshape(-1)[link.output]
+        assert one.tobytes() == other.tobytes()
+    at = (0,) * len(found.desc.output_tensor.sizes)
+    strides = np.array(found.desc.indices_tensor.element_strides)
+    places = explain(found.desc, found.data, found.indices, at, "directml").index_places
+    (first,) = [link for link in shown.links if link.output == 0]
+    assert first.indices == tuple(int(place @ strides) for place in np.array(places))
+
+
+def test_a_report_whose_descriptor_is_broken() -> None:
+    blob = Blob.of(np.zeros(1, "f4"))
+    evidence = Evidence(blob, blob, {"type": "DML_OPERATOR_GATHER", "desc": {}})
+    case = replace(entry(gather_case(), FIXED), evidence=evidence)
+    with pytest.raises(FileFormatError, match=r"^\$\.desc\.InputTensor is required$"):
+        html(report_of([OPENVINO], case))
+
+
+def test_an_empty_report() -> None:
+    report: Report = report_of([])
+    assert Page(html(report)).data["cases"] == []

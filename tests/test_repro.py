@@ -1,0 +1,614 @@
+"""From a case and a lane to a folder whose script shows the difference without onnxgather."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from stub_runtime import environment
+
+import onnxgather as og
+from onnxgather.arrays import OutOfRange
+from onnxgather.dxdispatch import dispatches, parse_program, read_program
+from onnxgather.errors import OnnxGatherError
+from onnxgather.model import check_model
+from onnxgather.parity.cases import BareNode, Case, Place
+from onnxgather.parity.compare import check_cases
+from onnxgather.parity.lane import Answer
+from onnxgather.parity.lanes import open_lanes
+from onnxgather.parity.results import CaseResult, LaneInfo, Report, Result
+from onnxgather.repro.flow import Outcome, make_repro
+from onnxgather.repro.folder import write_folder
+from onnxgather.repro.run import runs_of
+from onnxgather.repro.sources import case_of_finding, case_of_program
+
+STUB = "StubExecutionProvider"
+
+GATHERS = """
+class InferenceSession(InferenceSession):
+    def compute(self, data, indices):
+        n = data.shape[0]
+        if (indices >= n).any() or (indices < -n).any():
+            raise RuntimeError("index out of range, " + str(indices.max()))
+        found = data[indices.astype(np.int64)]
+        return found.reshape(found.shape[found.ndim - self.rank(data, indices):])
+    def rank(self, data, indices):
+        return data.ndim - 1 + (indices.ndim if data.ndim == 1 else 1)
+"""
+"""A provider that takes rows of the data, and runs whatever model it is given."""
+
+NEGATIVE = """
+class InferenceSession(InferenceSession):
+    def compute(self, data, indices):
+        return super().compute(data, np.maximum(indices, 0))
+"""
+
+DESC = og.GatherDesc(
+    og.TensorDesc("FLOAT32", [5, 4]),
+    og.TensorDesc("INT64", [1, 3]),
+    og.TensorDesc("FLOAT32", [3, 4]),
+    axis=0,
+    index_dimensions=1,
+)
+CASE = Case(
+    "rows", DESC, np.arange(20, dtype=np.float32).reshape(5, 4), np.array([[1, -2, 4]]), "error"
+)
+OUTSIDE = replace(CASE, indices=np.array([[1, 7, 4]]))
+
+
+def made(tmp_path: Path, change: str, case: Case = CASE, **options: Any) -> Outcome:
+    """Return what becomes of a case on the stand-in of ONNX Runtime, changed."""
+    tmp_path.joinpath("environment").mkdir()
+    python = environment(tmp_path / "environment", GATHERS + textwrap.dedent(change))
+    (lane,) = open_lanes([STUB], {STUB: python})
+    with closing(lane):
+        return make_repro(case, lane, str(tmp_path / "out"), python=python, **options)
+
+
+def rerun(tmp_path: Path) -> tuple[int, str]:
+    """Run a written repro.py again, by hand and from elsewhere."""
+    python = str(tmp_path / "environment" / "python")
+    command = [python, str(tmp_path / "out" / "repro.py")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/")
+    return done.returncode, done.stdout + done.stderr
+
+
+SYSTEM = (
+    f"onnxruntime 9.9.9, numpy {np.__version__}, Python {platform.python_version()}, "
+    f"{platform.platform()}"
+)
+
+
+class TestTheFlow:
+    def test_a_fault_becomes_a_folder(self, tmp_path: Path) -> None:
+        outcome = made(tmp_path, NEGATIVE)
+        folder = tmp_path / "out"
+        assert outcome.text == (
+            f"{folder}: {STUB} returns wrong elements for Gather of FLOAT32 data by INT64 indices; "
+            "repro.py shows it"
+        )
+        assert (outcome.shown, outcome.folder) == (True, str(folder))
+        assert outcome.result.state == "DIFF"
+        assert sorted(os.listdir(folder)) == [
+            "ISSUE.md",
+            "expected.npy",
+            "inputs.npz",
+            "model.onnx",
+            "program.json",
+            "repro.py",
+        ]
+        assert outcome.case.indices.reshape(-1).tolist() == [-1]
+        assert outcome.case.data.reshape(-1).tolist() == [1, 2]
+        assert rerun(tmp_path) == (
+            1,
+            f"{SYSTEM}\n"
+            "InputTensor: float32 [2]\n    [1., 2.]\n"
+            "IndicesTensor: int64 [1]\n    [-1]\n"
+            "expected: float32 [1]\n    [2.]\n"
+            f"node Gather (Gather) runs on {STUB}\n"
+            "actual: float32 [1]\n    [1.]\n"
+            "It differs: 1 of 1 elements, first OutputTensor[0]: expected 2.0 (bytes 00 00 00 40), "
+            "actual 1.0 (bytes 00 00 80 3f).\n",
+        )
+
+    def test_the_model_is_one_node_of_onnx(self, tmp_path: Path) -> None:
+        made(tmp_path, NEGATIVE)
+        model = onnx.ModelProto.FromString((tmp_path / "out" / "model.onnx").read_bytes())
+        check_model(model)
+        assert [node.op_type for node in model.graph.node] == ["Gather"]
+
+    def test_the_program_says_the_same(self, tmp_path: Path) -> None:
+        outcome = made(tmp_path, NEGATIVE)
+        (found,) = dispatches(read_program(str(tmp_path / "out" / "program.json")), og.reference)
+        assert found.descriptor == outcome.case.descriptor
+        assert found.data.tobytes() == outcome.case.data.tobytes()
+        expected = np.load(tmp_path / "out" / "expected.npy")
+        assert found.output.tobytes() == expected.tobytes()
+
+    def test_not_reduced(self, tmp_path: Path) -> None:
+        outcome = made(tmp_path, NEGATIVE, reduce=False)
+        assert outcome.case is CASE
+        assert outcome.shown
+        with np.load(tmp_path / "out" / "inputs.npz") as inputs:
+            assert inputs["InputTensor"].tobytes() == CASE.data.tobytes()
+        code, printed = rerun(tmp_path)
+        assert code == 1
+        assert "4 of 12 elements, first OutputTensor[1,0]: expected 12.0 (" in printed
+
+    def test_what_must_be_refused(self, tmp_path: Path) -> None:
+        outcome = made(
+            tmp_path,
+            "class InferenceSession(InferenceSession):\n"
+            "    def compute(self, data, indices):\n"
+            "        inside = np.clip(indices, 0, data.shape[0] - 1)\n"
+            "        return super().compute(data, inside) * (indices == inside).all()\n",
+            OUTSIDE,
+        )
+        title = f"{STUB} returns an output for Gather with an index out of range"
+        assert outcome.text == f"{tmp_path / 'out'}: {title}; repro.py shows it"
+        assert not (tmp_path / "out" / "expected.npy").exists()
+        rule = "IndicesTensor[0] must be in [-1, 1), got 1"
+        assert rerun(tmp_path) == (
+            1,
+            f"{SYSTEM}\n"
+            "InputTensor: float32 [1]\n    [1.]\n"
+            "IndicesTensor: int64 [1]\n    [1]\n"
+            f"expected: an error, as {rule}\n"
+            f"node Gather (Gather) runs on {STUB}\n"
+            "actual: float32 [1]\n    [0.]\n"
+            "It differs: there is an output where there must be an error.\n",
+        )
+        assert (tmp_path / "out" / "ISSUE.md").read_text() == (
+            f"# {title}\n\n"
+            "## Versions\n\n"
+            f"- {STUB}\n- python {platform.python_version()}\n- numpy {np.__version__}\n"
+            f"- onnxruntime 9.9.9\n- {platform.system()} {platform.machine()}\n\n"
+            "## The model\n\n"
+            "ONNX's `Gather` with `axis=0`, on data FLOAT32 [1] and indices INT64 [1]; in "
+            "DirectML\n`DML_OPERATOR_GATHER`. It computes `out[0] = in[idx[0]]`; in range is -1 <= "
+            "idx < 1, from the end\nwhere negative; an index out of range is an error.\n\n"
+            "InputTensor: float32 [1]\n\n    [1.]\n\n"
+            "IndicesTensor: int64 [1]\n\n    [1]\n\n"
+            f"## Expected\n\nAn error: {rule}.\n\n"
+            "## Actual\n\n`repro.py` prints:\n\n"
+            f"    {SYSTEM}\n"
+            "    InputTensor: float32 [1]\n        [1.]\n"
+            "    IndicesTensor: int64 [1]\n        [1]\n"
+            f"    expected: an error, as {rule}\n"
+            f"    node Gather (Gather) runs on {STUB}\n"
+            "    actual: float32 [1]\n        [0.]\n"
+            "    It differs: there is an output where there must be an error.\n\n"
+            "## How to run it\n\n"
+            "`python repro.py`, where onnxruntime and numpy are installed, runs `model.onnx` on "
+            "`inputs.npz` with\n"
+            f"{STUB} alone. Its exit code is 1 where it differs, 0 where it does not, and 3\n"
+            "where the provider did not run the model.\n\n"
+            "`program.json` says the same to dxdispatch, for DirectML itself.\n"
+        )
+
+    def test_a_provider_that_fails(self, tmp_path: Path) -> None:
+        change = "    def compute(self, data, indices): raise RuntimeError('no kernel for 7')\n"
+        outcome = made(tmp_path, "class InferenceSession(InferenceSession):\n" + change)
+        title = f"{STUB} fails in Gather of FLOAT32 data by INT64 indices"
+        assert outcome.text == f"{tmp_path / 'out'}: {title}; repro.py shows it"
+        code, printed = rerun(tmp_path)
+        assert code == 1
+        assert printed.endswith(
+            f"actual: {STUB} fails: no kernel for 7\nIt differs: there is an error and no output.\n"
+        )
+        assert max(outcome.case.data.size, outcome.case.indices.size) == 1
+
+    def test_a_provider_that_refuses_the_model(self, tmp_path: Path) -> None:
+        change = """
+        class InferenceSession(InferenceSession):
+            def __init__(self, model, *more, **options):
+                if isinstance(model, str) or b"Mul" not in model:
+                    raise ValueError("not a model for us")
+                super().__init__(model, *more, **options)
+        """
+        outcome = made(tmp_path, change)
+        title = f"{STUB} refuses Gather of FLOAT32 data by INT64 indices"
+        assert outcome.text == f"{tmp_path / 'out'}: {title}; repro.py shows it"
+        assert rerun(tmp_path)[1].endswith(
+            f"actual: {STUB} refuses the model: not a model for us\n"
+            "It differs: there is an error and no output.\n"
+        )
+
+    def test_a_provider_that_takes_the_host_down(self, tmp_path: Path) -> None:
+        change = """
+        class InferenceSession(InferenceSession):
+            def compute(self, data, indices):
+                os.kill(os.getpid(), signal.SIGSEGV)
+        """
+        probe = "if data.size == 4: return data[indices]\n                "
+        outcome = made(tmp_path, change.replace("os.kill", probe + "os.kill"))
+        title = f"{STUB} takes the host down in Gather of FLOAT32 data by INT64 indices"
+        assert outcome.text == f"{tmp_path / 'out'}: {title}; repro.py shows it"
+        assert rerun(tmp_path)[0] == -11
+        issue = (tmp_path / "out" / "ISSUE.md").read_text()
+        assert "## Actual\n\nThe worker died of SIGSEGV and printed nothing.\n\n" in issue
+
+    def test_where_all_is_well_there_is_no_folder(self, tmp_path: Path) -> None:
+        outcome = made(tmp_path, "")
+        assert outcome.text == f"case 'rows' passes on lane {STUB}: nothing to reproduce"
+        assert (outcome.result.state, outcome.folder) == ("PASS", None)
+        assert not (tmp_path / "out").exists()
+
+    def test_a_case_that_does_not_run(self, tmp_path: Path) -> None:
+        outcome = made(tmp_path, "PLACE = 'CPUExecutionProvider'")
+        assert outcome.result.state == "NOT-RUN"
+        assert outcome.text == (
+            f"case 'rows' did not run on lane {STUB}: {STUB} must run every node, but Gather "
+            "(Gather) runs on CPUExecutionProvider"
+        )
+        assert not (tmp_path / "out").exists()
+
+    def test_a_lane_that_does_not_start(self, tmp_path: Path) -> None:
+        (lane,) = open_lanes(["openvino"], {"openvino": str(tmp_path / "python")})
+        outcome = make_repro(CASE, lane, str(tmp_path / "out"))
+        assert outcome.result.state == "NOT-RUN"
+        assert outcome.text == f"{tmp_path / 'python'} does not start: No such file or directory"
+
+    def test_a_script_that_does_not_show_it(self, tmp_path: Path) -> None:
+        # The worker gets the model as bytes, the script as a file.
+        change = """
+        class InferenceSession(InferenceSession):
+            def compute(self, data, indices):
+                right = super().compute(data, indices)
+                return right if isinstance(self.model, str) else -right
+        """
+        outcome = made(tmp_path, change)
+        assert not outcome.shown
+        assert outcome.text == (
+            f"{tmp_path / 'out'}: {STUB} returns wrong elements for Gather of FLOAT32 data by "
+            "INT64 indices; but repro.py does not show it: it ended with exit code 0 and said: It "
+            "does not differ."
+        )
+        assert rerun(tmp_path)[0] == 0
+        issue = (tmp_path / "out" / "ISSUE.md").read_text()
+        assert "## Actual\n\n1 of 1 elements differ, first OutputTensor[0]: expected 1.0 (" in issue
+
+    def test_a_folder_of_others_is_refused_before_anything_runs(self, tmp_path: Path) -> None:
+        tmp_path.joinpath("out").mkdir()
+        tmp_path.joinpath("out", "mine").touch()
+        (lane,) = open_lanes(["openvino"], {"openvino": str(tmp_path / "python")})
+        with pytest.raises(OnnxGatherError) as caught:
+            make_repro(CASE, lane, str(tmp_path / "out"))
+        assert str(caught.value) == (
+            f"{tmp_path / 'out'}: the folder must be new, empty or an earlier repro, got 'mine'"
+        )
+
+    def test_wrapped(self, tmp_path: Path) -> None:
+        change = """
+        class InferenceSession(InferenceSession):
+            def run(self, _, feeds, options):
+                wrong = "One" in feeds and len(feeds["InputTensor"]) > 1
+                return [super().run(_, feeds, options)[0] * (-1 if wrong else 1)]
+        """
+        outcome = made(tmp_path, change, wrap=True)
+        assert outcome.case.wrapped
+        assert outcome.shown
+        model = onnx.ModelProto.FromString((tmp_path / "out" / "model.onnx").read_bytes())
+        assert [node.op_type for node in model.graph.node] == ["Mul", "Gather", "Mul"]
+        issue = (tmp_path / "out" / "ISSUE.md").read_text()
+        assert "between two multiplications by one; in DirectML" in issue.replace("\n", " ")
+
+    def test_a_bare_node(self, tmp_path: Path) -> None:
+        rule = "axis must be in [-2, 2), got 2"
+        bare = BareNode("Gather", {"axis": 2}, (3, 4), rule)
+        case = Case("bare", None, CASE.data, np.array([1, 2, 0]), bare=bare)
+        outcome = made(tmp_path, "", case)
+        title = f"{STUB} runs a Gather that ONNX forbids"
+        assert outcome.text == f"{tmp_path / 'out'}: {title}; repro.py shows it"
+        assert outcome.case.bare is not None
+        assert outcome.case.bare.rule == "axis must be in [-1, 1), got 1"
+        assert not (tmp_path / "out" / "program.json").exists()
+        issue = (tmp_path / "out" / "ISSUE.md").read_text()
+        assert (
+            "ONNX's `Gather` with `axis=1`, on data FLOAT32 [1] and indices INT64 []. ONNX does "
+            "not allow it: axis must be in [-1, 1), got 1."
+        ) in issue.replace("\n", " ")
+        assert "dxdispatch" not in issue
+
+    def test_a_lane_without_onnx_runtime_is_refused(self, tmp_path: Path) -> None:
+        class Lane:
+            name = "directml-dll"
+
+            def start(self) -> LaneInfo:
+                return LaneInfo("directml-dll", "DirectML.dll")
+
+            def answer(self, case: Case) -> Answer:
+                raise AssertionError(case)
+
+            def close(self) -> None:
+                pass
+
+        with pytest.raises(OnnxGatherError) as caught:
+            make_repro(CASE, Lane(), str(tmp_path / "out"))
+        assert str(caught.value) == "lane 'directml-dll' must run ONNX models, but runs none"
+
+
+INFO = LaneInfo("cpu", "CPUExecutionProvider", {"onnxruntime": "9.9.9"}, python=sys.executable)
+DIFFERENT = Result("cpu", "DIFF", "1 of 12 elements differ")
+
+
+class TestTheFolder:
+    def write(self, folder: Path, case: Case = CASE, info: LaneInfo = INFO) -> None:
+        *_, run = runs_of(case, "portable")
+        write_folder(case, info, DIFFERENT, str(folder), run)
+
+    @pytest.mark.parametrize("policy", ["clamp", "zero", "error", "directml"])
+    def test_onnx_runtime_passes_what_is_right(self, tmp_path: Path, policy: OutOfRange) -> None:
+        case = CASE if policy == "error" else replace(OUTSIDE, out_of_range=policy)
+        for number, run in enumerate(runs_of(case, "cpu")):
+            folder = tmp_path / str(number)
+            write_folder(case, INFO, DIFFERENT, str(folder), run)
+            command = [sys.executable, str(folder / "repro.py")]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            assert (done.returncode, done.stderr) == (0, "")
+            assert done.stdout.endswith("\nIt does not differ.\n")
+
+    def test_onnx_runtime_refuses_what_it_must(self, tmp_path: Path) -> None:
+        self.write(tmp_path / "out", OUTSIDE)
+        command = [sys.executable, str(tmp_path / "out" / "repro.py")]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0
+        assert "\nactual: CPUExecutionProvider fails: " in done.stdout
+
+    def test_a_provider_that_is_not_there(self, tmp_path: Path) -> None:
+        info = LaneInfo("none", "NoExecutionProvider")
+        self.write(tmp_path / "out", info=info)
+        command = [sys.executable, str(tmp_path / "out" / "repro.py")]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 3
+        last = done.stdout.splitlines()[-1]
+        start = "NoExecutionProvider did not run the model: onnxruntime has only "
+        assert last.startswith(start)
+
+    @pytest.mark.parametrize(
+        ("change", "why"),
+        [
+            ("PLACE = 'CPUExecutionProvider'", "it did not get every node"),
+            ("NODES = []", "it did not get every node"),
+            (
+                "class InferenceSession:\n    def __init__(self, *_, **__):\n        raise "
+                "RuntimeError('nodes were assigned to the default CPU EP')",
+                "some node would run on the CPU",
+            ),
+        ],
+    )
+    def test_nodes_elsewhere(self, tmp_path: Path, change: str, why: str) -> None:
+        tmp_path.joinpath("environment").mkdir()
+        environment(tmp_path / "environment", change)
+        self.write(tmp_path / "out", info=LaneInfo("stub", STUB))
+        code, printed = rerun(tmp_path)
+        assert code == 3
+        assert printed.splitlines()[-1] == f"{STUB} did not run the model: {why}"
+
+    def test_a_plugin_library_is_registered(self, tmp_path: Path) -> None:
+        tmp_path.joinpath("environment").mkdir()
+        change = """
+        PROVIDERS, DEVICES = [], []
+        def register_execution_provider_library(name, library):
+            print("registered", name, library)
+            DEVICES.append(Any_(ep_name=name))
+        def get_ep_devices(): return DEVICES
+        class SessionOptions(SessionOptions):
+            def add_provider_for_devices(self, devices, options): print("for", len(devices))
+        """
+        environment(tmp_path / "environment", GATHERS + textwrap.dedent(change))
+        *_, run = runs_of(CASE, "portable", "/lib/stub.so")
+        write_folder(CASE, LaneInfo("stub", STUB), DIFFERENT, str(tmp_path / "out"), run)
+        code, printed = rerun(tmp_path)
+        assert code == 0
+        assert f"registered {STUB} /lib/stub.so\nfor 1\n" in printed
+
+    def test_an_earlier_repro_is_replaced(self, tmp_path: Path) -> None:
+        self.write(tmp_path / "out")
+        self.write(tmp_path / "out", OUTSIDE)
+        assert not (tmp_path / "out" / "expected.npy").exists()
+        assert os.listdir(tmp_path) == ["out"]
+
+    def test_the_same_repro_has_the_same_bytes(self, tmp_path: Path) -> None:
+        self.write(tmp_path / "a")
+        self.write(tmp_path / "b")
+        for name in os.listdir(tmp_path / "a"):
+            assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+    def test_an_empty_folder_is_taken(self, tmp_path: Path) -> None:
+        tmp_path.joinpath("out").mkdir()
+        self.write(tmp_path / "out")
+        assert len(os.listdir(tmp_path / "out")) == 6
+
+    def test_a_file_is_not(self, tmp_path: Path) -> None:
+        tmp_path.joinpath("out").touch()
+        with pytest.raises(OnnxGatherError) as caught:
+            self.write(tmp_path / "out")
+        where = tmp_path / "out"
+        assert str(caught.value) == f"{where}: a file stands where the folder should be"
+        with pytest.raises(OnnxGatherError) as caught:
+            self.write(tmp_path / "out" / "below")
+        where = tmp_path / "out" / "below"
+        assert str(caught.value) == f"{where}: a file stands where the folder should be"
+
+    def test_a_part_of_a_repro_is_not_one(self, tmp_path: Path) -> None:
+        tmp_path.joinpath("out").mkdir()
+        tmp_path.joinpath("out", "model.onnx").write_bytes(b"mine")
+        with pytest.raises(OnnxGatherError) as caught:
+            self.write(tmp_path / "out")
+        assert str(caught.value) == (
+            f"{tmp_path / 'out'}: the folder must be new, empty or an earlier repro, got "
+            "'model.onnx'"
+        )
+        assert (tmp_path / "out" / "model.onnx").read_bytes() == b"mine"
+
+    def test_all_or_nothing(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.write(tmp_path / "out")
+        before = {p.name: p.read_bytes() for p in (tmp_path / "out").iterdir()}
+        rename = Path.rename
+
+        def stop(path: Path, target: Path) -> Path:
+            if path.name.endswith(".partial"):
+                raise OSError(28, "No space left on device")
+            return rename(path, target)
+
+        monkeypatch.setattr(Path, "rename", stop)
+        with pytest.raises(OnnxGatherError) as caught:
+            self.write(tmp_path / "out", OUTSIDE)
+        assert str(caught.value) == f"{tmp_path / 'out'}: no space left on device"
+        assert {p.name: p.read_bytes() for p in (tmp_path / "out").iterdir()} == before
+        assert os.listdir(tmp_path) == ["out"]
+
+
+PROGRAM = """{
+  "resources": {
+    "data": {"initialValuesDataType": "FLOAT32", "initialValues": [1, 2, 3, 4]},
+    "indices": {"initialValuesDataType": "INT32", "initialValues": [3, 0]},
+    "output": {"initialValuesDataType": "FLOAT32", "initialValues": [0, 0]}
+  },
+  "dispatchables": {
+    "one": {"type": "DML_OPERATOR_GATHER", "desc": {
+      "InputTensor": {"DataType": "FLOAT32", "Sizes": [4]},
+      "IndicesTensor": {"DataType": "INT32", "Sizes": [2]},
+      "OutputTensor": {"DataType": "FLOAT32", "Sizes": [2]}, "Axis": 0, "IndexDimensions": 1}}
+  },
+  "commands": [COMMANDS]
+}"""
+COMMAND = """{"type": "dispatch", "dispatchable": "one", "bindings":
+  {"InputTensor": "data", "IndicesTensor": "indices", "OutputTensor": "output"}}"""
+
+
+def program(commands: int) -> Any:
+    text = PROGRAM.replace("COMMANDS", ", ".join([COMMAND] * commands))
+    return parse_program(text, "p.json")
+
+
+class TestCasesOfPrograms:
+    def test_the_only_one(self) -> None:
+        case = case_of_program(program(1), "zero")
+        assert case.name == "p.json: $.commands[0] (one)"
+        assert case.out_of_range == "zero"
+        assert case.indices.tolist() == [3, 0]
+
+    @pytest.mark.parametrize("name", ["p.json: $.commands[1] (one)", "$.commands[1]"])
+    def test_by_name(self, name: str) -> None:
+        assert case_of_program(program(2), "clamp", name).place == Place(
+            "p.json", "$.commands[1]", "one"
+        )
+
+    @pytest.mark.parametrize(
+        ("commands", "name", "message"),
+        [
+            (0, None, "p.json: case must name one, got none"),
+            (
+                2,
+                None,
+                "p.json: case must name one, got 'p.json: $.commands[0] (one)', "
+                "'p.json: $.commands[1] (one)'",
+            ),
+            (
+                2,
+                "one",
+                "p.json: case 'one' must name one, got 'p.json: $.commands[0] (one)', "
+                "'p.json: $.commands[1] (one)'",
+            ),
+            (
+                1,
+                "$.command[0]",
+                "p.json: case must be one of its cases, such as '$.commands[0]', "
+                "'p.json: $.commands[0] (one)', got '$.command[0]'",
+            ),
+            (0, "one", "p.json: case must be one of its cases, such as none, got 'one'"),
+        ],
+    )
+    def test_refusals(self, commands: int, name: str | None, message: str) -> None:
+        with pytest.raises(OnnxGatherError) as caught:
+            case_of_program(program(commands), "clamp", name)
+        assert str(caught.value) == message
+
+
+class WrongLane:
+    """A lane whose output is always nothing but zeros of another shape."""
+
+    name = "wrong"
+
+    def start(self) -> LaneInfo:
+        return INFO
+
+    def answer(self, case: Case) -> Answer:
+        if case.name == "right":
+            expected = case.expected()
+            assert not isinstance(expected, str)
+            return Answer("ran", None, ("Gather",), expected)
+        return Answer("ran", None, ("Gather",), np.zeros(0, np.float32))
+
+    def close(self) -> None:
+        pass
+
+
+BARE = Case(
+    "bare",
+    None,
+    CASE.data,
+    np.array([1, 2, 0]),
+    bare=BareNode("Gather", {"axis": 2}, (3, 4), "axis must be in [-2, 2), got 2"),
+)
+
+
+class TestCasesOfReports:
+    @pytest.fixture
+    def report(self) -> Report:
+        return Report("0", "now", "here", (INFO,), list(self.results()))
+
+    def results(self) -> Iterator[CaseResult]:
+        placed = replace(OUTSIDE, out_of_range="zero", place=Place("p.json", "$.commands[0]", "g"))
+        cases = [CASE, replace(placed, name="placed"), BARE, replace(CASE, name="right")]
+        yield from check_cases(cases, [WrongLane()], [INFO], [])
+
+    @pytest.mark.parametrize("name", ["rows", "placed", "bare"])
+    def test_are_what_they_were(self, report: Report, name: str) -> None:
+        case = case_of_finding(report, name)
+        wanted = {"rows": CASE, "placed": OUTSIDE, "bare": BARE}[name]
+        assert case.descriptor == wanted.descriptor
+        assert case.bare == wanted.bare
+        assert case.data.tobytes() == wanted.data.tobytes()
+        assert case.indices.tobytes() == wanted.indices.tobytes()
+        assert case.out_of_range == ("zero" if name == "placed" else wanted.out_of_range)
+        assert (case.place is not None) == (name == "placed")
+
+    def test_the_only_one(self, report: Report) -> None:
+        only = Report("0", "now", "here", (INFO,), report.cases[2:])
+        assert case_of_finding(only).name == "bare"
+
+    @pytest.mark.parametrize(
+        ("name", "message"),
+        [
+            (None, "the report: case must name one, got 'rows', 'placed', 'bare'"),
+            ("row", "the report: case must be one of its cases, such as 'rows', got 'row'"),
+            (
+                "zzz",
+                "the report: case must be one of its cases, such as 'rows', 'placed', 'bare', "
+                "'right', got 'zzz'",
+            ),
+            (
+                "right",
+                "the report: case 'right' must have evidence, got none, as it passed on every "
+                "lane or its arrays exceed 1 MiB",
+            ),
+        ],
+    )
+    def test_refusals(self, report: Report, name: str | None, message: str) -> None:
+        with pytest.raises(OnnxGatherError) as caught:
+            case_of_finding(report, name)
+        assert str(caught.value) == message
