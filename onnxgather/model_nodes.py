@@ -174,8 +174,6 @@ class NodeModel:
             graph.input.append(helper.make_tensor_value_info(name, element_type, array.shape))
         source = self._model.graph
         left = needed - given.keys()
-        # Before IR version 4 an initializer is a graph input too.
-        graph.input.extend(v for v in source.input if v.name in left & self._constants.keys())
         graph.initializer.extend(t for t in source.initializer if t.name in left)
         graph.sparse_initializer.extend(
             t for t in source.sparse_initializer if t.values.name in left

@@ -165,7 +165,6 @@ def about() -> dict[str, Any]:
         "versions": {"python": platform.python_version(), "numpy": np.__version__},
         "providers": [],
         "devices": [],
-        "executable": sys.executable,
     }
     try:
         import onnxruntime

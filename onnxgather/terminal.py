@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import sys
 import time
 from collections.abc import Generator, Sequence
@@ -126,6 +127,18 @@ def json_bytes(value: object) -> bytes:
         return msgspec.json.format(msgspec.json.encode(value), indent=2)
     except UnicodeEncodeError:  # a file name that is not Unicode: escaped, as json reads it back
         return json.dumps(msgspec.to_builtins(value), indent=2).encode()
+
+
+def width() -> int:
+    """Return how many columns a table may take."""
+    if not _is_terminal(sys.stdout):
+        return 100
+    return min(max(shutil.get_terminal_size().columns, 60), 160)
+
+
+def has_colours() -> bool:
+    """Return whether the standard output shows colours: a terminal, unless NO_COLOR is set."""
+    return _is_terminal(sys.stdout) and not os.environ.get("NO_COLOR")
 
 
 def _is_terminal(stream: TextIO | None) -> bool:

@@ -22,6 +22,8 @@ from onnxgather import model as model_module
 from onnxgather import session as session_module
 from onnxgather import terminal
 from onnxgather.arrays import Array
+from onnxgather.terminal import has_colours
+from onnxgather.terminal import width as width_of
 
 DATA = Path(__file__).parent / "data"
 POSIX = pytest.mark.skipif(os.name == "nt", reason="makes links, odd names or POSIX errors")
@@ -831,6 +833,8 @@ class TestProcess:
     def test_ctrl_c_is_quiet(self) -> None:
         os.mkfifo("slow.json")  # reading it waits for a writer
         code = """\
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite run by `&` ignores it
 from onnxgather.cli import main
 print("ready", flush=True)
 main(["run", "slow.json"])
@@ -922,3 +926,30 @@ class TestProgress:
             raise og.OnnxGatherError("no")
         assert err.text == "xxx\r   \rError: no\n"
         assert batch.finish() == 2
+
+
+class TestTable:
+    """How wide and how colourful a table is."""
+
+    @pytest.mark.parametrize(
+        ("terminal", "no_colour", "columns", "width", "colours"),
+        [
+            (False, "", "200", 100, False),
+            (True, "", "70", 70, True),
+            (True, "", "400", 160, True),
+            (True, "1", "20", 60, False),
+        ],
+    )
+    def test_what_the_terminal_is(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        terminal: bool,
+        no_colour: str,
+        columns: str,
+        width: int,
+        colours: bool,
+    ) -> None:
+        monkeypatch.setattr(sys, "stdout", _Terminal(terminal))
+        monkeypatch.setenv("NO_COLOR", no_colour)
+        monkeypatch.setenv("COLUMNS", columns)
+        assert (width_of(), has_colours()) == (width, colours)

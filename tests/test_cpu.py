@@ -16,7 +16,7 @@ from test_properties import POLICIES, check_model_against_reference, compute, sa
 
 import onnxgather as og
 from onnxgather.arrays import OutOfRange
-from onnxgather.lowering import cpu, cpu_fits, cpu_forms, lower
+from onnxgather.lowering import cpu, cpu_fits, cpu_forms, cpu_indices, lower
 
 TAKEN: Counter[str] = Counter()
 NAMES = {"portable", *(form.name for form in cpu.FORMS)}
@@ -150,7 +150,7 @@ DIRECTED: dict[str, tuple[og.Descriptor, OutOfRange]] = {
     "repeated rows": (an_elements([2, 9, 6], T("INT64", [2, 7, 6], [7, 1, 0])), "clamp"),
     "elements": (a_gather(T("UINT8", [1, 9]), "INT64", 40, [1, 40]), "zero"),
     "columns": (a_gather(T("FLOAT16", [5, 9]), "INT32", 12, [5, 12]), "zero"),
-    "narrow rows": (a_gather(T("INT16", [9, 3]), "INT64", 20, [20, 3], axis=0), "clamp"),
+    "narrow rows": (a_gather(T("INT16", [9, 2]), "INT64", 20, [20, 2], axis=0), "clamp"),
     "row numbers": (
         og.GatherNDDesc(
             T("FLOAT64", [4, 5, 9]), T("INT32", [1, 30, 2]), T("FLOAT64", [1, 30, 9]), 3, 2
@@ -186,6 +186,70 @@ def test_form_is_taken_and_gives_the_references_bytes(name: str, threads: int) -
         taken = "elements" if name == "directml tuples" else name
         assert choice(case, policy, threads, known=False) == taken
         check_model_against_reference(case, policy, 17, known=False, target="cpu", threads=threads)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("sizes", [[6, 6], [4, 9], [3, 3, 3]])
+@pytest.mark.parametrize("index_type", ["INT64", "INT32", "UINT64", "UINT32"])
+def test_tuples_tile_by_tile(
+    index_type: str, sizes: list[int], policy: OutOfRange, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cpu_indices, "TILE", 8)
+    rank = len(sizes)
+    indices, output = T(index_type, [1] * (rank - 2) + [96, rank]), [1] * (rank - 1) + [96]
+    desc = og.GatherNDDesc(T("INT16", sizes), indices, T("INT16", output), rank, 2)
+    rng = np.random.default_rng(0)
+    case = Case(desc, random_data(desc.input_tensor, rng), random_indices(desc, rng, wild=0.3))
+    check_model_against_reference(case, policy, 17, known=False, target="cpu")
+    operators = [node.op for node in lower(desc, policy, None, "cpu").nodes]
+    assert ("Scan" in operators) == (policy in ("clamp", "zero"))
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("index_type", ["INT64", "UINT64"])
+def test_an_axis_beyond_what_float32_counts(index_type: str, policy: OutOfRange) -> None:
+    size = 2**24 + 5
+    near = [0, 1, 2**24 - 1, 2**24, 2**24 + 1, size - 2, size - 1]
+    signed = index_type == "INT64"
+    wild = [size, size + 1, 2**31 + 1, 2**32 + 3, 2**63 - 1]
+    low = [-1, -2, 1 - size, -size, -size - 1, -size - 2, -(2**63)] if signed else [2**64 - 1]
+    for values in (near, [*near, *wild, *low]):
+        desc = a_gather(T("UINT8", [1, size]), index_type, len(values), [1, len(values)])
+        data = random_data(desc.input_tensor, np.random.default_rng(0))
+        indices = np.array([values], np.int64 if signed else np.uint64)
+        check_model_against_reference(
+            Case(desc, data, indices), policy, 17, known=False, target="cpu"
+        )
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("name", [n for n in DIRECTED if n != "portable"])
+def test_indices_carried_in_float64(
+    name: str, policy: OutOfRange, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cpu_indices, "EXACT_FLOAT", 3)
+    desc, _ = DIRECTED[name]
+    rng = np.random.default_rng(0)
+    case = Case(desc, random_data(desc.input_tensor, rng), random_indices(desc, rng, wild=0.3))
+    check_model_against_reference(case, policy, 17, known=False, target="cpu")
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("output", [[1, 96], [2, 48]])
+@pytest.mark.parametrize("index_type", ["INT64", "INT32", "UINT64", "UINT32"])
+def test_short_elements_tile_by_tile(
+    index_type: str, output: list[int], policy: OutOfRange, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cpu_fits, "TILE", 8)
+    indices = T(index_type, output)
+    desc = og.GatherDesc(T("UINT8", [1, 50]), indices, T("UINT8", output), 1, 2)
+    for wild in (0.0, 0.3):
+        rng = np.random.default_rng(0)
+        data = random_data(desc.input_tensor, rng)
+        case = Case(desc, data, random_indices(desc, rng, wild=wild))
+        check_model_against_reference(case, policy, 17, known=False, target="cpu")
+    operators = [node.op for node in lower(desc, policy, None, "cpu").nodes]
+    assert ("Scan" in operators) == (policy != "directml")
 
 
 @pytest.mark.parametrize(
@@ -275,6 +339,16 @@ def test_no_initializer_grows_with_the_output(kind: str, policy: OutOfRange) -> 
     model = og.to_onnx(desc, policy, "cpu")
     assert model.ByteSize() < 100_000
     assert math.prod(desc.output_tensor.sizes) >= LARGE
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("tuple_", [[3, -1], [0, 4]])
+def test_one_known_tuple(tuple_: list[int], policy: OutOfRange) -> None:
+    t = og.TensorDesc
+    desc = og.GatherNDDesc(t("UINT8", [4, 5]), t("INT64", [1, 2]), t("UINT8", [1, 1]), 2, 1)
+    data = random_data(desc.input_tensor, np.random.default_rng(0))
+    case = Case(desc, data, np.array([tuple_]))
+    check_model_against_reference(case, policy, 17, known=True, target="cpu")
 
 
 def test_show_says_which_form_was_taken_and_why() -> None:

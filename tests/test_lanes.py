@@ -78,7 +78,7 @@ class TestWhatCounts:
             "numpy": np.__version__,
             "onnxruntime": "9.9.9",
         }
-        assert info.python == sys.executable
+        assert info.python == str(tmp_path / "python")
         assert info.not_run is None
 
     def test_a_provider_that_is_absent(self, tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ class Planned:
         """Return who it is."""
         return INFO
 
-    def answer(self, _: Case) -> Answer:
+    def answer(self, case: Case) -> Answer:
         """Return the next answer; the last one stays."""
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 

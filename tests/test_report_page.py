@@ -35,6 +35,7 @@ from report_samples import (
     spoiled,
 )
 
+import onnxgather as og
 from onnxgather.errors import FileFormatError
 from onnxgather.explain import explain
 from onnxgather.parity.cases import Case
@@ -309,7 +310,12 @@ def test_verdicts() -> None:
         "open",
     )
     assert verdict_of([replace(DIRECTML, required=True)], entry(case, absent()))[::2] == (
-        "directml did not start, though required",
+        "directml did not run everything, though required",
+        "bad",
+    )
+    required = replace(OPENVINO, required=True)
+    assert verdict_of([required], good, entry(case, ELSEWHERE))[::2] == (
+        "openvino did not run everything, though required",
         "bad",
     )
     assert verdict_of([CPU]) == ("Nothing was checked", "0 cases on 1 lane.", "open")
@@ -357,6 +363,27 @@ def test_indices_out_of_range_are_marked() -> None:
     assert [link.source for link in zero.links] == [-1, 1, -1, 4]
     refused = drawn(gather_case(indices=[1, -4], out_of_range="error"))
     assert (refused.outside, refused.output, refused.links) == ([1], [], [])
+
+
+def test_arrays_without_dimensions_or_elements() -> None:
+    scalar, empty = Blob.of(np.array(3, "i8")), Blob.of(np.zeros((0, 2), "f4"))
+    found = picture(Evidence(empty, scalar, got={"x": empty}), None, "clamp")
+    assert found.input == [Grid((0, 2), (0, 0), (0, 2), (), "")]
+    assert found.indices == [Grid((), (), (), (0,), "3")]
+    assert found.lanes["x"].instead == found.input
+
+
+def test_each_coordinate_of_a_tuple_has_its_own_range() -> None:
+    sizes = {"INPUT": [2, 5], "INDICES": [3, 2], "OUTPUT": [1, 3]}
+    types = {"INPUT": "INT8", "INDICES": "UINT32", "OUTPUT": "INT8"}
+    desc = og.GatherNDDesc(
+        *[og.TensorDesc(types[name], sizes[name]) for name in sizes],
+        input_dimension_count=2,
+        indices_dimension_count=2,
+    )
+    found = drawn(gather_case(desc=desc, indices=[1, 4, 4, 1, 0, 5]))
+    assert found.outside == [2, 5]
+    assert found.links == [Link(0, 9, (0, 1)), Link(1, 6, (2, 3)), Link(2, 4, (4, 5))]
 
 
 def test_arrays_that_cannot_be_compared_are_shown_instead() -> None:

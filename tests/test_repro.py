@@ -24,10 +24,11 @@ from onnxgather.dxdispatch import dispatches, parse_program, read_program
 from onnxgather.errors import OnnxGatherError
 from onnxgather.model import check_model
 from onnxgather.parity.cases import BareNode, Case, Place
-from onnxgather.parity.compare import check_cases
+from onnxgather.parity.compare import check_cases, judge
 from onnxgather.parity.lane import Answer
 from onnxgather.parity.lanes import open_lanes
 from onnxgather.parity.results import CaseResult, LaneInfo, Report, Result
+from onnxgather.repro import flow
 from onnxgather.repro.flow import Outcome, make_repro
 from onnxgather.repro.folder import write_folder
 from onnxgather.repro.run import runs_of
@@ -192,8 +193,8 @@ class TestTheFlow:
             "## How to run it\n\n"
             "`python repro.py`, where onnxruntime and numpy are installed, runs `model.onnx` on "
             "`inputs.npz` with\n"
-            f"{STUB} alone. Its exit code is 1 where it differs, 0 where it does not, and 3\n"
-            "where the provider did not run the model.\n\n"
+            f"{STUB} alone. Its exit code is 1 where it differs, 0 where it does not, and 3 where\n"
+            "the provider did not run the model.\n\n"
             "`program.json` says the same to dxdispatch, for DirectML itself.\n"
         )
 
@@ -278,6 +279,54 @@ class TestTheFlow:
         assert rerun(tmp_path)[0] == 0
         issue = (tmp_path / "out" / "ISSUE.md").read_text()
         assert "## Actual\n\n1 of 1 elements differ, first OutputTensor[0]: expected 1.0 (" in issue
+
+    def test_a_script_that_does_not_end(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(flow, "LONGEST_RUN", 1.0)
+        change = """
+        class InferenceSession(InferenceSession):
+            def compute(self, data, indices):
+                if isinstance(self.model, str): time.sleep(60)
+                return -super().compute(data, indices)
+        """
+        outcome = made(tmp_path, change)
+        assert outcome.text.endswith("; but repro.py does not show it: it did not end within 1 s")
+
+    def test_a_script_that_fails(self, tmp_path: Path) -> None:
+        change = """
+        class InferenceSession(InferenceSession):
+            def compute(self, data, indices):
+                if isinstance(self.model, str): return None
+                return -super().compute(data, indices)
+        """
+        outcome = made(tmp_path, change)
+        assert outcome.text.endswith(
+            "; but repro.py does not show it: it ended with exit code 1 and said: AttributeError: "
+            "'NoneType' object has no attribute 'dtype'"
+        )
+
+    def test_an_interpreter_that_does_not_start(self, tmp_path: Path) -> None:
+        tmp_path.joinpath("environment").mkdir()
+        python = environment(tmp_path / "environment", GATHERS + NEGATIVE)
+        (lane,) = open_lanes([STUB], {STUB: python})
+        with closing(lane):
+            outcome = make_repro(CASE, lane, str(tmp_path / "out"), python="/no/python")
+        assert outcome.text.endswith(
+            "; but repro.py does not show it: /no/python does not start: No such file or directory"
+        )
+
+    def test_memory_that_nobody_wrote_differs_only_sometimes(self, tmp_path: Path) -> None:
+        change = """
+        class InferenceSession(InferenceSession):
+            runs = 0
+            def compute(self, data, indices):
+                self.runs += 1
+                late = self.runs == 3 or not isinstance(self.model, str)
+                return super().compute(data, indices) * (-1 if late else 1)
+        """
+        outcome = made(tmp_path, change)
+        assert outcome.shown
 
     def test_a_folder_of_others_is_refused_before_anything_runs(self, tmp_path: Path) -> None:
         tmp_path.joinpath("out").mkdir()
@@ -414,6 +463,61 @@ class TestTheFolder:
         assert code == 0
         assert f"registered {STUB} /lib/stub.so\nfor 1\n" in printed
 
+    def test_the_plainest_run_is_one_node_on_its_own_shapes(self) -> None:
+        desc = og.GatherNDDesc(
+            og.TensorDesc("FLOAT32", [4, 3]),
+            og.TensorDesc("INT64", [2, 2]),
+            og.TensorDesc("FLOAT32", [1, 2]),
+            input_dimension_count=2,
+            indices_dimension_count=2,
+        )
+        data = np.arange(12, dtype=np.float32).reshape(4, 3)
+        case = Case("tuples", desc, data, np.array([[1, 2], [-1, 0]]), "error")
+        runs = list(runs_of(case, "portable"))
+        models = [onnx.ModelProto.FromString(run.model) for run in runs]
+        found = [[node.op_type for node in model.graph.node] for model in models]
+        assert found == [["GatherND"], ["Reshape", "GatherND"]]
+        shapes = [run.expected.shape for run in runs if run.expected is not None]
+        assert shapes == [(2,), (1, 2)]
+        unsigned = replace(case, descriptor=None, bare=BareNode("Gather", {"axis": 9}, (), "axis"))
+        assert len(list(runs_of(unsigned, "portable"))) == 1
+        assert len(list(runs_of(replace(case, out_of_range="clamp"), "portable"))) == 1
+
+    def test_an_issue_of_a_strided_case(self, tmp_path: Path) -> None:
+        desc = og.GatherND1Desc(
+            og.TensorDesc("FLOAT16", [2, 40], [1, 2]),
+            og.TensorDesc("UINT32", [2, 1], [0, 1]),
+            og.TensorDesc("FLOAT16", [1, 2], [5, 3]),
+            input_dimension_count=2,
+            indices_dimension_count=2,
+            batch_dimension_count=1,
+        )
+        data = np.arange(80, dtype=np.float16)
+        case = Case("strided", desc, data, np.array([7], np.uint32))
+        answer = Answer("ran", None, ("Gather",), np.zeros(4, np.float16))
+        result = judge(case, INFO, answer)
+        *_, run = runs_of(case, "portable")
+        write_folder(case, INFO, result, str(tmp_path / "out"), run)
+        text = (tmp_path / "out" / "ISSUE.md").read_text()
+        assert text.startswith(
+            "# CPUExecutionProvider returns wrong elements for GatherND of FLOAT16 data by UINT32 "
+            "indices\n"
+        )
+        assert (
+            "ONNX's `GatherND` with `batch_dims=1`, on data FLOAT16 [2, 40] and indices UINT32 "
+            "[2, 1]; in DirectML `DML_OPERATOR_GATHER_ND1`, with InputTensor.Strides [1, 2] and "
+            "IndicesTensor.Strides [0, 1] and OutputTensor.Strides [5, 3] in elements. It computes "
+            "`out[0, a] = in[a, idx[a, 0]]` for `a < 2`; in range is 0 <= idx < 40; an index out "
+            "of range is clamped."
+        ) in text.replace("\n", " ")
+        assert "InputTensor: float16 [80]\n\nIndicesTensor: uint32 [1]\n\n    [7]\n" in text
+        assert (
+            "## Expected\n\nOutputTensor: float16 [4]\n\n    [14.,  0.,  0., 15.]\n\n"
+            "The first element that differs: `output[0,0] = input[0, indices[0, 0]] = input[0, 7] "
+            "= 14 (buffer\noffsets: output 0, indices 0, input 14)`.\n\n"
+            "## Actual\n\n2 of 4 elements differ, first OutputTensor[0]: expected 14.0 (00 4b), "
+        ) in text
+
     def test_an_earlier_repro_is_replaced(self, tmp_path: Path) -> None:
         self.write(tmp_path / "out")
         self.write(tmp_path / "out", OUTSIDE)
@@ -425,6 +529,17 @@ class TestTheFolder:
         self.write(tmp_path / "b")
         for name in os.listdir(tmp_path / "a"):
             assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+    def test_a_repro_with_something_else_in_it_is_kept(self, tmp_path: Path) -> None:
+        self.write(tmp_path / "out")
+        tmp_path.joinpath("out", "notes.txt").write_text("mine")
+        with pytest.raises(OnnxGatherError) as caught:
+            self.write(tmp_path / "out")
+        assert str(caught.value) == (
+            f"{tmp_path / 'out'}: the folder must be new, empty or an earlier repro, got "
+            "'notes.txt'"
+        )
+        assert (tmp_path / "out" / "notes.txt").read_text() == "mine"
 
     def test_an_empty_folder_is_taken(self, tmp_path: Path) -> None:
         tmp_path.joinpath("out").mkdir()
@@ -573,7 +688,8 @@ class TestCasesOfReports:
 
     def results(self) -> Iterator[CaseResult]:
         placed = replace(OUTSIDE, out_of_range="zero", place=Place("p.json", "$.commands[0]", "g"))
-        cases = [CASE, replace(placed, name="placed"), BARE, replace(CASE, name="right")]
+        placed = replace(placed, name="placed", wrapped=True)
+        cases = [CASE, placed, BARE, replace(CASE, name="right")]
         yield from check_cases(cases, [WrongLane()], [INFO], [])
 
     @pytest.mark.parametrize("name", ["rows", "placed", "bare"])
@@ -586,6 +702,7 @@ class TestCasesOfReports:
         assert case.indices.tobytes() == wanted.indices.tobytes()
         assert case.out_of_range == ("zero" if name == "placed" else wanted.out_of_range)
         assert (case.place is not None) == (name == "placed")
+        assert case.wrapped == (name == "placed")
 
     def test_the_only_one(self, report: Report) -> None:
         only = Report("0", "now", "here", (INFO,), report.cases[2:])

@@ -16,11 +16,13 @@ from strategies import cases
 
 import onnxgather as og
 from onnxgather.arrays import Array, axis_sizes, elements
+from onnxgather.corpus.forbidden import forbidden_cases
 from onnxgather.parity.cases import BareNode, Case
 from onnxgather.parity.compare import judge
 from onnxgather.parity.lane import Answer
 from onnxgather.parity.results import LaneInfo, Result
-from onnxgather.repro.forms import case_of, form_of
+from onnxgather.repro.forms import STRIDES, Form, case_of, forbidden_node, form_of
+from onnxgather.repro.moves import fewer_dimensions, shorter_axes
 from onnxgather.repro.reduce import Fault, reduce_case, shows
 
 WRONG = Fault("DIFF", "elements differ")
@@ -265,8 +267,61 @@ class TestWhatTheFaultNeedsStays:
         assert not reduced(case, has_negative).wrapped
         assert reduced(case, lambda case: case.wrapped).wrapped
 
+    def test_a_huge_tensor_of_one_element_is_never_written_out(self) -> None:
+        desc = og.GatherDesc(
+            og.TensorDesc("FLOAT32", [2**31, 1], [0, 1]),
+            og.TensorDesc("INT64", [1, 2]),
+            og.TensorDesc("FLOAT32", [2, 1]),
+            axis=0,
+            index_dimensions=1,
+        )
+        case = Case("huge", desc, np.ones(1, np.float32), np.array([[2**31 - 1, -5]]))
+        result = reduced(case, has_negative)
+        assert (result.data.tolist(), result.indices.tolist()) == ([1], [-1])
+        stays = reduced(case, lambda case: descriptor(case).input_tensor.sizes[0] > 2**30)
+        assert stays.descriptor == desc
+
     def test_names_and_places_stay(self) -> None:
         assert reduced(seven("GATHER"), has_negative).name == "seven"
+
+
+class TestMoves:
+    """Candidates, whatever shows the fault."""
+
+    def form(self) -> Form:
+        indices = np.array([0, 3, -1, -4, 4, 9, -5, -9])
+        return Form("Gather", 1, np.arange(8, dtype=np.float32).reshape(2, 4), indices)
+
+    def test_shorter_axes_bring_the_indices_along(self) -> None:
+        found = [form for form in shorter_axes(self.form()) if form.data.shape[1] == 2]
+        clamped, modulo = [0, 1, -1, -2, 2, 7, -3, -7], [0, 1, -1, -2, 2, 7, -3, -7]
+        modulo[1] = 3 % 2
+        assert [form.indices.tolist() for form in found] == [clamped] * 2 + [modulo] * 2
+        first, last = [[0, 1], [4, 5]], [[2, 3], [6, 7]]
+        assert [form.data.tolist() for form in found] == [first, last] * 2
+        three = [form.indices.tolist() for form in shorter_axes(self.form())][-2:]
+        assert three == [[0, 0, -1, -1, 3, 8, -4, -8]] * 2
+
+    def test_unsigned_indices_too(self) -> None:
+        indices = np.array([0, 3, 4, 2**64 - 1], np.uint64)
+        form = replace(self.form(), indices=indices)
+        found = [form.indices.tolist() for form in shorter_axes(form)]
+        assert found[:2] == [[0, 0, 1, 2**64 - 4]] * 2
+
+    def test_dimensions_go_with_their_first_or_last_element(self) -> None:
+        found = [(form.number, form.data.tolist()) for form in fewer_dimensions(self.form())]
+        assert found[:2] == [(0, [0, 1, 2, 3]), (0, [4, 5, 6, 7])]
+        indices = [form.indices.tolist() for form in fewer_dimensions(self.form())]
+        assert indices[2:] == [0, -9]
+
+    def test_strides_that_follow_from_sizes(self) -> None:
+        found = {name: strides((2, 3, 4)) for name, strides in STRIDES.items()}
+        assert found == {
+            "packed": (12, 4, 1),
+            "column-major": (1, 2, 6),
+            "every second": (24, 8, 2),
+            "repeated": (0, 0, 0),
+        }
 
 
 MISMATCHED = Case(
@@ -274,7 +329,7 @@ MISMATCHED = Case(
     None,
     np.arange(60, dtype=np.float32).reshape(3, 4, 5),
     np.arange(12).reshape(2, 6, 1) % 4,
-    bare=BareNode("GatherND", {"batch_dims": 1}, (2, 6, 5), "batch sizes differ: 3 and 2"),
+    bare=BareNode("GatherND", {"batch_dims": 1}, (2, 6, 5), "batch sizes must not differ"),
 )
 
 
@@ -290,7 +345,7 @@ class TestBareNodes:
             "GatherND",
             {"batch_dims": 1},
             (2,),
-            "the first batch_dims (1) sizes of indices must be those of data, [1], got [2]",
+            "batch sizes must not differ",
         )
         assert (result.data.tolist(), result.indices.tolist()) == ([[1]], [[0], [0]])
 
@@ -305,6 +360,19 @@ class TestBareNodes:
         )
         case = Case("scalar", desc, np.arange(4, dtype=np.float32), np.array([3]))
         assert descriptor(reduced(case, lambda case: True)).index_dimensions == 0
+
+    def test_no_candidate_has_a_bigger_output(self) -> None:
+        bare = BareNode("GatherND", {"batch_dims": 1}, (2, 6), "batch sizes must not differ")
+        indices = np.zeros((2, 6, 2), np.int64)
+        asked: list[int] = []
+
+        def still(case: Case) -> bool:
+            assert case.bare is not None
+            asked.append(math.prod(case.bare.output_shape))
+            return False
+
+        reduce_case(replace(MISMATCHED, indices=indices, bare=bare), still)
+        assert max(asked) == 12
 
     def test_of_a_rule_that_is_not_known_only_values_change(self) -> None:
         bare = BareNode("Gather", {"axis": 0}, (2, 4, 5), "a rule of tomorrow")
@@ -321,6 +389,12 @@ class TestBareNodes:
             0,
             (),
             (1,),
+        ),
+        "no size of indices but that at axis may exceed data's [2, 3], got [3, 2]": (
+            "GatherElements",
+            1,
+            (2, 3),
+            (3, 2),
         ),
         "indices must have the rank of data (2), got 1": ("GatherElements", 0, (2, 3), (1,)),
         "batch_dims must be at least 0 and less than both ranks (1), got 1": (
@@ -347,7 +421,7 @@ class TestBareNodes:
     def test_every_rule_is_told_and_kept(self, rule: str) -> None:
         operator, number, data, indices = self.FORBIDDEN[rule]
         name = "batch_dims" if operator == "GatherND" else "axis"
-        bare = BareNode(operator, {name: number}, (), "what it breaks")
+        bare = BareNode(operator, {name: number}, (), rule)
         case = Case("bare", None, np.ones(data, np.float32), np.zeros(indices, np.int64), bare=bare)
         rebuilt = case_of(form_of(case), "bare", "error")
         assert rebuilt.bare is not None
@@ -356,6 +430,17 @@ class TestBareNodes:
         assert result.bare is not None
         assert re.sub(r"[\W\d]+", " ", result.bare.rule) == re.sub(r"[\W\d]+", " ", rule)
         assert result.data.size <= case.data.size
+
+
+@pytest.mark.parametrize("case", [*forbidden_cases()], ids=lambda case: case.name)
+def test_forbidden_nodes_of_the_corpus_stay_forbidden(case: Case) -> None:
+    result = reduce_case(case, TestBareNodes().still)
+    assert case.bare is not None
+    assert result.bare is not None
+    before, after = (forbidden_node(form_of(each)) for each in (case, result))
+    assert re.sub(r"[\W\d]+", " ", before or "none") == re.sub(r"[\W\d]+", " ", after or "gone")
+    assert result.bare.rule == case.bare.rule
+    assert result.data.size <= 4
 
 
 DIFFERENT = "expected 1.0 (00), got 2.0 (00)"

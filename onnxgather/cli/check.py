@@ -19,7 +19,7 @@ from onnxgather.dxdispatch import Program, read_program
 from onnxgather.errors import DescriptorError, FileFormatError
 from onnxgather.options import Target
 from onnxgather.outputs import write_whole
-from onnxgather.terminal import FINDINGS, NOT_RUN, Batch, json_bytes, say_json
+from onnxgather.terminal import FINDINGS, NOT_RUN, Batch, has_colours, json_bytes, say_json, width
 
 if TYPE_CHECKING:
     from onnxgather.parity.cases import Case
@@ -249,7 +249,7 @@ def _write(
     if json_file == "-":
         say_json(report)
     else:
-        batch.say(render(report))
+        batch.say(render(report, width(), colour=has_colours()))
     if json_file is not None and json_file != "-":
         write_whole(json_file, json_bytes(report))
     if junit_file is not None:

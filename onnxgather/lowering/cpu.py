@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from onnxgather.arrays import Array, OutOfRange
-from onnxgather.descriptors import Descriptor, GatherElementsDesc
+from onnxgather.descriptors import Descriptor
 from onnxgather.lowering import cpu_fits
 from onnxgather.lowering import cpu_forms as forms
 from onnxgather.lowering.cpu_indices import (
@@ -22,17 +23,18 @@ from onnxgather.lowering.cpu_indices import (
     narrowed,
     to_slot,
 )
-from onnxgather.lowering.cpu_known import find_pattern
 from onnxgather.lowering.cpu_style import style
 from onnxgather.lowering.facts import Facts, find_facts
-from onnxgather.lowering.graph import Graph, Value, size_of
+from onnxgather.lowering.graph import Graph, Shape, Value, size_of
 from onnxgather.lowering.indices import read_indices, sizes_of_axes
 from onnxgather.lowering.offsets import padded
 from onnxgather.lowering.placement import find_natural_form
 from onnxgather.lowering.portable import INPUT, OUTPUT, lower, lower_into, natural
 from onnxgather.lowering.positions import scatter
-from onnxgather.lowering.transposed import find_transposed
 from onnxgather.options import DEFAULT_THREADS
+
+Build = Callable[[Graph, Facts, Value], Value]
+"""Adds the nodes of a form to a graph, given the data; returns OutputTensor's elements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ class Form:
     name: str
     reason: str
     fits: Callable[[Facts], bool]
-    build: Callable[[Graph, Facts, Value], Value]
+    build: Build
 
 
 def lower_cpu(
@@ -75,86 +77,95 @@ def lower_cpu(
     return graph
 
 
-# What a form builds -------------------------------------------------------------------------
-
-
-def _index(graph: Graph, facts: Facts, *, as_given: bool = False) -> Value:
-    """Return the indices of one axis, limited, in the sizes that count or, plain ones, in all."""
+def _index(graph: Graph, facts: Facts, shape: Shape | None = None) -> Value:
+    """Return the indices of one axis, limited, in a shape or in the sizes that count."""
     if facts.ready is not None:
         return facts.ready
     kept, tensor = facts.place.kept, facts.desc.indices_tensor
-    shape = tensor.sizes if as_given else kept
-    index = read_indices(graph, tensor, kept, shape, facts.known)
+    index = read_indices(graph, tensor, kept, kept if shape is None else shape, facts.known)
+    return _limited(graph, facts, index)
+
+
+def _limited(graph: Graph, facts: Facts, index: Value) -> Value:
     if facts.out_of_range == "zero":
         return to_slot(graph, index, facts.axes[0])
     return limited(graph, index, sizes_of_axes(facts.desc), facts.out_of_range)
 
 
-def _rows(graph: Graph, facts: Facts) -> Value:
-    """Return one row number per row of the output, 1-D for tuples."""
+def _rows(graph: Graph, facts: Facts, shape: Shape) -> Value:
+    """Return one row number per row of the output, in a shape where one index each gives them."""
     if not facts.place.has_tuples:
-        return _index(graph, facts)
+        return _index(graph, facts, shape)
     kept = facts.place.kept
     tuples = read_indices(graph, facts.desc.indices_tensor, kept, kept, facts.known)
     return linear(graph, facts, tuples)
 
 
-def _build_elements(graph: Graph, facts: Facts, data: Value) -> Value:
-    flat = graph.reshape(data, (size_of(data.shape),), "flat", "the elements in one row")
-    if facts.out_of_range != "directml":
-        flat = forms.with_zero(graph, facts, flat, 0)
-        return forms.element_gather(graph, flat, _rows(graph, facts), facts.sizes)
-    kept = facts.place.kept
-    index = read_indices(graph, facts.desc.indices_tensor, kept, kept, None)
-    flat, last = padded(graph, facts.desc.input_tensor, flat)
-    offset = directml_offset(graph, facts, index, last)
-    return forms.element_gather(graph, flat, offset, facts.sizes)
+def _from_index(make: Callable[..., Value], *, as_given: bool = False) -> Build:
+    """Return what builds a form from the indices of one axis, plain ones in all their sizes."""
 
+    def build(graph: Graph, facts: Facts, data: Value) -> Value:
+        shape = facts.desc.indices_tensor.sizes if as_given else None
+        return make(graph, facts, data, _index(graph, facts, shape))
 
-def _build_columns(graph: Graph, facts: Facts, data: Value) -> Value:
-    return forms.column_gather(graph, facts, data, _index(graph, facts, as_given=True))
-
-
-def _build_single(graph: Graph, facts: Facts, data: Value) -> Value:
-    return forms.single_gather(graph, facts, data, _index(graph, facts, as_given=True))
-
-
-def _build_narrow(graph: Graph, facts: Facts, data: Value) -> Value:
-    return forms.narrow_gather(graph, facts, data, _rows(graph, facts))
+    return build
 
 
 def _build_short(graph: Graph, facts: Facts, data: Value) -> Value:
-    return forms.row_gather(graph, facts, data, _rows(graph, facts))
+    return forms.row_gather(graph, facts, data, _rows(graph, facts, (facts.count,)))
+
+
+def _build_elements(graph: Graph, facts: Facts, data: Value) -> Value:
+    flat = graph.reshape(data, (size_of(data.shape),), "flat", "the elements in one row")
+    if facts.out_of_range == "directml":
+        kept = facts.place.kept
+        index = read_indices(graph, facts.desc.indices_tensor, kept, kept, None)
+        flat, last = padded(graph, facts.desc.input_tensor, flat)
+        offset = directml_offset(graph, facts, index, last)
+        return forms.element_gather(graph, flat, offset, facts.sizes)
+    flat = forms.with_zero(graph, facts, flat, 0)
+    return _by_tiles(graph, facts, partial(forms.element_gather, flat=flat))
+
+
+def _build_narrow(graph: Graph, facts: Facts, data: Value) -> Value:
+    columns = forms.columns_of(graph, facts, data)
+    return _by_tiles(graph, facts, partial(forms.narrow_gather, facts=facts, columns=columns))
+
+
+def _by_tiles(graph: Graph, facts: Facts, gather: Callable[..., Value]) -> Value:
+    """Gather rows by `gather(graph, index=, sizes=)`, tile by tile where that is faster."""
+    tiles = cpu_fits.tiles(facts)
+    if tiles == 1:
+        row = (*(1,) * (len(facts.sizes) - 1), facts.count)
+        return gather(graph, index=_rows(graph, facts, row), sizes=facts.sizes)
+
+    def one_tile(body: Graph, parts: list[Value]) -> Value:
+        index = _limited(body, facts, parts[0])
+        inner = facts.sizes[facts.split :] if facts.row > 1 else ()
+        return gather(body, index=index, sizes=index.shape + inner)
+
+    kept, shape = facts.place.kept, (tiles, facts.count // tiles)
+    index = read_indices(graph, facts.desc.indices_tensor, kept, shape, None)
+    gathered = graph.scan((index,), one_tile, "gathered_tiles")
+    return graph.reshape(gathered, facts.sizes, "gathered", "a copy, of what is in the cache")
 
 
 def _build_repeated(graph: Graph, facts: Facts, data: Value) -> Value:
-    assert isinstance(facts.desc, GatherElementsDesc)
-    return forms.repeated_gather(graph, facts, facts.desc.axis, data, _index(graph, facts))
-
-
-def _build_narrow_elements(graph: Graph, facts: Facts, data: Value) -> Value:
-    return forms.narrow_elements(graph, facts, data, _index(graph, facts))
-
-
-def _build_turned(graph: Graph, facts: Facts, data: Value) -> Value:
-    assert isinstance(facts.desc, GatherElementsDesc)
-    return forms.turned_elements(graph, facts, facts.desc.axis, data, _index(graph, facts))
-
-
-def _build_slices(graph: Graph, facts: Facts, data: Value) -> Value:
-    return forms.slice_by_slice(graph, facts, data, _index(graph, facts))
+    tensor, axis = facts.desc.indices_tensor, facts.place.indexed[0]
+    dims = zip(tensor.sizes, tensor.element_strides, strict=True)
+    rows = tuple(1 if stride == 0 else size for size, stride in dims)[: axis + 1]
+    return forms.repeated_gather(graph, facts, data, _index(graph, facts, rows))
 
 
 def _build_pattern(graph: Graph, facts: Facts, data: Value) -> Value:
-    pattern = find_pattern(facts)
-    assert pattern is not None
+    assert facts.pattern is not None
     shape = (*facts.sizes[:-1], facts.axes[0])
     table = graph.reshape(data, shape, "table", "the rows to choose from")
-    return pattern(graph, table, facts.sizes)
+    return facts.pattern(graph, table, facts.sizes)
 
 
 def _build_transposed(graph: Graph, facts: Facts, data: Value) -> Value:
-    transposed = find_transposed(facts.desc)
+    transposed = facts.transposed
     assert transposed is not None
     inner = find_facts(transposed.desc, facts.out_of_range, facts.known, facts.threads)
     form = next((form for form in FORMS if form.fits(inner)), None)
@@ -180,14 +191,9 @@ def _build_guarded(graph: Graph, facts: Facts, data: Value) -> Value:
     result = form.build(fast, inside, data)
     fast.finish(result, "gathered_fast")
     why = "only an index out of range needs more than the gather"
+    bodies = {"then_branch": slow, "else_branch": fast}
     return graph.add(
-        "If",
-        "gathered",
-        outside,
-        why=why,
-        shape=facts.sizes,
-        dtype=data.dtype,
-        bodies={"then_branch": slow, "else_branch": fast},
+        "If", "gathered", outside, why=why, shape=facts.sizes, dtype=data.dtype, bodies=bodies
     )
 
 
@@ -227,7 +233,7 @@ FORMS = (
         "single row",
         "a tuple of one coordinate spares the Reshape of the index; 0.8 of a small call",
         cpu_fits.single,
-        _build_single,
+        _from_index(forms.single_gather, as_given=True),
     ),
     Form(
         "repeated rows",
@@ -245,11 +251,11 @@ FORMS = (
         "columns",
         "the same places of many rows come fastest from GatherElements; 0.11 to 0.17",
         cpu_fits.columns,
-        _build_columns,
+        _from_index(forms.column_gather, as_given=True),
     ),
     Form(
         "narrow rows",
-        "rows of 2 to 4 elements come fastest column by column, transposed; 0.23 to 0.51",
+        "rows of 2 to 4 elements come fastest column by column, transposed; 0.21 to 0.68",
         cpu_fits.narrow,
         _build_narrow,
     ),
@@ -263,19 +269,19 @@ FORMS = (
         "narrow elements",
         "GatherElements costs 15 ns a row, so narrow rows are joined to one; 0.21 to 0.88",
         cpu_fits.narrow_elements,
-        _build_narrow_elements,
+        _from_index(forms.narrow_elements),
     ),
     Form(
         "turned elements",
         "GatherElements costs 15 ns a row, so the indexed dimension goes last; 0.11 to 0.16",
         cpu_fits.turned,
-        _build_turned,
+        _from_index(forms.turned_elements),
     ),
     Form(
         "slices",
         "scattered reads are faster from a slice copied into the cache; 0.26 to 0.40",
         cpu_fits.slices,
-        _build_slices,
+        _from_index(forms.slice_by_slice),
     ),
     Form(
         "guarded",

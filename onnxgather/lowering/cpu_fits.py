@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from onnxgather.descriptors import GatherDesc, GatherElementsDesc
 from onnxgather.lowering import cpu_forms as forms
-from onnxgather.lowering.cpu_indices import EXACT_FLOAT
-from onnxgather.lowering.cpu_known import find_pattern
+from onnxgather.lowering.cpu_indices import EXACT_FLOAT, tiles_of
 from onnxgather.lowering.facts import Facts
 from onnxgather.lowering.graph import size_of
 from onnxgather.lowering.placement import find_natural_form
-from onnxgather.lowering.transposed import find_transposed
 
 SMALL = 512
 """Output elements below which every form costs about the same, a few microseconds of calls."""
@@ -21,13 +19,19 @@ DENSE = 1024
 """Fewest rows that are worth a transposed table; it needs half as many as the table has, too."""
 
 NARROW = 4
-"""Longest row, in elements, that is gathered column by column."""
+"""Longest row, in elements, that one thread gathers column by column."""
+
+NARROW_SHARED = 2
+"""The same for several threads, as Gather shares its rows among them."""
 
 SMALLEST_SLICE, LARGEST_SLICE = 2**19, 2**22
 """Bytes of a slice that is copied into the cache before its elements are gathered."""
 
 SHORT = 64
 """Longest row, in elements, for which Gather by row numbers beats GatherND."""
+
+TILE = 2**16
+"""Bytes or narrow rows that are gathered at once, so that their indices stay in the cache."""
 
 
 def _worth_it(facts: Facts) -> bool:
@@ -71,13 +75,13 @@ def _tuples(facts: Facts) -> bool:
 
 def pattern(facts: Facts) -> bool:
     """Known indices along the last dimension that run, repeat, roll or tile."""
-    return _worth_it(facts) and find_pattern(facts) is not None
+    return _worth_it(facts) and facts.pattern is not None
 
 
 def transposed(facts: Facts) -> bool:
     """GATHER of data whose strides are a permutation; DirectML's own rule looks at the strides."""
     allowed = facts.out_of_range != "directml" and facts.elements >= SMALL
-    return allowed and find_transposed(facts.desc) is not None
+    return allowed and facts.transposed is not None
 
 
 def single(facts: Facts) -> bool:
@@ -104,6 +108,17 @@ def elements(facts: Facts) -> bool:
     return (_one_table(facts) and _checked(facts)) or _tuples(facts)
 
 
+def tiles(facts: Facts) -> int:
+    """Into how many tiles bytes or narrow rows fall; 1 where all at once is faster.
+
+    The tiles are copied into the output, so that longer single elements gain nothing.
+    """
+    bytes_or_rows = facts.desc.input_tensor.data_type.size == 1 or facts.row > 1
+    shared = facts.row > 1 and facts.threads > 1
+    given = facts.known is None and facts.ready is None and not facts.place.has_tuples
+    return tiles_of(facts.count, TILE) if given and bytes_or_rows and not shared else 1
+
+
 def columns(facts: Facts) -> bool:
     """Single elements at the same places of many rows."""
     desc = facts.desc
@@ -122,10 +137,7 @@ def narrow(facts: Facts) -> bool:
     """Rows of a few elements of one table."""
     dense = facts.count >= max(DENSE, facts.table // 2)
     chosen = (_one_table(facts) and _checked(facts)) or _tuples(facts)
-    # One thread gathers columns; Gather shares its rows.
-    longest = 8 if facts.threads == 1 and forms.can_extract(facts) else NARROW
-    if facts.threads > 1 and facts.place.has_tuples:
-        longest = NARROW - 1
+    longest = NARROW if facts.threads == 1 else NARROW_SHARED
     return _worth_it(facts) and chosen and 1 < facts.row <= longest and dense
 
 

@@ -105,27 +105,30 @@ def row_gather(graph: Graph, facts: Facts, data: Value, index: Value) -> Value:
     return graph.add("Gather", "gathered", table, index, why=why, shape=facts.sizes, axis=0)
 
 
-def narrow_gather(graph: Graph, facts: Facts, data: Value, index: Value) -> Value:
-    """Gather rows of a few elements: column by column from the transposed table."""
-    outer, inner = facts.sizes[: facts.split], facts.sizes[facts.split :]
-    count = size_of(outer)
+def columns_of(graph: Graph, facts: Facts, data: Value) -> Value:
+    """Return the columns of a table of short rows, the zeros of the policy behind them."""
     table = graph.reshape(data, (size_of(data.shape) // facts.row, facts.row), "table", "its rows")
     columns = graph.transpose(table, (1, 0), "columns", "one long row per column")
-    columns = with_zero(graph, facts, columns, 1)
-    if facts.row >= 4 and can_extract(facts):
+    return with_zero(graph, facts, columns, 1)
+
+
+def narrow_gather(graph: Graph, facts: Facts, columns: Value, index: Value, sizes: Shape) -> Value:
+    """Gather rows of a few elements: column by column from the transposed table."""
+    after = facts.place.after
+    outer, inner = sizes[: len(sizes) - after], sizes[len(sizes) - after :]
+    if can_extract(facts):
         gathered = extracted(graph, columns, index)
     else:
         why = "the same rows for each column"
         index = narrowed(graph, index)
-        index = graph.reshape(index, (1, count), "rows_one", why)
-        index = graph.expand(index, (facts.row, count), "rows_each", why)
+        index = graph.reshape(index, (1, size_of(outer)), "rows_one", why)
+        index = graph.expand(index, (facts.row, size_of(outer)), "rows_each", why)
         why = f"rows of {facts.row} elements, column by column"
         gathered = graph.add(
             "GatherElements", "gathered_columns", columns, index, why=why, shape=index.shape, axis=1
         )
     gathered = graph.reshape(gathered, (*inner, *outer), "columns_shaped", "the output's sizes")
-    rank = len(facts.sizes)
-    perm = (*range(len(inner), rank), *range(len(inner)))
+    perm = (*range(after, len(sizes)), *range(after))
     return graph.transpose(gathered, perm, "gathered", "puts the columns back into rows")
 
 
@@ -158,33 +161,29 @@ def single_gather(graph: Graph, facts: Facts, data: Value, index: Value) -> Valu
     return graph.add("GatherND", "gathered", table, index, why=why, shape=facts.sizes, batch_dims=0)
 
 
-def repeated_gather(graph: Graph, facts: Facts, axis: int, data: Value, index: Value) -> Value:
+def repeated_gather(graph: Graph, facts: Facts, data: Value, index: Value) -> Value:
     """Gather whole rows for GATHER_ELEMENTS whose indices repeat along them."""
     index = narrowed(graph, index)
-    sizes, after = facts.sizes, len(facts.sizes) - axis - 1
+    sizes, axis = facts.sizes, facts.place.indexed[0]
+    index = graph.reshape(index, index.shape[: axis + 1], "row_indices", "one per row")
     data = graph.reshape(data, facts.desc.input_tensor.sizes, "data", "its sizes")
     why = f"rows of {facts.row} elements, all with one index"
     if size_of(index.shape[:axis]) == 1:  # the same for all that stands before, too
-        index = graph.reshape(index, index.shape[axis : axis + 1], "row_indices", "one per row")
+        index = graph.reshape(index, index.shape[axis:], "row_indices", "one per row")
         index = graph.expand(index, sizes[axis : axis + 1], "row_indices_each", "repeats them")
         return graph.add("Gather", "gathered", data, index, why=why, shape=sizes, axis=axis)
+    index = graph.expand(index, sizes[: axis + 1], "row_indices_each", "repeats them")
     unsigned = not facts.desc.indices_tensor.data_type.is_signed
     if unsigned and facts.out_of_range == "clamp" and facts.ready is None:
-        return _numbered_rows(graph, facts, axis, data, index, why)
-    full = (*sizes[: axis + 1], *(1,) * after)
-    index = graph.expand(index, full, "indices_each", "repeats the indices of stride 0")
+        return _numbered_rows(graph, facts, data, index, why)
     index = graph.reshape(index, (*sizes[: axis + 1], 1), "row_tuples", "tuples of one coordinate")
     index = graph.cast(index, np.int64, "row_int64", "the index type that GatherND takes")
     return graph.add("GatherND", "gathered", data, index, why=why, shape=sizes, batch_dims=axis)
 
 
-def _numbered_rows(
-    graph: Graph, facts: Facts, axis: int, data: Value, index: Value, why: str
-) -> Value:
+def _numbered_rows(graph: Graph, facts: Facts, data: Value, index: Value, why: str) -> Value:
     """Gather rows of several tables by Gather, which shares its work better than GatherND."""
-    sizes, size = facts.sizes, facts.axes[0]
-    index = graph.reshape(index, index.shape[: axis + 1], "row_indices", "one per row")
-    index = graph.expand(index, sizes[: axis + 1], "row_indices_each", "repeats them")
+    sizes, size, axis = facts.sizes, facts.axes[0], facts.place.indexed[0]
     first = graph.arange(facts.before, size, np.int32, "first_rows")
     first = graph.reshape(first, (*sizes[:axis], 1), "first_rows", "one per table")
     index = graph.add("Add", "rows", index, first, why="adds where each table begins")
@@ -211,10 +210,10 @@ def narrow_elements(graph: Graph, facts: Facts, data: Value, index: Value) -> Va
     return element_gather(graph, flat, index, facts.sizes)
 
 
-def turned_elements(graph: Graph, facts: Facts, axis: int, data: Value, index: Value) -> Value:
+def turned_elements(graph: Graph, facts: Facts, data: Value, index: Value) -> Value:
     """Gather elements along the last dimension that is not of size 1, made the very last."""
     index = narrowed(graph, index)
-    rank = len(facts.sizes)
+    rank, axis = len(facts.sizes), facts.place.indexed[0]
     ones = (1,) * (rank - axis - 1)
     sizes = facts.sizes[:axis]
     table = graph.reshape(data, (*sizes, *ones, facts.axes[0]), "table", "the axis last")
@@ -232,7 +231,7 @@ def slice_by_slice(graph: Graph, facts: Facts, data: Value, index: Value) -> Val
     """Gather elements along the last dimension, copying one slice of the data at a time.
 
     The copy, a Concat with a column that is never read, streams the slice into the cache before
-    its elements are read in any order. Scan hands slices in and out without copying them.
+    its elements are read in any order.
     """
     index = narrowed(graph, index)
     sizes = facts.sizes
@@ -240,29 +239,18 @@ def slice_by_slice(graph: Graph, facts: Facts, data: Value, index: Value) -> Val
     index = graph.expand(
         index, (sizes[0], *index.shape[1:]), "indices_of_slices", "repeats the indices of stride 0"
     )
-    body = graph.body()
-    one = body.input("slice", data.dtype, data.shape[1:])
-    own = body.input("slice_indices", index.dtype, index.shape[1:])
-    zero = constant("zero", np.zeros((1,) * (len(data.shape) - 1), data.dtype))
-    why = "what is never read"
-    column = graph.expand(zero, (*data.shape[1:-1], 1), "column", why)
-    shape = (*data.shape[1:-1], data.shape[-1] + 1)
-    why = "copies the slice into the cache"
-    copy = body.add("Concat", "copied", one, column, why=why, shape=shape, axis=len(shape) - 1)
-    own = body.expand(own, sizes[1:], "slice_indices_each", "repeats the indices of stride 0")
-    why = "the elements of one slice"
-    made = body.add(
-        "GatherElements", "gathered_slice", copy, own, why=why, shape=own.shape, axis=len(shape) - 1
-    )
-    body.finish(made, "slice_gathered")
-    why = "one slice after another"
-    return graph.add(
-        "Scan",
-        "gathered",
-        data,
-        index,
-        why=why,
-        shape=sizes,
-        bodies={"body": body},
-        num_scan_inputs=2,
-    )
+
+    def one_slice(body: Graph, parts: list[Value]) -> Value:
+        one, own = parts
+        zero = constant("zero", np.zeros((1,) * len(one.shape), one.dtype))
+        column = body.expand(zero, (*one.shape[:-1], 1), "column", "what is never read")
+        shape = (*one.shape[:-1], one.shape[-1] + 1)
+        why, axis = "copies the slice into the cache", len(shape) - 1
+        copy = body.add("Concat", "copied", one, column, why=why, shape=shape, axis=axis)
+        own = body.expand(own, sizes[1:], "slice_indices_each", "repeats the indices of stride 0")
+        why = "the elements of one slice"
+        return body.add(
+            "GatherElements", "gathered_slice", copy, own, why=why, shape=own.shape, axis=axis
+        )
+
+    return graph.scan((data, index), one_slice, "gathered")

@@ -6,24 +6,23 @@ from collections.abc import Callable
 
 import numpy as np
 
-from onnxgather.arrays import Array, brought_in_range, elements, outside
-from onnxgather.descriptors import GatherDesc
-from onnxgather.lowering.facts import Facts
-from onnxgather.lowering.graph import Graph, Shape, Value, constant
+from onnxgather.arrays import Array, OutOfRange, brought_in_range, elements, outside
+from onnxgather.descriptors import Descriptor, GatherDesc
+from onnxgather.lowering.graph import Graph, Shape, Value, constant, size_of
 
 Pattern = Callable[[Graph, Value, Shape], Value]
 """Adds the nodes that take a pattern from the last dimension of a table."""
 
 
-def find_pattern(facts: Facts) -> Pattern | None:
+def find_pattern(desc: Descriptor, out_of_range: OutOfRange, known: Array | None) -> Pattern | None:
     """Return how known indices along the last dimension run, repeat, roll or tile, if they do."""
-    desc = facts.desc
-    if facts.known is None or not isinstance(desc, GatherDesc) or facts.row != 1:
+    if known is None or not isinstance(desc, GatherDesc):
         return None
-    values = elements(desc.indices_tensor, facts.known).reshape(-1)
-    size = facts.axes[0]
-    wild = bool(outside(values, size).any())
-    if (wild and facts.out_of_range != "clamp") or facts.sizes[-1] != values.size:
+    values = elements(desc.indices_tensor, known).reshape(-1)
+    size, behind = desc.input_tensor.sizes[desc.axis], desc.input_tensor.sizes[desc.axis + 1 :]
+    if size_of(behind) > 1 or desc.output_tensor.sizes[-1] != values.size:
+        return None
+    if out_of_range != "clamp" and outside(values, size).any():
         return None
     return _pattern(brought_in_range(values, np.array(size, np.int64)))
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from onnxgather.arrays import Array, OutOfRange, axis_sizes
 from onnxgather.descriptors import Descriptor, GatherDesc, GatherElementsDesc
+from onnxgather.lowering.cpu_known import Pattern, find_pattern
 from onnxgather.lowering.graph import Shape, Value, size_of
 from onnxgather.lowering.placement import Placement, find_placement
+from onnxgather.lowering.transposed import Transposed, find_transposed
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Facts:
     """A descriptor as a gather of `count` rows of `row` elements from a table."""
 
@@ -62,6 +65,16 @@ class Facts:
     def plain_indices(self) -> bool:
         """Whether the indices are known, or packed in an array that holds nothing else."""
         return self.known is not None or self.desc.indices_tensor.is_plain
+
+    @cached_property
+    def pattern(self) -> Pattern | None:
+        """The pattern of known indices along the last dimension."""
+        return find_pattern(self.desc, self.out_of_range, self.known)
+
+    @cached_property
+    def transposed(self) -> Transposed | None:
+        """The descriptor on the data as it lies, where that is transposed."""
+        return find_transposed(self.desc)
 
 
 def find_facts(

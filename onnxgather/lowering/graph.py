@@ -148,6 +148,28 @@ class Graph:
         shape = tuple(value.shape[k] for k in perm)
         return self.add("Transpose", name, value, why=why, shape=shape, perm=perm)
 
+    def scan(
+        self, values: tuple[Value, ...], make: Callable[[Graph, list[Value]], Value], name: str
+    ) -> Value:
+        """Return what `make(body, parts)` adds for one part of the values after another.
+
+        The first dimension counts the parts, which ONNX Runtime hands in and out without a copy.
+        """
+        body = self.body()
+        parts = [body.input(f"{value.name}_part", value.dtype, value.shape[1:]) for value in values]
+        made = make(body, parts)
+        body.finish(made, f"{name}_part")
+        return self.add(
+            "Scan",
+            name,
+            *values,
+            why="one part after another, each in the cache",
+            shape=(values[0].shape[0], *made.shape),
+            dtype=made.dtype,
+            bodies={"body": body},
+            num_scan_inputs=len(values),
+        )
+
     def arange(self, count: int, step: int, dtype: Any, name: str) -> Value:
         """Return 0, step, … as a constant, or as a Range where that is too long to write."""
         if self.fold_all or count <= LONGEST_INLINE:

@@ -38,6 +38,8 @@ def read_indices(
     strides = tensor.element_strides[tensor.dimension_count - len(kept) :]
     moving = tuple(1 if s == 0 else n for n, s in zip(kept, strides, strict=True))
     if size_of(value.shape) == size_of(moving) and in_order(moving, strides):
+        if size_of(shape) == size_of(moving):
+            return graph.reshape(value, shape, "indices", "none for the repeated sizes")
         return graph.reshape(value, moving, "indices", "leaves the repeated sizes at 1")
     offset = positions(graph, kept, strides, "index_positions")
     why = "reads the indices at their strides"
@@ -46,8 +48,9 @@ def read_indices(
 
 def _bounds(index: Value, sizes: Array) -> tuple[Value, Value]:
     """Return the first and the last index of each axis in the type of the indices."""
-    info = np.iinfo(index.dtype)
-    first = np.maximum(-sizes, info.min) if index.dtype.kind == "i" else 0 * sizes
+    carried = index.dtype.kind == "f"  # INT64 or UINT64, see `cpu_indices`
+    info = np.iinfo(np.int64 if carried else index.dtype)
+    first = 0 * sizes if index.dtype.kind == "u" else np.maximum(-sizes, info.min)
     last = np.minimum(sizes - 1, min(int(info.max), MAX_ELEMENTS))
     return (
         constant("first_index", first.astype(index.dtype)),

@@ -47,5 +47,6 @@ def check(
 def start_lanes(lanes: Sequence[Lane], required: Collection[str] = ()) -> tuple[LaneInfo, ...]:
     """Start lanes side by side and return who they are."""
     with ThreadPoolExecutor(len(lanes)) as pool:
-        infos = pool.map(lambda lane: lane.start(), lanes)
-        return tuple(replace(info, required=info.name in required) for info in infos)
+        starting = [pool.submit(lane.start) for lane in lanes]
+        infos = [future.result() for future in starting]
+    return tuple(replace(info, required=info.name in required) for info in infos)

@@ -80,8 +80,9 @@ class ModelLane:
             self.provider.name,
             about.get("versions", {}),
             tuple(name.removeprefix(prefix) for name in devices),
-            about.get("executable", self._worker.python),
+            self._worker.python,
             why,
+            self._target,
         )
 
     def answer(self, case: Case) -> Answer:
@@ -152,13 +153,19 @@ def open_lanes(
         ModelLane(
             name,
             find_provider(name.partition("@")[0]),
-            os.path.expanduser(pythons.get(name, sys.executable)),
+            _interpreter(pythons.get(name, sys.executable)),
             os.path.abspath(plugins[name]) if name in plugins else None,
             target,
             timeout,
         )
         for name in wanted
     ]
+
+
+def _interpreter(path: str) -> str:
+    """Return an interpreter as an absolute path, or as a command that the PATH leads to."""
+    path = os.path.expanduser(path)
+    return os.path.abspath(path) if os.path.dirname(path) else path
 
 
 def _model(case: Case, target: Target, threads: int) -> bytes:

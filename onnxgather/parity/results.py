@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 
 from onnxgather.arrays import Array, OutOfRange
+from onnxgather.options import Target
 from onnxgather.parity.cases import BareNode, Case
 
 State = Literal["PASS", "DIFF", "ERROR", "NOT-RUN", "KNOWN", "FIXED"]
@@ -139,6 +140,8 @@ class LaneInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     """The interpreter that ran it."""
     not_run: str | None = None
     """Why it could not start at all."""
+    target: Target | None = None
+    """Whom its models are for; None where it runs no ONNX model."""
     required: bool = False
 
 
@@ -172,7 +175,7 @@ class Report(msgspec.Struct, frozen=True):
 def worst(states: Iterable[State]) -> State:
     """Return the state that a row of states is shown by."""
     order: tuple[State, ...] = ("PASS", "KNOWN", "NOT-RUN", "FIXED", "ERROR", "DIFF")
-    return max(states, key=order.index, default="NOT-RUN")
+    return max(states, key=order.index) if (states := list(states)) else "NOT-RUN"
 
 
 def read_report(text: bytes) -> Report:

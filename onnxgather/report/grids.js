@@ -14,7 +14,7 @@ function placeOf(grid, k) {
 
 /** Return tables of two dimensions, each with what its other coordinates are. */
 function slicesOf(grid, places) {
-  const width = grid.shape.at(-1);
+  const width = grid.shape.at(-1) ?? 1;
   const isFlat = places.length === width;
   const columns = isFlat ? Math.min(width, PER_ROW) : width;
   const rows = [];

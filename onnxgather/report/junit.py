@@ -1,8 +1,8 @@
 """A report as JUnit XML, in the shape that Jenkins, GitLab and GitHub's readers take.
 
 A lane is a testsuite and a case a testcase: DIFF and FIXED are failures, ERROR is an error,
-NOT-RUN and KNOWN are skipped, with the reason. What is no case is an error of its own: a
-required lane that did not start, a file with an invalid descriptor, a file that is unusable.
+NOT-RUN and KNOWN are skipped, with the reason. What is no case is an error of its own: a required
+lane that did not run everything, a file with an invalid descriptor, a file that is unusable.
 Attributes are those of the xUnit plugin's junit-10.xsd.
 """
 
@@ -13,7 +13,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Mapping
 
 from onnxgather.parity.results import CaseResult, LaneInfo, Report, Result, State
-from onnxgather.report.words import evidence_lines
+from onnxgather.report.words import evidence_lines, unmet
 
 _ELEMENTS: dict[State, str] = {
     "DIFF": "failure",
@@ -34,13 +34,12 @@ def junit(report: Report) -> bytes:
     Characters that XML forbids are written as Python escapes them, such as `\x1b`.
     """
     root = ET.Element("testsuites", {"name": "onnxgather check"})
+    missing = unmet(report)
     for k, lane in enumerate(report.lanes):
         suite = _suite(root, report, lane.name, _properties(report, lane))
-        if lane.not_run is not None:
-            kind = "error" if lane.required else "skipped"
-            _outcome(
-                _testcase(suite, lane.name, "the lane starts"), kind, "NOT-RUN", [lane.not_run]
-            )
+        if lane.name in missing:
+            testcase = _testcase(suite, lane.name, "the lane runs every case")
+            _outcome(testcase, "error", "NOT-RUN", [missing[lane.name]])
         for case in report.cases:
             _case(suite, lane, case, case.results[k])
     if report.invalid or report.unusable:

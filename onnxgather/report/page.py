@@ -20,7 +20,7 @@ from onnxgather.options import DEFAULT_OPSET, Target
 from onnxgather.parity.results import BAD, CaseResult, LaneInfo, Report, Result, worst
 from onnxgather.providers import PROVIDERS
 from onnxgather.report.picture import picture
-from onnxgather.report.words import STATES, counted, printable, total
+from onnxgather.report.words import STATES, counted, printable, total, unmet
 from onnxgather.show import describe
 
 CHUNK = 32
@@ -60,7 +60,7 @@ def write_verdict(report: Report) -> tuple[str, str, str]:
     counts = total(report)
     results = counts.total()
     across = f"{_many(len(report.cases), 'case')} on {_many(len(report.lanes), 'lane')}"
-    missing = [lane.name for lane in report.lanes if lane.required and lane.not_run is not None]
+    missing = unmet(report)
     found = {
         "difference": counts["DIFF"],
         "error": counts["ERROR"],
@@ -78,11 +78,8 @@ def write_verdict(report: Report) -> tuple[str, str, str]:
     if any(found.values()):
         return _many(sum(found.values()), "finding"), more, "bad"
     if missing:
-        return (
-            f"{' and '.join(map(printable, missing))} did not start, though required",
-            more,
-            "bad",
-        )
+        names = " and ".join(map(printable, missing))
+        return f"{names} did not run everything, though required", more, "bad"
     if not results:
         return "Nothing was checked", f"{across}.", "open"
     if counts["NOT-RUN"] == results:
@@ -189,7 +186,8 @@ def _targets(case: CaseResult, lanes: Sequence[LaneInfo]) -> list[Target]:
     targets: dict[Target, None] = {}
     for lane, result in zip(lanes, case.results, strict=True):
         if _is_telling(lane, result):
-            targets["cpu" if lane.provider == cpu and not case.wrapped else "portable"] = None
+            known: Target = lane.target or ("cpu" if lane.provider == cpu else "portable")
+            targets["portable" if case.wrapped else known] = None
     return list(targets)
 
 

@@ -134,6 +134,7 @@ class Stage {
       "div",
       { class: grid.buffer ? "buffer" : "tensor" },
       grid.buffer ? make("h5", {}, "Its buffer, by strides") : null,
+      slices.length ? null : make("p", { class: "hint" }, "It has no elements."),
       make("div", { class: "slices" }, slices),
       leftOut(grid),
     );

@@ -129,8 +129,8 @@ def _grids(array: Array, tensor: TensorDesc | None, focus: int) -> list[Grid]:
 
 
 def _grid(array: Array, places: Array, focus: int) -> Grid:
-    found = np.flatnonzero(places == focus)
-    at = np.unravel_index(int(found[0]) if len(found) else 0, places.shape)
+    found = np.argwhere(places == focus)
+    at = found[0] if len(found) else [0] * array.ndim
     shape = list(array.shape)
     while math.prod(shape) > MOST_ELEMENTS:
         longest = shape.index(max(shape))

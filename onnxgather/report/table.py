@@ -100,7 +100,7 @@ def _tables(report: Report, width: int, colour: bool) -> Iterator[list[str]]:
 
 
 def _summed(cases: Iterable[CaseResult]) -> Iterator[tuple[str, list[_Cell]]]:
-    """Yield a label and a cell per lane for each operator and data type, in the cases' order."""
+    """Yield a label and a cell per lane for each operator and data type, by name."""
     groups: dict[tuple[str, str], list[CaseResult]] = {}
     for case in cases:
         groups.setdefault((case.operator, case.data_type), []).append(case)

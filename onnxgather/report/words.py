@@ -8,6 +8,7 @@ from typing import get_args
 from onnxgather.parity.results import LaneInfo, Report, Result, State
 
 STATES: tuple[State, ...] = get_args(State)
+"""In the order in which their counts are written."""
 
 
 def printable(text: str) -> str:
@@ -30,6 +31,16 @@ def states_text(counts: Counter[State]) -> str:
 def total(report: Report) -> Counter[State]:
     """Return how many results of all lanes have each state."""
     return sum((report.counts(k) for k in range(len(report.lanes))), Counter[State]())
+
+
+def unmet(report: Report) -> dict[str, str]:
+    """Return the required lanes that did not run everything, and what did not run."""
+    found: dict[str, str] = {}
+    for k, lane in enumerate(report.lanes):
+        count = report.counts(k)["NOT-RUN"]
+        if lane.required and count:
+            found[lane.name] = lane.not_run or f"{counted(count, 'case')} did not run"
+    return found
 
 
 def about(lane: LaneInfo) -> str:

@@ -1,1 +1,14 @@
 """A difference as something to send: the smallest case that shows it, in a folder that runs."""
+
+from onnxgather.repro.flow import Outcome, make_repro
+from onnxgather.repro.node import case_of_node, read_inputs
+from onnxgather.repro.sources import case_of_finding, case_of_program
+
+__all__ = [
+    "Outcome",
+    "case_of_finding",
+    "case_of_node",
+    "case_of_program",
+    "make_repro",
+    "read_inputs",
+]

@@ -77,7 +77,8 @@ def make_repro(
     info = lane.start()
     if info.not_run is not None:
         return Outcome(info.not_run, Result(info.name, "NOT-RUN", info.not_run), case)
-    python = python or info.python
+    python = os.path.expanduser(python) if python else info.python
+    library = os.path.abspath(library) if library else None
     if python is None:
         raise OnnxGatherError(f"lane {shown(info.name)} must run ONNX models, but runs none")
     result = judge(case, info, lane.answer(case))

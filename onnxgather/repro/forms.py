@@ -206,8 +206,14 @@ def forbidden(form: Form) -> str | None:
     if form.operator != "GatherND":
         if not -rank <= number < rank:
             return f"axis must be in [{-rank}, {rank}), got {number}"
-        if form.operator == "GatherElements" and len(indices) != rank:
+        if form.operator == "Gather":
+            return None
+        if len(indices) != rank:
             return f"indices must have the rank of data ({rank}), got {len(indices)}"
+        beyond = [k for k in range(rank) if k != number % rank and indices[k] > data[k]]
+        if beyond:
+            rule = f"no size of indices but that at axis may exceed data's {list(data)}"
+            return f"{rule}, got {list(indices)}"
         return None
     least = min(rank, len(indices))
     if not 0 <= number < least:
@@ -219,6 +225,18 @@ def forbidden(form: Form) -> str | None:
         rule = f"the first batch_dims ({number}) sizes of indices must be those of data"
         return f"{rule}, {list(data[:number])}, got {list(indices[:number])}"
     return None
+
+
+def forbidden_node(form: Form) -> str | None:
+    """Return which rule of ONNX's operator a form breaks as a node of its own, None if none.
+
+    Data types count here; models of descriptors cast indices of types that ONNX has not.
+    """
+    if (rule := forbidden(form)) is not None:
+        return rule
+    types = ("INT64",) if form.operator == "GatherND" else ("INT32", "INT64")
+    found = form.indices.dtype.name.upper()
+    return None if found in types else f"indices must be {' or '.join(types)}, got {found}"
 
 
 def distinct(shape: Sequence[int]) -> Array:

@@ -54,13 +54,13 @@ def issue_text(
         system: The operating system, such as `Linux x86_64`.
         printed: What repro.py printed when it showed the difference, if it did.
     """
-    expected = case.expected()
+    expected, wanted = case.expected(), list[str]()
     if isinstance(expected, str) or run.expected is None:
-        wanted = f"An error: {expected}."
+        wanted.append(f"An error: {expected}.")
     else:
-        wanted = _shown("OutputTensor", run.expected)
+        wanted.append(_shown("OutputTensor", run.expected))
         if result.first is not None and result.first.source is not None:
-            wanted += f"\n\nThe first element that differs: `{result.first.source}`."
+            wanted.append(f"The first element that differs: `{result.first.source}`.")
     versions = [f"- {name} {version}" for name, version in info.versions.items()]
     devices = [f"- {device}" for device in info.devices]
     provider = f"- {info.provider}"
@@ -76,7 +76,7 @@ def issue_text(
         _meaning(case),
         *(_shown(name, array) for name, array in run.inputs.items()),
         "## Expected",
-        wanted,
+        *wanted,
         "## Actual",
         actual,
         "## How to run it",

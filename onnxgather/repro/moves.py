@@ -56,7 +56,7 @@ def fewer_dimensions(form: Form) -> Iterator[Form]:
         for end in (0, -1):
             dropped = form
             for which, k in tie:
-                dropped = _with(dropped, which, _array(dropped, which).take(end, k))
+                dropped = _with(dropped, which, _taken(_array(dropped, which), end, k))
             before = any(which == 0 and k < form.number for which, k in tie)
             yield replace(dropped, number=form.number - 1) if before else dropped
             if forbidden(form):
@@ -64,7 +64,7 @@ def fewer_dimensions(form: Form) -> Iterator[Form]:
     if form.operator == "GatherND" and form.tuple_size > 1 and not forbidden(form):
         for end in (0, -1):
             kept = form.indices[..., 1:] if end == 0 else form.indices[..., :-1]
-            yield replace(form, data=form.data.take(0, form.indexed[end]), indices=kept)
+            yield replace(form, data=_taken(form.data, 0, form.indexed[end]), indices=kept)
 
 
 def smaller_sizes(form: Form) -> Iterator[Form]:
@@ -185,8 +185,12 @@ def _array(form: Form, which: int) -> Array:
     return form.indices if which else form.data
 
 
+def _taken(array: Array, place: int, k: int) -> Array:
+    """Return what stands at a place along a dimension, without a copy."""
+    return array[(slice(None),) * k + (place, ...)]
+
+
 def _with(form: Form, which: int, array: Array) -> Form:
-    array = np.asarray(array)  # take makes a number of the last dimension
     return replace(form, indices=array) if which else replace(form, data=array)
 
 

@@ -14,7 +14,7 @@ from onnxgather.parity.cases import Case
 from onnxgather.parity.compare import judge
 from onnxgather.parity.lane import Lane
 from onnxgather.parity.results import LaneInfo, Result
-from onnxgather.repro.forms import Form, case_of, forbidden, form_of
+from onnxgather.repro.forms import Form, case_of, forbidden, forbidden_node, form_of
 from onnxgather.repro.moves import LARGEST, MOVES
 
 MOST_TRIES = 1000
@@ -83,7 +83,8 @@ class _Search:
         self._still, self._tries = still, tries
         self._asked = {_key(case)}
         self._is_full = bool(case.data.size and case.indices.size)
-        self._rule = _NUMBERS.sub(" ", forbidden(self.form) or "")
+        self._rule = self._rule_of(self.form)
+        self._own_rule = case.bare is None or case.bare.rule != forbidden_node(self.form)
 
     def take(self, candidates: Iterator[Form]) -> bool:
         """Take the first candidate that still shows it; return whether there is one."""
@@ -110,12 +111,12 @@ class _Search:
                 return
 
     def _built(self, form: Form) -> Case | None:
-        if max(form.data.size, form.indices.size) > LARGEST:
+        before, after = self.form.output_shape, form.output_shape
+        if max(form.data.size, form.indices.size) > LARGEST or math.prod(after) > math.prod(before):
             return None
-        rule = _NUMBERS.sub(" ", forbidden(form) or "")
-        if rule != self._rule or math.prod(form.output_shape) > math.prod(self.form.output_shape):
+        if self._rule_of(form) != self._rule:
             return None
-        if self.form.output_shape and not form.output_shape:
+        if before and not after:
             return None  # a scalar is odder than a row of one, and some providers take none
         if self._is_full and not (form.data.size and form.indices.size):
             return None
@@ -126,15 +127,19 @@ class _Search:
             except DescriptorError:
                 return None
             return replace(built, wrapped=case.wrapped, place=case.place)
-        if not self._rule and form.output_shape != self.form.output_shape:
+        if not self._rule and _kind(form) != _kind(self.form):
             return None  # it breaks a rule that is not known here; only values may change
         bare = replace(
             case.bare,
             attributes={**case.bare.attributes, form.attribute: form.number},
             output_shape=form.output_shape,
-            rule=forbidden(form) or case.bare.rule,
+            rule=case.bare.rule if self._own_rule else str(forbidden_node(form)),
         )
         return replace(case, data=form.data.copy(), indices=form.indices.copy(), bare=bare)
+
+    def _rule_of(self, form: Form) -> str:
+        rule = forbidden(form) if self.case.bare is None else forbidden_node(form)
+        return _NUMBERS.sub(" ", rule or "")
 
     def _shows(self, candidate: Case) -> bool:
         key = _key(candidate)
@@ -142,6 +147,11 @@ class _Search:
             return False
         self._asked.add(key)
         return self._still(candidate)
+
+
+def _kind(form: Form) -> object:
+    arrays = (form.data, form.indices)
+    return form.number, [(array.dtype, array.shape) for array in arrays]
 
 
 def _key(case: Case) -> bytes:

@@ -1,0 +1,230 @@
+"""What passes between onnxgather and the host of DirectML.dll, as host.cpp lays it down."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+import shlex
+import struct
+import subprocess
+import tempfile
+import threading
+from collections.abc import Mapping
+from typing import IO, Any, cast
+
+from onnxgather.datatypes import TYPE_PREFIX, TensorDataType
+from onnxgather.descriptors import OPERATORS, TENSORS, header_names
+from onnxgather.errors import DescriptorError
+from onnxgather.rules import shown, uint
+from onnxgather.tensors import TensorFlags
+
+STAGES = (
+    *("done", "D3D12CreateDevice", "DMLCreateDevice1", "CreateOperator", "CompileOperator"),
+    *("buffers", "initialize", "dispatch"),
+)
+"""The calls that may fail, by their numbers."""
+
+MAGIC = int.from_bytes(b"OGDM\1", "little")
+"""How a hello begins: four letters and the version of the protocol."""
+
+RUN, CREATE = struct.pack("<I", 0), struct.pack("<I", 1)
+"""How a request begins."""
+
+GUARDS_TOUCHED, DEVICE_LOST = 3, 4
+"""Flags of an answer."""
+
+LONGEST_END = 10
+"""Seconds that a host may take to end once its input has."""
+
+LONGEST_FRAME = 2**33
+"""Bytes."""
+
+# DML_OPERATOR_TYPE and DML_TENSOR_DATA_TYPE of DirectML.h, types that no gather takes included.
+_OPERATORS = {"GATHER": 67, "GATHER_ELEMENTS": 107, "GATHER_ND": 108, "GATHER_ND1": 140}
+_DATA_TYPES = {t.name: t.directml for t in TensorDataType} | {"UNKNOWN": 0, "UINT4": 12, "INT4": 13}
+_BITS = {t.name: 8 * t.size for t in TensorDataType} | {"UNKNOWN": 0, "UINT4": 4, "INT4": 4}
+
+
+class NoAnswerError(Exception):
+    """The host did not start, ended, hung, or wrote what is not its protocol."""
+
+
+class Running:
+    """A host that runs.
+
+    Raises:
+        NoAnswerError: It does not start.
+    """
+
+    def __init__(self, command: list[str]) -> None:
+        self._said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
+        pipe = subprocess.PIPE
+        try:
+            self._host = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=self._said)
+        except OSError as error:
+            self._said.close()
+            raise NoAnswerError(
+                f"{shlex.join(command)} does not start, {error.strerror}"
+            ) from error
+        self._stdin, self._stdout = (
+            cast("IO[bytes]", p) for p in (self._host.stdin, self._host.stdout)
+        )
+
+    def exchange(self, layout: str, timeout: float, request: bytes | None = None) -> list[Any]:
+        """Send a request, if any, and return what the next frame holds.
+
+        Args:
+            layout: One letter for each part: I is a number, S a stage, B bytes, M the magic.
+            timeout: Seconds until the host is ended.
+            request: What to send.
+
+        Raises:
+            NoAnswerError: There is no such frame; the host is ended.
+        """
+        late = threading.Event()
+
+        def end_late() -> None:
+            late.set()
+            self._host.kill()
+
+        watch = threading.Timer(timeout, end_late)
+        watch.start()
+        try:
+            if request is not None:
+                self._stdin.write(counted(request))
+                self._stdin.flush()
+            return _decoded(self._frame(), layout)
+        except (OSError, EOFError) as error:
+            late_text = f"the host gave no answer within {timeout:g} s"
+            reason = late_text if late.is_set() else f"the host {self._last_words()}"
+            raise NoAnswerError(reason) from error
+        except ValueError as error:
+            raise NoAnswerError(f"the host wrote what is not its protocol, {error}") from error
+        finally:
+            watch.cancel()
+
+    def end(self, *, now: bool = False) -> None:
+        """End the host: at once, or by the end of its input."""
+        if now:
+            self._host.kill()
+        with contextlib.suppress(OSError):  # it did not read all that was written
+            self._stdin.close()
+        try:
+            self._host.wait(LONGEST_END)
+        except subprocess.TimeoutExpired:
+            self._host.kill()
+            self._host.wait()
+        self._stdout.close()
+        self._said.close()
+
+    def _frame(self) -> bytes:
+        head = self._read(8)
+        count = int.from_bytes(head, "little")
+        if count > LONGEST_FRAME:
+            raise ValueError(shown(head))
+        return self._read(count)
+
+    def _read(self, count: int) -> bytes:
+        content = self._stdout.read(count)
+        if len(content) < count:
+            raise EOFError
+        return content
+
+    def _last_words(self) -> str:
+        """Return how the host ended, with the last line that it wrote to standard error."""
+        try:
+            code = self._host.wait(LONGEST_END)
+        except subprocess.TimeoutExpired:
+            return "closed its output"
+        self._said.seek(0)
+        lines = self._said.read().decode(errors="replace").splitlines()
+        words = [line.strip() for line in lines if line.strip()]
+        return f"ended with exit code {code}" + (f", {words[-1]}" if words else "")
+
+
+def counted(content: bytes) -> bytes:
+    """Return bytes with their number in front."""
+    return struct.pack("<Q", len(content)) + content
+
+
+def encoded(raw: Mapping[str, Any], feature_level: str) -> bytes:
+    """Return a descriptor, a dict as `to_dict` gives, as it stands in a request.
+
+    Raises:
+        DescriptorError: A value has no place in DirectML's structures.
+    """
+    operator = str(raw["type"]).removeprefix("DML_OPERATOR_")
+    if operator not in _OPERATORS:
+        raise DescriptorError(f"type must be one of {', '.join(_OPERATORS)}, got {shown(operator)}")
+    names, desc = list(header_names(OPERATORS[operator]).values()), raw["desc"]
+    tensors, fields = names[: len(TENSORS)], names[len(TENSORS) :]
+    return b"".join(
+        [
+            _u32("type", _OPERATORS[operator]),
+            _u32("feature level", _level_number(feature_level)),
+            *(_tensor(name, desc[name]) for name in tensors),
+            _u32("fields", len(fields)),
+            *(_u32(name, desc[name]) for name in fields),
+        ]
+    )
+
+
+def _tensor(name: str, raw: Mapping[str, Any]) -> bytes:
+    """Return a tensor as it stands in a request; TotalTensorSizeInBytes is by default the least."""
+    short = str(raw["DataType"]).removeprefix(TYPE_PREFIX)
+    if short not in _DATA_TYPES:
+        rule = f"{name}.DataType must be one of {', '.join(_DATA_TYPES)}"
+        raise DescriptorError(f"{rule}, got {shown(short)}")
+    sizes, strides = list(raw["Sizes"]), raw.get("Strides") or None
+    if strides is not None and len(strides) != len(sizes):
+        rule = f"{name}.Strides must have as many elements as Sizes ({len(sizes)})"
+        raise DescriptorError(f"{rule}, got {len(strides)}")
+    total = raw.get("TotalTensorSizeInBytes")
+    if total is None:
+        last = sum((n - 1) * s for n, s in zip(sizes, strides or sizes, strict=True))
+        span = math.prod(sizes) if strides is None else 1 + last
+        total = min((max(0, span) * _BITS[short] + 31) // 32 * 4, 2**64 - 4)
+    flags = TensorFlags.parse(raw.get("Flags", TensorFlags.NONE))
+    alignment = raw.get("GuaranteedBaseOffsetAlignment", 0)
+    return b"".join(
+        [
+            _u32("DataType", _DATA_TYPES[short]),
+            _u32("Flags", int(flags)),
+            _u32("DimensionCount", len(sizes)),
+            _u32("Strides", int(strides is not None)),
+            struct.pack("<Q", uint(f"{name}.TotalTensorSizeInBytes", total, 2**64 - 1)),
+            _u32(f"{name}.GuaranteedBaseOffsetAlignment", alignment),
+            *(_u32(f"{name}.Sizes[{k}]", n) for k, n in enumerate(sizes)),
+            *(_u32(f"{name}.Strides[{k}]", n) for k, n in enumerate(strides or [])),
+        ]
+    )
+
+
+def _u32(name: str, value: object) -> bytes:
+    return struct.pack("<I", uint(name, value))
+
+
+def _level_number(feature_level: str) -> int:
+    """Return a DML_FEATURE_LEVEL: 0x2100 for "2_1"."""
+    numbers = re.fullmatch(r"(\d)_(\d)", feature_level)
+    if numbers is None:
+        raise DescriptorError(f"feature_level must be such as 2_1, got {shown(feature_level)}")
+    return int(numbers[1]) << 12 | int(numbers[2]) << 8
+
+
+def _decoded(frame: bytes, layout: str) -> list[Any]:
+    """Return the parts of a frame; ValueError shows one that is not as the layout says."""
+    parts: list[Any] = []
+    place = 0
+    for letter in layout:
+        width = {"B": 8, "M": 8}.get(letter, 4)
+        head, place = frame[place : place + width], place + width
+        number = int.from_bytes(head, "little")
+        if letter == "B":
+            head, place = frame[place : place + number], place + number
+        known = {"M": number == MAGIC, "S": number < len(STAGES)}.get(letter, True)
+        if place > len(frame) or not known:
+            raise ValueError(shown(frame))
+        parts.append(head if letter == "B" else STAGES[number] if letter == "S" else number)
+    return parts

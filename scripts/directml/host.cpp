@@ -1,0 +1,760 @@
+// Asks DirectML.dll: reads gather descriptors with their buffers from standard input, has the DLL
+// create, compile and dispatch each operator, and writes what became of it to standard output.
+//
+//   host.exe [--directml PATH] [--adapter NUMBER] [--example]
+//
+// PATH is the DLL, by default DirectML.dll beside host.exe or where Windows finds it. NUMBER counts
+// adapters as DXGI lists them; by default Direct3D takes its own first one. With --example it only
+// runs one gather and prints the result. Ends when its input does. A descriptor that crashes
+// DirectML or a driver ends it, with a line on standard error where that is possible. MinGW-w64
+// builds it, on Linux as on Windows:
+//
+//   x86_64-w64-mingw32-g++ -std=c++20 -O2 -static -s -o host.exe host.cpp
+//       -ld3d12 -ldxgi -ldxguid -lversion
+//
+// PROTOCOL, version 1. Numbers are little endian; u32 and u64 are unsigned, of 4 and 8 bytes. A
+// frame is a u64, the number of bytes that follow, and those bytes. "bytes" below is a u64, a
+// number of bytes, and those bytes; text is bytes in UTF-8. The host writes one hello, then one
+// answer for each request, in order. One that reads a frame that it does not understand ends with
+// exit code 2.
+//
+// hello     "OGDM", u32 version of the protocol, u32 stage, u32 HRESULT (as in answers;
+//           the host ends after a hello whose stage is not DONE), u32 highest feature level, u32
+//           1 where Direct3D's device has double-precision arithmetic, text: version of
+//           DirectML.dll, text: name of the adapter, text: version of Wine, empty on Windows
+//
+// request   u32 0 (run) or 1 (only create the operator), u32 DML_OPERATOR_TYPE, u32 minimum
+//           feature level of the DirectML device (0x1000 is 1_0; devices are kept), three tensors
+//           (InputTensor, IndicesTensor, OutputTensor), u32 number of fields (at most 3), for each
+//           field a u32 (those after the tensors, in the order of the structure), then, to run,
+//           bytes: content of InputTensor, of IndicesTensor, of OutputTensor before the dispatch
+//
+// tensor    u32 DML_TENSOR_DATA_TYPE, u32 DML_TENSOR_FLAGS, u32 DimensionCount, u32 1 where there
+//           are strides, u64 TotalTensorSizeInBytes, u32 GuaranteedBaseOffsetAlignment, for each
+//           dimension a u32 size, then, where there are strides, for each a u32 stride
+//
+// answer    u32 stage, u32 HRESULT (0 at DONE), u32 flags, bytes: OutputTensor after the
+//           dispatch, all TotalTensorSizeInBytes of it; empty where nothing ran
+//
+// stages    the call that refused, or DONE: enum Stage below
+// flags     1: bytes in front of the output were written; 2: bytes behind it were; 4: the device is
+//           lost, so the host ends after this answer
+//
+// A tensor of more than 1 GiB is not run: BUFFERS refuses it with E_OUTOFMEMORY. A tensor is bound at
+// exactly TotalTensorSizeInBytes; a shorter content is followed by zeros, a
+// longer one is bound as far. In front of and behind every tensor lie guard bytes in the same
+// buffer. An input that is OWNED_BY_DML is bound when the operator is initialised, not when it is
+// dispatched.
+#include <initguid.h>  // before d3d12.h: identifiers are defined here
+// Methods that return structures get the place for them as an argument, as on Windows.
+#define WIDL_EXPLICIT_AGGREGATE_RETURNS
+#include <d3d12.h>
+#include <dxgi1_4.h>
+#include <fcntl.h>
+#include <io.h>
+#include <windows.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "directml.h"
+
+namespace {
+
+using Bytes = std::vector<unsigned char>;
+
+enum Stage : UINT {
+    DONE = 0,
+    DIRECT3D_DEVICE = 1,  // D3D12CreateDevice and the queue
+    DIRECTML_DEVICE = 2,  // LoadLibrary, DMLCreateDevice1
+    CREATE_OPERATOR = 3,
+    COMPILE_OPERATOR = 4,
+    BUFFERS = 5,     // creating and filling the buffers
+    INITIALIZE = 6,  // the operator's initializer
+    DISPATCH = 7,
+};
+
+enum Flags : UINT { WRITTEN_IN_FRONT = 1, WRITTEN_BEHIND = 2, HOST_ENDS = 4 };
+
+constexpr UINT64 GUARD = 4096;
+constexpr UINT64 LARGEST_GUARD = 1 << 20;
+constexpr UINT64 LARGEST_TENSOR = 1 << 30;
+
+struct Failure {
+    Stage stage;
+    HRESULT result;
+};
+
+void check(Stage stage, HRESULT result) {
+    if (FAILED(result)) throw Failure{stage, result};
+}
+
+// Owns one reference to a COM object.
+template <typename T>
+class Ref {
+public:
+    Ref() = default;
+    Ref(Ref&& other) noexcept : object_(other.object_) { other.object_ = nullptr; }
+    Ref& operator=(Ref&& other) noexcept {
+        std::swap(object_, other.object_);
+        return *this;
+    }
+    ~Ref() {
+        if (object_) object_->Release();
+    }
+    T* get() const { return object_; }
+    T* operator->() const { return object_; }
+    T** put() { return &object_; }
+    void** put_void() { return reinterpret_cast<void**>(&object_); }
+
+private:
+    T* object_ = nullptr;
+};
+
+// --- Frames ----------------------------------------------------------------------------------
+
+// Ends at once: the destructors of Direct3D and DirectML crash in the order that exit has them in.
+[[noreturn]] void end(UINT code) {
+    std::fflush(nullptr);
+    TerminateProcess(GetCurrentProcess(), code);
+    std::abort();
+}
+
+[[noreturn]] void misunderstood(const char* what) {
+    std::fprintf(stderr, "host.exe: %s\n", what);
+    end(2);
+}
+
+class Reader {
+public:
+    explicit Reader(Bytes bytes) : bytes_(std::move(bytes)) {}
+    UINT u32() { return number<UINT>(); }
+    std::vector<UINT> u32s(UINT count) {
+        std::vector<UINT> values(std::min<size_t>(count, left() / sizeof(UINT) + 1));
+        for (UINT& value : values) value = u32();
+        return values;
+    }
+    UINT64 u64() { return number<UINT64>(); }
+    Bytes bytes() {
+        UINT64 count = u64();
+        if (count > left()) misunderstood("a frame is shorter than it says");
+        auto begin = bytes_.begin() + place_;
+        place_ += count;
+        return Bytes(begin, begin + count);
+    }
+    void end() const {
+        if (left()) misunderstood("a frame is longer than it says");
+    }
+
+private:
+    size_t left() const { return bytes_.size() - place_; }
+    template <typename T>
+    T number() {
+        if (left() < sizeof(T)) misunderstood("a frame is shorter than it says");
+        T value;
+        std::memcpy(&value, bytes_.data() + place_, sizeof(T));
+        place_ += sizeof(T);
+        return value;
+    }
+
+    Bytes bytes_;
+    size_t place_ = 0;
+};
+
+class Writer {
+public:
+    void raw(const void* data, size_t count) {
+        auto begin = static_cast<const unsigned char*>(data);
+        bytes_.insert(bytes_.end(), begin, begin + count);
+    }
+    void u32(UINT value) { raw(&value, sizeof value); }
+    void bytes(const void* data, UINT64 count) {
+        raw(&count, sizeof count);
+        raw(data, count);
+    }
+    const Bytes& content() const { return bytes_; }
+    void text(const std::string& value) { bytes(value.data(), value.size()); }
+    void send() const {
+        UINT64 count = bytes_.size();
+        std::fwrite(&count, sizeof count, 1, stdout);
+        std::fwrite(bytes_.data(), 1, bytes_.size(), stdout);
+        if (std::fflush(stdout)) end(1);  // nobody listens
+    }
+
+private:
+    Bytes bytes_;
+};
+
+// Reads one frame; false where the input has ended.
+bool receive(Bytes& frame) {
+    UINT64 count;
+    if (std::fread(&count, sizeof count, 1, stdin) != 1) return false;
+    if (count >> 33) misunderstood("a frame of more than 8 GiB");
+    frame.resize(count);
+    return std::fread(frame.data(), 1, count, stdin) == count;
+}
+
+// --- Requests --------------------------------------------------------------------------------
+
+struct Tensor {
+    DML_BUFFER_TENSOR_DESC buffer{};
+    std::vector<UINT> sizes, strides;
+    DML_TENSOR_DESC desc{};
+    Bytes content;
+
+    bool owned() const { return buffer.Flags & DML_TENSOR_FLAG_OWNED_BY_DML; }
+
+    void read(Reader& reader) {
+        buffer.DataType = reader.u32();
+        buffer.Flags = reader.u32();
+        buffer.DimensionCount = reader.u32();
+        bool strided = reader.u32();
+        buffer.TotalTensorSizeInBytes = reader.u64();
+        buffer.GuaranteedBaseOffsetAlignment = reader.u32();
+        sizes = reader.u32s(buffer.DimensionCount);
+        if (strided) strides = reader.u32s(buffer.DimensionCount);
+        buffer.Sizes = sizes.data();
+        buffer.Strides = strided ? strides.data() : nullptr;
+        desc = {DML_TENSOR_TYPE_BUFFER, &buffer};
+    }
+};
+
+struct Request {
+    bool only_create;
+    DML_OPERATOR_TYPE type;
+    DML_FEATURE_LEVEL level;
+    Tensor tensors[3];
+    GatherFamilyDesc fields{};
+
+    explicit Request(Reader reader) {
+        only_create = reader.u32();
+        type = reader.u32();
+        level = reader.u32();
+        for (Tensor& tensor : tensors) tensor.read(reader);
+        UINT count = reader.u32();
+        if (count > std::size(fields.Fields)) misunderstood("more than 3 fields");
+        for (UINT k = 0; k < count; k++) fields.Fields[k] = reader.u32();
+        if (!only_create)
+            for (Tensor& tensor : tensors) tensor.content = reader.bytes();
+        reader.end();
+        fields.InputTensor = &tensors[0].desc;
+        fields.IndicesTensor = &tensors[1].desc;
+        fields.OutputTensor = &tensors[2].desc;
+    }
+    Request(const Request&) = delete;
+};
+
+struct Answer {
+    Stage stage = DONE;
+    HRESULT result = S_OK;
+    UINT flags = 0;
+    Bytes output;
+};
+
+// --- Direct3D --------------------------------------------------------------------------------
+
+HRESULT STDMETHODCALLTYPE no_meta_commands(IUnknown*, UINT* count, void*) {
+    *count = 0;
+    return S_OK;
+}
+
+const char* wine_version() {
+    auto get = reinterpret_cast<const char*(CDECL*)()>(
+        reinterpret_cast<void*>(GetProcAddress(GetModuleHandleA("ntdll"), "wine_get_version")));
+    return get ? get() : "";
+}
+
+// Wine 10 answers ID3D12Device5::EnumerateMetaCommands with an error that DirectML does not expect.
+// Where it does, the method is replaced by one that reports no meta-commands.
+void mend_meta_commands(ID3D12Device* device) {
+    constexpr size_t SLOT = 59;  // d3d12.h: ID3D12Device5 adds 57 CreateLifetimeTracker, 58, 59 …
+    using Method = HRESULT(STDMETHODCALLTYPE*)(IUnknown*, UINT*, void*);
+    Ref<ID3D12Device5> device5;
+    if (FAILED(device->QueryInterface(IID_ID3D12Device5, device5.put_void()))) return;
+    void** methods = *reinterpret_cast<void***>(device5.get());
+    UINT count = 0;
+    if (SUCCEEDED(reinterpret_cast<Method>(methods[SLOT])(device5.get(), &count, nullptr))) return;
+    DWORD protection;
+    VirtualProtect(&methods[SLOT], sizeof(void*), PAGE_READWRITE, &protection);
+    methods[SLOT] = reinterpret_cast<void*>(&no_meta_commands);
+    VirtualProtect(&methods[SLOT], sizeof(void*), protection, &protection);
+}
+
+D3D12_RESOURCE_BARRIER transition(
+    ID3D12Resource* resource, D3D12_RESOURCE_STATES before, D3D12_RESOURCE_STATES after) {
+    D3D12_RESOURCE_BARRIER barrier{};
+    barrier.Type = D3D12_RESOURCE_BARRIER_TYPE_TRANSITION;
+    barrier.Transition = {resource, D3D12_RESOURCE_BARRIER_ALL_SUBRESOURCES, before, after};
+    return barrier;
+}
+
+// One Direct3D device with a compute queue that is waited for after each list of commands.
+class Gpu {
+public:
+    void open(int adapter_number) {
+        Ref<IDXGIFactory4> factory;
+        check(DIRECT3D_DEVICE, CreateDXGIFactory1(IID_IDXGIFactory4, factory.put_void()));
+        Ref<IDXGIAdapter1> adapter;
+        if (adapter_number >= 0)
+            check(DIRECT3D_DEVICE, factory->EnumAdapters1(adapter_number, adapter.put()));
+        check(DIRECT3D_DEVICE, D3D12CreateDevice(adapter.get(), D3D_FEATURE_LEVEL_11_0,
+                                                 IID_ID3D12Device, device_.put_void()));
+        LUID luid = device_->GetAdapterLuid();
+        Ref<IDXGIAdapter1> used;
+        DXGI_ADAPTER_DESC1 desc{};
+        if (SUCCEEDED(factory->EnumAdapterByLuid(luid, IID_IDXGIAdapter1, used.put_void())) &&
+            SUCCEEDED(used->GetDesc1(&desc))) {
+            char name[4 * std::size(desc.Description)];
+            int length = WideCharToMultiByte(
+                CP_UTF8, 0, desc.Description, -1, name, sizeof name, nullptr, nullptr);
+            if (length > 0) adapter_name_ = name;
+        }
+        mend_meta_commands(device_.get());
+        D3D12_COMMAND_QUEUE_DESC queue{};
+        queue.Type = D3D12_COMMAND_LIST_TYPE_COMPUTE;
+        check(DIRECT3D_DEVICE,
+              device_->CreateCommandQueue(&queue, IID_ID3D12CommandQueue, queue_.put_void()));
+        check(DIRECT3D_DEVICE, device_->CreateCommandAllocator(
+                                   queue.Type, IID_ID3D12CommandAllocator, allocator_.put_void()));
+        check(DIRECT3D_DEVICE,
+              device_->CreateCommandList(0, queue.Type, allocator_.get(), nullptr,
+                                         IID_ID3D12GraphicsCommandList, list_.put_void()));
+        check(DIRECT3D_DEVICE,
+              device_->CreateFence(0, D3D12_FENCE_FLAG_NONE, IID_ID3D12Fence, fence_.put_void()));
+        event_ = CreateEventW(nullptr, FALSE, FALSE, nullptr);
+    }
+
+    ID3D12Device* device() const { return device_.get(); }
+    ID3D12GraphicsCommandList* list() const { return list_.get(); }
+    const std::string& adapter_name() const { return adapter_name_; }
+
+    bool has_doubles() const {
+        D3D12_FEATURE_DATA_D3D12_OPTIONS options{};
+        device_->CheckFeatureSupport(D3D12_FEATURE_D3D12_OPTIONS, &options, sizeof options);
+        return options.DoublePrecisionFloatShaderOps;
+    }
+
+    bool lost() const { return FAILED(device_->GetDeviceRemovedReason()); }
+
+    Ref<ID3D12Resource> buffer(UINT64 bytes, D3D12_HEAP_TYPE heap) const {
+        D3D12_HEAP_PROPERTIES properties{};
+        properties.Type = heap;
+        D3D12_RESOURCE_DESC desc{};
+        desc.Dimension = D3D12_RESOURCE_DIMENSION_BUFFER;
+        desc.Width = (bytes + 255) / 256 * 256;
+        desc.Height = desc.DepthOrArraySize = desc.MipLevels = 1;
+        desc.SampleDesc.Count = 1;
+        desc.Layout = D3D12_TEXTURE_LAYOUT_ROW_MAJOR;
+        auto state = D3D12_RESOURCE_STATE_COMMON;
+        if (heap == D3D12_HEAP_TYPE_DEFAULT)
+            desc.Flags = D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS;
+        if (heap == D3D12_HEAP_TYPE_UPLOAD) state = D3D12_RESOURCE_STATE_GENERIC_READ;
+        if (heap == D3D12_HEAP_TYPE_READBACK) state = D3D12_RESOURCE_STATE_COPY_DEST;
+        Ref<ID3D12Resource> made;
+        check(BUFFERS, device_->CreateCommittedResource(&properties, D3D12_HEAP_FLAG_NONE, &desc,
+                                                        state, nullptr, IID_ID3D12Resource,
+                                                        made.put_void()));
+        return made;
+    }
+
+    // A heap with room for `count` descriptors; kept, as Wine takes long to make one.
+    ID3D12DescriptorHeap* descriptors(UINT count) {
+        if (count > descriptor_count_ || !heap_.get()) {
+            D3D12_DESCRIPTOR_HEAP_DESC desc{};
+            desc.Type = D3D12_DESCRIPTOR_HEAP_TYPE_CBV_SRV_UAV;
+            desc.Flags = D3D12_DESCRIPTOR_HEAP_FLAG_SHADER_VISIBLE;
+            desc.NumDescriptors = std::max(2 * count, 64u);
+            Ref<ID3D12DescriptorHeap> made;
+            check(BUFFERS, device_->CreateDescriptorHeap(&desc, IID_ID3D12DescriptorHeap,
+                                                         made.put_void()));
+            heap_ = std::move(made);
+            descriptor_count_ = desc.NumDescriptors;
+        }
+        return heap_.get();
+    }
+
+    // Runs what the list holds and waits for it.
+    void run(Stage stage) {
+        check(stage, list_->Close());
+        ID3D12CommandList* lists[] = {list_.get()};
+        queue_->ExecuteCommandLists(1, lists);
+        check(stage, queue_->Signal(fence_.get(), ++value_));
+        check(stage, fence_->SetEventOnCompletion(value_, event_));
+        WaitForSingleObject(event_, INFINITE);
+        check(stage, device_->GetDeviceRemovedReason());
+        reset(stage);
+    }
+
+    // Empties the list.
+    void reset(Stage stage) {
+        check(stage, allocator_->Reset());
+        check(stage, list_->Reset(allocator_.get(), nullptr));
+    }
+
+    // Empties the list where a request broke off while it was being filled.
+    void abandon() {
+        list_->Close();
+        if (!lost()) reset(BUFFERS);
+    }
+
+private:
+    Ref<ID3D12Device> device_;
+    Ref<ID3D12CommandQueue> queue_;
+    Ref<ID3D12CommandAllocator> allocator_;
+    Ref<ID3D12GraphicsCommandList> list_;
+    Ref<ID3D12Fence> fence_;
+    Ref<ID3D12DescriptorHeap> heap_;
+    UINT descriptor_count_ = 0;
+    std::string adapter_name_ = "unknown";
+    HANDLE event_ = nullptr;
+    UINT64 value_ = 0;
+};
+
+// A tensor's buffer: guard bytes, the tensor, guard bytes.
+class GuardedBuffer {
+public:
+    GuardedBuffer(Gpu& gpu, const Tensor& tensor)
+        : front_(std::max(GUARD, UINT64{tensor.buffer.GuaranteedBaseOffsetAlignment})),
+          size_(tensor.buffer.TotalTensorSizeInBytes) {
+        if (front_ > LARGEST_GUARD) front_ = 0;  // offset 0 keeps any promise
+        if (size_ > LARGEST_TENSOR) throw Failure{BUFFERS, E_OUTOFMEMORY};
+        UINT64 all = front_ + size_ + GUARD;
+        upload_ = gpu.buffer(all, D3D12_HEAP_TYPE_UPLOAD);
+        buffer_ = gpu.buffer(all, D3D12_HEAP_TYPE_DEFAULT);
+        void* mapped = nullptr;
+        D3D12_RANGE nothing{};
+        check(BUFFERS, upload_->Map(0, &nothing, &mapped));
+        auto bytes = static_cast<unsigned char*>(mapped);
+        for (UINT64 k = 0; k < front_; k++) bytes[k] = guard(k);
+        for (UINT64 k = front_ + size_; k < all; k++) bytes[k] = guard(k);
+        UINT64 given = std::min<UINT64>(size_, tensor.content.size());
+        std::memcpy(bytes + front_, tensor.content.data(), given);
+        std::memset(bytes + front_ + given, 0, size_ - given);
+        upload_->Unmap(0, nullptr);
+        auto list = gpu.list();
+        list->CopyBufferRegion(buffer_.get(), 0, upload_.get(), 0, all);
+        auto barrier = transition(buffer_.get(), D3D12_RESOURCE_STATE_COPY_DEST,
+                                  D3D12_RESOURCE_STATE_UNORDERED_ACCESS);
+        list->ResourceBarrier(1, &barrier);
+    }
+
+    DML_BUFFER_BINDING binding() const { return {buffer_.get(), front_, size_}; }
+
+    // Puts the copy back onto the list; `fetch` reads it once the list has run.
+    void record_copy_back(Gpu& gpu) {
+        readback_ = gpu.buffer(front_ + size_ + GUARD, D3D12_HEAP_TYPE_READBACK);
+        auto barrier = transition(buffer_.get(), D3D12_RESOURCE_STATE_UNORDERED_ACCESS,
+                                  D3D12_RESOURCE_STATE_COPY_SOURCE);
+        gpu.list()->ResourceBarrier(1, &barrier);
+        gpu.list()->CopyBufferRegion(readback_.get(), 0, buffer_.get(), 0, front_ + size_ + GUARD);
+    }
+
+    void fetch(Answer& answer) const {
+        void* mapped = nullptr;
+        D3D12_RANGE all{0, static_cast<SIZE_T>(front_ + size_ + GUARD)}, nothing{};
+        check(DISPATCH, readback_->Map(0, &all, &mapped));
+        auto bytes = static_cast<const unsigned char*>(mapped);
+        for (UINT64 k = 0; k < front_; k++)
+            if (bytes[k] != guard(k)) answer.flags |= WRITTEN_IN_FRONT;
+        for (UINT64 k = front_ + size_; k < all.End; k++)
+            if (bytes[k] != guard(k)) answer.flags |= WRITTEN_BEHIND;
+        answer.output.assign(bytes + front_, bytes + front_ + size_);
+        readback_->Unmap(0, &nothing);
+    }
+
+private:
+    static unsigned char guard(UINT64 k) { return static_cast<unsigned char>(0xA5 ^ (k * 7)); }
+
+    UINT64 front_, size_;
+    Ref<ID3D12Resource> upload_, buffer_, readback_;
+};
+
+// --- DirectML --------------------------------------------------------------------------------
+
+// A DirectML device with what all its operators share: making a recorder and an initializer takes
+// longer than running an operator.
+struct Device {
+    Ref<IDMLDevice> directml;
+    Ref<IDMLCommandRecorder> recorder;
+    Ref<IDMLOperatorInitializer> initializer;
+};
+
+class DirectMl {
+public:
+    void load(const char* path) {
+        library_ = LoadLibraryA(path);
+        if (!library_) throw Failure{DIRECTML_DEVICE, HRESULT_FROM_WIN32(GetLastError())};
+        create_ = reinterpret_cast<DMLCreateDevice1Function>(
+            reinterpret_cast<void*>(GetProcAddress(library_, "DMLCreateDevice1")));
+        if (!create_) throw Failure{DIRECTML_DEVICE, HRESULT_FROM_WIN32(GetLastError())};
+    }
+
+    // The version in the DLL's resources, such as "1.15.4.0".
+    std::string version() const {
+        char path[MAX_PATH];
+        GetModuleFileNameA(library_, path, sizeof path);
+        Bytes info(GetFileVersionInfoSizeA(path, nullptr));
+        VS_FIXEDFILEINFO* fixed = nullptr;
+        UINT length = 0;
+        void* place = nullptr;
+        if (info.empty() || !GetFileVersionInfoA(path, 0, info.size(), info.data()) ||
+            !VerQueryValueA(info.data(), "\\", &place, &length))
+            return "unknown";
+        fixed = static_cast<VS_FIXEDFILEINFO*>(place);
+        char text[64];
+        std::snprintf(text, sizeof text, "%u.%u.%u.%u", unsigned{HIWORD(fixed->dwFileVersionMS)},
+                      unsigned{LOWORD(fixed->dwFileVersionMS)},
+                      unsigned{HIWORD(fixed->dwFileVersionLS)},
+                      unsigned{LOWORD(fixed->dwFileVersionLS)});
+        return text;
+    }
+
+    Device& device(Gpu& gpu, DML_FEATURE_LEVEL level) {
+        auto kept = devices_.find(level);
+        if (kept != devices_.end()) return kept->second;
+        Device made;
+        check(DIRECTML_DEVICE, create_(gpu.device(), DML_CREATE_DEVICE_FLAG_NONE, level,
+                                       IDMLDevice::iid, made.directml.put_void()));
+        return devices_.emplace(level, std::move(made)).first->second;
+    }
+
+    // Drops a device that a wrong binding made useless.
+    void drop(DML_FEATURE_LEVEL level) { devices_.erase(level); }
+
+private:
+    HMODULE library_ = nullptr;
+    DMLCreateDevice1Function create_ = nullptr;
+    std::map<DML_FEATURE_LEVEL, Device> devices_;
+};
+
+DML_FEATURE_LEVEL highest_feature_level(IDMLDevice* device) {
+    // DirectML.h, DML_FEATURE_LEVEL: every level up to 6_4.
+    static const DML_FEATURE_LEVEL levels[] = {0x1000, 0x2000, 0x2100, 0x3000, 0x3100,
+                                               0x4000, 0x4100, 0x5000, 0x5100, 0x5200,
+                                               0x6000, 0x6100, 0x6200, 0x6300, 0x6400};
+    DML_FEATURE_QUERY_FEATURE_LEVELS query{UINT{std::size(levels)}, levels};
+    DML_FEATURE_DATA_FEATURE_LEVELS found{};
+    check(DIRECTML_DEVICE, device->CheckFeatureSupport(DML_FEATURE_FEATURE_LEVELS, sizeof query,
+                                                       &query, sizeof found, &found));
+    return found.MaxSupportedFeatureLevel;
+}
+
+// Memory that DirectML asks for, bound where it asks for any.
+class Scratch {
+public:
+    Scratch(Gpu& gpu, UINT64 size) {
+        if (!size) return;
+        buffer_ = gpu.buffer(size, D3D12_HEAP_TYPE_DEFAULT);
+        binding_ = {buffer_.get(), 0, size};
+        desc_ = {DML_BINDING_TYPE_BUFFER, &binding_};
+    }
+    Scratch(const Scratch&) = delete;
+    const DML_BINDING_DESC* desc() const { return buffer_.get() ? &desc_ : nullptr; }
+
+private:
+    Ref<ID3D12Resource> buffer_;
+    DML_BUFFER_BINDING binding_{};
+    DML_BINDING_DESC desc_{};
+};
+
+DML_BINDING_PROPERTIES properties(IDMLDispatchable* dispatchable) {
+    DML_BINDING_PROPERTIES found{};
+    dispatchable->GetBindingProperties(&found);
+    return found;
+}
+
+void run(Gpu& gpu, Device& device, const Request& request, IDMLCompiledOperator* compiled,
+         Answer& answer) {
+    IDMLDevice* directml = device.directml.get();
+    if (!device.recorder.get())
+        check(INITIALIZE, directml->CreateCommandRecorder(IDMLCommandRecorder::iid,
+                                                          device.recorder.put_void()));
+    if (!device.initializer.get())
+        check(INITIALIZE, directml->CreateOperatorInitializer(
+                              0, nullptr, IDMLOperatorInitializer::iid,
+                              device.initializer.put_void()));
+    IDMLOperatorInitializer* initializer = device.initializer.get();
+    const Tensor* tensors = request.tensors;
+    GuardedBuffer buffers[] = {{gpu, tensors[0]}, {gpu, tensors[1]}, {gpu, tensors[2]}};
+
+    IDMLCompiledOperator* operators[] = {compiled};
+    check(INITIALIZE, initializer->Reset(1, operators));
+    auto first = properties(initializer), second = properties(compiled);
+    Scratch first_temporary(gpu, first.TemporaryResourceSize);
+    Scratch second_temporary(gpu, second.TemporaryResourceSize);
+    Scratch persistent(gpu, second.PersistentResourceSize);
+
+    ID3D12DescriptorHeap* heap = gpu.descriptors(
+        std::max(first.RequiredDescriptorCount, second.RequiredDescriptorCount));
+    DML_BINDING_TABLE_DESC table_desc{initializer, heap->GetCPUDescriptorHandleForHeapStart(),
+                                      heap->GetGPUDescriptorHandleForHeapStart(),
+                                      first.RequiredDescriptorCount};
+    Ref<IDMLBindingTable> table;
+    check(INITIALIZE,
+          directml->CreateBindingTable(&table_desc, IDMLBindingTable::iid, table.put_void()));
+
+    // The initializer takes what DirectML owns, and puts it into the persistent memory.
+    DML_BUFFER_BINDING owned[2]{};
+    DML_BUFFER_ARRAY_BINDING owned_array{2, owned};
+    DML_BINDING_DESC owned_desc{DML_BINDING_TYPE_BUFFER_ARRAY, &owned_array};
+    for (int k = 0; k < 2; k++)
+        if (tensors[k].owned()) owned[k] = buffers[k].binding();
+    if (tensors[0].owned() || tensors[1].owned()) table->BindInputs(1, &owned_desc);
+    if (first_temporary.desc()) table->BindTemporaryResource(first_temporary.desc());
+    if (persistent.desc()) table->BindOutputs(1, persistent.desc());
+    gpu.list()->SetDescriptorHeaps(1, &heap);
+    device.recorder->RecordDispatch(gpu.list(), initializer, table.get());
+    check(INITIALIZE, directml->GetDeviceRemovedReason());
+    gpu.run(INITIALIZE);
+
+    table_desc.Dispatchable = compiled;
+    table_desc.SizeInDescriptors = second.RequiredDescriptorCount;
+    check(DISPATCH, table->Reset(&table_desc));
+    DML_BUFFER_BINDING bound[3];
+    DML_BINDING_DESC descs[3]{};
+    for (int k = 0; k < 3; k++) {
+        bound[k] = buffers[k].binding();
+        if (!tensors[k].owned()) descs[k] = {DML_BINDING_TYPE_BUFFER, &bound[k]};
+    }
+    table->BindInputs(2, descs);
+    table->BindOutputs(1, &descs[2]);
+    if (second_temporary.desc()) table->BindTemporaryResource(second_temporary.desc());
+    if (persistent.desc()) table->BindPersistentResource(persistent.desc());
+    gpu.list()->SetDescriptorHeaps(1, &heap);
+    device.recorder->RecordDispatch(gpu.list(), compiled, table.get());
+    check(DISPATCH, directml->GetDeviceRemovedReason());
+    buffers[2].record_copy_back(gpu);
+    gpu.run(DISPATCH);
+    buffers[2].fetch(answer);
+}
+
+Answer answer_to(Gpu& gpu, DirectMl& directml, const Request& request) {
+    Answer answer;
+    try {
+        Device& device = directml.device(gpu, request.level);
+        DML_OPERATOR_DESC desc{request.type, &request.fields};
+        Ref<IDMLOperator> op;
+        check(CREATE_OPERATOR,
+              device.directml->CreateOperator(&desc, IDMLOperator::iid, op.put_void()));
+        if (request.only_create) return answer;
+        Ref<IDMLCompiledOperator> compiled;
+        check(COMPILE_OPERATOR, device.directml->CompileOperator(
+                                    op.get(), DML_EXECUTION_FLAG_NONE, IDMLCompiledOperator::iid,
+                                    compiled.put_void()));
+        run(gpu, device, request, compiled.get(), answer);
+    } catch (const Failure& failure) {
+        answer = {failure.stage, failure.result, 0, {}};
+        if (failure.stage >= BUFFERS) {
+            gpu.abandon();
+            directml.drop(request.level);
+        }
+        if (gpu.lost()) answer.flags |= HOST_ENDS;
+    }
+    return answer;
+}
+
+// Runs one gather and prints its result: the elements at 2 and 7 along an axis of 3. DirectML takes
+// the element at 7 from a later row, as one offset into the buffer.
+int run_example(Gpu& gpu, DirectMl& directml) {
+    Writer writer;
+    auto tensor = [&](UINT type, UINT rows, UINT columns) {
+        for (UINT value : {type, 0u, 2u, 0u, 4 * rows * columns, 0u, 0u, rows, columns})
+            writer.u32(value);
+    };
+    for (UINT value : {0u, 67u, DML_FEATURE_LEVEL_1_0}) writer.u32(value);  // DML_OPERATOR_GATHER
+    tensor(1, 4, 3);                                                        // FLOAT32
+    tensor(3, 1, 2);                                                        // UINT32
+    tensor(1, 4, 2);
+    for (UINT value : {2u, 1u, 1u}) writer.u32(value);  // two fields: Axis, IndexDimensions
+    float data[12], result[8];
+    std::iota(std::begin(data), std::end(data), 0.0f);
+    UINT indices[] = {2, 7};
+    writer.bytes(data, sizeof data);
+    writer.bytes(indices, sizeof indices);
+    writer.bytes(result, 0);
+    Answer answer = answer_to(gpu, directml, Request(Reader(writer.content())));
+    if (answer.stage != DONE || answer.flags || answer.output.size() != sizeof result) {
+        std::printf("failed at stage %u with 0x%08lX\n", UINT{answer.stage}, answer.result);
+        return 1;
+    }
+    std::memcpy(result, answer.output.data(), sizeof result);
+    std::printf("DML_GATHER {4,3} at 2, 7 of axis 1:");
+    for (float value : result) std::printf(" %g", value);
+    std::printf(" (DirectML.dll %s, %s)\n", directml.version().c_str(), gpu.adapter_name().c_str());
+    return 0;
+}
+
+LONG WINAPI report_crash(EXCEPTION_POINTERS* found) {
+    std::fprintf(stderr, "host.exe: exception 0x%08lX\n", found->ExceptionRecord->ExceptionCode);
+    end(3);
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+    const char* path = "DirectML.dll";
+    int adapter = -1;
+    bool example = false;
+    for (int k = 1; k < count; k++) {
+        std::string option = arguments[k];
+        if (option == "--example") example = true;
+        else if (option == "--directml" && k + 1 < count) path = arguments[++k];
+        else if (option == "--adapter" && k + 1 < count) adapter = std::atoi(arguments[++k]);
+        else misunderstood("the options are --directml PATH, --adapter NUMBER and --example");
+    }
+    SetErrorMode(SEM_FAILCRITICALERRORS | SEM_NOGPFAULTERRORBOX);
+    SetUnhandledExceptionFilter(report_crash);
+    _setmode(_fileno(stdin), _O_BINARY);
+    _setmode(_fileno(stdout), _O_BINARY);
+
+    Gpu gpu;
+    DirectMl directml;
+    Failure failure{DONE, S_OK};
+    DML_FEATURE_LEVEL highest = 0;
+    std::string version = "unknown";
+    bool doubles = false;
+    try {
+        gpu.open(adapter);
+        doubles = gpu.has_doubles();
+        directml.load(path);
+        version = directml.version();
+        highest = highest_feature_level(directml.device(gpu, DML_FEATURE_LEVEL_1_0).directml.get());
+    } catch (const Failure& found) {
+        failure = found;
+    }
+    if (example) {
+        if (failure.stage == DONE) end(run_example(gpu, directml));
+        std::printf("failed at stage %u with 0x%08lX\n", UINT{failure.stage}, failure.result);
+        end(1);
+    }
+    Writer hello;
+    hello.raw("OGDM", 4);
+    for (UINT value : {UINT{1}, UINT{failure.stage}, static_cast<UINT>(failure.result), highest,
+                       UINT{doubles}})
+        hello.u32(value);
+    hello.text(version);
+    hello.text(gpu.adapter_name());
+    hello.text(wine_version());
+    hello.send();
+    if (failure.stage != DONE) end(1);
+
+    Bytes frame;
+    while (receive(frame)) {
+        Request request{Reader(std::move(frame))};
+        Answer answer = answer_to(gpu, directml, request);
+        Writer writer;
+        for (UINT value : {UINT{answer.stage}, static_cast<UINT>(answer.result), answer.flags})
+            writer.u32(value);
+        writer.bytes(answer.output.data(), answer.output.size());
+        writer.send();
+        if (answer.flags & HOST_ENDS) end(1);
+    }
+    end(0);
+}

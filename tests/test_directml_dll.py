@@ -1,0 +1,323 @@
+"""The client of DirectML.dll's host: its protocol against a host of our own, and the real one."""
+
+from __future__ import annotations
+
+import struct
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import onnxgather as og
+from onnxgather.directml_dll import Answer, Host, Info, find_host, setup_command
+from onnxgather.directml_protocol import LONGEST_FRAME
+
+# A host of our own: `start` is run once, `action` for each request.
+FAKE = """
+import struct, sys, time
+
+def frame(content):
+    sys.stdout.buffer.write(struct.pack("<Q", len(content)) + content)
+    sys.stdout.buffer.flush()
+
+def text(content):
+    return struct.pack("<Q", len(content)) + content
+
+HELLO = b"OGDM" + struct.pack("<IIIII", 1, 0, 0, 0x6400, 1)
+HELLO += text(b"1.15.4.0") + text(b"llvmpipe") + text(b"10.0")
+{start}
+while head := sys.stdin.buffer.read(8):
+    request = sys.stdin.buffer.read(struct.unpack("<Q", head)[0])
+    {action}
+"""
+DONE = 'frame(struct.pack("<III", 0, 0, {flags}) + text({output}))'
+OUTPUT = 'struct.pack("<8f", *range(8))'
+
+DESC = og.GatherDesc(
+    og.TensorDesc("FLOAT32", [4, 3]),
+    og.TensorDesc("UINT32", [1, 2]),
+    og.TensorDesc("FLOAT32", [4, 2]),
+    axis=1,
+    index_dimensions=1,
+)
+RAW = og.to_dict(DESC)
+DATA, INDICES = np.arange(12, dtype=np.float32).reshape(4, 3), np.array([[2, 7]], np.uint32)
+
+
+def fake(action: str, start: str = "frame(HELLO)") -> list[str]:
+    """Return the command of a host that does something with each request."""
+    return [sys.executable, "-c", FAKE.format(action=action, start=start)]
+
+
+def done(output: str = OUTPUT, flags: int = 0) -> str:
+    """Return the action of a good answer."""
+    return DONE.format(output=output, flags=flags)
+
+
+def run(host: Host) -> Answer:
+    """Return the answer to one small gather."""
+    return host.run(DESC, DATA, INDICES)
+
+
+def test_a_host_says_what_it_is() -> None:
+    with Host(fake(done())) as host:
+        assert host.info == Info("1.15.4.0", "llvmpipe", "6_4", True, "10.0")
+
+
+def test_an_answer_becomes_the_array_of_the_output_tensor() -> None:
+    with Host(fake(done())) as host:
+        answer = run(host)
+    assert answer.output is not None
+    assert answer.output.dtype == np.float32
+    assert answer.output.tolist() == [[0, 1], [2, 3], [4, 5], [6, 7]]
+    assert (answer.accepted, answer.hresult, answer.stage) == (True, 0, "done")
+    assert (answer.guards_touched, answer.crashed) == (False, None)
+
+
+@pytest.mark.parametrize("flags", [1, 2, 3])
+def test_guard_bytes_that_were_written(flags: int) -> None:
+    with Host(fake(done(flags=flags))) as host:
+        assert run(host).guards_touched
+
+
+def test_what_a_request_holds() -> None:
+    desc = og.GatherND1Desc(
+        og.TensorDesc("FLOAT16", [2, 3], [3, 1], 16, "OWNED_BY_DML", 32),
+        og.TensorDesc("INT64", [2, 1]),
+        og.TensorDesc("FLOAT16", [1, 2]),
+        input_dimension_count=2,
+        indices_dimension_count=2,
+        batch_dimension_count=1,
+    )
+    data, indices = np.arange(8, dtype=np.float16), np.array([[1], [2]], np.int64)
+    with Host(fake(done("request"))) as host:
+        raw = og.to_dict(desc)
+        buffers = (data.tobytes(), indices.tobytes(), b"\5\6")
+        answer = host.run_raw(raw, *buffers, feature_level="4_1")
+        created = host.create_operator(raw)
+    assert answer.output is not None
+    tensors = [
+        struct.pack("<IIIIQI4I", 2, 1, 2, 1, 16, 32, 2, 3, 3, 1),
+        struct.pack("<IIIIQI2I", 11, 0, 2, 0, 16, 0, 2, 1),
+        struct.pack("<IIIIQI2I", 2, 0, 2, 0, 4, 0, 1, 2),
+    ]
+    wanted = (
+        struct.pack("<III", 0, 140, 0x4100) + b"".join(tensors) + struct.pack("<4I", 3, 2, 2, 1)
+    )
+    wanted += b"".join(struct.pack("<Q", len(buffer)) + buffer for buffer in buffers)
+    assert answer.output.tobytes() == wanted
+    assert created == Answer(True, 0, "done")
+
+
+@pytest.mark.parametrize(
+    ("number", "stage", "accepted"),
+    [(3, "CreateOperator", False), (4, "CompileOperator", False), (7, "dispatch", True)],
+)
+def test_a_refusal_names_its_call(number: int, stage: str, accepted: bool) -> None:
+    action = f'frame(struct.pack("<III", {number}, 0x80070057, 0) + text(b""))'
+    with Host(fake(action)) as host:
+        assert run(host) == Answer(accepted, 0x80070057, stage)
+        assert host.accepts(RAW) == accepted
+
+
+@pytest.mark.parametrize(
+    ("action", "crashed"),
+    [
+        ("sys.exit(3)", "the host ended with exit code 3"),
+        (
+            "print('host.exe: exception 0xC0000005', file=sys.stderr); sys.exit(3)",
+            "the host ended with exit code 3, host.exe: exception 0xC0000005",
+        ),
+        (
+            "sys.stdout.buffer.write(b'1234567'); sys.exit()",
+            "the host ended with exit code 0",
+        ),
+        (
+            "sys.stdout.buffer.write(b'ERROR: no ' * 9); sys.stdout.buffer.flush()",
+            "the host wrote what is not its protocol, b'ERROR: n'",
+        ),
+        ("frame(b'abc')", "the host wrote what is not its protocol, b'abc'"),
+        (
+            "frame(struct.pack('<III', 99, 0, 0) + text(b''))",
+            "the host wrote what is not its protocol, "
+            r"b'c\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'",
+        ),
+        (
+            "frame(struct.pack('<IIIQ', 0, 0, 0, 2**60))",
+            "the host wrote what is not its protocol, "
+            r"b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x10'",
+        ),
+    ],
+)
+def test_a_host_that_does_not_answer_is_started_anew(
+    action: str, crashed: str, tmp_path: Path
+) -> None:
+    # Misbehaves once: from then on a file says that it did.
+    once = tmp_path / "once"
+    start = f"import pathlib; once = pathlib.Path({str(once)!r}); frame(HELLO)"
+    action = f"\n    if once.exists():\n        {done()}\n    else:\n        once.touch(); {action}"
+    with Host(fake(action, start)) as host:
+        assert run(host) == Answer(False, 0, "host", crashed=crashed)
+        assert run(host).stage == "done"
+
+
+def test_a_host_that_hangs_is_ended() -> None:
+    with Host(fake("time.sleep(60)"), timeout=2) as host:
+        host.timeout = 0.2
+        crashed = "the host gave no answer within 0.2 s"
+        assert run(host) == Answer(False, 0, "host", crashed=crashed)
+
+
+def test_a_host_that_reads_nothing_is_ended() -> None:
+    big = og.TensorDesc("UINT8", [1 << 20])
+    desc = og.GatherElementsDesc(big, og.TensorDesc("UINT32", [1 << 20]), big, axis=0)
+    with Host(fake("pass", "frame(HELLO); time.sleep(60)"), timeout=2) as host:
+        host.timeout = 0.2
+        answer = host.run(desc, np.zeros(1 << 20, np.uint8), np.zeros(1 << 20, np.uint32))
+    assert answer.crashed == "the host gave no answer within 0.2 s"
+
+
+def test_a_host_that_lost_its_device_is_started_anew() -> None:
+    action = 'frame(struct.pack("<III", 7, 0x887A0005, 4) + text(b"")); sys.exit(1)'
+    with Host(fake(action)) as host:
+        assert run(host) == run(host) == Answer(True, 0x887A0005, "dispatch")
+
+
+@pytest.mark.parametrize(
+    ("start", "message"),
+    [
+        ("sys.exit(5)", "DirectML.dll cannot run: the host ended with exit code 5"),
+        (
+            "frame(b'OGDM' + struct.pack('<I', 2))",
+            "DirectML.dll cannot run: the host wrote what is not its protocol, "
+            r"b'OGDM\x02\x00\x00\x00'",
+        ),
+        (
+            "frame(b'OGDM' + struct.pack('<IIIII', 1, 2, 0x8007007E, 0, 0) + text(b'') * 3)",
+            "DirectML.dll cannot run: DMLCreateDevice1 gave 0x8007007E",
+        ),
+    ],
+)
+def test_a_host_that_does_not_start(start: str, message: str) -> None:
+    with pytest.raises(og.ProviderError) as caught:
+        Host(fake("pass", start))
+    assert str(caught.value) == message
+
+
+def test_a_command_that_does_not_exist() -> None:
+    with pytest.raises(og.ProviderError) as caught:
+        Host(["/no/such host"])
+    assert str(caught.value) == (
+        "DirectML.dll cannot run: '/no/such host' does not start, No such file or directory"
+    )
+
+
+def broken(**changes: Any) -> dict[str, Any]:
+    """Return the small gather with other fields of InputTensor."""
+    tensor = {**RAW["desc"]["InputTensor"], **changes}
+    return {**RAW, "desc": {**RAW["desc"], "InputTensor": tensor}}
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        (
+            {**RAW, "type": "DML_OPERATOR_SCATTER"},
+            "type must be one of GATHER, GATHER_ELEMENTS, GATHER_ND, GATHER_ND1, got 'SCATTER'",
+        ),
+        (
+            broken(DataType="BOOL"),
+            "InputTensor.DataType must be one of FLOAT64, FLOAT32, FLOAT16, INT64, INT32, INT16, "
+            "INT8, UINT64, UINT32, UINT16, UINT8, UNKNOWN, UINT4, INT4, got 'BOOL'",
+        ),
+        (
+            broken(Strides=[1]),
+            "InputTensor.Strides must have as many elements as Sizes (2), got 1",
+        ),
+        (
+            broken(Sizes=[1, 2**32]),
+            "InputTensor.Sizes[1] must be an integer from 0 to 4294967295, got 4294967296",
+        ),
+    ],
+)
+def test_what_cannot_be_asked(raw: dict[str, Any], message: str) -> None:
+    with Host(fake(done())) as host, pytest.raises(og.DescriptorError) as caught:
+        host.create_operator(raw)
+    assert str(caught.value) == message
+
+
+def test_an_array_that_does_not_fit() -> None:
+    with Host(fake(done())) as host, pytest.raises(og.DescriptorError) as caught:
+        host.run(DESC, DATA, INDICES, np.zeros(8, np.float32))
+    assert str(caught.value) == "OutputTensor must be an array of float32 (4, 2), got float32 (8,)"
+
+
+def test_a_feature_level_that_is_none() -> None:
+    with Host(fake(done())) as host, pytest.raises(og.DescriptorError) as caught:
+        host.accepts(RAW, "2.1")
+    assert str(caught.value) == "feature_level must be such as 2_1, got '2.1'"
+
+
+def test_finding_the_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path))
+    assert find_host() is None
+    folder = tmp_path / "onnxgather" / "directml"
+    folder.mkdir(parents=True)
+    host = folder / ("host.exe" if sys.platform == "win32" else "run-host")
+    host.touch()
+    assert find_host() == find_host(str(folder)) == [str(host)]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="setup.sh is for Debian")
+def test_what_makes_the_host() -> None:
+    assert setup_command() == "scripts/directml/setup.sh"
+    assert setup_command("/my lane") == "scripts/directml/setup.sh '/my lane'"
+
+
+@pytest.fixture(scope="module")
+def directml() -> Iterator[Host]:
+    """Yield DirectML.dll itself."""
+    command = find_host()
+    if command is None:
+        pytest.skip(f"no host of DirectML.dll; {setup_command()} makes it")
+    with Host(command) as host:
+        yield host
+
+
+def test_directml_says_what_it_is(directml: Host) -> None:
+    assert directml.info.version.startswith("1.")
+    assert directml.info.feature_level >= "6_0"
+
+
+def test_directml_gathers(directml: Host) -> None:
+    answer = run(directml)
+    assert (answer.stage, answer.guards_touched) == ("done", False)
+    assert answer.output is not None
+    assert answer.output.tolist() == [[2, 7], [5, 10], [8, 11], [11, 11]]
+
+
+def test_directml_refuses(directml: Host) -> None:
+    refused = broken(Sizes=[4, 4])
+    assert directml.create_operator(refused).hresult == 0
+    refused = broken(Sizes=[5, 3])
+    assert directml.create_operator(refused) == Answer(False, 0x80070057, "CreateOperator")
+    assert directml.accepts(RAW)
+
+
+def test_directml_lives_on_after_a_descriptor_that_ends_it(directml: Host) -> None:
+    # DirectML 1.15.4 ends its program where an index size that should be 1 has no place.
+    tensors = {"InputTensor": [1, 1], "IndicesTensor": [1, 3], "OutputTensor": [1, 1]}
+    desc: dict[str, Any] = {
+        name: {"DataType": "UINT32", "Sizes": sizes} for name, sizes in tensors.items()
+    }
+    raw = {"type": "GATHER", "desc": desc | {"Axis": 1, "IndexDimensions": 0}}
+    assert directml.create_operator(raw).stage == "host"
+    assert run(directml).stage == "done"
+
+
+def test_a_frame_is_at_most_8_gib() -> None:
+    assert LONGEST_FRAME == 8 * 2**30  # host.cpp: count >> 33
