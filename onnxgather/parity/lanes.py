@@ -95,7 +95,7 @@ class ModelLane:
         size = math.prod(case.descriptor.output_tensor.sizes) if case.descriptor else 1
         threads = threads_for(size)
         try:
-            model = _model(case, self._target, threads)
+            model = model_of(case, self._target, threads)
         except OnnxGatherError as error:
             return Answer("broken", str(error))
         request, blobs = _request(model, feeds)
@@ -162,13 +162,8 @@ def open_lanes(
     ]
 
 
-def _interpreter(path: str) -> str:
-    """Return an interpreter as an absolute path, or as a command that the PATH leads to."""
-    path = os.path.expanduser(path)
-    return os.path.abspath(path) if os.path.dirname(path) else path
-
-
-def _model(case: Case, target: Target, threads: int) -> bytes:
+def model_of(case: Case, target: Target, threads: int) -> bytes:
+    """Return the model that a lane runs for a case, serialized."""
     if case.bare is not None:
         bare = case.bare
         model = bare_model(
@@ -179,6 +174,12 @@ def _model(case: Case, target: Target, threads: int) -> bytes:
         target = "portable" if case.wrapped else target
         model = to_onnx(case.descriptor, case.out_of_range, target, threads=threads)
     return (wrapped(model) if case.wrapped else model).SerializeToString()
+
+
+def _interpreter(path: str) -> str:
+    """Return an interpreter as an absolute path, or as a command that the PATH leads to."""
+    path = os.path.expanduser(path)
+    return os.path.abspath(path) if os.path.dirname(path) else path
 
 
 def _request(model: bytes, feeds: list[dict[str, Array]]) -> tuple[dict[str, object], bytes]:

@@ -13,7 +13,7 @@ from onnxgather.descriptors import TENSORS, Descriptor
 from onnxgather.model import bare_model, wrapped
 from onnxgather.options import Target
 from onnxgather.parity.cases import Case
-from onnxgather.parity.lanes import _model  # pyright: ignore[reportPrivateUsage]
+from onnxgather.parity.lanes import model_of
 from onnxgather.repro.forms import form_of
 from onnxgather.session import threads_for
 
@@ -58,7 +58,7 @@ def runs_of(case: Case, target: Target, library: str | None = None) -> Iterator[
         wanted = None if expected is None else expected.reshape(shape)
         yield Run(model.SerializeToString(), inputs, wanted, threads, library)
     inputs = {"InputTensor": case.data, "IndicesTensor": case.indices, **one}
-    yield Run(_model(case, target, threads), inputs, expected, threads, library)
+    yield Run(model_of(case, target, threads), inputs, expected, threads, library)
 
 
 def _is_one_node(case: Case, desc: Descriptor) -> bool:

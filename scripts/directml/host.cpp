@@ -40,11 +40,10 @@
 // flags     1: bytes in front of the output were written; 2: bytes behind it were; 4: the device is
 //           lost, so the host ends after this answer
 //
-// A tensor of more than 1 GiB is not run: BUFFERS refuses it with E_OUTOFMEMORY. A tensor is bound at
-// exactly TotalTensorSizeInBytes; a shorter content is followed by zeros, a
+// A tensor is bound at exactly TotalTensorSizeInBytes; a shorter content is followed by zeros, a
 // longer one is bound as far. In front of and behind every tensor lie guard bytes in the same
 // buffer. An input that is OWNED_BY_DML is bound when the operator is initialised, not when it is
-// dispatched.
+// dispatched. A tensor of more than 1 GiB is not run: BUFFERS refuses it with E_OUTOFMEMORY.
 #include <initguid.h>  // before d3d12.h: identifiers are defined here
 // Methods that return structures get the place for them as an argument, as on Windows.
 #define WIDL_EXPLICIT_AGGREGATE_RETURNS
