@@ -98,6 +98,6 @@ def _directml(desc: Descriptor) -> str:
         added = " A negative index (UINT64 is read as INT64) has its axis size added first."
     return (
         "as DirectML does, whatever the index: the element of the buffer at "
-        f"min(offset mod 2^32, {tensor.element_count - 1}), where offset is the sum of "
+        f"min(offset mod 2^32, {tensor.reachable_count - 1}), where offset is the sum of "
         f"coordinate x stride, strides {strides}.{added}"
     )

@@ -50,7 +50,7 @@ def reference(
     check_array("InputTensor", desc.input_tensor, data)
     offset = source_map(desc, indices, out_of_range)
     tensor = desc.input_tensor
-    buffer = np.zeros(tensor.element_count, tensor.data_type.numpy)
+    buffer = np.zeros(tensor.reachable_count, tensor.data_type.numpy)
     buffer[: data.size] = data.reshape(-1)
     gathered = buffer[offset]
     if out_of_range == "zero":
@@ -162,7 +162,7 @@ def _directml_offsets(desc: Descriptor, read: list[Array], indexed: list[int]) -
 
     Measured: the index's low 32 bits, the axis size added where the whole index is negative
     (UINT64 is read as INT64); coordinate x stride, summed; one unsigned minimum with the last
-    element of the whole buffer.
+    element of the whole buffer, which reads as 0 where the buffer holds a part of it.
     """
     tensor, strides = desc.input_tensor, directml_strides(desc)
     offset = np.zeros((1,) * len(read), np.uint32)
@@ -172,7 +172,7 @@ def _directml_offsets(desc: Descriptor, read: list[Array], indexed: list[int]) -
             negative = coordinate.astype(np.int64) < 0
             low = low + negative.astype(np.uint32) * np.uint32(tensor.sizes[k])
         offset = offset + low * np.uint32(strides[k])
-    return np.minimum(offset, np.uint32(tensor.element_count - 1))
+    return np.minimum(offset, np.uint32(tensor.reachable_count - 1))
 
 
 def _store(tensor: TensorDesc, gathered: Array) -> Array:

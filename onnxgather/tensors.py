@@ -24,6 +24,9 @@ from onnxgather.rules import (
 
 FLAG_PREFIX = "DML_TENSOR_FLAG_"
 
+LEAST_ALIGNMENT = 16
+"""`DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT`; CreateOperator refuses a smaller one (measured)."""
+
 
 class TensorFlags(enum.IntFlag):
     """`DML_TENSOR_FLAGS`."""
@@ -61,7 +64,7 @@ class TensorDesc(msgspec.Struct, frozen=True, rename="pascal"):
             of shape `sizes`.
         total_tensor_size_in_bytes: None or 0 means the smallest legal one, a multiple of 4.
         flags: A `TensorFlags`, a name or names.
-        guaranteed_base_offset_alignment: 0, or a power of two of at least the element size.
+        guaranteed_base_offset_alignment: 0, or a power of two of at least 16 (measured).
 
     Raises:
         DescriptorError: A value breaks a rule; the message starts with the field's name.
@@ -116,15 +119,13 @@ class TensorDesc(msgspec.Struct, frozen=True, rename="pascal"):
         require(total >= smallest, f"TotalTensorSizeInBytes must be at least {smallest}", total)
         put(self, "total_tensor_size_in_bytes", total)
         rule = f"TotalTensorSizeInBytes must hold at most {MAX_ELEMENTS} elements"
-        require(self.element_count <= MAX_ELEMENTS + 3, rule, self.element_count)
+        require(self.reachable_count <= MAX_ELEMENTS, rule, self.reachable_count)
         put(self, "flags", TensorFlags.parse(self.flags))
-        size = self.data_type.size
         alignment = uint("GuaranteedBaseOffsetAlignment", self.guaranteed_base_offset_alignment)
         put(self, "guaranteed_base_offset_alignment", alignment)
         require(
-            alignment == 0 or (alignment >= size and alignment.bit_count() == 1),
-            "GuaranteedBaseOffsetAlignment must be 0 or a power of two of at least the element "
-            f"size ({size})",
+            alignment == 0 or (alignment >= LEAST_ALIGNMENT and alignment.bit_count() == 1),
+            f"GuaranteedBaseOffsetAlignment must be 0 or a power of two from {LEAST_ALIGNMENT}",
             alignment,
         )
 
@@ -149,6 +150,11 @@ class TensorDesc(msgspec.Struct, frozen=True, rename="pascal"):
     def element_count(self) -> int:
         """How many whole elements fit into `TotalTensorSizeInBytes`, padding included."""
         return self.total_tensor_size_in_bytes // self.data_type.size
+
+    @property
+    def reachable_count(self) -> int:
+        """How many elements DirectML takes the buffer for: one more where the last is partial."""
+        return -(-self.total_tensor_size_in_bytes // self.data_type.size)
 
     @property
     def default_total_tensor_size_in_bytes(self) -> int:

@@ -73,12 +73,19 @@ BROKEN_TENSORS: list[tuple[tuple[Any, ...], str]] = [
         ("INT8", [5], None, 2**32 + 4),
         "TotalTensorSizeInBytes must hold at most 4294967295 elements, got 4294967300",
     ),
+    (  # measured: the size, rounded up to 4 bytes, must not pass the limit either
+        ("UINT8", [2**32 - 3]),
+        "TotalTensorSizeInBytes must hold at most 4294967295 elements, got 4294967296",
+    ),
+    (
+        ("INT64", [2], None, 20, "NONE", 8),
+        "GuaranteedBaseOffsetAlignment must be 0 or a power of two from 16, got 8",
+    ),
     (("INT8", [5], None, 0, "SHARED"), "Flags must be NONE or OWNED_BY_DML, got 'SHARED'"),
     (("INT8", [5], None, 0, 3), "Flags must be a sequence, got 3"),
     (
         ("INT16", [5], None, 0, "NONE", 1),
-        "GuaranteedBaseOffsetAlignment must be 0 or a power of two of at least the element "
-        "size (2), got 1",
+        "GuaranteedBaseOffsetAlignment must be 0 or a power of two from 16, got 1",
     ),
 ]
 

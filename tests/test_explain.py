@@ -406,7 +406,7 @@ def test_source_map_of_every_policy() -> None:
 
 def padded(desc: og.Descriptor, data: Array) -> bytes:
     """Return InputTensor's buffer, zero behind its array."""
-    return data.tobytes().ljust(desc.input_tensor.element_count * data.itemsize, b"\0")
+    return data.tobytes().ljust(desc.input_tensor.reachable_count * data.itemsize, b"\0")
 
 
 def differences(case: Case, policy: OutOfRange) -> list[str]:
@@ -440,7 +440,7 @@ def differences(case: Case, policy: OutOfRange) -> list[str]:
             terms, right = next(n for n in told.notes if " x " in n).split(" = ")
             total = int(right.split(",")[0])
             wrong |= eval(terms.replace("x", "*")) != total
-            wrong |= told.offset != min(total % 2**32, tensor.element_count - 1)
+            wrong |= told.offset != min(total % 2**32, tensor.reachable_count - 1)
         if wrong:
             found.append(told.text)
     if raised != (output is None):

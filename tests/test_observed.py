@@ -31,8 +31,7 @@ RULES = {
     ),
     "TOTAL_SIZE": "{}Tensor.TotalTensorSizeInBytes must be at least {}, got {}",
     "ALIGNMENT": (
-        "{}Tensor.GuaranteedBaseOffsetAlignment must be 0 or a power of two of at least the "
-        "element size ({}), got {}"
+        "{}Tensor.GuaranteedBaseOffsetAlignment must be 0 or a power of two from 16, got {}"
     ),
     "AXIS_RANGE": "Axis must be less than InputTensor.DimensionCount ({}), got {}",
     "INDEX_DIMENSIONS_RANGE": (

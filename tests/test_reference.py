@@ -68,7 +68,7 @@ def expected_element(case: Case, policy: OutOfRange, place: tuple[int, ...]) -> 
             coordinate += size if coordinate < 0 else 0
         offset += coordinate * stride
     if policy == "directml":
-        offset = min(offset % 2**32, tensor.element_count - 1)
+        offset = min(offset % 2**32, tensor.reachable_count - 1)
     return bytes(buffer[offset].tobytes()) if offset < len(buffer) else zero
 
 

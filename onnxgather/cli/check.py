@@ -55,7 +55,8 @@ def _names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> l
     "--lanes",
     callback=_names,
     metavar="NAMES",
-    help="Providers, with commas: cpu,openvino,directml or full names.  [default: cpu]",
+    help="Providers, with commas: cpu,openvino,directml or full names; directml-dll is DirectML "
+    "itself.  [default: cpu]",
 )
 @click.option("--provider", callback=options.provider, metavar="NAME", hidden=True)
 @options.lanes

@@ -106,7 +106,8 @@ def lanes(command: Any) -> Any:
             callback=_pairs,
             metavar="NAME=PYTHON",
             help="A lane that runs in another Python environment, which needs onnxruntime and "
-            "numpy only; NAME may have a label: cpu@old.",
+            "numpy only; NAME may have a label: cpu@old. Of directml-dll the folder of its "
+            "program.",
         ),
     ):
         command = option(command)

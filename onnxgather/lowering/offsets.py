@@ -108,7 +108,7 @@ def _directml_limit(
 
 def padded(graph: Graph, tensor: TensorDesc, buffer: Value) -> tuple[Value, int]:
     """Return the buffer and its last offset; padding reads as zero, so one zero stands for all."""
-    last = tensor.element_count - 1
+    last = tensor.reachable_count - 1
     if last < size_of(buffer.shape):
         return buffer, last
     last = size_of(buffer.shape)

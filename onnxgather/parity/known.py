@@ -50,7 +50,7 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     provider: str
     """The full name, such as OpenVINOExecutionProvider."""
     versions: str
-    """Of onnxruntime, as pip writes ranges: `>=1.24,<1.25`."""
+    """Of onnxruntime, or DirectML, as pip writes ranges: `>=1.24,<1.25`."""
     cases: tuple[Pattern, ...]
     """It is about a case that one of them fits."""
     found: tuple[State, ...]
@@ -64,9 +64,10 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def is_about(self, case: Case, lane: LaneInfo) -> bool:
         """Return whether it speaks of a case on a lane."""
-        version = lane.versions.get("onnxruntime", "")
+        version = lane.versions.get("onnxruntime") or lane.versions.get("DirectML")
         return (
             lane.provider == self.provider
+            and version is not None
             and SpecifierSet(self.versions).contains(version, prereleases=True)
             and any(pattern.fits(case) for pattern in self.cases)
         )

@@ -15,6 +15,7 @@ from onnxgather.errors import OnnxGatherError
 from onnxgather.model import bare_model, to_onnx, wrapped
 from onnxgather.options import Target
 from onnxgather.parity.cases import Case
+from onnxgather.parity.directml import DIRECTML_DLL, DirectMLLane
 from onnxgather.parity.lane import Answer, Lane
 from onnxgather.parity.results import LaneInfo
 from onnxgather.parity.worker import Worker, WorkerError
@@ -131,8 +132,10 @@ def open_lanes(
 
     Args:
         names: A provider's short or full name each, with `@` and a label of one's own where a
-            provider has several lanes: `cpu@1.24.4`. "reference" stands for no lane.
-        pythons: Lanes that run in another environment, and its interpreter.
+            provider has several lanes: `cpu@1.24.4`. "directml-dll" is DirectML itself,
+            "reference" stands for no lane.
+        pythons: Lanes that run in another environment, and its interpreter; of DirectML itself
+            the folder of its program.
         plugins: Lanes whose provider comes from a plugin library, and its path.
         target: Whom the models are for; None is the target that suits the provider.
         timeout: Seconds that one case may take.
@@ -150,7 +153,9 @@ def open_lanes(
         if wanted.count(name) > 1:
             raise OnnxGatherError(f"lanes must differ, got {shown(name)} twice")
     return [
-        ModelLane(
+        DirectMLLane(name, pythons.get(name), timeout)
+        if name.partition("@")[0] == DIRECTML_DLL
+        else ModelLane(
             name,
             find_provider(name.partition("@")[0]),
             _interpreter(pythons.get(name, sys.executable)),

@@ -1,0 +1,90 @@
+"""The lane on DirectML.dll itself: descriptors, not models."""
+
+from __future__ import annotations
+
+from onnxgather.directml_dll import Host, find_host, setup_command
+from onnxgather.errors import ProviderError
+from onnxgather.parity.cases import Case
+from onnxgather.parity.lane import Answer
+from onnxgather.parity.results import LaneInfo
+
+DIRECTML_DLL = "directml-dll"
+"""The lane's name; the provider `directml` is ONNX Runtime's."""
+
+LIBRARY = "DirectML.dll"
+
+
+class DirectMLLane:
+    """DirectML.dll, asked through the program of scripts/directml.
+
+    It runs descriptors, and has one rule for indices out of range. So a case is NOT-RUN here
+    that is a bare node, stands between other operators, or has such indices under another policy
+    than "directml".
+
+    Args:
+        name: As the user named it.
+        folder: Where the program is; None is where scripts/directml/setup.sh puts it.
+        timeout: Seconds that one case may take.
+    """
+
+    def __init__(self, name: str, folder: str | None = None, timeout: float = 60) -> None:
+        self.name = name
+        self._folder, self._timeout = folder, timeout
+        self._host: Host | None = None
+
+    def start(self) -> LaneInfo:
+        """Start the program."""
+        command = find_host(self._folder)
+        if command is None:
+            why = f"{LIBRARY} is not set up; run {setup_command(self._folder)}"
+            return LaneInfo(self.name, LIBRARY, not_run=why)
+        try:
+            self._host = Host(command, self._timeout)
+        except ProviderError as error:
+            return LaneInfo(self.name, LIBRARY, not_run=str(error))
+        info = self._host.info
+        versions = {"DirectML": info.version, "feature level": info.feature_level}
+        if info.wine:
+            versions["wine"] = info.wine
+        return LaneInfo(self.name, LIBRARY, versions, (info.adapter,))
+
+    def answer(self, case: Case) -> Answer:
+        """Run a case's descriptor."""
+        if (why := _why_not(case)) is not None:
+            return Answer("not-run", why)
+        assert self._host is not None
+        assert case.descriptor is not None
+        try:
+            answer = self._host.run(case.descriptor, case.data, case.indices)
+        except ProviderError as error:
+            return Answer("broken", str(error))
+        if answer.crashed is not None:
+            return Answer("broken", answer.crashed)
+        failed = f"{answer.stage} gave 0x{answer.hresult:08X}"
+        if not answer.accepted:
+            return Answer("refused", failed)
+        nodes = (f"DML_OPERATOR_{case.operator}",)
+        if answer.output is None:
+            return Answer("ran", None, nodes, error=failed)
+        if answer.guards_touched:
+            return Answer("ran", None, nodes, error="bytes beside OutputTensor were written")
+        return Answer("ran", None, nodes, answer.output)
+
+    def close(self) -> None:
+        """End the program."""
+        if self._host is not None:
+            self._host.close()
+
+
+def _why_not(case: Case) -> str | None:
+    """Return why a case is none for DirectML."""
+    if case.descriptor is None:
+        return f"{LIBRARY} runs descriptors, and no descriptor says this node"
+    if case.wrapped:
+        return f"{LIBRARY} runs descriptors, and no descriptor says a gather between operators"
+    if case.out_of_range != "directml" and not case.in_range:
+        return (
+            f"{LIBRARY} has a rule of its own for indices out of range, which "
+            f'out_of_range="{case.out_of_range}" is not'
+        )
+    return None
