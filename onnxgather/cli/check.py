@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -73,7 +74,7 @@ def _names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> l
     type=click.Choice(get_args(OutOfRange)),
     metavar="RULE",
     help="What an index out of range does: clamp, error, zero or directml.  [default: clamp; "
-    "of the corpus and of --random: each case its own]",
+    "of the corpus and of --random: each case's own]",
 )
 @click.option(
     "--target",
@@ -199,8 +200,10 @@ def _sampled(
         from onnxgather.corpus import corpus as built_in
 
         for case in built_in():
-            if out_of_range in (None, case.out_of_range):
+            if out_of_range is None or case.out_of_range == out_of_range:
                 yield case
+            elif case.in_range and case.bare is None:  # then every rule gives the same
+                yield replace(case, out_of_range=out_of_range)
     if count:
         from onnxgather.corpus import random_cases
 

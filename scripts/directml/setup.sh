@@ -9,6 +9,8 @@
 # nothing outside it changes. Needs root, as it mounts and changes roots; every mount is in a
 # namespace of its own, so none is left behind. Package sources, their proxy and their keys are
 # those of the machine's apt; the wheels come through the machine's pip. Ends by running one gather.
+# Where that cannot be had, the last line on standard error is a sentence of why, and the exit code
+# is 1.
 set -euo pipefail
 
 suite=trixie
@@ -29,6 +31,12 @@ case ${1-} in -*) fail "unknown option $1" ;; esac
 folder=${1:-${XDG_CACHE_HOME:-$HOME/.cache}/onnxgather/directml}
 [ "$(id -u)" = 0 ] || fail "must be root, to mount and to change roots"
 if [ $remove = no ]; then
+    for program in apt-get dpkg-deb wget gpgv unshare flock python3; do
+        command -v $program >/dev/null || fail "needs $program"
+    done
+    python3 -m pip --version >/dev/null 2>&1 || fail "needs python3's pip"
+    unshare --mount --pid --fork true 2>/dev/null ||
+        fail "needs the right to mount (CAP_SYS_ADMIN), which this container does not give"
     mkdir -p "$folder"
 elif [ ! -d "$folder" ]; then
     echo "$folder does not exist"
@@ -52,7 +60,10 @@ if [ $remove = yes ]; then
     # Nothing is mounted unless somebody did so by hand; --one-file-system guards what still is.
     awk -v under="$folder/" '{ gsub(/\\040/, " ", $2) } index($2, under) == 1 { print $2 }' \
         FS=' ' /proc/mounts | sort -r | while IFS= read -r place; do umount "$place"; done
-    rm -rf --one-file-system "$folder"
+    # The stamps last: they say whose folder it is.
+    for place in "$root" "$folder"; do
+        rm -rf --one-file-system "$place" || fail "$folder is still in use"
+    done
     echo "removed $folder"
     exit 0
 fi
@@ -71,11 +82,21 @@ inside() {
             DEBIAN_FRONTEND=noninteractive chroot "$root" "$@"' sh "$root" "$@"
 }
 
+# Prints what says best why a command failed whose output in the log begins at a byte.
+reason() {
+    tail -c "+$1" "$log" | tr '\r' '\n' | awk '
+        NF { last = $0 }
+        telling == "" && /^(E:|ERROR:|setup\.sh:)|error:/ { telling = $0 }
+        END { print telling == "" ? last : telling }'
+}
+
 # step STAMP TEXT COMMAND...: runs a command unless its stamp says that it once finished. What it
 # prints goes to the log.
 step() {
-    local stamp=$stamps/$1 text=$2 begun=$SECONDS
+    local stamp=$stamps/$1 text=$2 begun=$SECONDS place
     shift 2
+    touch "$log"
+    place=$(($(stat -c %s "$log") + 1))
     if [ -e "$stamp" ]; then
         echo "$text: done before"
         return
@@ -91,8 +112,7 @@ step() {
     set -e
     if [ $status != 0 ]; then
         echo "failed after $((SECONDS - begun)) s"
-        tail -n 15 "$log" >&2
-        fail "the rest is in $log; run setup.sh again to go on from here"
+        fail "\"$text\" failed: $(reason "$place") (all of it: $log; run again to go on)"
     fi
     touch "$stamp"
     echo "$((SECONDS - begun)) s"
@@ -100,6 +120,7 @@ step() {
 
 # Prints where the machine's apt gets Debian from, without the updates and security suites.
 mirror() {
+    # shellcheck disable=SC2016  # for apt
     apt-get indextargets --format '$(ORIGIN) $(LABEL) $(REPO_URI)' 'Created-By: Packages' |
         awk '$1 == "Debian" && $2 == "Debian" { print $3; exit }'
 }
@@ -242,11 +263,6 @@ RUN
 
 # --- The work --------------------------------------------------------------------------------
 
-for program in apt-get dpkg-deb wget gpgv unshare flock python3; do
-    command -v $program >/dev/null || fail "needs $program"
-done
-python3 -m pip --version >/dev/null || fail "needs python3's pip"
-
 echo "DirectML.dll in $folder"
 sources=$(cat "$here/host.cpp" "$here/directml.h" | sha256sum | cut -c 1-16)
 wheels=$(sha256sum <"$here/requirements.txt" | cut -c 1-16)
@@ -257,5 +273,7 @@ step prefix "Wine's folder for Windows" make_prefix
 step "wheels-$wheels" "DirectML.dll and the Visual C++ runtime" get_dlls
 step "host-$sources" "host.exe" build_host
 write_run_host
-echo "One gather: $("$folder/run-host" --example)"
+gather=$("$folder/run-host" --example) ||
+    fail "the gather at the end ${gather:-printed nothing}; run-host is $folder/run-host"
+echo "One gather: $gather"
 echo "Ready after $SECONDS s: $folder/run-host"
