@@ -26,6 +26,8 @@ _NOT_RUN = {
     "empty-runtime": "the module onnxruntime is empty, as uninstalling one of its wheels leaves "
     "it; reinstall {source}",
     "absent": "{name} is not available (available: {detail}); install {source}",
+    "too-old": "{name} must say which nodes it ran, which ONNX Runtime {detail} does not record; "
+    "install 1.24.4 or later",
     "library": "the plugin library of {name} does not load: {detail}",
     "elsewhere": "{name} must run every node, but {detail}",
     "folded": "{name} must run a node, but {detail}",

@@ -20,7 +20,9 @@ import sys
 from collections.abc import Mapping
 from typing import Any, BinaryIO
 
-if __name__ == "__main__":  # the package's modules have common names, which must hide no others
+if __name__ == "__main__" and not getattr(
+    sys.flags, "safe_path", False
+):  # the package's modules have common names, which must hide no others
     del sys.path[0]
 
 import numpy as np
@@ -37,7 +39,8 @@ class NotRunError(Exception):
     """The provider did not run the model; `kind` says why, `detail` more.
 
     no-runtime: onnxruntime is not installed. empty-runtime: its package is empty. absent: the
-    build has no such provider. library: the plugin library does not load. elsewhere: a node went
+    build has no such provider. too-old: it records no node assignment. library: the plugin
+    library does not load. elsewhere: a node went
     to another provider. folded: no node was left to run.
     """
 
@@ -92,10 +95,15 @@ class Opened:
         except Exception as error:
             if "assigned to the default CPU EP" not in str(error):
                 raise RefusedError(_line(error)) from error
-            options.add_session_config_entry("session.disable_cpu_ep_fallback", "0")
-            self._session = runtime.InferenceSession(
-                model, options, providers=providers, enable_fallback=0
-            )  # for the proof to say which node goes where
+            try:  # for the proof to say which node goes where
+                options.add_session_config_entry("session.disable_cpu_ep_fallback", "0")
+                self._session = runtime.InferenceSession(
+                    model, options, providers=providers, enable_fallback=0
+                )
+            except Exception:
+                raise NotRunError("elsewhere", f"some node would run on {CPU}") from error
+        if not hasattr(self._session, "get_provider_graph_assignment_info"):
+            raise NotRunError("too-old", runtime.__version__)
         self.assignment = self._prove(provider)
         self._run_options: Any = None
         if provider == CPU and threads != 1:  # cached sessions must not hoard memory

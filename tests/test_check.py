@@ -99,6 +99,27 @@ class TestHelp:
                 "lanes must name one beside the reference, got none",
             ),
             (["x.json", "--lanes", "cpu,cpu"], "lanes must differ, got 'cpu' twice"),
+            (
+                ["x.json", "--lane", "cpu=a", "--lane", "cpu=b"],
+                "Invalid value for '--lane': must differ, got 'cpu' twice",
+            ),
+            (
+                ["x.json", "--lanes", ","],
+                "Invalid value for '--lanes': must be names with commas, got ','",
+            ),
+            (
+                ["x.json", "--lanes", "gpu"],
+                "provider must be one of cpu, directml, openvino, cuda, tensorrt, webgpu, qnn, "
+                "coreml, or ONNX Runtime's full name of one, got 'gpu'",
+            ),
+            (
+                ["x.json", "--junit", "x.json"],
+                "a report must go to a file of its own, got x.json and x.json",
+            ),
+            (
+                ["x.json", "--junit", "r", "--html", "./r"],
+                "a report must go to a file of its own, got ./r and r",
+            ),
         ],
     )
     def test_usage(self, arguments: list[str], sentence: str) -> None:
@@ -106,15 +127,6 @@ class TestHelp:
         code, out, err = outcome("check", *arguments)
         assert (code, out) == (2, "")
         assert err.endswith(f"Error: {sentence}\n")
-
-    def test_a_lane_that_is_no_provider(self) -> None:
-        program("x.json")
-        code, _, err = outcome("check", "x.json", "--lanes", "gpu")
-        assert code == 3
-        assert err == (
-            "Error: provider must be one of cpu, directml, openvino, cuda, tensorrt, webgpu, qnn, "
-            "coreml, or ONNX Runtime's full name of one, got 'gpu'\n"
-        )
 
 
 class TestStates:
@@ -343,7 +355,8 @@ class TestReports:
     def test_a_report_is_replaced(self) -> None:
         program("x.json")
         assert outcome("check", "x.json", "--json", "r.json")[0] == 0
-        assert outcome("check", "x.json", "x.json", "--json", "r.json")[0] == 0
+        program("y.json")
+        assert outcome("check", "x.json", "y.json", "x.json", "--json", "r.json")[0] == 0
         assert len(read_report(Path("r.json").read_bytes()).cases) == 2
 
     def test_what_cannot_be_written(self) -> None:
@@ -353,6 +366,13 @@ class TestReports:
         assert code == 2
         assert out.endswith("cpu: 1 case, 1 PASS\n")
         assert err == "Error: file/r.html: a file stands where its folder should be\n"
+
+    def test_one_that_cannot_be_written_does_not_cost_the_others(self) -> None:
+        program("x.json")
+        Path("file").touch()
+        code, _, _ = outcome("check", "x.json", "--junit", "file/r.xml", "--html", "r.html")
+        assert code == 2
+        assert Path("r.html").exists()
 
 
 def test_desc_is_the_one_of_the_program() -> None:

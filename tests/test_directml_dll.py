@@ -10,31 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fake_directml import NO_DEVICE, done, failed, fake
 
 import onnxgather as og
 from onnxgather.directml_dll import Answer, Host, Info, find_host, setup_command
 from onnxgather.directml_protocol import LONGEST_FRAME
-
-# A host of our own: `start` is run once, `action` for each request.
-FAKE = """
-import struct, sys, time
-
-def frame(content):
-    sys.stdout.buffer.write(struct.pack("<Q", len(content)) + content)
-    sys.stdout.buffer.flush()
-
-def text(content):
-    return struct.pack("<Q", len(content)) + content
-
-HELLO = b"OGDM" + struct.pack("<IIIII", 1, 0, 0, 0x6400, 1)
-HELLO += text(b"1.15.4.0") + text(b"llvmpipe") + text(b"10.0")
-{start}
-while head := sys.stdin.buffer.read(8):
-    request = sys.stdin.buffer.read(struct.unpack("<Q", head)[0])
-    {action}
-"""
-DONE = 'frame(struct.pack("<III", 0, 0, {flags}) + text({output}))'
-OUTPUT = 'struct.pack("<8f", *range(8))'
 
 DESC = og.GatherDesc(
     og.TensorDesc("FLOAT32", [4, 3]),
@@ -45,16 +25,6 @@ DESC = og.GatherDesc(
 )
 RAW = og.to_dict(DESC)
 DATA, INDICES = np.arange(12, dtype=np.float32).reshape(4, 3), np.array([[2, 7]], np.uint32)
-
-
-def fake(action: str, start: str = "frame(HELLO)") -> list[str]:
-    """Return the command of a host that does something with each request."""
-    return [sys.executable, "-c", FAKE.format(action=action, start=start)]
-
-
-def done(output: str = OUTPUT, flags: int = 0) -> str:
-    """Return the action of a good answer."""
-    return DONE.format(output=output, flags=flags)
 
 
 def run(host: Host) -> Answer:
@@ -117,8 +87,7 @@ def test_what_a_request_holds() -> None:
     [(3, "CreateOperator", False), (4, "CompileOperator", False), (7, "dispatch", True)],
 )
 def test_a_refusal_names_its_call(number: int, stage: str, accepted: bool) -> None:
-    action = f'frame(struct.pack("<III", {number}, 0x80070057, 0) + text(b""))'
-    with Host(fake(action)) as host:
+    with Host(fake(failed(number, 0x80070057))) as host:
         assert run(host) == Answer(accepted, 0x80070057, stage)
         assert host.accepts(RAW) == accepted
 
@@ -181,7 +150,7 @@ def test_a_host_that_reads_nothing_is_ended() -> None:
 
 
 def test_a_host_that_lost_its_device_is_started_anew() -> None:
-    action = 'frame(struct.pack("<III", 7, 0x887A0005, 4) + text(b"")); sys.exit(1)'
+    action = f"{failed(7, 0x887A0005, flags=4)}; sys.exit(1)"
     with Host(fake(action)) as host:
         assert run(host) == run(host) == Answer(True, 0x887A0005, "dispatch")
 
@@ -195,10 +164,7 @@ def test_a_host_that_lost_its_device_is_started_anew() -> None:
             "DirectML.dll cannot run: the host wrote what is not its protocol, "
             r"b'OGDM\x02\x00\x00\x00'",
         ),
-        (
-            "frame(b'OGDM' + struct.pack('<IIIII', 1, 2, 0x8007007E, 0, 0) + text(b'') * 3)",
-            "DirectML.dll cannot run: DMLCreateDevice1 gave 0x8007007E",
-        ),
+        (NO_DEVICE, "DirectML.dll cannot run: DMLCreateDevice1 gave 0x8007007E"),
     ],
 )
 def test_a_host_that_does_not_start(start: str, message: str) -> None:

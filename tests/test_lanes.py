@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,12 @@ def results(lane: Lane, *cases: Case) -> list[CaseResult]:
         return list(check_cases(cases, [lane], [lane.start()], ()))
     finally:
         lane.close()
+
+
+def told_again(lane: Lane, case: Case) -> Answer:
+    """Return the second answer of a lane, as the first may have changed it."""
+    lane.answer(case)
+    return lane.answer(case)
 
 
 def told(lane: Lane, *cases: Case) -> list[tuple[str, str | None]]:
@@ -306,12 +313,103 @@ class TestBadWorkers:
         assert told(lane) == [("NOT-RUN", "the worker ended with exit code 3 and printed nothing")]
 
     def test_what_it_announces_must_come(self, tmp_path: Path) -> None:
-        python = environment(tmp_path, banner=r"print('\x93gather', flush=True)")
+        banner = "import os; os.write(1, bytes([147]) + b'gather\\n' + bytes([9] * 12))"
+        python = environment(tmp_path, banner=banner)
         worker = Worker(python, 1)
         with pytest.raises(WorkerError) as caught:
             worker.start()
         worker.close()
-        assert str(caught.value) == "the worker did not answer within 1 s and printed nothing"
+        assert str(caught.value) in (
+            "the worker announced more bytes than there can be",
+            "the worker did not answer within 1 s and printed nothing",
+        )
+
+    def test_a_hang_behind_a_script_that_does_not_exec(self, tmp_path: Path) -> None:
+        script = tmp_path / "python"
+        script.write_text("#!/bin/sh\nsleep 600\nexit 0\n")
+        script.chmod(0o755)
+        start = time.monotonic()
+        lane = ModelLane("stub", find_provider(STUB), str(script), timeout=1)
+        assert told(lane) == [
+            ("NOT-RUN", "the worker did not answer within 1 s and printed nothing")
+        ]
+        assert time.monotonic() - start < 20
+
+    @pytest.mark.parametrize(
+        ("answer", "error"),
+        [
+            ("{'nodes': []}, b''", "outputs of no node"),
+            ("{'nodes': ['Gather'], 'outputs': []}, b''", "not enough values to unpack"),
+            ("{'nodes': ['Gather'], 'outputs': [['float32', [9], 0]]}, b''", "buffer is smaller"),
+            ("{'nodes': ['Gather'], 'outputs': [['object', [1], 0]]}, b'12345678'", "OBJECT array"),
+            ("{'nodes': 'Gather'}, b''", "Expected `array`, got `str`"),
+            ("{'not-run': ['no such kind', '']}, b''", "no such kind"),
+        ],
+    )
+    def test_a_worker_that_lies(self, tmp_path: Path, answer: str, error: str) -> None:
+        change = f"""
+        class InferenceSession(InferenceSession):
+            def compute(self, data, indices):
+                if indices[0] == 1:
+                    sys.modules["__main__"].answer = lambda *_: ({answer})
+                    raise RuntimeError
+                return super().compute(data, indices)
+        """
+        lane = stub(tmp_path, change)
+        lane.start()
+        lane.answer(case(1, 1))  # from here on it lies
+        found = told_again(lane, case(0, 0))
+        lane.close()
+        assert found.kind == "broken"
+        assert found.reason is not None
+        assert found.reason.startswith("the worker answered what no worker answers: ")
+        assert error in found.reason
+
+    def test_one_that_dies_between_two_cases_costs_none(self, tmp_path: Path) -> None:
+        lane = stub(tmp_path)
+        lane.start()
+        worker: Any = lane._worker  # type: ignore[reportPrivateUsage]
+        worker._running.kill()
+        worker._running.wait()
+        assert lane.answer(case()).kind == "ran"
+        lane.close()
+
+    def test_an_ended_lane_starts_no_other_worker(self, tmp_path: Path) -> None:
+        lane = stub(tmp_path)
+        lane.start()
+        lane.close()
+        assert lane.answer(case()) == Answer("broken", "the worker was ended")
+
+    def test_an_interruption_does_not_wait_for_a_hang(self, tmp_path: Path) -> None:
+        change = """
+        class InferenceSession(InferenceSession):
+            def compute(self, data, indices):
+                if indices[0] == 1:
+                    time.sleep(600)
+                return super().compute(data, indices)
+        """
+        lane = stub(tmp_path, change, timeout=120)
+        info = lane.start()
+
+        def interrupted() -> Iterator[Case]:
+            yield case(1, 1)
+            time.sleep(0.5)
+            raise KeyboardInterrupt
+
+        start = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            list(check_cases(interrupted(), [lane], [info], ()))
+        assert time.monotonic() - start < 20
+
+    def test_a_runtime_that_records_no_assignment(self, tmp_path: Path) -> None:
+        change = "del InferenceSession.get_provider_graph_assignment_info"
+        assert told(stub(tmp_path, change)) == [
+            (
+                "NOT-RUN",
+                f"{STUB} must say which nodes it ran, which ONNX Runtime 9.9.9 does not record; "
+                "install 1.24.4 or later",
+            )
+        ]
 
     def test_thousands_of_cases_leave_memory_flat(self, tmp_path: Path) -> None:
         lane = stub(tmp_path)

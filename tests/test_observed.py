@@ -104,7 +104,9 @@ class TestRecordings:
         tensors = [desc.input_tensor for desc in descs]
         partial = [t for t in tensors if t.total_tensor_size_in_bytes % t.data_type.size]
         longer = [
-            t for t in tensors if t.total_tensor_size_in_bytes > t.default_total_tensor_size_in_bytes
+            t
+            for t in tensors
+            if t.total_tensor_size_in_bytes > t.default_total_tensor_size_in_bytes
         ]
         assert len([t for t in partial if t.data_type.size == 8]) > 20
         assert len(longer) > 150
@@ -122,7 +124,8 @@ class TestInRange:
 
     @pytest.mark.parametrize("target", TARGETS)
     def test_model(self, case: dict[str, Any], target: Target) -> None:
-        assert_gives(case, POLICIES[case["number"] % len(POLICIES)], target)
+        number: int = case["number"]
+        assert_gives(case, POLICIES[number % len(POLICIES)], target)
 
 
 @pytest.mark.parametrize("case", OUT_OF_RANGE, ids=lambda c: c["id"])

@@ -218,11 +218,13 @@ class TestRefusals:
         )
         assert found.first is None
 
+    ALLOWED = ran([[2], [0], [1]])
+
     def test_a_forbidden_node(self) -> None:
-        assert only(bare(), Answer("refused", "bad batch")) == Result(
+        assert only(bare(), Answer("refused", "bad batch"), self.ALLOWED) == Result(
             "stub", "PASS", "refused: bad batch"
         )
-        assert only(bare(), ran(None, None, "bad batch")) == Result(
+        assert only(bare(), ran(None, None, "bad batch"), self.ALLOWED) == Result(
             "stub", "PASS", "refused: bad batch", ("Gather",)
         )
         found = only(bare(), ran([1, 2]))
@@ -266,6 +268,24 @@ class TestKnownDifferences:
     def test_another_state_is_not_covered(self) -> None:
         assert only(case(0, 7), Answer("broken", "died"), known=(KNOWN,)).state == "ERROR"
 
+    def test_what_is_said_counts(self) -> None:
+        fields: dict[str, Any] = {f: getattr(KNOWN, f) for f in KNOWN.__struct_fields__}
+        said = Known(**{**fields, "says": "returned zeros"})
+        assert only(case(0, 7), self.WILD, known=(said,)).state == "KNOWN"
+        other = Known(**{**fields, "says": "returned the elements"})
+        assert only(case(0, 7), self.WILD, known=(other,)).state == "DIFF"
+
+    def test_nothing_is_known_of_a_lane_that_did_not_start(self) -> None:
+        anything = Known(KNOWN.provider, "", (Pattern(),), ("NOT-RUN",), "x", "y")
+        absent = LaneInfo("stub", KNOWN.provider, {"onnxruntime": "1.30.0"}, not_run="absent")
+        (found,) = check_cases([case(0, 0)], [Planned()], [absent], (anything,))
+        assert found.results == (Result("stub", "NOT-RUN", "absent"),)
+
+    @pytest.mark.parametrize("version", ["", "nightly build", "2024.a"])
+    def test_a_version_that_is_none_is_in_no_range(self, version: str) -> None:
+        info = LaneInfo("stub", KNOWN.provider, {"onnxruntime": version})
+        assert not KNOWN.is_about(case(0, 7), info)
+
     @pytest.mark.parametrize(
         "change",
         [
@@ -296,6 +316,8 @@ class TestKnownDifferences:
             assert known.cases
             assert known.found
             assert set(known.found) <= {"DIFF", "ERROR", "NOT-RUN"}
+            if "ERROR" in known.found:  # a crash is explained by name only
+                assert known.says
 
 
 class TestReports:

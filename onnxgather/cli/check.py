@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import chain
@@ -17,7 +17,7 @@ from onnxgather.arrays import OutOfRange
 from onnxgather.cli import options
 from onnxgather.cli.group import main
 from onnxgather.dxdispatch import Program, read_program
-from onnxgather.errors import DescriptorError, FileFormatError
+from onnxgather.errors import DescriptorError, FileFormatError, OnnxGatherError
 from onnxgather.options import Target
 from onnxgather.outputs import write_whole
 from onnxgather.terminal import FINDINGS, NOT_RUN, Batch, has_colours, json_bytes, say_json, width
@@ -38,7 +38,10 @@ States:
 
 
 def _names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> list[str]:
-    return [name.strip() for name in value.split(",") if name.strip()] if value else []
+    names = [name.strip() for name in (value or "").split(",") if name.strip()]
+    if value is not None and not names:
+        raise click.BadParameter(f"must be names with commas, got {value!r}")
+    return names
 
 
 @main.command(short_help="Compare providers with the reference.", epilog=_STATES)
@@ -127,21 +130,29 @@ def check(
         required = [*required, *lanes]
     batch = Batch()
     programs, invalid = _programs(batch, paths, allow_outside)
+    _check_files((json_file, junit_file, html_file), programs)
     with ExitStack() as stack:
-        opened = open_lanes(lanes, pythons, plugins, target, timeout)
+        try:
+            opened = open_lanes(lanes, pythons, plugins, target, timeout)
+        except OnnxGatherError as error:
+            raise click.UsageError(str(error)) from None
         for lane in opened:
             stack.callback(lane.close)
         for name in required:
             if name not in [lane.name for lane in opened]:
                 known = ", ".join(lane.name for lane in opened)
                 raise click.UsageError(f"--require must name a lane ({known}), got {name!r}")
-        cases = list(_sampled(corpus, count, seed, out_of_range))
-        total = len(cases) + sum(program.dispatch_count for program in programs)
+        built_in = list(_built_in(out_of_range)) if corpus else []
+        total = len(built_in) + (count or 0) + sum(p.dispatch_count for p in programs)
         if not total + len(invalid) + len(batch.failed):
             raise click.UsageError("there is nothing to check: give a PATH, --corpus or --random N")
         if not total + len(invalid):
             return batch.finish()
-        found = chain(_from_programs(batch, programs, out_of_range or "clamp"), cases)
+        found = chain(
+            _from_programs(batch, programs, out_of_range or "clamp"),
+            built_in,
+            _random(count or 0, seed, out_of_range),
+        )
         if wrap:
             found = (case.wrapped_in() for case in found)
         with _progress(total) as bar:
@@ -168,7 +179,8 @@ def _programs(
 
     programs: list[Program] = []
     invalid: list[Invalid] = []
-    for source in batch.sources(paths):
+    sources = {source.path: source for source in batch.sources(paths)}
+    for source in sources.values():
         with batch.step(source.path):
             try:
                 program = read_program(source.path, allow_outside=allow_outside)
@@ -192,22 +204,22 @@ def _from_programs(
             yield from program_cases(program, out_of_range)
 
 
-def _sampled(
-    corpus: bool, count: int | None, seed: int, out_of_range: OutOfRange | None
-) -> Iterator[Case]:
-    """Yield the built-in and the random cases."""
-    if corpus:
-        from onnxgather.corpus import corpus as built_in
+def _built_in(out_of_range: OutOfRange | None) -> Iterator[Case]:
+    """Yield the corpus; under one rule, the cases in range and those out of range that have it."""
+    from onnxgather.corpus import corpus
 
-        for case in built_in():
-            if out_of_range is None or case.out_of_range == out_of_range:
-                yield case
-            elif case.in_range and case.bare is None:  # then every rule gives the same
-                yield replace(case, out_of_range=out_of_range)
-    if count:
-        from onnxgather.corpus import random_cases
+    for case in corpus():
+        if out_of_range is None or case.out_of_range == out_of_range:
+            yield case
+        elif case.in_range and case.bare is None:  # then every rule gives the same
+            name = f"{case.name}/{out_of_range}"
+            yield replace(case, name=name, out_of_range=out_of_range)
 
-        yield from random_cases(count, seed, out_of_range)
+
+def _random(count: int, seed: int, out_of_range: OutOfRange | None) -> Iterator[Case]:
+    from onnxgather.corpus import random_cases
+
+    yield from random_cases(count, seed, out_of_range)
 
 
 def _progress(total: int) -> Any:
@@ -226,12 +238,15 @@ def _codes(report: Report) -> Iterator[int]:
     """Yield the exit codes that a report calls for."""
     if report.invalid:
         yield FINDINGS
-    from onnxgather.parity.results import BAD, State
+    from onnxgather.parity.results import BAD
 
     ran = False
     for number, lane in enumerate(report.lanes):
         counts = report.counts(number)
-        ran |= any(counts[state] for state in get_args(State) if state != "NOT-RUN")
+        ran |= any(
+            (case.results[number].found or case.results[number].state) != "NOT-RUN"
+            for case in report.cases
+        )
         if any(counts[state] for state in BAD):
             yield FINDINGS
         if lane.required and counts["NOT-RUN"]:
@@ -254,9 +269,23 @@ def _write(
         say_json(report)
     else:
         batch.say(render(report, width(), colour=has_colours()))
-    if json_file is not None and json_file != "-":
-        write_whole(json_file, json_bytes(report))
-    if junit_file is not None:
-        write_whole(junit_file, junit(report))
-    if html_file is not None:
-        write_whole(html_file, html(report))
+    forms: list[tuple[str | None, Callable[[Report], bytes]]] = [
+        (None if json_file == "-" else json_file, json_bytes),
+        (junit_file, junit),
+        (html_file, html),
+    ]
+    for file, form in forms:
+        if file is not None:
+            with batch.step(file):
+                write_whole(file, form(report))
+
+
+def _check_files(files: Sequence[str | None], programs: Sequence[Program]) -> None:
+    """Check that each report goes to a file of its own, which is no program."""
+    taken = {os.path.realpath(program.path): program.path for program in programs}
+    for file in files:
+        if file is None or file == "-":
+            continue
+        if (other := taken.get(os.path.realpath(file))) is not None:
+            raise click.UsageError(f"a report must go to a file of its own, got {file} and {other}")
+        taken[os.path.realpath(file)] = file

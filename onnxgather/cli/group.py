@@ -17,7 +17,7 @@ Exit codes:
   0  good
   1  findings: a difference, an error, an invalid descriptor or index
   2  unusable input or usage
-  3  the provider that was asked for did not run
+  3  a provider asked for, or a required lane, did not run
 Where several things go wrong, 2 counts before 3, and 3 before 1.
 """
 

@@ -76,6 +76,8 @@ def _pairs(_ctx: click.Context, param: click.Parameter, values: Sequence[str]) -
         name, equals, rest = value.partition("=")
         if not (name and equals and rest):
             raise click.BadParameter(f"must be {param.metavar}, got {value!r}")
+        if name in pairs:
+            raise click.BadParameter(f"must differ, got {name!r} twice")
         pairs[name] = rest
     return pairs
 
@@ -85,7 +87,7 @@ def lanes(command: Any) -> Any:
     for option in (
         click.option(
             "--timeout",
-            type=click.FloatRange(0, min_open=True),
+            type=click.IntRange(1, 86_400),
             default=60,
             show_default=True,
             metavar="S",

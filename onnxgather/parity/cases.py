@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from onnxgather.arrays import Array, OutOfRange, check_indices
-from onnxgather.descriptors import Descriptor
+from onnxgather.descriptors import Descriptor, GatherDesc, GatherElementsDesc, GatherNDDesc
 from onnxgather.dxdispatch import Program, dispatches
 from onnxgather.errors import IndexOutOfRangeError
 from onnxgather.reference import reference
+from onnxgather.tensors import TensorDesc
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,3 +138,21 @@ def program_cases(program: Program, out_of_range: OutOfRange) -> Iterator[Case]:
         place = Place(program.path, found.path, found.dispatchable)
         name = f"{place.file}: {place.command} ({place.dispatchable})"
         yield Case(name, found.descriptor, found.data, found.indices, out_of_range, place=place)
+
+
+def allowed_beside(case: Case) -> Case:
+    """Return the smallest case of a bare node's operator that ONNX allows, as the lane's proof."""
+    assert case.bare is not None
+    data = np.arange(3).astype(case.data.dtype)
+    value, index = TensorDesc(case.data_type, [3]), TensorDesc("INT64", [3])
+    desc: Descriptor
+    if case.bare.operator == "Gather":
+        desc = GatherDesc(value, index, value, axis=0, index_dimensions=1)
+    elif case.bare.operator == "GatherElements":
+        desc = GatherElementsDesc(value, index, value, axis=0)
+    else:
+        value, index = TensorDesc(case.data_type, [3, 1]), TensorDesc("INT64", [3, 1])
+        desc = GatherNDDesc(value, index, value, input_dimension_count=2, indices_dimension_count=2)
+    indices = np.array([2, 0, 1]).reshape(desc.indices_tensor.sizes)
+    allowed = Case("allowed", desc, data.reshape(value.sizes), indices, "error")
+    return allowed.wrapped_in() if case.wrapped else allowed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from functools import cache
@@ -9,9 +10,10 @@ from importlib.resources import files
 
 import msgspec
 from packaging.specifiers import SpecifierSet
+from packaging.version import InvalidVersion
 
 from onnxgather.parity.cases import Case
-from onnxgather.parity.results import LaneInfo, State
+from onnxgather.parity.results import LaneInfo, Result, State
 
 
 class Pattern(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -59,6 +61,8 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Why; one sentence."""
     link: str
     """Where it is reported or documented; how it was measured where it is neither."""
+    says: str = ""
+    """A regular expression that the reason of what is found holds; a crash needs one."""
     sometimes: bool = False
     """Whether it may also pass, as with memory that nobody wrote."""
 
@@ -67,13 +71,25 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         version = lane.versions.get("onnxruntime") or lane.versions.get("DirectML")
         return (
             lane.provider == self.provider
-            and version is not None
-            and SpecifierSet(self.versions).contains(version, prereleases=True)
+            and _is_within(version, self.versions)
             and any(pattern.fits(case) for pattern in self.cases)
         )
 
+    def explains(self, result: Result) -> bool:
+        """Return whether it is what a result says."""
+        said = re.search(self.says, result.reason or "", re.DOTALL)
+        return result.state in self.found and said is not None
+
     def __str__(self) -> str:
         return f"{self.reason} ({self.link})"
+
+
+def _is_within(version: str | None, versions: str) -> bool:
+    """Return whether a version is in a range; one that is no version is in none."""
+    try:
+        return version is not None and SpecifierSet(versions).contains(version, prereleases=True)
+    except InvalidVersion:
+        return False
 
 
 @cache

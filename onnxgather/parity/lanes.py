@@ -6,7 +6,9 @@ import math
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+import msgspec
 import numpy as np
 
 from onnxgather.arrays import Array
@@ -29,6 +31,22 @@ REFERENCE = "reference"
 
 TIMEOUT = 60.0
 """Seconds that one case may take."""
+
+
+class _About(msgspec.Struct, frozen=True):
+    """What `runtime.about` says."""
+
+    versions: dict[str, str] = {}
+    devices: tuple[str, ...] = ()
+
+
+class _Frame(msgspec.Struct, frozen=True, rename={"not_run": "not-run"}):
+    """What `runtime.answer` answers."""
+
+    not_run: tuple[str, str] | None = None
+    refused: str | None = None
+    nodes: tuple[str, ...] = ()
+    outputs: tuple[str | tuple[str, tuple[int, ...], int], ...] = ()
 
 
 class ModelLane:
@@ -71,15 +89,19 @@ class ModelLane:
                 why = f"{self.provider.name} cannot start: {probe.reason}"
             elif probe.kind == "broken" or (probe.kind == "not-run" and not probe.started):
                 why = probe.reason
-        about = self._worker.about
-        if self._library is not None and why is None:
-            about, _ = self._worker.ask({}, b"")
+        about = _About()
+        try:
+            if self._library is not None and why is None:
+                self._worker.about, _ = self._worker.ask({}, b"")
+            about = msgspec.convert(self._worker.about, _About)
+        except (WorkerError, msgspec.ValidationError) as error:
+            why = why or str(error)
         prefix = f"{self.provider.name}: "
-        devices = [name for name in about.get("devices", ()) if name.startswith(prefix)]
+        devices = [name for name in about.devices if name.startswith(prefix)]
         return LaneInfo(
             self.name,
             self.provider.name,
-            about.get("versions", {}),
+            about.versions,
             tuple(name.removeprefix(prefix) for name in devices),
             self._worker.python,
             why,
@@ -102,19 +124,27 @@ class ModelLane:
         request, blobs = _request(model, feeds)
         request |= {"provider": self.provider.name, "threads": threads, "library": self._library}
         try:
-            answer, blobs = self._worker.ask(request, blobs)
+            return self._read(*self._worker.ask(request, blobs))
         except WorkerError as error:
             return Answer("broken", str(error))
-        if why := answer.get("not-run"):
-            kind, detail = why
+        except (msgspec.ValidationError, LookupError, TypeError, ValueError) as error:
+            return Answer("broken", f"the worker answered what no worker answers: {error}")
+
+    def _read(self, frame: dict[str, Any], blobs: bytes) -> Answer:
+        answer = msgspec.convert(frame, _Frame)
+        if answer.not_run is not None:
+            kind, detail = answer.not_run
             reason = self.provider.why_not_run(kind, detail)
             return Answer("not-run", reason, started=kind in ("elsewhere", "folded"))
-        if "refused" in answer:
-            return Answer("refused", answer["refused"])
-        arrays = [None if isinstance(o, str) else _array(o, blobs) for o in answer["outputs"]]
-        error = answer["outputs"][-1] if arrays[-1] is None else None
-        proof = arrays[0] if len(arrays) > 1 else None
-        return Answer("ran", None, tuple(answer["nodes"]), arrays[-1], error, proof)
+        if answer.refused is not None:
+            return Answer("refused", answer.refused)
+        if not answer.nodes:
+            raise ValueError("outputs of no node")
+        *proof, (output, error) = [
+            (None, one) if isinstance(one, str) else (_array(one, blobs), None)
+            for one in answer.outputs
+        ]
+        return Answer("ran", None, answer.nodes, output, error, proof[0][0] if proof else None)
 
     def close(self) -> None:
         """End the worker."""
@@ -200,7 +230,7 @@ def _request(model: bytes, feeds: list[dict[str, Array]]) -> tuple[dict[str, obj
     return {"model": len(model), "feeds": described}, b"".join(blobs)
 
 
-def _array(described: tuple[str, list[int], int], blobs: bytes) -> Array:
+def _array(described: tuple[str, tuple[int, ...], int], blobs: bytes) -> Array:
     dtype, shape, offset = described
     return np.frombuffer(blobs, dtype, math.prod(shape), offset).reshape(shape)
 

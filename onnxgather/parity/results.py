@@ -65,11 +65,15 @@ class Blob(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, array: Array) -> Blob:
         """Return an array as a blob."""
-        return cls(array.dtype.name, array.shape, array.tobytes())
+        return cls(
+            array.dtype.name, array.shape, array.astype(array.dtype.newbyteorder("<")).tobytes()
+        )
 
     def array(self) -> Array:
         """Return the array."""
-        return np.frombuffer(self.data, self.data_type).reshape(self.shape).copy()
+        dtype = np.dtype(self.data_type)
+        array = np.frombuffer(self.data, dtype.newbyteorder("<")).reshape(self.shape)
+        return array.astype(dtype)
 
 
 class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):

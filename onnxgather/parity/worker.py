@@ -52,6 +52,9 @@ class Worker:
         self._running: subprocess.Popen[bytes] | None = None
         self._printed: BinaryIO | None = None
         self._deadline = _NONE
+        self._closed = False
+        self._asking = threading.Lock()
+        self._timing = threading.Lock()
 
     def start(self) -> None:
         """Start it and learn what environment it runs in (`runtime.about`).
@@ -59,15 +62,19 @@ class Worker:
         Raises:
             WorkerError: It does not start.
         """
-        self.close()
+        self._discard()
+        if self._closed:
+            raise WorkerError("the worker was ended")
         self._printed = tempfile.TemporaryFile()  # noqa: SIM115 as it is open while it runs
         # Not -I: a user's PYTHONPATH may be what makes the environment.
         command = [self.python, "-u", str(Path(runtime.__file__))]
         pipe = subprocess.PIPE
         try:
-            self._running = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=self._printed)
+            self._running = subprocess.Popen(
+                command, stdin=pipe, stdout=pipe, stderr=self._printed, start_new_session=True
+            )
         except OSError as error:
-            self.close()
+            self._discard()
             raise WorkerError(f"{self.python} does not start: {error.strerror}") from None
         threading.Thread(target=self._watch, args=(self._running,), daemon=True).start()
         self.about, _ = self._wait(self._running)
@@ -78,13 +85,22 @@ class Worker:
         Raises:
             WorkerError: There is none.
         """
-        if self._running is None:
-            self.start()
-        assert self._running is not None
-        return self._wait(self._running, request, blobs)
+        with self._asking:
+            if self._running is None or self._running.poll() is not None:
+                self.start()
+            assert self._running is not None
+            return self._wait(self._running, request, blobs)
 
     def close(self) -> None:
-        """End it."""
+        """End it for good; who waits for its answer hears that it died."""
+        self._closed = True
+        if self._running is not None:
+            _kill(self._running)
+        with self._asking:
+            self._discard()
+
+    def _discard(self) -> None:
+        """End what runs, and drop what it printed."""
         self._end()
         if self._printed is not None:
             self._printed.close()
@@ -109,31 +125,36 @@ class Worker:
     ) -> tuple[dict[str, Any], bytes]:
         """Send a request, if there is one, and return the next frame."""
         stdin, stdout = _pipes(running)
-        stray = b""
+        stray, frame, too_much = b"", None, False
         self._deadline = time.monotonic() + self.timeout
         try:
             if request is not None:
                 write_frame(stdin, request, blobs)
             frame = read_frame(stdout, 0 if request is not None else LONGEST_BANNER)
-            if frame is not None:
-                self._forget()
-                return frame
         except ValueError as error:
             stray = error.args[0] if isinstance(error.args[0], bytes) else str(error).encode()
-        except (OSError, MemoryError, OverflowError):
-            pass  # it died while it was written to, or announced more than there can be
-        finally:
+        except (MemoryError, OverflowError):
+            too_much = True
+        except OSError:
+            pass  # it died while it was written to
+        with self._timing:
             expired, self._deadline = self._deadline == _EXPIRED, _NONE
+        if frame is not None and not expired:
+            self._forget()
+            return frame
         code, rest = self._end()
+        if too_much and not expired:
+            raise WorkerError("the worker announced more bytes than there can be")
         raise WorkerError(self._why(code, stray + rest, expired=expired))
 
     def _watch(self, running: subprocess.Popen[bytes]) -> None:
         """Kill a worker that passes its deadline; one thread each, as a timer each time is slow."""
         while running is self._running:
-            if self._deadline < time.monotonic():
-                self._deadline = _EXPIRED
-                _kill(running)
-                return
+            with self._timing:
+                if self._deadline < time.monotonic():
+                    self._deadline = _EXPIRED
+                    _kill(running)
+                    return
             time.sleep(_PAUSE)
 
     def _why(self, code: int, stray: bytes, *, expired: bool) -> str:

@@ -87,7 +87,8 @@ def write_verdict(report: Report) -> tuple[str, str, str]:
     if counts["PASS"] == results:
         agreed = f"{across}, {_many(results, 'result')}: not one bit out of place."
         return "Everything agrees", agreed, "good"
-    return "No findings", more, "open" if counts["NOT-RUN"] else "good"
+    proven = counts["PASS"] and not counts["NOT-RUN"]
+    return "No findings", more, "good" if proven else "open"
 
 
 def _data(report: Report) -> dict[str, Any]:

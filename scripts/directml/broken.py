@@ -286,4 +286,3 @@ _ANYHOW: tuple[Change, ...] = (
     _put_one("DataType", *_TYPES),
     _put_one("Flags", "OWNED_BY_DML"),
 )
-

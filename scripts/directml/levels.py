@@ -19,7 +19,7 @@ import itertools
 import re
 import sys
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +70,7 @@ def answers(command: Sequence[str]) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def unpacked(wheel: Path, host: Path) -> Iterator[str]:
+def unpacked(wheel: Path, host: Path) -> Generator[str, None, None]:
     """Put a wheel's DirectML.dll where the host finds it and yield its path as the host has it."""
     folder = host.parent if sys.platform == "win32" else host.parent / "root" / "lane"
     place = folder / f"{wheel.stem}.dll"
