@@ -29,6 +29,7 @@ _NOT_RUN = {
     "too-old": "{name} must say which nodes it ran, which ONNX Runtime {detail} does not record; "
     "install 1.24.4 or later",
     "library": "the plugin library of {name} does not load: {detail}",
+    "no-device": "the plugin library of {name} loads, but offers no device for it",
     "elsewhere": "{name} must run every node, but {detail}",
     "folded": "{name} must run a node, but {detail}",
 }

@@ -40,7 +40,7 @@ class NotRunError(Exception):
 
     no-runtime: onnxruntime is not installed. empty-runtime: its package is empty. absent: the
     build has no such provider. too-old: it records no node assignment. library: the plugin
-    library does not load. elsewhere: a node went
+    library does not load. no-device: it offers none. elsewhere: a node went
     to another provider. folded: no node was left to run.
     """
 
@@ -159,7 +159,7 @@ def load(provider: str, library: str | None = None) -> Any:
             except Exception as error:
                 raise NotRunError("library", _line(error)) from error
         if not _plugin_devices(runtime, provider):
-            raise NotRunError("library", f"it offers no device for {provider}")
+            raise NotRunError("no-device")
         return runtime
     available: list[str] = runtime.get_available_providers()
     if provider not in available:

@@ -199,6 +199,17 @@ class TestWhatCounts:
         assert reason is not None
         assert reason.startswith("the plugin library of WebGpuExecutionProvider does not load: ")
 
+    def test_a_plugin_without_a_device(self, tmp_path: Path) -> None:
+        change = """
+        def get_ep_devices(): return []
+        def register_execution_provider_library(name, library): pass
+        """
+        python = environment(tmp_path, _dedented(change))
+        lane = ModelLane("stub", find_provider(STUB), python, library="/lib/stub.so")
+        assert told(lane) == [
+            ("NOT-RUN", f"the plugin library of {STUB} loads, but offers no device for it")
+        ]
+
     def test_a_plugin_brings_its_provider(self, tmp_path: Path) -> None:
         change = """
         devices = []
