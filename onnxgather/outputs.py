@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,9 @@ from onnxgather.errors import FileFormatError, OnnxGatherError
 
 _UNSAFE = frozenset('%/\\:*?"<>|') | {chr(c) for c in range(32)}
 """What some file system does not take in a name, and the character that stands for them."""
+
+_REPORT = re.compile(rb'(\xef\xbb\xbf)?\s*\{\s*"onnxgather"\s*:')
+"""How a report starts, whoever formatted it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +102,8 @@ def dispatchable_path(name: str) -> str:
 def write_whole(path: str, content: bytes) -> None:
     """Write a file whole or not at all, and make its folder where there is none.
 
+    What is there and no regular file, such as a device or a pipe, is written to instead.
+
     Raises:
         OnnxGatherError: It cannot be written; a file that was there is as it was.
     """
@@ -105,6 +111,9 @@ def write_whole(path: str, content: bytes) -> None:
     folder = os.path.dirname(target)
     partial = Path(folder, f".onnxgather.{os.getpid()}.partial")
     try:
+        if os.path.exists(path) and not os.path.isfile(path):
+            Path(path).write_bytes(content)
+            return
         os.makedirs(folder, exist_ok=True)
         try:
             partial.write_bytes(content)
@@ -115,6 +124,11 @@ def write_whole(path: str, content: bytes) -> None:
         raise OnnxGatherError(f"{path}: a file stands where its folder should be") from None
     except OSError as error:
         raise OnnxGatherError(f"{path}: {reason(error)}") from None
+
+
+def is_report(start: bytes) -> bool:
+    """Return whether a file is a report of `onnxgather check --json`, by its first 40 bytes."""
+    return _REPORT.match(start) is not None
 
 
 def reason(error: OSError) -> str:

@@ -11,7 +11,7 @@ import argparse
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -89,22 +89,31 @@ class _Lanes:
     """The lanes of a run, each opened once."""
 
     def __init__(self, specs: str) -> None:
-        self._specs, self._opened = specs, dict[str, _Running]()
+        self._specs, self._opened = specs, dict[str, _Running]()  # by NAME or NAME=PYTHON
 
     def open(self, specs: str | None = None) -> list[_Running]:
         """Return the lanes of NAME or NAME=PYTHON items; None means those of the options.
 
         Raises:
-            OnnxGatherError: An item names no provider, or a lane is named twice.
+            OnnxGatherError: An item names no provider, a lane is named twice, or there is none.
         """
-        from onnxgather.parity.lanes import open_lanes
+        from onnxgather.errors import OnnxGatherError
+        from onnxgather.parity.lanes import REFERENCE, open_lanes
 
-        pairs = [item.strip().partition("=") for item in (specs or self._specs).split(",")]
-        new = [name for name, _, _ in pairs if name not in self._opened]
-        pythons = {name: python for name, equals, python in pairs if equals and name in new}
-        opened = open_lanes(new, pythons) if new else []
-        self._opened |= {lane.name: _Running(lane) for lane in opened}
-        return [self._opened[name] for name, _, _ in pairs if name in self._opened]
+        items = [item.strip() for item in (self._specs if specs is None else specs).split(",")]
+        items = [item for item in items if item not in ("", REFERENCE)]
+        if not items:
+            raise OnnxGatherError("lanes must name a lane, got none")
+        pythons: dict[str, str] = {}
+        for name, equals, python in (item.partition("=") for item in items):
+            if equals and not (name and python):
+                raise OnnxGatherError(f"a lane must be NAME or NAME=PYTHON, got '{name}={python}'")
+            if equals:
+                pythons[name] = python
+        names = [item.partition("=")[0] for item in items]
+        for item, lane in zip(items, open_lanes(names, pythons), strict=True):
+            self._opened.setdefault(item, _Running(lane))
+        return [self._opened[item] for item in items]
 
     def close(self) -> None:
         for running in self._opened.values():
@@ -117,7 +126,7 @@ _LANES = pytest.StashKey[_Lanes]()
 def pytest_configure(config: pytest.Config) -> None:
     """Check the options that are given."""
     given, policy = (config.getoption(f"--onnxgather-{o}") for o in ("lanes", "out-of-range"))
-    lanes = config.stash[_LANES] = _Lanes(given or DEFAULT_LANES)
+    lanes = config.stash[_LANES] = _Lanes(DEFAULT_LANES if given is None else given)
     if given is not None:
         _usable("lanes", lanes.open)
     if policy != DEFAULT_POLICY:
@@ -220,8 +229,11 @@ def _told(result: Result) -> str:
     return "\n".join(lines)
 
 
-class Check(Protocol):
+class Check:
     """What the fixture `onnxgather_check` is."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._lanes = config.stash[_LANES]
 
     def __call__(
         self,
@@ -239,21 +251,10 @@ class Check(Protocol):
             indices: IndicesTensor, likewise.
             out_of_range: What an index out of range does.
             lane: NAME or NAME=PYTHON; None means each of `--onnxgather-lanes`.
+
+        Raises:
+            OnnxGatherError: The case, an array or the lane is not as it must be.
         """
-        ...
-
-
-@pytest.fixture(scope="session")
-def onnxgather_check(pytestconfig: pytest.Config) -> Check:
-    """A function that fails the test unless a provider gives the reference's bytes."""
-
-    def check(
-        case: Case | Descriptor,
-        data: Array | None = None,
-        indices: Array | None = None,
-        out_of_range: OutOfRange = "clamp",
-        lane: str | None = None,
-    ) -> None:
         from onnxgather.arrays import check_array, check_descriptor, check_policy
         from onnxgather.parity.cases import Case
 
@@ -265,6 +266,10 @@ def onnxgather_check(pytestconfig: pytest.Config) -> Check:
             assert data is not None
             assert indices is not None
             case = Case("onnxgather_check", case, data, indices, out_of_range)
-        _judge([running.ask(case) for running in pytestconfig.stash[_LANES].open(lane)])
+        _judge([running.ask(case) for running in self._lanes.open(lane)])
 
-    return check
+
+@pytest.fixture(scope="session")
+def onnxgather_check(pytestconfig: pytest.Config) -> Check:
+    """A function that fails the test unless a provider gives the reference's bytes."""
+    return Check(pytestconfig)

@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 import numpy as np
 import onnx
+from bench_loop import C_LOOP, gather_in_c
 from bench_workloads import Array, Workload
 from onnx import helper, numpy_helper
 
@@ -55,6 +56,8 @@ def candidates(workload: Workload, threads: int) -> list[Candidate]:
         found.append(_in_torch(workload, data, indices, threads))
     copy = np.zeros_like(expected)
     found.append(Candidate("memcpy", lambda: np.copyto(copy, expected), copy))
+    if threads == 1 and (loop := gather_in_c(workload, data, indices)):
+        found.append(Candidate(C_LOOP, *loop))
     for candidate in found:
         candidate.run()
         same = candidate.result.tobytes() == expected.tobytes()

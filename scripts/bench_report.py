@@ -1,4 +1,4 @@
-"""The figures of bench.py as a table, a page and a picture."""
+"""The figures of bench.py as a table and as a page."""
 
 from __future__ import annotations
 
@@ -7,65 +7,25 @@ import math
 import os
 import platform
 from collections.abc import Sequence
-from dataclasses import dataclass
-from html import escape
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 from bench_candidates import HAND_WRITTEN, TARGETS
+from bench_loop import C_LOOP, COMPILER, FLAGS, SOURCE, compiler
+from bench_results import Result, by_threads, heading
+from bench_workloads import KINDS
 
 OURS: str = TARGETS[-1]
 """The candidate that the summary speaks of: the last target, the one made for speed."""
 
+LIBRARIES = ("numpy", "torch")
+"""The candidates that come from elsewhere; torch only where it is installed."""
 
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """Microseconds of one call over all rounds."""
+FAR = 2.0
+"""More than this many times the C loop's time is worth a line of the page."""
 
-    median: float
-    minimum: float
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """One workload with one number of threads."""
-
-    workload: str
-    title: str
-    threads: int
-    clock: str
-    timings: dict[str, Timing]
-
-    def microseconds(self, name: str) -> float:
-        """Return the median of CPU time, and of wall clock, which noise only lengthens, the least.
-
-        Raises:
-            KeyError: The candidate was not run.
-        """
-        timing = self.timings[name]
-        return timing.median if self.clock == "cpu" else timing.minimum
-
-    def ratio(self, name: str, other: str = HAND_WRITTEN) -> float:
-        """Return a candidate's time as a share of another's."""
-        return self.microseconds(name) / self.microseconds(other)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return everything, to be written as JSON."""
-        return {
-            "workload": self.workload,
-            "title": self.title,
-            "threads": self.threads,
-            "clock": self.clock,
-            "candidates": {
-                name: {
-                    "median_us": round(timing.median, 3),
-                    "minimum_us": round(timing.minimum, 3),
-                    "ratio": round(self.ratio(name), 4),
-                }
-                for name, timing in self.timings.items()
-            },
-        }
+LEVEL = 1.05
+"""Up to this many times another's time is level with it."""
 
 
 def environment(rounds: int) -> dict[str, str]:
@@ -83,6 +43,7 @@ def environment(rounds: int) -> dict[str, str]:
             facts[package] = version(package)
         except PackageNotFoundError:
             facts[package] = "not installed"
+    facts["C compiler"] = compiler() or "not installed"
     return facts
 
 
@@ -98,7 +59,7 @@ def _processor() -> str:
 def table(results: Sequence[Result]) -> str:
     """Return aligned columns: the hand-written graph's time, the others' ratios, a summary."""
     blocks: list[str] = []
-    for threads, group in _by_threads(results):
+    for threads, group in by_threads(results):
         rows = _rows(group)
         widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
         lines = [
@@ -108,7 +69,7 @@ def table(results: Sequence[Result]) -> str:
             ).rstrip()
             for row in rows
         ]
-        blocks.append("\n".join([_heading(threads), *lines, *_summary(group)]))
+        blocks.append("\n".join([heading(threads), *lines, *_summary(group)]))
     return "\n\n".join(blocks)
 
 
@@ -119,7 +80,8 @@ def markdown(results: Sequence[Result], facts: dict[str, str], picture: str | No
         "",
         "Gathers that users run, on ONNX Runtime's CPU provider: onnxgather's models against the",
         "graph that a competent user writes by hand (Cast to INT64, Max, Min, the gather,",
-        "Reshape), against numpy and torch, and against copying the output (memcpy) as the limit.",
+        "Reshape), against numpy and torch, against copying the output (memcpy) as the limit, and",
+        f"with one thread against a plain C loop (`scripts/{SOURCE.name}`, {FLAGS[0]}).",
         "Columns are times as a share of the hand-written graph's, less is better; "
         f"`{OURS}` is ours.",
         "",
@@ -133,12 +95,11 @@ def markdown(results: Sequence[Result], facts: dict[str, str], picture: str | No
         "| --- | --- |",
         *(f"| {key} | {value} |" for key, value in facts.items()),
     ]
-    for threads, group in _by_threads(results):
-        head, *rows = _rows(group)
-        lines += ["", f"## {_heading(threads)}", "", _line(head)]
-        lines.append(_line(["---"] * 2 + ["---:"] * (len(head) - 2)))
-        lines += [_line(row) for row in rows]
+    for threads, group in by_threads(results):
+        lines += ["", f"## {heading(threads)}", "", *_grid(_rows(group))]
         lines += ["", *(f"- {line}" for line in _summary(group))]
+        if threads == 1:
+            lines += [*_far_from_c(group), *_far_from_libraries(group)]
     if picture:
         lines += [
             "",
@@ -147,24 +108,80 @@ def markdown(results: Sequence[Result], facts: dict[str, str], picture: str | No
     return "\n".join(lines) + "\n"
 
 
+def _far_from_c(group: Sequence[Result]) -> list[str]:
+    """Return the section on what a C loop does faster, and why."""
+    lines = ["", f"## How far from a plain {C_LOOP}", ""]
+    if C_LOOP not in group[0].timings:
+        return [*lines, f"Not measured: there is no C compiler (`{COMPILER}`) here."]
+    far = sorted(_far(group), key=lambda result: -result.ratio(OURS, C_LOOP))
+    lines += [
+        "The loop clamps each index and copies its row, in one pass; the call from Python counts.",
+        f"In {len(far)} of {len(group)} workloads `{OURS}` takes more than {FAR:g} times as long. "
+        "What is left there is",
+        "work for a custom operator in native code; the start of a run, which is most of a tiny",
+        "call, would stay.",
+    ]
+    rows = [["", "workload", OURS, C_LOOP, f"{OURS} / {C_LOOP}", "kind"]]
+    for result in far:
+        times = [_duration(result.microseconds(name)) for name in (OURS, C_LOOP)]
+        factor = f"{result.ratio(OURS, C_LOOP):.2f}"
+        rows.append([result.workload, result.title, *times, factor, result.kind])
+    return [*lines, *_listed(rows), *_reasons(far)]
+
+
+def _far_from_libraries(group: Sequence[Result]) -> list[str]:
+    """Return the section on the workloads that numpy or torch does as fast, or faster."""
+    others = [name for name in LIBRARIES if name in group[0].timings]
+    behind = [r for r in group if any(r.ratio(OURS, other) > LEVEL for other in others)]
+    level = [result for result in group if result not in behind]
+    names = " and ".join(others)
+    lines = ["", f"## How far from {names}", ""]
+    lines.append(
+        f"In {len(level)} of {len(group)} workloads `{OURS}` is ahead of {names}, or level with "
+        f"them (within {100 * LEVEL - 100:.0f} %)."
+    )
+    for title, listed in (("Ahead or level", level), ("Behind", behind)):
+        rows = [["", title, *(f"{OURS} / {other}" for other in others), "kind"]]
+        for result in listed:
+            factors = [f"{result.ratio(OURS, other):.2f}" for other in others]
+            rows.append([result.workload, result.title, *factors, result.kind])
+        lines += _listed(rows)
+    return [*lines, *_reasons(behind)]
+
+
+def _far(group: Sequence[Result]) -> list[Result]:
+    return [result for result in group if result.ratio(OURS, C_LOOP) > FAR]
+
+
+def _reasons(listed: Sequence[Result]) -> list[str]:
+    kinds = {result.kind for result in listed}
+    lines = [f"- {kind}: {reason}" for kind, reason in KINDS.items() if kind in kinds]
+    return ["", *lines] if lines else []
+
+
+def _listed(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return a table with words in its last column, nothing without rows."""
+    return ["", *_grid(rows, words=1)] if len(rows) > 1 else []
+
+
+def _grid(rows: Sequence[Sequence[str]], words: int = 0) -> list[str]:
+    """Return a table: a name, a title, numbers, and so many columns of words."""
+    head, *others = rows
+    rule = ["---"] * 2 + ["---:"] * (len(head) - 2 - words) + ["---"] * words
+    return [_line(head), _line(rule), *map(_line, others)]
+
+
 def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _heading(threads: int) -> str:
-    return f"{threads} thread{'s' if threads > 1 else ''}"
-
-
-def _by_threads(results: Sequence[Result]) -> list[tuple[int, list[Result]]]:
-    counts = dict.fromkeys(result.threads for result in results)
-    return [(n, [result for result in results if result.threads == n]) for n in counts]
-
-
 def _rows(group: Sequence[Result]) -> list[list[str]]:
     others = [name for name in group[0].timings if name != HAND_WRITTEN]
+    if group[0].threads == 1 and C_LOOP not in others:
+        others.append(C_LOOP)  # a column that stays empty: there is no compiler
     rows = [["", "workload", HAND_WRITTEN, *others]]
     for result in group:
-        ratios = [_rounded(result.ratio(name)) for name in others]
+        ratios = [_rounded(result.ratio(k)) if k in result.timings else "" for k in others]
         time = _duration(result.microseconds(HAND_WRITTEN))
         rows.append([result.workload, result.title, time, *ratios])
     return rows
@@ -188,92 +205,13 @@ def _summary(group: Sequence[Result]) -> list[str]:
         f"{OURS} / {HAND_WRITTEN}: geometric mean {mean:.3f}, "
         f"worst {ratios[worst]:.2f} (workload {worst})"
     ]
-    for other in ("numpy", "torch"):
+    for other in LIBRARIES:
         if other in group[0].timings:
             wins = sum(result.ratio(OURS, other) < 1 for result in group)
             lines.append(f"{OURS} is faster than {other} in {wins} of {len(group)}")
-    return lines
-
-
-# The picture: a row per workload, the ratio to the right on a log scale, a mark per candidate.
-
-ROW, TOP, LEFT, WIDTH, GAP = 22, 64, 290, 560, 46
-LOWEST, HIGHEST = 0.005, 5.0
-MARKS = {
-    "memcpy": ("|", "#999999"),
-    "numpy": ("square", "#d08700"),
-    "torch": ("diamond", "#c2410c"),
-    "portable": ("ring", "#1d4ed8"),
-    "cpu": ("disc", "#1d4ed8"),
-}
-"""The shape and the colour of each candidate's mark; later ones lie on top."""
-
-
-def plot(results: Sequence[Result]) -> str:
-    """Return an SVG of all ratios."""
-    groups = _by_threads(results)
-    height = TOP + sum(GAP + ROW * len(group) for _, group in groups) + 10
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{LEFT + WIDTH + 30}" height="{height}" '
-        'font-family="system-ui, sans-serif" font-size="12">',
-        '<rect width="100%" height="100%" fill="white"/>',
-        '<text x="14" y="24" font-size="15" font-weight="600">'
-        "Time as a share of the hand-written graph's (log scale, left is faster)</text>",
-        *_legend([name for name in MARKS if name in results[0].timings]),
-    ]
-    top = TOP
-    for threads, group in groups:
-        bottom = top + GAP + ROW * len(group) - 14
-        parts.append(_text(14, top + 22, _heading(threads), 'font-weight="600"'))
-        parts += _grid(top + 26, bottom)
-        for k, result in enumerate(group):
-            y = top + GAP + ROW * k - 4
-            parts.append(_text(14, y + 4, f"{result.workload}  {result.title}"))
-            ratios = {name: result.ratio(name) for name in MARKS if name in result.timings}
-            parts += [_mark(name, _x(ratio), y) for name, ratio in ratios.items()]
-        top += GAP + ROW * len(group)
-    return "\n".join([*parts, "</svg>"]) + "\n"
-
-
-def _legend(names: Sequence[str]) -> list[str]:
-    parts: list[str] = []
-    for k, name in enumerate(names):
-        x = LEFT + 10 + 100 * k
-        parts += [_mark(name, x, 48), _text(x + 10, 52, name)]
-    return parts
-
-
-def _grid(top: int, bottom: int) -> list[str]:
-    parts: list[str] = []
-    for ratio in (0.01, 0.03, 0.1, 0.3, 1, 3):
-        x = _x(ratio)
-        colour = "#444444" if ratio == 1 else "#dddddd"
-        parts.append(f'<path d="M{x:.1f} {top}V{bottom}" stroke="{colour}"/>')
-        parts.append(_text(round(x), top - 4, f"{ratio:g}", 'fill="#666666" text-anchor="middle"'))
-    return parts
-
-
-def _x(ratio: float) -> float:
-    ratio = min(max(ratio, LOWEST), HIGHEST)
-    return LEFT + WIDTH * math.log(ratio / LOWEST) / math.log(HIGHEST / LOWEST)
-
-
-def _text(x: int, y: int, text: str, style: str = 'fill="#222222"') -> str:
-    return f'<text x="{x}" y="{y}" {style}>{escape(text)}</text>'
-
-
-def _mark(name: str, x: float, y: int) -> str:
-    shape, colour = MARKS[name]
-    paint = f'fill="{colour}" stroke="white" stroke-width="0.7"'
-    if shape == "disc":
-        return f'<circle cx="{x:.1f}" cy="{y}" r="5.5" {paint}/>'
-    if shape == "ring":
-        return (
-            f'<circle cx="{x:.1f}" cy="{y}" r="5" fill="none" stroke="{colour}" stroke-width="2"/>'
+    if C_LOOP in group[0].timings:
+        lines.append(
+            f"{OURS} takes more than {FAR:g} times as long as a plain {C_LOOP} in "
+            f"{len(_far(group))} of {len(group)}"
         )
-    outline = {
-        "square": "m-4.5 -4.5h9v9h-9z",
-        "diamond": "m0 -6l6 6l-6 6l-6 -6z",
-        "|": "m-1.5 -7h3v14h-3z",
-    }[shape]
-    return f'<path d="M{x:.1f} {y}{outline}" {paint}/>'
+    return lines

@@ -14,6 +14,25 @@ import onnxgather as og
 Array = npt.NDArray[Any]
 Shape = tuple[int, ...]
 
+TINY = 16384
+"""Bytes of output up to which a call is tiny."""
+
+SHORT = 64
+"""Bytes up to which a row is short."""
+
+KINDS = {
+    "tiny call": "starting the run and each operator takes longer than the operators' work",
+    "1-byte elements": "the gather operator takes longest, and for each byte that it moves an "
+    "index of 4 bytes is clamped and converted first",
+    "short rows": "the gather operator takes longer for each row than a loop, or the rows are "
+    "taken apart by columns and put together again",
+    "columns": "indices are prepared once for many rows, so the time is the gather operator's own",
+    "single elements": "the gather operator takes longer for each element than a loop, and the "
+    "indices pass through memory before it: clamped, converted, linearised",
+    "long rows": "the time goes into copying whole rows, which everyone does",
+}
+"""The kinds of workload, in the order tried, and where our time goes, by ONNX Runtime's profile."""
+
 
 @dataclass(frozen=True, slots=True)
 class Workload:
@@ -40,6 +59,26 @@ class Workload:
         if self.operator == "GATHER_ND":
             return self.indices[:-1] + self.data[self.indices[-1] :]
         return _at(self.data, self.axis, self.indices[self.axis])
+
+    @property
+    def row_bytes(self) -> int:
+        """The bytes that lie together in the data and are copied for one index or tuple."""
+        inner = self.data[self.indices[-1] if self.operator == "GATHER_ND" else self.axis + 1 :]
+        return math.prod(inner) * np.dtype(self.data_type.lower()).itemsize
+
+    @property
+    def kind(self) -> str:
+        """What the workload is like, of KINDS."""
+        element = np.dtype(self.data_type.lower()).itemsize
+        if math.prod(self.output) * element <= TINY:
+            return "tiny call"
+        if element == 1:
+            return "1-byte elements"
+        if self.row_bytes == element:
+            pairs = self.operator == "GATHER_ND"
+            columns = not pairs and math.prod(self.output) > math.prod(self.indices)
+            return "columns" if columns else "single elements"
+        return "short rows" if self.row_bytes <= SHORT else "long rows"
 
     @property
     def limits(self) -> Array:

@@ -322,6 +322,61 @@ def test_an_export_that_fails_leaves_the_earlier_one(tmp_path: Path) -> None:
         assert len(list(tmp_path.iterdir())) == 3
 
 
+class _Moves:
+    """os.replace that fails at some of the moves of an export, counted from 1."""
+
+    def __init__(self, *failing: int) -> None:
+        self.failing, self.count, self.replace = failing, 0, os.replace
+
+    def __call__(self, source: Path, target: Path) -> None:
+        if not str(source).endswith(".partial"):  # a file written whole
+            self.count += 1
+            if self.count in self.failing:
+                raise OSError(28, "No space left on device")
+        self.replace(source, target)
+
+
+def test_an_export_that_cannot_be_moved_leaves_the_earlier_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for earlier in FORMATS:
+        for name in FORMATS:
+            folder = tmp_path / f"{earlier}-{name}"
+            export(few(), earlier, folder)
+            before = contents(folder)
+            for failing in range(1, 7):
+                monkeypatch.setattr(os, "replace", moves := _Moves(failing))
+                with pytest.raises(OnnxGatherError) as caught:
+                    export(few()[:2], name, folder)
+                monkeypatch.undo()
+                assert str(caught.value) == f"{folder}: no space left on device"
+                assert moves.count >= failing
+                assert contents(folder) == before
+                assert len(list(folder.iterdir())) == 3
+            monkeypatch.setattr(os, "replace", moves := _Moves())
+            export(few()[:2], name, folder)
+            monkeypatch.undo()
+            assert moves.count == 6
+
+
+def test_an_earlier_export_that_cannot_be_moved_back_is_kept_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    export(few(), "json", tmp_path)
+    before = contents(tmp_path)
+    monkeypatch.setattr(os, "replace", _Moves(3, 4))
+    with pytest.raises(OnnxGatherError) as caught:
+        export(few()[:2], "json", tmp_path)
+    monkeypatch.undo()
+    (aside,) = tmp_path.glob(".onnxgather.*.partial")
+    assert str(caught.value) == (
+        f"{tmp_path}: the earlier export is in {aside}, as it cannot be moved back: no space left "
+        "on device"
+    )
+    here = {path: text for path, text in contents(tmp_path).items() if aside.name not in str(path)}
+    assert {**here, **contents(aside)} == before
+
+
 def test_what_an_interrupted_export_left_is_in_nobodys_way(tmp_path: Path) -> None:
     (tmp_path / ".onnxgather.1.partial").mkdir()
     assert export(few(), "json", tmp_path).written == len(few())

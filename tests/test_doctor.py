@@ -17,6 +17,7 @@ import pytest
 from stub_runtime import STUB
 
 import onnxgather as og
+from onnxgather.doctor import installed
 from onnxgather.doctor.checkup import Asked, Checkup, Examination, Examined
 from onnxgather.doctor.environment import Environment, Finding, Installed, Loads, look_at
 from onnxgather.doctor.examination import CASES, examine
@@ -226,6 +227,18 @@ class TestTheModule:
         what = "PYTHON: ONNX Runtime is not installed"
         command = 'PYTHON -m pip install "onnxruntime>=1.24.4"'
         assert home.findings() == [(what, command)]
+
+    @pytest.mark.parametrize("safe", ["", "1"])
+    def test_the_users_path_counts_where_python_adds_none(self, home: Home, safe: str) -> None:
+        home.healthy()
+        done = subprocess.run(
+            [home.python, installed.__file__],
+            capture_output=True,
+            check=True,
+            env={**os.environ, "PYTHONSAFEPATH": safe},
+        )
+        found = msgspec.json.decode(done.stdout)
+        assert found["folders"] == [str(home.site / "onnxruntime")]
 
     def test_none_where_uv_made_the_environment(self, tmp_path: Path) -> None:
         home = Home(tmp_path / "home", pip=False)
@@ -625,10 +638,23 @@ class TestLanes:
         library = str(home.site / "lib.so")
         checkup = examine(plugins={"webgpu": library}, python=home.python)
         what = (
-            "PYTHON: webgpu: the plugin library of WebGpuExecutionProvider does not load: it "
-            "offers no device for WebGpuExecutionProvider"
+            "PYTHON: webgpu: the plugin library of WebGpuExecutionProvider loads, but offers no "
+            "device for it"
         )
         assert home.told(checkup.findings) == [(what, None)]
+
+    def test_the_devices_of_a_lane_are_told(self, home: Home) -> None:
+        home.healthy(
+            """
+def device(ep, kind, vendor):
+    about = Any_(type="OrtHardwareDeviceType." + kind, vendor=vendor)
+    return Any_(ep_name=ep + "ExecutionProvider", device=about)
+def get_ep_devices():
+    return [device("CPU", "CPU", "Intel"), device("Dml", "GPU", "AMD"), device("CPU", "NPU", "X")]
+"""
+        )
+        text = str(examine(python=home.python))
+        assert "\n  cpu               starts\n    device          CPU Intel, NPU X\n" in text
 
     def test_a_plugin_does_not_hide_the_provider_that_is_listed(self, home: Home) -> None:
         home.healthy()
@@ -667,8 +693,7 @@ def checkup_of(*findings: Finding) -> Checkup:
         Result("openvino", "PASS", None, ("Mul", "GatherElements", "Mul")),
     )
     wrong = Asked("GatherND", Result("x", "DIFF", "no", ("GatherND",)), Result("x", "ERROR", "oh"))
-    devices = ("OpenVINOExecutionProvider: GPU Intel", "CPUExecutionProvider: CPU Intel")
-    openvino = LaneInfo("openvino", "OpenVINOExecutionProvider", {}, devices)
+    openvino = LaneInfo("openvino", "OpenVINOExecutionProvider", {}, ("GPU Intel", "CPU Intel"))
     environment = Environment(
         "/env/python",
         ("/env/onnxruntime",),
@@ -715,7 +740,7 @@ onnxgather 0.1.0 on Linux 6.1 x86_64; its onnx writes up to opset 28, IR 14
                     314 files belong to several
   loads             up to opset 24, IR 13; onnxgather's default opset 17: yes, its newest 25: no
   openvino          starts
-    device          GPU Intel
+    device          GPU Intel, CPU Intel
     Gather          alone: ran Gather; between two Mul: ran Mul, Gather, Mul
     GatherElements  alone: NOT-RUN OpenVINOExecutionProvider must run every node, but it sleeps;
                     between two Mul: ran Mul, GatherElements, Mul

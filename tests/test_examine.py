@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from command_line import outcome, program
+from command_line import DESC, outcome, program
 from onnx import TensorProto, helper
 from stub_runtime import environment
+
+import onnxgather as og
 
 POSIX = pytest.mark.skipif(os.name == "nt", reason="the stand-in interpreter is a shell script")
 
@@ -23,6 +26,12 @@ class InferenceSession(InferenceSession):
             return data[indices]
         return data[:, indices.reshape(-1).astype(np.int64) % 2]
 """
+
+_REPORT = "must be a report of onnxgather check --json"
+_PROVIDER = (
+    "provider must be one of cpu, directml, openvino, cuda, tensorrt, webgpu, qnn, coreml, or ONNX "
+    "Runtime's full name of one"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -128,17 +137,136 @@ class TestRepro:
             (["none.json"], "none.json: no such file or directory"),
             (
                 ["x.json", "--case", "y"],
-                "x.json: case must be one of its cases, such as 'x.json: $.commands[0] (gather)', "
-                "'$.commands[0]', 'gather', got 'y'",
+                "x.json: case must be one of 1, listed by onnxgather check --json, got 'y'",
             ),
-            (["x.json", "--lane", "gpu"], None),
+            (
+                ["x.json", "--case", "gathers"],
+                "x.json: case must be one of its cases, such as 'gather', got 'gathers'",
+            ),
+            (["m.ONNX"], "m.ONNX: an ONNX model must come with --node, got none"),
+            (["none.onnx"], "none.onnx: no such file or directory"),
+            (["cut.json"], f"cut.json: {_REPORT} (Input data was truncated)"),
+            (["cut.json", "--node", "x"], "cut.json: must be an ONNX model"),
         ],
     )
-    def test_what_cannot_be(self, arguments: list[str], sentence: str | None) -> None:
+    def test_what_cannot_be(self, arguments: list[str], sentence: str) -> None:
         program("x.json")
-        code, out, err = outcome("repro", *arguments, "-o", "out")
-        assert (code, out) == (2 if sentence else 3, "")
-        assert err.startswith("Error: ")
-        if sentence:
-            assert err == f"Error: {sentence}\n"
+        Path("m.ONNX").touch()
+        Path("cut.json").write_text('{"onnxgather": "0.1.0", "made": "now", "machine')
+        assert outcome("repro", *arguments, "-o", "out") == (2, "", f"Error: {sentence}\n")
         assert not Path("out").exists()
+
+    @pytest.mark.parametrize(
+        ("arguments", "sentence"),
+        [
+            (["--lane", "martian"], f"Invalid value for '--lane': {_PROVIDER}, got 'martian'"),
+            (
+                ["--lane", "martian@1=python"],
+                f"Invalid value for '--lane': {_PROVIDER}, got 'martian'",
+            ),
+            (["--lane", ""], "Invalid value for '--lane': must be NAME or NAME=PYTHON, got ''"),
+            (
+                ["--lane", "cpu="],
+                "Invalid value for '--lane': must be NAME or NAME=PYTHON, got 'cpu='",
+            ),
+            (["--inputs", "x.npz"], "--inputs must come with --node"),
+            (
+                ["--timeout", "0"],
+                "Invalid value for '--timeout': 0 is not in the range 1<=x<=86400.",
+            ),
+            (
+                ["--target", "gpu"],
+                "Invalid value for '--target': 'gpu' is not one of 'portable', 'cpu'.",
+            ),
+        ],
+    )
+    def test_what_is_no_usage(self, arguments: list[str], sentence: str) -> None:
+        program("x.json")
+        code, out, err = outcome("repro", "x.json", *arguments, "-o", "out")
+        assert (code, out) == (2, "")
+        assert err.startswith("Usage: onnxgather repro [OPTIONS] SOURCE\n")
+        assert err.endswith(f"\n\nError: {sentence}\n")
+
+    def test_of_a_report_that_was_edited(self) -> None:
+        program("x.json")
+        lanes = ("--lanes", "cpu", "--lane", self.lane())
+        assert outcome("check", "x.json", *lanes, "--json", "r.json")[0] == 1
+        report = json.loads(Path("r.json").read_text())
+        case = "r.json: case 'x.json: $.commands[0] (gather)'"
+
+        def refusal() -> str:
+            Path("e.json").write_text(json.dumps(report))
+            code, out, err = outcome("repro", "e.json", "-o", "out")
+            assert (code, out) == (2, "")
+            return err.replace("e.json", "r.json")
+
+        evidence = report["cases"][0]["evidence"]
+        descriptor = evidence.pop("descriptor")
+        rule = "evidence must have a descriptor or a bare node"
+        assert refusal() == f"Error: {case}: {rule}, got none\n"
+        evidence["descriptor"] = descriptor
+        evidence["data"]["shape"] = [3, 4]
+        assert refusal() == (
+            f"Error: {case}: InputTensor must be an array of float32 (4, 3), got float32 (3, 4)\n"
+        )
+        report["cases"][0]["results"].pop()
+        assert refusal() == (
+            f"Error: {case}: results must be of the report's lanes, ['cpu', 'openvino'], got "
+            "['cpu']\n"
+        )
+
+    @pytest.mark.parametrize("given", [False, True])
+    def test_the_target_is_the_reports(self, given: bool) -> None:
+        program("x.json")
+        change = """
+PROVIDERS = [PLACE := "CPUExecutionProvider"]
+class InferenceSession(InferenceSession):
+    def compute(self, data, indices):
+        if data.ndim == 1:
+            return data[indices]
+        wrong = b"target=portable" in self.model
+        return data[:, indices.reshape(-1)] + np.float32(wrong)
+"""
+        lane = f"cpu={environment(Path('stub').absolute(), change)}"
+        target = ("--target", "portable")
+        if given:
+            assert outcome("repro", "x.json", "--lane", lane, "-o", "out")[0] == 0
+            source = ("x.json", "--lane", lane, *target)
+        else:
+            assert outcome("check", "x.json", "--lane", lane, *target, "--json", "r.json")[0] == 1
+            assert outcome("repro", "r.json", "--target", "cpu", "-o", "out")[0] == 0
+            source = ("r.json",)
+        code, out, err = outcome("repro", *source, "--no-reduce", "-o", "out")
+        portable = og.to_onnx(DESC, "clamp", "portable", threads=1)
+        assert (code, err) == (1, "")
+        assert out.endswith("; repro.py shows it\n")
+        assert Path("out/model.onnx").read_bytes() == portable.SerializeToString()
+
+    def test_a_lane_that_hangs_has_a_timeout(self) -> None:
+        program("x.json")
+        python = environment(Path("stub").absolute(), banner="import time; time.sleep(30)")
+        arguments = ("--lane", f"openvino={python}", "--timeout", "1", "-o", "out")
+        assert outcome("repro", "x.json", *arguments) == (
+            3,
+            "the worker did not answer within 1 s and printed nothing\n",
+            "",
+        )
+
+    def test_how_many_cases_were_tried_is_told_a_terminal(self) -> None:
+        import pty
+
+        program("x.json")
+        command = [sys.executable, "-m", "onnxgather", "repro", "x.json", "-o", "out"]
+        terminal, stderr = pty.openpty()
+        done = subprocess.run(
+            [*command, "--lane", self.lane()], stdout=subprocess.PIPE, stderr=stderr, check=False
+        )
+        os.close(stderr)
+        said = os.read(terminal, 2**16).decode()
+        os.close(terminal)
+        assert done.returncode == 1
+        assert done.stdout.endswith(b"; repro.py shows it\n")
+        *counts, end = said.split("\rSmaller cases tried: ")
+        assert counts[0] == ""
+        assert counts[1:] == [str(n) for n in range(1, len(counts))]
+        assert end == f"{len(counts)}\r\n"

@@ -64,9 +64,11 @@ class FakeLane:
 
     name: str
     events: list[str]
+    python: str | None = None
 
     def start(self) -> LaneInfo:
-        self.events.append(f"start {self.name}")
+        where = f" in {self.python}" if self.python else ""
+        self.events.append(f"start {self.name}{where}")
         absent = "there is none" if self.name == "absent" else None
         return LaneInfo(
             self.name, f"{self.name}Provider", {"onnxruntime": "1.24.4"}, not_run=absent
@@ -103,10 +105,9 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     told: list[str] = []
 
     def open_lanes(names: list[str], pythons: dict[str, str]) -> list[FakeLane]:
-        told.extend(f"{name} is {python}" for name, python in pythons.items())
         if "nowhere" in names:
             raise OnnxGatherError("there is no nowhere")
-        return [FakeLane(name, told) for name in names]
+        return [FakeLane(name, told, pythons.get(name)) for name in names]
 
     def random_cases(count: int, seed: int, out_of_range: str) -> Iterator[Case]:
         yield from (gather(f"random/{seed}/{out_of_range}/{k}", [0, 1]) for k in range(count))
@@ -153,9 +154,8 @@ def test_a_test_per_case_and_lane_behind_the_projects_own(run: Run, events: list
     )
     cases = [case.name for case in CASES]
     assert events == [
-        "two@b is some/python",
         *["start one", *(f"one {name}" for name in cases)],
-        *["start two@b", *(f"two@b {name}" for name in cases)],
+        *["start two@b in some/python", *(f"two@b {name}" for name in cases)],
         *["close one", "close two@b"],
     ]
 
@@ -243,6 +243,17 @@ def test_random_cases(run: Run, events: list[str]) -> None:
     ("options", "message"),
     [
         (["--onnxgather-lanes", "nowhere"], "--onnxgather-lanes: there is no nowhere"),
+        *(
+            (["--onnxgather-lanes", lanes], "--onnxgather-lanes: lanes must name a lane, got none")
+            for lanes in ("", " , ", "reference")
+        ),
+        *(
+            (
+                ["--onnxgather-lanes", f"one,{lane}"],
+                f"--onnxgather-lanes: a lane must be NAME or NAME=PYTHON, got '{lane}'",
+            )
+            for lane in ("two=", "=two", "=")
+        ),
         (
             ["--onnxgather-random", "2", "--onnxgather-out-of-range", "wrap"],
             "--onnxgather-out-of-range: out_of_range must be one of clamp, error, zero, directml, "
@@ -313,6 +324,59 @@ def test_the_fixture(pytester: pytest.Pytester, run: Run, events: list[str]) -> 
         "one onnxgather_check",
         "wrong onnxgather_check",
     ]
+
+
+def test_a_lane_is_its_name_and_its_python(
+    pytester: pytest.Pytester, run: Run, events: list[str]
+) -> None:
+    pytester.makepyfile(
+        test_own=PROJECT
+        + """
+    def test_lanes(onnxgather_check):
+        for lane in (None, "one", "one=other/python", "one,", " reference, one", "two=python,one",
+                     "one=other/python"):
+            onnxgather_check(DESC, DATA, INDICES, lane=lane)
+
+    def test_none(onnxgather_check):
+        onnxgather_check(DESC, DATA, INDICES, lane="")
+"""
+    )
+    result = run("--onnxgather-lanes", "one,")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["E *OnnxGatherError: lanes must name a lane, got none"])
+    asked = "one onnxgather_check"
+    assert events == [
+        *["start one", asked, asked],
+        *["start one in other/python", asked, asked, asked],
+        *["start two in python", "two onnxgather_check", asked, asked],
+        *["close one", "close one", "close two"],
+    ]
+
+
+def test_an_interpreter_that_is_not_there_did_not_run(pytester: pytest.Pytester, run: Run) -> None:
+    pytester.makepyfile(
+        test_own=PROJECT
+        + """
+    def test_here(onnxgather_check):
+        onnxgather_check(DESC, DATA, INDICES)
+        onnxgather_check(DESC, DATA, INDICES, lane="reference,cpu")
+
+    def test_there(onnxgather_check):
+        onnxgather_check(DESC, DATA, INDICES, lane="cpu=/none/python")
+
+    def test_twice(onnxgather_check):
+        onnxgather_check(DESC, DATA, INDICES, lane="cpu,cpu=/none/python")
+"""
+    )
+    result = run("-rs")
+    result.assert_outcomes(passed=1, skipped=1, failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "E *OnnxGatherError: lanes must differ, got 'cpu' twice",
+            "SKIPPED [[]1[]] *: cpu: NOT-RUN: /none/python does not start: No such file or "
+            "directory",
+        ]
+    )
 
 
 def test_on_the_cpu_provider(pytester: pytest.Pytester, run: Run) -> None:

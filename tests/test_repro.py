@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import onnx
 import pytest
@@ -20,19 +21,26 @@ from stub_runtime import environment
 
 import onnxgather as og
 from onnxgather.arrays import OutOfRange
+from onnxgather.datatypes import TensorDataType
 from onnxgather.dxdispatch import dispatches, parse_program, read_program
-from onnxgather.errors import OnnxGatherError
+from onnxgather.errors import FileFormatError, OnnxGatherError
 from onnxgather.model import check_model
 from onnxgather.parity.cases import BareNode, Case, Place
 from onnxgather.parity.compare import check_cases, judge
 from onnxgather.parity.lane import Answer
 from onnxgather.parity.lanes import open_lanes
-from onnxgather.parity.results import CaseResult, LaneInfo, Report, Result
+from onnxgather.parity.results import Blob, CaseResult, Evidence, LaneInfo, Report, Result
 from onnxgather.repro import flow
 from onnxgather.repro.flow import Outcome, make_repro
 from onnxgather.repro.folder import write_folder
 from onnxgather.repro.run import runs_of
-from onnxgather.repro.sources import case_of_finding, case_of_program
+from onnxgather.repro.sources import (
+    case_of_finding,
+    case_of_program,
+    lane_of_finding,
+    read_findings,
+)
+from onnxgather.terminal import json_bytes
 
 STUB = "StubExecutionProvider"
 
@@ -644,7 +652,16 @@ class TestCasesOfPrograms:
                 "p.json: case must be one of its cases, such as '$.commands[0]', "
                 "'p.json: $.commands[0] (one)', got '$.command[0]'",
             ),
-            (0, "one", "p.json: case must be one of its cases, such as none, got 'one'"),
+            (
+                2,
+                "nope",
+                "p.json: case must be one of 2, listed by onnxgather check --json, got 'nope'",
+            ),
+            (
+                0,
+                "one",
+                "p.json: case must be one of 0, listed by onnxgather check --json, got 'one'",
+            ),
         ],
     )
     def test_refusals(self, commands: int, name: str | None, message: str) -> None:
@@ -713,11 +730,7 @@ class TestCasesOfReports:
         [
             (None, "the report: case must name one, got 'rows', 'placed', 'bare'"),
             ("row", "the report: case must be one of its cases, such as 'rows', got 'row'"),
-            (
-                "zzz",
-                "the report: case must be one of its cases, such as 'rows', 'placed', 'bare', "
-                "'right', got 'zzz'",
-            ),
+            ("zzz", "the report: case must be one of 4, listed in its $.cases, got 'zzz'"),
             (
                 "right",
                 "the report: case 'right' must have evidence, got none, as it passed on every "
@@ -729,3 +742,147 @@ class TestCasesOfReports:
         with pytest.raises(OnnxGatherError) as caught:
             case_of_finding(report, name)
         assert str(caught.value) == message
+
+    def changed(self, report: Report, number: int, **changes: Any) -> str:
+        """Return what is said of a case whose evidence was edited."""
+        case = report.cases[number]
+        assert case.evidence is not None
+        evidence = msgspec.structs.replace(case.evidence, **changes)
+        report.cases[number] = msgspec.structs.replace(case, evidence=evidence)
+        with pytest.raises(FileFormatError) as caught:
+            case_of_finding(report, case.name, "r.json")
+        return str(caught.value)
+
+    def test_evidence_is_of_a_descriptor_or_a_bare_node(self, report: Report) -> None:
+        rule = "evidence must have a descriptor or a bare node"
+        both = self.changed(report, 0, bare=BARE.bare)
+        assert both == f"r.json: case 'rows': {rule}, got both"
+        assert self.changed(report, 2, bare=None) == f"r.json: case 'bare': {rule}, got none"
+
+    @pytest.mark.parametrize(
+        ("number", "changes", "message"),
+        [
+            (
+                0,
+                {"data": Blob.of(CASE.data[:4])},
+                "InputTensor must be an array of float32 (5, 4), got float32 (4, 4)",
+            ),
+            (
+                0,
+                {"indices": Blob.of(CASE.indices.astype(np.int32))},
+                "IndicesTensor must be an array of int64 (1, 3), got int32 (1, 3)",
+            ),
+            (
+                0,
+                {"data": Blob("float32", (5, 4), bytes(79))},
+                "buffer size must be a multiple of element size",
+            ),
+            (0, {"data": Blob("floaty", (5, 4), b"")}, "data type 'floaty' not understood"),
+            (0, {"descriptor": {}}, "$.type is required"),
+            (
+                2,
+                {"bare": BareNode("Gather", {"axes": 1}, (3, 4), "no")},
+                "a bare node must be one of Gather with axis, GatherElements with axis, GatherND "
+                "with batch_dims, got Gather with axes",
+            ),
+            (
+                2,
+                {"bare": BareNode("Where", {}, (3, 4), "no")},
+                "a bare node must be one of Gather with axis, GatherElements with axis, GatherND "
+                "with batch_dims, got Where with nothing",
+            ),
+            (
+                2,
+                {"indices": Blob.of(np.zeros(3, np.complex64))},
+                f"IndicesTensor must be of {', '.join(TensorDataType.__members__)}, got complex64",
+            ),
+        ],
+    )
+    def test_evidence_that_is_none(
+        self, report: Report, number: int, changes: dict[str, Any], message: str
+    ) -> None:
+        name = report.cases[number].name
+        said = self.changed(report, number, **changes)
+        assert said == f"r.json: case {name!r}: {message}"
+
+    def test_the_lane_of_a_finding(self, report: Report) -> None:
+        assert lane_of_finding(report, "rows") == INFO
+        with pytest.raises(OnnxGatherError) as caught:
+            lane_of_finding(report, "right", "r.json")
+        assert str(caught.value) == (
+            "r.json: --lane must name where case 'right' goes wrong, got none there"
+        )
+
+
+class TestReportsInFiles:
+    REPORT = Report(
+        "0",
+        "now",
+        "here",
+        (INFO,),
+        [CaseResult("x", "GATHER", "INT8", "INT32", 1, "clamp", True, (Result("cpu", "PASS"),))],
+    )
+
+    def refusal(self, tmp_path: Path, content: bytes) -> str:
+        """Return what is said of a file, without its path."""
+        path = tmp_path / "r.json"
+        path.write_bytes(content)
+        with pytest.raises(FileFormatError) as caught:
+            read_findings(str(path))
+        return str(caught.value).removeprefix(f"{path}: ")
+
+    def test_are_read(self, tmp_path: Path) -> None:
+        path = tmp_path / "r.json"
+        for form in (msgspec.json.encode, json_bytes):
+            path.write_bytes(form(self.REPORT))
+            assert read_findings(str(path)) == self.REPORT
+
+    @pytest.mark.parametrize("content", [b"", b"{}", b'{"dispatchables": {}}', b"\x08\x08", b"[]"])
+    def test_something_else_is_none(self, tmp_path: Path, content: bytes) -> None:
+        (tmp_path / "x").write_bytes(content)
+        assert read_findings(str(tmp_path / "x")) is None
+
+    @pytest.mark.parametrize(
+        ("old", "new", "why"),
+        [
+            (b'"PASS"', b'"NO"', "Invalid enum value 'NO' - at `$.cases[0].results[0].state`"),
+            (b'"made":"now",', b"", "Object missing required field `made`"),
+            (b"here", b"\xff", "'utf-8' codec can't decode byte 0xff in position 0: "),
+        ],
+    )
+    def test_must_be_right(self, tmp_path: Path, old: bytes, new: bytes, why: str) -> None:
+        content = msgspec.json.encode(self.REPORT)
+        assert old in content
+        said = self.refusal(tmp_path, content.replace(old, new))
+        assert said.startswith(f"must be a report of onnxgather check --json ({why}")
+
+    def test_arrays_are_base64(self, tmp_path: Path) -> None:
+        evidence = Evidence(Blob.of(CASE.data), Blob.of(CASE.indices))
+        (case,) = self.REPORT.cases
+        case = msgspec.structs.replace(case, evidence=evidence)
+        report = msgspec.structs.replace(self.REPORT, cases=[case])
+        content = msgspec.json.encode(report).replace(b'"data":"', b'"data":"!')
+        assert self.refusal(tmp_path, content) == (
+            "must be a report of onnxgather check --json (Invalid base64 encoded string - at "
+            "`$.cases[0].evidence.data.data`)"
+        )
+
+    def test_must_be_whole(self, tmp_path: Path) -> None:
+        content = msgspec.json.encode(self.REPORT)
+        why = "must be a report of onnxgather check --json (Input data was truncated)"
+        for size in range(content.index(b":") + 1, len(content)):
+            assert self.refusal(tmp_path, content[:size]) == why
+
+    @pytest.mark.parametrize(
+        ("results", "got"),
+        [((), "[]"), (("other",), "['other']"), (("cpu", "cpu"), "['cpu', 'cpu']")],
+    )
+    def test_must_have_a_result_per_lane(
+        self, tmp_path: Path, results: tuple[str, ...], got: str
+    ) -> None:
+        (case,) = self.REPORT.cases
+        case = msgspec.structs.replace(case, results=tuple(Result(n, "PASS") for n in results))
+        report = msgspec.structs.replace(self.REPORT, cases=[case])
+        assert self.refusal(tmp_path, msgspec.json.encode(report)) == (
+            f"case 'x': results must be of the report's lanes, ['cpu'], got {got}"
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -359,10 +360,53 @@ class TestInputs:
             read_inputs(str(path))
         assert str(caught.value) == f"{path}: must be an .npz file of arrays, got one array"
         np.savez(path, objects, allow_pickle=True)
+        assert self.refusal(path) == " (it holds Python objects)"
+        for content in (b"PK no", b"text", b""):
+            path.write_bytes(content)
+            assert self.refusal(path) == ", got something else"
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("read.me", "text")
+        assert self.refusal(path) == ", got 'read.me' in it"
+
+    @pytest.mark.parametrize(
+        ("place", "content", "why"),
+        [
+            ((8, 10), b"\x61\x00", " (That compression method is not supported)"),
+            (
+                (6, 8),
+                b"\x01\x00",
+                " (File 'a.npy' is encrypted, password required for extraction)",
+            ),
+            (
+                (60, None),
+                b"\xff" * 9,
+                " (Error -3 while decompressing data: invalid code lengths set)",
+            ),
+            ((0, 0), b"PK\x03\x04", " (Bad magic number for central directory)"),
+        ],
+    )
+    def test_must_be_whole(
+        self, tmp_path: Path, place: tuple[int, int | None], content: bytes, why: str
+    ) -> None:
+        path = tmp_path / "x.npz"
+        np.savez_compressed(path, a=np.arange(1000.0))
+        broken = bytearray(path.read_bytes())
+        for start, offset in zip((0, broken.index(b"PK\x01\x02")), place, strict=True):
+            if offset is not None:
+                broken[start + offset : start + offset + len(content)] = content
+        path.write_bytes(broken)
+        assert self.refusal(path) == why
+
+    def test_must_not_be_cut_short(self, tmp_path: Path) -> None:
+        path = tmp_path / "x.npz"
+        np.savez(path, a=DATA)
+        path.write_bytes(path.read_bytes()[:-30])
+        assert self.refusal(path) == " (File is not a zip file)"
+
+    def refusal(self, path: Path) -> str:
+        """Return what is said of a file behind the rule."""
         with pytest.raises(OnnxGatherError) as caught:
             read_inputs(str(path))
-        assert str(caught.value).startswith(f"{path}: must be an .npz file of arrays (Object")
-        path.write_bytes(b"PK no")
-        with pytest.raises(OnnxGatherError) as caught:
-            read_inputs(str(path))
-        assert str(caught.value).startswith(f"{path}: must be an .npz file of arrays (")
+        rule = f"{path}: must be an .npz file of arrays"
+        assert str(caught.value).startswith(rule)
+        return str(caught.value).removeprefix(rule)

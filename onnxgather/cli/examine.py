@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Generator
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, get_args
 
 import click
@@ -12,11 +14,11 @@ from onnxgather.cli import options
 from onnxgather.cli.group import main
 from onnxgather.dxdispatch import read_program
 from onnxgather.errors import OnnxGatherError
+from onnxgather.options import Target
 from onnxgather.terminal import FINDINGS, GOOD, NOT_RUN, UNUSABLE, say, say_json
 
 if TYPE_CHECKING:
     from onnxgather.parity.cases import Case
-    from onnxgather.parity.results import Report
 
 
 @main.command(short_help="Say which wheels and providers work.")
@@ -38,12 +40,27 @@ def doctor(pythons: dict[str, str], plugins: dict[str, str], timeout: float, as_
     return checkup.exit_code
 
 
+def _lane(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Check NAME or NAME=PYTHON."""
+    from onnxgather.parity.directml import DIRECTML_DLL
+
+    if value is None:
+        return None
+    name, equals, python = value.partition("=")
+    if not name or (equals and not python):
+        raise click.BadParameter(f"must be NAME or NAME=PYTHON, got {value!r}")
+    if (provider := name.partition("@")[0]) != DIRECTML_DLL:
+        options.provider(ctx, param, provider)
+    return value
+
+
 @main.command(short_help="Reduce a difference to a folder that shows it.")
 @click.argument("source", metavar="SOURCE")
 @click.option("-o", "--output", required=True, metavar="DIR", help="The folder.")
 @click.option("--case", "name", metavar="NAME", help="Which case of a program or a report.")
 @click.option(
     "--lane",
+    callback=_lane,
     metavar="NAME[=PYTHON]",
     help="Where it differs.  [default: cpu; of a report: the lane that did not pass]",
 )
@@ -59,6 +76,21 @@ def doctor(pythons: dict[str, str], plugins: dict[str, str], timeout: float, as_
     help="What an index out of range does: clamp, error, zero or directml.  [default: clamp; of "
     "a node: error]",
 )
+@click.option(
+    "--target",
+    type=click.Choice(get_args(Target)),
+    metavar="TARGET",
+    help="Whose models to run; default: those that run takes on the provider, of a report those "
+    "of its lane.",
+)
+@click.option(
+    "--timeout",
+    type=click.IntRange(1, 86_400),
+    default=60,
+    show_default=True,
+    metavar="S",
+    help="Seconds that a lane may take for a case.",
+)
 @options.allow_outside
 def repro(
     source: str,
@@ -71,6 +103,8 @@ def repro(
     wrap: bool,
     no_reduce: bool,
     out_of_range: OutOfRange | None,
+    target: Target | None,
+    timeout: float,
     allow_outside: bool,
 ) -> int:
     """Write the smallest model that still differs on a lane, with all that shows it.
@@ -80,23 +114,34 @@ def repro(
     text of an issue.
     """
     from onnxgather.parity.lanes import open_lanes
-    from onnxgather.repro import case_of_finding, make_repro
+    from onnxgather.repro import case_of_finding, lane_of_finding, make_repro, read_findings
 
-    report = _report(source)
+    if inputs is not None and node is None:
+        raise click.UsageError("--inputs must come with --node")
+    report = read_findings(source) if node is None else None
     if report is not None:
-        case = case_of_finding(report, name)
-        lane = lane or _lane_of(report, case.name)
+        case = case_of_finding(report, name, source)
+        lane = lane or lane_of_finding(report, case.name, source).name
     else:
         case = _case(source, name, node, inputs, out_of_range, allow_outside)
     lane_name, _, python = (lane or "cpu").partition("=")
-    if report is not None and not python:
-        python = next((i.python for i in report.lanes if i.name == lane_name and i.python), "")
+    info = next((i for i in report.lanes if i.name == lane_name), None) if report else None
+    if info is not None:
+        python, target = python or info.python or "", target or info.target
     pythons = {lane_name: python or sys.executable}
-    (opened,) = open_lanes([], pythons, {lane_name: plugin} if plugin else {})
-    try:
-        made = make_repro(case, opened, output, reduce=not no_reduce, wrap=wrap, library=plugin)
-    finally:
-        opened.close()
+    plugins = {lane_name: plugin} if plugin else {}
+    (opened,) = open_lanes([], pythons, plugins, target, timeout)
+    with closing(opened), _counter() as tried:
+        made = make_repro(
+            case,
+            opened,
+            output,
+            reduce=not no_reduce,
+            wrap=wrap,
+            target=target,
+            library=plugin,
+            seen=tried,
+        )
     say(made.text)
     if made.result.state == "NOT-RUN":
         return NOT_RUN
@@ -105,31 +150,22 @@ def repro(
     return FINDINGS if made.shown else UNUSABLE
 
 
-def _report(source: str) -> Report | None:
-    """Return the report that a file holds, None where it holds something else."""
-    import msgspec
+@contextmanager
+def _counter() -> Generator[Callable[[int], object]]:
+    """Show how many smaller cases were tried, on the standard error where it is a terminal."""
+    shows, shown = sys.stderr is not None and sys.stderr.isatty(), False
 
-    from onnxgather.parity.results import read_report
+    def tried(count: int) -> None:
+        nonlocal shown
+        if shows:
+            shown = True
+            say(f"\rSmaller cases tried: {count:,}", err=True, end="")
 
     try:
-        with open(source, "rb") as file:
-            return read_report(file.read())
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
-
-
-def _lane_of(report: Report, name: str) -> str:
-    """Return the one lane of a report on which a case went wrong."""
-    found = [
-        info.name
-        for case in report.cases
-        for info, result in zip(report.lanes, case.results, strict=True)
-        if case.name == name and (result.found or result.state) in ("DIFF", "ERROR")
-    ]
-    if len(found) != 1:
-        lanes = ", ".join(found) or "none"
-        raise OnnxGatherError(f"--lane must name where case {name!r} goes wrong: {lanes}")
-    return found[0]
+        yield tried
+    finally:
+        if shown:
+            say("", err=True)
 
 
 def _case(
@@ -143,6 +179,8 @@ def _case(
     from onnxgather.repro import case_of_node, case_of_program, read_inputs
 
     if node is None:
+        if source.lower().endswith(".onnx"):
+            raise OnnxGatherError(f"{source}: an ONNX model must come with --node, got none")
         program = read_program(source, allow_outside=allow_outside)
         return case_of_program(program, out_of_range or "clamp", name)
     arrays = read_inputs(inputs) if inputs is not None else {}

@@ -17,7 +17,7 @@ from onnxgather.cli.group import main
 from onnxgather.descriptors import Descriptor
 from onnxgather.dxdispatch import Program, execute, read_program
 from onnxgather.dxdispatch.node import located
-from onnxgather.errors import FileFormatError
+from onnxgather.errors import DescriptorError, FileFormatError
 from onnxgather.feature_levels import FEATURE_LEVELS, check_feature_level
 from onnxgather.options import Target
 from onnxgather.outputs import Source, dispatchable_path, plan, write_whole
@@ -190,7 +190,10 @@ def explain(
         raise click.BadParameter(f"must be integers with commas, got {at!r}") from None
     case = cases[number - 1]
     assert case.descriptor is not None
-    explanation = explain_element(case.descriptor, case.data, case.indices, place, out_of_range)
+    try:
+        explanation = explain_element(case.descriptor, case.data, case.indices, place, out_of_range)
+    except DescriptorError as error:  # it can be about the place only
+        raise click.BadParameter(str(error)) from None
     if as_json:
         say_json(explanation)
     else:

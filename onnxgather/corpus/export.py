@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import ExitStack
@@ -29,6 +30,9 @@ MADE_BY = "onnxgather corpus export"
 _NAME = re.compile(r"[a-z0-9-]+(/[a-z0-9-]+)*")
 _ENTRIES = ("cases", "cases.jsonl", "README.md", "index.json")
 """What an export may consist of; the index comes last and makes it one."""
+
+_OURS, _PARTIAL = ".onnxgather.", ".partial"
+"""How the names of what an export leaves where it is interrupted start and end."""
 
 
 @dataclass(slots=True)
@@ -58,7 +62,7 @@ def export(cases: Iterable[Case], format: FormatName, folder: str | os.PathLike[
         formats = ", ".join(get_args(FormatName))
         raise OnnxGatherError(f"format must be one of {formats}, got {shown(format)}")
     target = Path(folder)
-    partial = target / f".onnxgather.{os.getpid()}.partial"
+    partial = target / f"{_OURS}{os.getpid()}{_PARTIAL}"
     try:
         _check_folder(target)
         shutil.rmtree(partial, ignore_errors=True)
@@ -82,7 +86,7 @@ def _check_folder(folder: Path) -> None:
     found = [
         name
         for name in sorted(os.listdir(folder))
-        if not (name.startswith(".onnxgather.") and name.endswith(".partial"))
+        if not (name.startswith(_OURS) and name.endswith(_PARTIAL))
     ]
     other = [name for name in found if name not in _ENTRIES]
     if not other and found and not _is_index(folder / "index.json"):
@@ -163,12 +167,30 @@ def _readme(chosen: Format, result: Exported) -> str:
 
 
 def _replace(folder: Path, partial: Path) -> None:
-    """Put what is in `partial` in the place of an earlier export."""
-    old = partial / "old"
-    old.mkdir()
-    for name in reversed(_ENTRIES):
-        if (folder / name).exists():
-            os.replace(folder / name, old / name)
-    for name in _ENTRIES:
-        if (partial / name).exists():
-            os.replace(partial / name, folder / name)
+    """Put what is in `partial` in the place of an earlier export, or leave that as it was.
+
+    Raises:
+        OnnxGatherError: The earlier export was moved away and cannot be moved back.
+        OSError: Something cannot be moved.
+    """
+    old = Path(tempfile.mkdtemp(_PARTIAL, _OURS, folder))
+    moves = [(folder / name, old / name) for name in reversed(_ENTRIES)]
+    moves += [(partial / name, folder / name) for name in _ENTRIES]
+    moved: list[tuple[Path, Path]] = []
+    try:
+        for source, target in moves:
+            if source.exists():
+                os.replace(source, target)
+                moved.append((source, target))
+    except BaseException:
+        try:
+            for source, target in reversed(moved):
+                os.replace(target, source)
+        except OSError as error:
+            raise OnnxGatherError(
+                f"{folder}: the earlier export is in {old}, as it cannot be moved back: "
+                f"{reason(error)}"
+            ) from None
+        old.rmdir()
+        raise
+    shutil.rmtree(old, ignore_errors=True)

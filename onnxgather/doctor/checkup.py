@@ -61,10 +61,8 @@ class Examined(msgspec.Struct, frozen=True, omit_defaults=True):
         if not info.not_run and not self.runs:
             state = "starts, but takes no gather"
         yield from _wrapped(f"  {info.name}", state)
-        own = [device for device in info.devices if device.startswith(f"{info.provider}: ")]
-        if own:
-            devices = ", ".join(device.partition(": ")[2] for device in own)
-            yield from _wrapped("    device", devices)
+        if info.devices:
+            yield from _wrapped("    device", ", ".join(info.devices))
         for asked in self.asked:
             yield from _wrapped(f"    {asked.operator}", str(asked))
 

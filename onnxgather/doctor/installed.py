@@ -18,8 +18,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-if __name__ == "__main__":  # the package's modules have common names, which must hide no others
-    del sys.path[0]
+if __name__ == "__main__" and not sys.flags.safe_path:
+    del sys.path[0]  # the package's modules have common names, which must hide no others
 
 from importlib.metadata import (
     Distribution,

@@ -2,13 +2,20 @@
 
 from onnxgather.repro.flow import Outcome, make_repro
 from onnxgather.repro.node import case_of_node, read_inputs
-from onnxgather.repro.sources import case_of_finding, case_of_program
+from onnxgather.repro.sources import (
+    case_of_finding,
+    case_of_program,
+    lane_of_finding,
+    read_findings,
+)
 
 __all__ = [
     "Outcome",
     "case_of_finding",
     "case_of_node",
     "case_of_program",
+    "lane_of_finding",
     "make_repro",
+    "read_findings",
     "read_inputs",
 ]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 from onnxgather.errors import OnnxGatherError
@@ -53,6 +54,7 @@ def make_repro(
     library: str | None = None,
     python: str | None = None,
     most_tries: int = MOST_TRIES,
+    seen: Callable[[int], object] = lambda _: None,
 ) -> Outcome:
     """Run a case on a lane; where it is wrong, reduce it, write a folder, and run its repro.py.
 
@@ -67,6 +69,7 @@ def make_repro(
         python: The interpreter of the lane's environment, if it is not the one that the lane
             tells, as with a script that sets the environment up.
         most_tries: How many smaller cases may be run.
+        seen: Called with how many were run, after each.
 
     Raises:
         OnnxGatherError: The folder holds something else or cannot be written, or the lane runs
@@ -88,10 +91,11 @@ def make_repro(
         if result.state == "NOT-RUN":
             text = f"case {shown(case.name)} did not run on lane {info.name}: {result.reason}"
         return Outcome(text, result, case)
-    last = [result]
+    last, tries = [result], count(1)
 
     def still(candidate: Case) -> bool:
         found = judge(candidate, info, lane.answer(candidate))
+        seen(next(tries))
         if Fault.of(found) != fault:
             return False
         last[0] = found

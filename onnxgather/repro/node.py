@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -19,6 +18,9 @@ from onnxgather.repro.forms import Form, case_of
 from onnxgather.rules import shown
 from onnxgather.runtime import FailedError, NotRunError, Opened, RefusedError
 
+_NPZ, _NPY = (b"PK\x03\x04", b"PK\x05\x06"), b"\x93NUMPY"
+"""How an .npz file, one without arrays too, and an .npy file start."""
+
 _ONNX_NAMES = {"FLOAT": "FLOAT32", "DOUBLE": "FLOAT64"}
 """ONNX's names of data types that are not DirectML's."""
 
@@ -29,16 +31,29 @@ def read_inputs(path: str) -> dict[str, Array]:
     Raises:
         OnnxGatherError: It cannot be read, or is none.
     """
+    rule = f"{path}: must be an .npz file of arrays"
+    arrays: dict[str, Array] = {}
     try:
-        file: object = np.load(path, allow_pickle=False)
-        if not isinstance(file, np.lib.npyio.NpzFile):
-            raise OnnxGatherError(f"{path}: must be an .npz file of arrays, got one array")
-        with file:
-            return {name: file[name] for name in file.files}
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise OnnxGatherError(f"{path}: must be an .npz file of arrays ({error})") from None
+        with open(path, "rb") as stream:
+            start = stream.read(len(_NPY))
+            if not start.startswith(_NPZ):
+                found = "one array" if start == _NPY else "something else"
+                raise OnnxGatherError(f"{rule}, got {found}")
+            stream.seek(0)
+            file: Mapping[str, object] = np.load(stream, allow_pickle=False)
+            for name, array in file.items():
+                if not isinstance(array, np.ndarray):  # the bytes of something else
+                    raise OnnxGatherError(f"{rule}, got {shown(name)} in it")
+                arrays[name] = array
     except OSError as error:
         raise OnnxGatherError(f"{path}: {reason(error)}") from None
+    except (OnnxGatherError, MemoryError):
+        raise
+    except Exception as error:  # zipfile and numpy raise whatever a broken file leads to
+        why = " ".join(str(error).split()) or type(error).__name__
+        why = "it holds Python objects" if "allow_pickle" in why else why
+        raise OnnxGatherError(f"{rule} ({why})") from None
+    return arrays
 
 
 def case_of_node(

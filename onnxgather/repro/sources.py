@@ -6,17 +6,52 @@ import difflib
 from collections.abc import Sequence
 from typing import TypeVar
 
-from onnxgather.arrays import OutOfRange
+import msgspec
+
+from onnxgather.arrays import OutOfRange, check_array
+from onnxgather.datatypes import TensorDataType
 from onnxgather.dxdispatch import Program, from_dict
-from onnxgather.errors import OnnxGatherError
+from onnxgather.errors import FileFormatError, OnnxGatherError
+from onnxgather.outputs import is_report
 from onnxgather.parity.cases import Case, Place, program_cases
-from onnxgather.parity.results import CaseResult, Report
+from onnxgather.parity.results import CaseResult, LaneInfo, Report, read_report
 from onnxgather.rules import shown
 
 T = TypeVar("T", Case, CaseResult)
 
 MOST_LISTED = 10
 """Names that a message lists."""
+
+_OPERATORS = {"Gather": "axis", "GatherElements": "axis", "GatherND": "batch_dims"}
+"""The attribute of each operator that a bare node may be."""
+
+
+def read_findings(path: str) -> Report | None:
+    """Return the report that a file holds, None where it holds something else.
+
+    Raises:
+        FileFormatError: It is a report, but not a whole or right one.
+        OSError: It cannot be read.
+    """
+    with open(path, "rb") as file:
+        content = file.read()
+    if not is_report(content):
+        return None
+    try:
+        report = read_report(content)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise FileFormatError(
+            f"{path}: must be a report of onnxgather check --json ({error})"
+        ) from None
+    lanes = [info.name for info in report.lanes]
+    for case in report.cases:
+        found = [result.lane for result in case.results]
+        if found != lanes:
+            raise FileFormatError(
+                f"{path}: case {shown(case.name)}: results must be of the report's lanes, "
+                f"{lanes}, got {found}"
+            )
+    return report
 
 
 def case_of_program(program: Program, out_of_range: OutOfRange, name: str | None = None) -> Case:
@@ -41,42 +76,76 @@ def case_of_program(program: Program, out_of_range: OutOfRange, name: str | None
     if name is None:
         return _only(program.path, "case", cases, [case.name for case in cases])
     if name not in found:
-        raise _unknown(program.path, name, list(found))
+        listed = f"one of {len(cases):,}, listed by onnxgather check --json"
+        raise _unknown(program.path, name, list(found), listed)
     named = found[name]
     return _only(program.path, f"case {shown(name)}", named, [case.name for case in named])
 
 
-def case_of_finding(report: Report, name: str | None = None) -> Case:
+def case_of_finding(report: Report, name: str | None = None, where: str = "the report") -> Case:
     """Return a case of a report, with the arrays that the report holds of it.
 
     Args:
         report: The report.
         name: The case's name; None where one case has evidence.
+        where: What an error calls the report.
 
     Raises:
+        FileFormatError: The evidence is not of a case.
         OnnxGatherError: There is no such case, more than one, or no evidence of it.
     """
     findings = [case for case in report.cases if case.evidence is not None]
     if name is None:
-        return _rebuilt(_only("the report", "case", findings, [case.name for case in findings]))
+        found = _only(where, "case", findings, [case.name for case in findings])
+        return _rebuilt(found, where)
     named = [case for case in report.cases if case.name == name]
     if not named:
-        raise _unknown("the report", name, [case.name for case in report.cases])
-    return _rebuilt(named[0])
+        listed = f"one of {len(report.cases):,}, listed in its $.cases"
+        raise _unknown(where, name, [case.name for case in report.cases], listed)
+    return _rebuilt(named[0], where)
 
 
-def _rebuilt(found: CaseResult) -> Case:
+def lane_of_finding(report: Report, name: str, where: str = "the report") -> LaneInfo:
+    """Return the one lane of a report on which a case went wrong.
+
+    Args:
+        report: The report.
+        name: The case's name.
+        where: What an error calls the report.
+
+    Raises:
+        OnnxGatherError: There is none, or more than one.
+    """
+    found = [
+        info
+        for case in report.cases
+        for info, result in zip(report.lanes, case.results, strict=True)
+        if case.name == name and (result.found or result.state) in ("DIFF", "ERROR")
+    ]
+    if len(found) != 1:
+        lanes = ", ".join(info.name for info in found) or "none"
+        raise OnnxGatherError(
+            f"{where}: --lane must name where case {shown(name)} goes wrong, got {lanes} there"
+        )
+    return found[0]
+
+
+def _rebuilt(found: CaseResult, where: str) -> Case:
+    where = f"{where}: case {shown(found.name)}"
     evidence = found.evidence
     if evidence is None:
         raise OnnxGatherError(
-            f"the report: case {shown(found.name)} must have evidence, got none, as it passed on "
-            "every lane or its arrays exceed 1 MiB"
+            f"{where} must have evidence, got none, as it passed on every lane or its arrays "
+            "exceed 1 MiB"
         )
+    if (evidence.descriptor is None) == (evidence.bare is None):
+        got = "none" if evidence.bare is None else "both"
+        raise FileFormatError(f"{where}: evidence must have a descriptor or a bare node, got {got}")
     place = None
     if found.file is not None:
         place = Place(found.file, found.command or "", found.dispatchable or "")
     try:
-        return Case(
+        case = Case(
             found.name,
             None if evidence.descriptor is None else from_dict(evidence.descriptor),
             evidence.data.array(),
@@ -86,8 +155,28 @@ def _rebuilt(found: CaseResult) -> Case:
             evidence.bare,
             place,
         )
+        _check(case)
     except (OnnxGatherError, ValueError, TypeError) as error:
-        raise OnnxGatherError(f"the report: case {shown(found.name)}: {error}") from None
+        raise FileFormatError(f"{where}: {error}") from None
+    return case
+
+
+def _check(case: Case) -> None:
+    """Check that the arrays of a report are those of its descriptor, or of its node."""
+    desc, bare = case.descriptor, case.bare
+    if desc is not None:
+        check_array("InputTensor", desc.input_tensor, case.data)
+        check_array("IndicesTensor", desc.indices_tensor, case.indices)
+    if bare is None:
+        return
+    if [_OPERATORS.get(bare.operator)] != list(bare.attributes):
+        nodes = ", ".join(f"{operator} with {name}" for operator, name in _OPERATORS.items())
+        got = " and ".join(bare.attributes) or "nothing"
+        raise OnnxGatherError(f"a bare node must be one of {nodes}, got {bare.operator} with {got}")
+    for name, array in (("InputTensor", case.data), ("IndicesTensor", case.indices)):
+        if array.dtype.name.upper() not in TensorDataType.__members__:
+            types = ", ".join(TensorDataType.__members__)
+            raise OnnxGatherError(f"{name} must be of {types}, got {array.dtype}")
 
 
 def _only(where: str, what: str, found: Sequence[T], names: Sequence[str]) -> T:
@@ -98,9 +187,7 @@ def _only(where: str, what: str, found: Sequence[T], names: Sequence[str]) -> T:
     raise OnnxGatherError(f"{where}: {what} must name one, got {listed or 'none'}{more}")
 
 
-def _unknown(where: str, name: str, names: Sequence[str]) -> OnnxGatherError:
-    near = difflib.get_close_matches(name, names, MOST_LISTED, 0.4) or names[:MOST_LISTED]
-    listed = ", ".join(map(shown, near)) or "none"
-    return OnnxGatherError(
-        f"{where}: case must be one of its cases, such as {listed}, got {shown(name)}"
-    )
+def _unknown(where: str, name: str, names: Sequence[str], listed: str) -> OnnxGatherError:
+    near = difflib.get_close_matches(name, names, MOST_LISTED)
+    rule = f"one of its cases, such as {', '.join(map(shown, near))}" if near else listed
+    return OnnxGatherError(f"{where}: case must be {rule}, got {shown(name)}")
