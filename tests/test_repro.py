@@ -856,6 +856,11 @@ class TestReportsInFiles:
         said = self.refusal(tmp_path, content.replace(old, new))
         assert said.startswith(f"must be a report of onnxgather check --json ({why}")
 
+    def test_must_not_be_deep(self, tmp_path: Path) -> None:
+        assert self.refusal(tmp_path, b'{"onnxgather":"0","x":' + b"[" * 100_000).startswith(
+            "must be a report of onnxgather check --json (maximum recursion depth exceeded"
+        )
+
     def test_arrays_are_base64(self, tmp_path: Path) -> None:
         evidence = Evidence(Blob.of(CASE.data), Blob.of(CASE.indices))
         (case,) = self.REPORT.cases

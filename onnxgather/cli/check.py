@@ -19,7 +19,7 @@ from onnxgather.cli.group import main
 from onnxgather.dxdispatch import Program, read_program
 from onnxgather.errors import DescriptorError, FileFormatError, OnnxGatherError
 from onnxgather.options import Target
-from onnxgather.outputs import write_whole
+from onnxgather.outputs import is_report, write_whole
 from onnxgather.terminal import FINDINGS, NOT_RUN, Batch, has_colours, json_bytes, say_json, width
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ def _is_input(path: str) -> bool:
     if not os.path.isfile(path):
         return os.path.isdir(path)
     with open(path, "rb") as file:
-        return file.read(40).split()[:2] != [b"{", b'"onnxgather":']
+        return not is_report(file.read(100))
 
 
 def _programs(

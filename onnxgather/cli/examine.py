@@ -83,14 +83,7 @@ def _lane(ctx: click.Context, param: click.Parameter, value: str | None) -> str 
     help="Whose models to run; default: those that run takes on the provider, of a report those "
     "of its lane.",
 )
-@click.option(
-    "--timeout",
-    type=click.IntRange(1, 86_400),
-    default=60,
-    show_default=True,
-    metavar="S",
-    help="Seconds that a lane may take for a case.",
-)
+@options.timeout
 @options.allow_outside
 def repro(
     source: str,

@@ -82,17 +82,20 @@ def _pairs(_ctx: click.Context, param: click.Parameter, values: Sequence[str]) -
     return pairs
 
 
+timeout = click.option(
+    "--timeout",
+    type=click.IntRange(1, 86_400),
+    default=60,
+    show_default=True,
+    metavar="S",
+    help="Seconds that a lane may take for a case.",
+)
+
+
 def lanes(command: Any) -> Any:
     """Add the options that say which lanes there are."""
     for option in (
-        click.option(
-            "--timeout",
-            type=click.IntRange(1, 86_400),
-            default=60,
-            show_default=True,
-            metavar="S",
-            help="Seconds that a lane may take for a case.",
-        ),
+        timeout,
         click.option(
             "--plugin",
             "plugins",
