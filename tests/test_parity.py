@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given
+from msgspec import structs
 from strategies import Case as Sample
 from strategies import cases
 
@@ -269,10 +270,9 @@ class TestKnownDifferences:
         assert only(case(0, 7), Answer("broken", "died"), known=(KNOWN,)).state == "ERROR"
 
     def test_what_is_said_counts(self) -> None:
-        fields: dict[str, Any] = {f: getattr(KNOWN, f) for f in KNOWN.__struct_fields__}
-        said = Known(**{**fields, "says": "returned zeros"})
+        said = structs.replace(KNOWN, says="returned zeros")
         assert only(case(0, 7), self.WILD, known=(said,)).state == "KNOWN"
-        other = Known(**{**fields, "says": "returned the elements"})
+        other = structs.replace(KNOWN, says="returned the elements")
         assert only(case(0, 7), self.WILD, known=(other,)).state == "DIFF"
 
     def test_nothing_is_known_of_a_lane_that_did_not_start(self) -> None:
@@ -303,8 +303,7 @@ class TestKnownDifferences:
         ],
     )
     def test_every_part_of_a_pattern_must_hold(self, change: dict[str, Any]) -> None:
-        fields: dict[str, Any] = {f: getattr(KNOWN, f) for f in KNOWN.__struct_fields__}
-        other = Known(**{**fields, **change})
+        other = structs.replace(KNOWN, **change)
         assert only(case(0, 7), self.WILD, known=(other,)).state == "DIFF"
         assert only(case(0, 7), self.WILD, known=(other, KNOWN)).state == "KNOWN"
 
