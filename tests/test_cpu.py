@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import Case, cases, random_data, random_indices
-from test_observed import IN_RANGE, OUT_OF_RANGE, recorded
-from test_properties import POLICIES, check_model_against_reference, compute, same
+from test_properties import POLICIES, check_model_against_reference, same
 
 import onnxgather as og
 from onnxgather.arrays import OutOfRange
@@ -275,22 +274,6 @@ def test_known_patterns_need_no_gather(values: list[int], operators: list[str] |
         assert not graph.choice.startswith("pattern")
     else:
         assert [node.op for node in graph.nodes] == operators
-
-
-@pytest.mark.parametrize("case", IN_RANGE[::4], ids=lambda c: c["id"])
-def test_in_range_gives_directmls_bytes(case: dict[str, Any]) -> None:
-    desc, data, indices, output = recorded(case)
-    for policy in POLICIES:
-        model = og.to_onnx(desc, policy, "cpu")
-        found = compute(model, Case(desc, data, indices))
-        assert found.tobytes() == output
-
-
-@pytest.mark.parametrize("case", OUT_OF_RANGE, ids=lambda c: c["id"])
-def test_out_of_range_gives_directmls_bytes(case: dict[str, Any]) -> None:
-    desc, data, indices, output = recorded(case)
-    model = og.to_onnx(desc, "directml", "cpu")
-    assert compute(model, Case(desc, data, indices)).tobytes() == output
 
 
 LARGE = 4_000_000
