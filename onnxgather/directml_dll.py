@@ -10,6 +10,7 @@ import math
 import os
 import shlex
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -33,8 +34,11 @@ from onnxgather.directml_protocol import (
 from onnxgather.dxdispatch import to_dict
 from onnxgather.errors import ProviderError
 
-REFUSALS = STAGES[1:5]
-"""The calls that judge a descriptor; what fails later is no verdict on it."""
+REFUSALS = STAGES[3:5]
+"""The calls that judge a descriptor; what fails before or later is no verdict on it."""
+
+E_INVALIDARG = 0x80070057
+"""What a refusal is; another failure is none."""
 
 
 class Info(msgspec.Struct, frozen=True):
@@ -55,7 +59,7 @@ class Answer(msgspec.Struct, frozen=True):
     """What became of one descriptor."""
 
     accepted: bool
-    """Whether no call refused the descriptor. Those after CompileOperator do not judge it."""
+    """Whether CreateOperator and CompileOperator took the descriptor."""
     hresult: int
     """What the call at `stage` returned, unsigned; 0 where none failed."""
     stage: str
@@ -83,6 +87,8 @@ class Host:
         self.command, self.timeout = list(command), timeout
         self.info: Info
         self._running: Running | None = None
+        self._closed = False
+        self._asking = threading.Lock()
         self._start()
 
     def __enter__(self) -> Self:
@@ -92,10 +98,14 @@ class Host:
         self.close()
 
     def close(self) -> None:
-        """End the host, if it runs."""
-        if self._running is not None:
-            self._running.end()
-        self._running = None
+        """End the host for good; who waits for its answer hears that it ended."""
+        self._closed = True
+        if self._running is not None and self._asking.locked():
+            self._running.kill()
+        with self._asking:
+            if self._running is not None:
+                self._running.end()
+            self._running = None
 
     def run(
         self,
@@ -129,7 +139,12 @@ class Host:
         answer = self.run_raw(to_dict(desc), *buffers, feature_level=feature_level)
         if answer.output is None:
             return answer
-        shape, dtype = desc.output_tensor.array_shape, desc.output_tensor.data_type.numpy
+        tensor = desc.output_tensor
+        size, found = tensor.total_tensor_size_in_bytes, answer.output.size
+        if found != size:
+            reason = f"the host must return {size} bytes of OutputTensor, got {found}"
+            return Answer(False, 0, "host", crashed=reason)
+        shape, dtype = tensor.array_shape, tensor.data_type.numpy
         elements = np.frombuffer(answer.output.data, dtype, math.prod(shape))
         return msgspec.structs.replace(answer, output=elements.reshape(shape))
 
@@ -162,18 +177,26 @@ class Host:
         return self.create_operator(raw, feature_level).accepted
 
     def _ask(self, request: bytes) -> Answer:
-        running = self._running or self._start()
-        try:
-            stage, hresult, flags, output = running.exchange("SIIB", self.timeout, request)
-        except NoAnswerError as error:
-            self._running = None
-            running.end(now=True)
-            return Answer(False, 0, "host", crashed=str(error))
-        if flags & DEVICE_LOST:
-            self.close()
+        with self._asking:
+            if self._closed:
+                return Answer(False, 0, "host", crashed="the host was ended")
+            running = self._running or self._start()
+            try:
+                stage, hresult, flags, output = running.exchange("SIIB", self.timeout, request)
+            except NoAnswerError as error:
+                self._running = None
+                running.end(now=True)
+                return Answer(False, 0, "host", crashed=str(error))
+            if flags & DEVICE_LOST:
+                self._running = None
+                running.end()
+        if stage in REFUSALS and hresult != E_INVALIDARG:
+            crashed = f"{stage} gave 0x{hresult:08X}, which is no verdict"
+            return Answer(False, hresult, stage, crashed=crashed)
         ran = stage == "done" and request.startswith(RUN)
         array = np.frombuffer(output, np.uint8) if ran else None
-        return Answer(stage not in REFUSALS, hresult, stage, array, bool(flags & GUARDS_TOUCHED))
+        judged = stage == "done" or STAGES.index(stage) > STAGES.index(REFUSALS[-1])
+        return Answer(judged, hresult, stage, array, bool(flags & GUARDS_TOUCHED))
 
     def _start(self) -> Running:
         try:

@@ -11,8 +11,9 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Mapping
-from typing import IO, Any, cast
+from typing import Any, BinaryIO
 
+from onnxgather.children import kill, pipes, start
 from onnxgather.datatypes import TYPE_PREFIX, TensorDataType
 from onnxgather.descriptors import OPERATORS, TENSORS, header_names
 from onnxgather.errors import DescriptorError
@@ -58,18 +59,15 @@ class Running:
     """
 
     def __init__(self, command: list[str]) -> None:
-        self._said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
-        pipe = subprocess.PIPE
+        self._said: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 as it is open while it runs
         try:
-            self._host = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=self._said)
+            self._host = start(command, self._said)
         except OSError as error:
             self._said.close()
             raise NoAnswerError(
                 f"{shlex.join(command)} does not start, {error.strerror}"
             ) from error
-        self._stdin, self._stdout = (
-            cast("IO[bytes]", p) for p in (self._host.stdin, self._host.stdout)
-        )
+        self._stdin, self._stdout = pipes(self._host)
 
     def exchange(self, layout: str, timeout: float, request: bytes | None = None) -> list[Any]:
         """Send a request, if any, and return what the next frame holds.
@@ -86,7 +84,7 @@ class Running:
 
         def end_late() -> None:
             late.set()
-            self._host.kill()
+            kill(self._host)
 
         watch = threading.Timer(timeout, end_late)
         watch.start()
@@ -94,26 +92,38 @@ class Running:
             if request is not None:
                 self._stdin.write(counted(request))
                 self._stdin.flush()
-            return _decoded(self._frame(), layout)
+            frame = self._frame()
         except (OSError, EOFError) as error:
-            late_text = f"the host gave no answer within {timeout:g} s"
-            reason = late_text if late.is_set() else f"the host {self._last_words()}"
-            raise NoAnswerError(reason) from error
-        except ValueError as error:
+            reason = f"the host {self._last_words()}"
+            raise NoAnswerError(_late(timeout) if late.is_set() else reason) from error
+        except (ValueError, MemoryError) as error:
             raise NoAnswerError(f"the host wrote what is not its protocol, {error}") from error
         finally:
             watch.cancel()
+            watch.join()  # one that fires now must not end the next answer
+        if late.is_set():
+            raise NoAnswerError(_late(timeout))
+        self._said.seek(0)
+        self._said.truncate()  # its position is the host's own too
+        try:
+            return _decoded(frame, layout)
+        except ValueError as error:
+            raise NoAnswerError(f"the host wrote what is not its protocol, {error}") from error
+
+    def kill(self) -> None:
+        """Kill the host; who waits for its answer hears that it ended."""
+        kill(self._host)
 
     def end(self, *, now: bool = False) -> None:
         """End the host: at once, or by the end of its input."""
         if now:
-            self._host.kill()
+            kill(self._host)
         with contextlib.suppress(OSError):  # it did not read all that was written
             self._stdin.close()
         try:
             self._host.wait(LONGEST_END)
         except subprocess.TimeoutExpired:
-            self._host.kill()
+            kill(self._host)
             self._host.wait()
         self._stdout.close()
         self._said.close()
@@ -141,6 +151,10 @@ class Running:
         lines = self._said.read().decode(errors="replace").splitlines()
         words = [line.strip() for line in lines if line.strip()]
         return f"ended with exit code {code}" + (f", {words[-1]}" if words else "")
+
+
+def _late(timeout: float) -> str:
+    return f"the host gave no answer within {timeout:g} s"
 
 
 def counted(content: bytes) -> bytes:
@@ -227,4 +241,6 @@ def _decoded(frame: bytes, layout: str) -> list[Any]:
         if place > len(frame) or not known:
             raise ValueError(shown(frame))
         parts.append(head if letter == "B" else STAGES[number] if letter == "S" else number)
+    if place != len(frame):
+        raise ValueError(shown(frame))
     return parts

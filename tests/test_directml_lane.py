@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -61,7 +62,19 @@ class TestAnswers:
         ("action", "answer"),
         [
             (failed(3, 0x80070057), Answer("refused", "CreateOperator gave 0x80070057")),
-            (failed(4, 0x80004005), Answer("refused", "CompileOperator gave 0x80004005")),
+            (failed(4, 0x80070057), Answer("refused", "CompileOperator gave 0x80070057")),
+            (
+                failed(4, 0x8007000E),
+                Answer("broken", "CompileOperator gave 0x8007000E, which is no verdict"),
+            ),
+            (
+                failed(2, 0x80004005),
+                Answer("ran", None, NODES, error="DMLCreateDevice1 gave 0x80004005"),
+            ),
+            (
+                done("b'x' * 31"),
+                Answer("broken", "the host must return 32 bytes of OutputTensor, got 31"),
+            ),
             (
                 failed(7, 0x887A0005, flags=4),
                 Answer("ran", None, NODES, error="dispatch gave 0x887A0005"),
@@ -89,6 +102,26 @@ class TestAnswers:
         assert answer.output is not None
         assert answer.output.tolist() == [[2, 1], [5, 4], [8, 7], [11, 10]]
 
+    def test_an_ended_lane_starts_no_other_host(self, tmp_path: Path) -> None:
+        lane = DirectMLLane("dml", fake_folder(tmp_path, done(RIGHT)))
+        lane.start()
+        lane.close()
+        assert lane.answer(IN_RANGE) == Answer("broken", "the host was ended")
+
+    def test_an_interruption_does_not_wait_for_a_hang(self, tmp_path: Path) -> None:
+        lane = DirectMLLane("dml", fake_folder(tmp_path, "time.sleep(600)"), timeout=120)
+        info = lane.start()
+
+        def interrupted() -> Iterator[Case]:
+            yield IN_RANGE
+            time.sleep(0.5)
+            raise KeyboardInterrupt
+
+        start = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            list(check_cases(interrupted(), [lane], [info], ()))
+        assert time.monotonic() - start < 5
+
     def test_a_host_that_starts_once(self, tmp_path: Path) -> None:
         once = str(tmp_path / "once")
         start = f"import os\nif os.path.exists({once!r}): sys.exit(5)\nopen({once!r}, 'w').close()"
@@ -107,6 +140,12 @@ class TestStates:
         assert asked(DirectMLLane("dml", fake_folder(tmp_path, done(RIGHT))), IN_RANGE) == [
             ("PASS", None)
         ]
+
+    def test_a_host_that_does_nothing_does_not_pass(self, tmp_path: Path) -> None:
+        lane = DirectMLLane("dml", fake_folder(tmp_path, done("request[-32:]")))
+        zeros = Case("zeros", DESC, np.zeros((4, 3), np.float32), IN_RANGE.indices, "directml")
+        states = [state for state, _ in asked(lane, IN_RANGE, zeros)]
+        assert states == ["DIFF", "DIFF"]
 
     def test_others_do_not(self, tmp_path: Path) -> None:
         ((state, reason),) = asked(DirectMLLane("dml", fake_folder(tmp_path, done())), IN_RANGE)

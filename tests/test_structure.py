@@ -13,7 +13,7 @@ PACKAGE = Path(onnxgather.__file__).parent
 
 # Each layer may import those above it, and what stands beside it in its own line.
 LAYERS = [
-    {"errors", "runtime"},
+    {"errors", "runtime", "children"},
     {"rules"},
     {"datatypes", "providers", "options"},
     {"tensors"},

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from onnxgather.directml_dll import Host, find_host, setup_command
+import numpy as np
+
+from onnxgather.arrays import Array, elements
+from onnxgather.directml_dll import REFUSALS, Host, find_host, setup_command
 from onnxgather.errors import ProviderError
 from onnxgather.parity.cases import Case
 from onnxgather.parity.lane import Answer
@@ -55,13 +58,14 @@ class DirectMLLane:
         assert self._host is not None
         assert case.descriptor is not None
         try:
-            answer = self._host.run(case.descriptor, case.data, case.indices)
+            before = _wrong_everywhere(case)
+            answer = self._host.run(case.descriptor, case.data, case.indices, before)
         except ProviderError as error:
             return Answer("broken", str(error))
         if answer.crashed is not None:
             return Answer("broken", answer.crashed)
         failed = f"{answer.stage} gave 0x{answer.hresult:08X}"
-        if not answer.accepted:
+        if answer.stage in REFUSALS:
             return Answer("refused", failed)
         nodes = (f"DML_OPERATOR_{case.operator}",)
         if answer.output is None:
@@ -74,6 +78,19 @@ class DirectMLLane:
         """End the program."""
         if self._host is not None:
             self._host.close()
+
+
+def _wrong_everywhere(case: Case) -> Array:
+    """Return what OutputTensor holds before: every bit of every element wrong, zeros between."""
+    wanted = case.expected()
+    assert case.descriptor is not None
+    assert not isinstance(wanted, str)
+    bits = wanted.view(f"u{wanted.itemsize}").reshape(-1)
+    before = np.zeros_like(bits)
+    places = np.arange(bits.size).reshape(wanted.shape)
+    own = elements(case.descriptor.output_tensor, places).reshape(-1)
+    before[own] = ~bits[own]
+    return before.view(wanted.dtype).reshape(wanted.shape)
 
 
 def _why_not(case: Case) -> str | None:

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
 from onnxgather import runtime
+from onnxgather.children import kill, pipes, start
 from onnxgather.runtime import read_frame, write_frame
 
 LONGEST_PRINTED = 500
@@ -68,11 +67,8 @@ class Worker:
         self._printed = tempfile.TemporaryFile()  # noqa: SIM115 as it is open while it runs
         # Not -I: a user's PYTHONPATH may be what makes the environment.
         command = [self.python, "-u", str(Path(runtime.__file__))]
-        pipe = subprocess.PIPE
         try:
-            self._running = subprocess.Popen(
-                command, stdin=pipe, stdout=pipe, stderr=self._printed, start_new_session=True
-            )
+            self._running = start(command, self._printed)
         except OSError as error:
             self._discard()
             raise WorkerError(f"{self.python} does not start: {error.strerror}") from None
@@ -95,7 +91,7 @@ class Worker:
         """End it for good; who waits for its answer hears that it died."""
         self._closed = True
         if self._running is not None:
-            _kill(self._running)
+            kill(self._running)
         with self._asking:
             self._discard()
 
@@ -110,8 +106,8 @@ class Worker:
         running, self._running = self._running, None
         if running is None:
             return 0, b""
-        _kill(running)
-        stdin, stdout = _pipes(running)
+        kill(running)
+        stdin, stdout = pipes(running)
         with contextlib.suppress(OSError):  # what it was never sent
             stdin.close()
         with stdout:
@@ -124,7 +120,7 @@ class Worker:
         blobs: bytes = b"",
     ) -> tuple[dict[str, Any], bytes]:
         """Send a request, if there is one, and return the next frame."""
-        stdin, stdout = _pipes(running)
+        stdin, stdout = pipes(running)
         stray, frame, too_much = b"", None, False
         self._deadline = time.monotonic() + self.timeout
         try:
@@ -153,7 +149,7 @@ class Worker:
             with self._timing:
                 if self._deadline < time.monotonic():
                     self._deadline = _EXPIRED
-                    _kill(running)
+                    kill(running)
                     return
             time.sleep(_PAUSE)
 
@@ -180,15 +176,3 @@ class Worker:
         self._printed.seek(0)
         self._printed.truncate()
         return printed
-
-
-def _pipes(running: subprocess.Popen[bytes]) -> tuple[BinaryIO, BinaryIO]:
-    return cast("BinaryIO", running.stdin), cast("BinaryIO", running.stdout)
-
-
-def _kill(running: subprocess.Popen[bytes]) -> None:
-    """Kill a worker and, where the interpreter is a script, what that started."""
-    running.kill()
-    if sys.platform != "win32":
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(running.pid, signal.SIGKILL)

@@ -20,13 +20,14 @@ from typing import Any
 import msgspec
 import numpy as np
 from broken import broken_descriptors
+from hosts import NONE, add_option, open_host
 from rules import RECORDINGS
 
 import onnxgather as og
 from onnxgather.arrays import Array, elements
 from onnxgather.corpus import random_cases
 from onnxgather.corpus.words import seed_of, words
-from onnxgather.directml_dll import Answer, Host, find_host, setup_command
+from onnxgather.directml_dll import Answer, Host
 from onnxgather.parity.cases import Case
 
 Record = dict[str, Any]
@@ -136,18 +137,17 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Records what DirectML.dll does.")
     parser.add_argument("folder", type=Path, nargs="?", default=RECORDINGS)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--host", help="the folder with the host, by default setup.sh's")
+    add_option(parser)
     for kind, count in COUNTS.items():
         option = f"--{kind.replace('_', '-')}"
         parser.add_argument(option, type=int, default=count, help=f"cases, by default {count}")
     options = parser.parse_args(arguments)
-    command = find_host(options.host)
-    if command is None:
-        print(f"no host of DirectML.dll; {setup_command(options.host)} makes it", file=sys.stderr)
-        return 3
+    opened = open_host(options.host)
+    if opened is None:
+        return NONE
     options.folder.mkdir(parents=True, exist_ok=True)
     counts = {kind: getattr(options, kind) for kind in KINDS}
-    with Host(command) as host:
+    with opened as host:
         for kind, make in KINDS.items():
             begun = time.monotonic()
             records = list(itertools.islice(make(host, options.seed), counts[kind]))

@@ -18,10 +18,11 @@ from collections import Counter
 from collections.abc import Iterator
 
 from broken import broken_descriptors, changed_descriptors
+from hosts import NONE, add_option, open_host
 from rules import Raw, broken_rule, load_rules
 
 import onnxgather as og
-from onnxgather.directml_dll import Host, find_host, setup_command
+from onnxgather.directml_dll import REFUSALS, Host
 
 VERDICTS = ("refused", "accepted", "crashed", "not asked")
 VALID = "(none)"
@@ -37,7 +38,8 @@ def asked(host: Host, raw: Raw) -> tuple[str, str]:
         return "crashed", answer.crashed
     if answer.accepted:
         return "accepted", ""
-    return "refused", f"{answer.stage} gave 0x{answer.hresult:08X}"
+    said = f"{answer.stage} gave 0x{answer.hresult:08X}"
+    return ("refused" if answer.stage in REFUSALS else "crashed"), said
 
 
 def descriptors(count: int, seed: int) -> Iterator[Raw]:
@@ -52,17 +54,16 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Asks which random descriptors are valid.")
     parser.add_argument("--count", type=int, default=5000, help="by default 5000")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--host", help="the folder with the host, by default setup.sh's")
+    add_option(parser)
     options = parser.parse_args(arguments)
-    command = find_host(options.host)
-    if command is None:
-        print(f"no host of DirectML.dll; {setup_command(options.host)} makes it", file=sys.stderr)
-        return 3
+    opened = open_host(options.host)
+    if opened is None:
+        return NONE
     begun = time.monotonic()
     counts: Counter[tuple[str, str]] = Counter()
     findings: list[str] = []
     rules = load_rules()
-    with Host(command) as host:
+    with opened as host:
         print(f"DirectML.dll {host.info.version}, seed {options.seed}")
         for raw in descriptors(options.count, options.seed):
             verdict, reason = asked(host, raw)
