@@ -6,8 +6,10 @@ import json
 import lzma
 import os
 import shutil
+import signal as signals
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ live = pytest.mark.skipif(
     find_host() is None, reason=f"DirectML.dll is not set up; {setup_command()} makes it"
 )
 stand_in = pytest.mark.skipif(os.name == "nt", reason="the stand-in host is a script")
+root = pytest.mark.skipif(sys.platform == "linux" and os.getuid() != 0, reason="needs root")
 debian = pytest.mark.skipif(sys.platform != "linux", reason="setup.sh is for Debian")
 
 
@@ -128,6 +131,13 @@ class TestValidity:
 
 @debian
 class TestSetup:
+    def lane(self, folder: Path) -> Path:
+        """Return a folder that looks as if setup.sh had made it."""
+        lane = folder / "lane"
+        for name in (".onnxgather-stamps", "root"):
+            (lane / name).mkdir(parents=True)
+        return lane
+
     def setup(self, *arguments: object, user: int = 0) -> tuple[int, str]:
         """Return the exit code of setup.sh and what it said of its failure."""
         drop = ["setpriv", f"--reuid={user}", "--clear-groups"] if user != os.getuid() else []
@@ -143,21 +153,146 @@ class TestSetup:
             pytest.skip("somebody else cannot read this checkout")
         assert (code, says) == (1, "setup.sh: must be root, to mount and to change roots\n")
 
-    @pytest.mark.skipif(sys.platform == "linux" and os.getuid() != 0, reason="needs root")
+    @root
     def test_what_is_somebody_elses_stays(self, tmp_path: Path) -> None:
+        (tmp_path / "stamps").mkdir()
         (tmp_path / "letters").write_text("dear", encoding="utf-8")
-        says = f"setup.sh: {tmp_path} holds what setup.sh did not make\n"
+        says = f"setup.sh: {tmp_path} is not removed, as setup.sh did not make it\n"
         assert self.setup("--remove", tmp_path) == (1, says)
-        assert [path.name for path in tmp_path.iterdir()] == ["letters"]
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["letters", "stamps"]
 
-    @pytest.mark.skipif(sys.platform == "linux" and os.getuid() != 0, reason="needs root")
-    def test_removing(self, tmp_path: Path) -> None:
+    @root
+    def test_a_folder_is_not_removed_with_what_was_put_into_it(self, tmp_path: Path) -> None:
+        lane = self.lane(tmp_path)
+        (lane / "letters").touch()
+        says = f"setup.sh: {lane} stays, as it holds what setup.sh did not make\n"
+        assert self.setup("--remove", lane) == (1, says)
+        assert [path.name for path in lane.iterdir()] == ["letters"]
+
+    @root
+    @pytest.mark.parametrize("first", [True, False])
+    def test_removing(self, first: bool, tmp_path: Path) -> None:
+        lane = self.lane(tmp_path)
+        arguments = ("--remove", lane) if first else (lane, "--remove")
+        assert self.setup(*arguments) == (0, f"removed {lane}\n")
+        assert not list(tmp_path.iterdir())
+
+    def test_there_is_nothing_to_remove(self, tmp_path: Path) -> None:
         lane = tmp_path / "lane"
-        (lane / "stamps").mkdir(parents=True)
-        (lane / "root").mkdir()
-        assert self.setup("--remove", lane) == (0, f"removed {lane}\n")
-        assert self.setup("--remove", lane) == (0, f"{lane} does not exist\n")
+        says = f"there is no {lane}\n"
+        assert self.setup("--remove", lane, user=os.getuid()) == (0, says)
 
     def test_an_option_that_it_does_not_know(self) -> None:
         code, says = self.setup("--fast", user=os.getuid())
         assert (code, says) == (1, "setup.sh: unknown option --fast\n")
+
+    def test_two_folders(self) -> None:
+        code, says = self.setup("a", "--remove", "b", user=os.getuid())
+        assert (code, says) == (1, "setup.sh: takes one folder, got 2: a b\n")
+
+    def test_no_folder(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name in ("HOME", "XDG_CACHE_HOME"):
+            monkeypatch.delenv(name, raising=False)
+        says = "setup.sh: needs a folder, as neither XDG_CACHE_HOME nor HOME is set\n"
+        assert self.setup(user=os.getuid()) == (1, says)
+
+    @root
+    @pytest.mark.parametrize("signal", ["TERM", "INT", "HUP"])
+    @pytest.mark.parametrize("send", ["kill", "killpg"])
+    def test_a_signal_ends_what_it_started(
+        self, send: str, signal: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        # apt-get waits, with a child of its own.
+        begun = tmp_path / "begun"
+        apt = f"trap '' TERM INT HUP\nsleep 100 &\necho $$ $! >{begun}.part\n"
+        apt += f"mv {begun}.part {begun}\nwait\n"
+        self.programs(tmp_path, monkeypatch, {"apt-get": apt})
+        lane = tmp_path / "lane"
+        # Past the step that may need no apt-get.
+        self.lane(tmp_path)
+        (lane / ".onnxgather-stamps" / "debootstrap").touch()
+        command = ["bash", str(SCRIPTS / "setup.sh"), str(lane)]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, stderr=pipe, stdout=pipe, start_new_session=True) as running:
+            while not begun.exists():
+                assert running.poll() is None
+                time.sleep(0.01)
+            getattr(os, send)(running.pid, getattr(signals, f"SIG{signal}"))
+            out, says = running.communicate(timeout=20)
+        assert (running.returncode, says.decode()) == (
+            1,
+            f"setup.sh: interrupted by SIG{signal} (run again to go on)\n",
+        )
+        assert out.decode().endswith("interrupted\n")
+        assert not [one for one in begun.read_text().split() if self.alive(one)]
+
+    @root
+    def test_what_is_out_of_date_is_made_again(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        # A machine without package lists, and a root of the files that setup.sh expects in one.
+        lane = tmp_path / "lane"
+        apt = f'case "$*" in\n*" Dir::State::Lists={lane}/"*) ;;\n'
+        apt += "*download*) exit 100 ;;\n*) exit ;;\nesac\n"
+        apt += 'case "$*" in *indextargets*) echo "Debian Debian http://mirror" ;; esac\n'
+        files = "/etc/apt/apt.conf.d /etc/dpkg/dpkg.cfg.d /etc/ssl /prefix"
+        unshare = f"[ -d {lane}/.onnxgather-stamps ] || exit 0\n"
+        unshare += "".join(f"mkdir -p {lane}/root{name}\n" for name in files.split())
+        unshare += f"echo vulkan >{lane}/root/prefix/user.reg\n"
+        unshare += 'case "$*" in *" --example") echo an answer ;; esac\n'
+        self.programs(tmp_path, monkeypatch, {"apt-get": apt, "unshare": unshare})
+        command = ["bash", str(SCRIPTS / "setup.sh"), str(lane)]
+
+        def made() -> list[str]:
+            """Return the steps that setup.sh took."""
+            found = subprocess.run(command, capture_output=True, text=True, check=False)
+            assert (found.returncode, found.stderr) == (0, "")
+            first, *lines, answer, ready = found.stdout.splitlines()
+            assert (first, answer) == (f"DirectML.dll in {lane}", "an answer")
+            assert ready.endswith(f" s: {lane}/run-host")
+            return [line.split()[0] for line in lines if not line.endswith(": done before")]
+
+        everything = [
+            "debootstrap,",
+            "Debian",
+            "Wine,",
+            "Wine's",
+            "DirectML.dll",
+            "host.exe",
+            "One",
+        ]
+        assert made() == everything
+        assert made() == ["One"]
+        stamps = lane / ".onnxgather-stamps"
+        now = sorted(path.name for path in stamps.iterdir())
+        for kind, steps in {
+            "root": everything[1:],
+            "packages": ["Wine,", "Wine's", "host.exe", "One"],
+            "wheels": ["DirectML.dll", "One"],
+            "host": ["host.exe", "One"],
+        }.items():
+            (stamp,) = stamps.glob(f"{kind}-*")
+            stamp.rename(stamps / f"{kind}-older")
+            assert made() == steps
+            # The older stamp is gone, so that what it stands for would be made again.
+            assert sorted(path.name for path in stamps.iterdir()) == now
+
+    @staticmethod
+    def programs(folder: Path, monkeypatch: pytest.MonkeyPatch, bodies: dict[str, str]) -> None:
+        """Put programs first on the path; those that setup.sh needs do nothing otherwise."""
+        programs = folder / "programs"
+        programs.mkdir()
+        for name in ("dpkg-deb", "wget", "gpgv", "unshare", "python3", "apt-get"):
+            body = "#!/bin/sh\n" + bodies.get(name, "")
+            (programs / name).write_text(body, encoding="utf-8")
+            (programs / name).chmod(0o755)
+        monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+
+    @staticmethod
+    def alive(identifier: str) -> bool:
+        """Return whether a program runs; one that ended may still wait for its parent."""
+        try:
+            stat = Path("/proc", identifier, "stat").read_text(encoding="utf-8")
+        except OSError:
+            return False
+        return stat.rpartition(")")[2].split()[0] != "Z"

@@ -9,12 +9,10 @@
 
 #include <d3d12.h>
 
-// Constants: DirectML.h, "DirectML constants".
-constexpr UINT64 DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT = 16;
-
 // DML_FEATURE_LEVEL of DirectML.h: 1_0 is 0x1000, 2_1 is 0x2100, 6_4 is 0x6400.
 using DML_FEATURE_LEVEL = UINT;
 constexpr DML_FEATURE_LEVEL DML_FEATURE_LEVEL_1_0 = 0x1000;
+constexpr DML_FEATURE_LEVEL DML_FEATURE_LEVEL_3_0 = 0x3000;
 
 // DML_TENSOR_DATA_TYPE, DML_TENSOR_FLAGS and DML_OPERATOR_TYPE are numbers that host.cpp hands on.
 using DML_TENSOR_DATA_TYPE = UINT;

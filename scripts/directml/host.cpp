@@ -5,18 +5,26 @@
 //
 // PATH is the DLL, by default DirectML.dll beside host.exe or where Windows finds it. NUMBER counts
 // adapters as DXGI lists them; by default Direct3D takes its own first one. With --example it only
-// runs one gather and prints the result. Ends when its input does. A descriptor that crashes
-// DirectML or a driver ends it, with a line on standard error where that is possible. MinGW-w64
-// builds it, on Linux as on Windows:
+// runs one gather, which needs feature level 3_0, and prints the result; the exit code is 1 where
+// it is not the known one. Ends when its input does. A descriptor that crashes DirectML or a driver
+// ends it, with a line on standard error where that is possible.
+//
+// BUILDING, with MinGW-w64 on Linux or Windows (what is tested), or with Visual C++:
 //
 //   x86_64-w64-mingw32-g++ -std=c++20 -O2 -static -s -o host.exe host.cpp
 //       -ld3d12 -ldxgi -ldxguid -lversion
+//   cl /std:c++20 /O2 /EHsc /DNOMINMAX host.cpp d3d12.lib dxgi.lib dxguid.lib version.lib
+//
+// WINDOWS. Put DirectML.dll beside host.exe: it is in the folder onnxruntime/capi of the wheel
+// onnxruntime-directml, and in the NuGet package Microsoft.AI.DirectML. Without it Windows takes
+// its own from System32, which is older. onnxgather looks for host.exe in
+// %LOCALAPPDATA%\onnxgather\directml.
 //
 // PROTOCOL, version 1. Numbers are little endian; u32 and u64 are unsigned, of 4 and 8 bytes. A
 // frame is a u64, the number of bytes that follow, and those bytes. "bytes" below is a u64, a
 // number of bytes, and those bytes; text is bytes in UTF-8. The host writes one hello, then one
-// answer for each request, in order. One that reads a frame that it does not understand ends with
-// exit code 2.
+// answer for each request, in order. One that reads a frame that it does not understand, or whose
+// input ends within a frame, ends with exit code 2.
 //
 // hello     "OGDM", u32 version of the protocol, u32 stage, u32 HRESULT (as in answers;
 //           the host ends after a hello whose stage is not DONE), u32 highest feature level, u32
@@ -37,13 +45,14 @@
 //           dispatch, all TotalTensorSizeInBytes of it; empty where nothing ran
 //
 // stages    the call that refused, or DONE: enum Stage below
-// flags     1: bytes in front of the output were written; 2: bytes behind it were; 4: the device is
-//           lost, so the host ends after this answer
+// flags     1: bytes in front of the output were written; 2: bytes behind it were; 4: Direct3D's
+//           device is lost or cannot go on, so the host ends after this answer
 //
 // A tensor is bound at exactly TotalTensorSizeInBytes; a shorter content is followed by zeros, a
-// longer one is bound as far. In front of and behind every tensor lie guard bytes in the same
-// buffer. An input that is OWNED_BY_DML is bound when the operator is initialised, not when it is
-// dispatched. A tensor of more than 1 GiB is not run: BUFFERS refuses it with E_OUTOFMEMORY.
+// longer one is bound as far. In the same buffer, guard bytes lie behind every tensor, and in front
+// of each whose GuaranteedBaseOffsetAlignment is at most 1 MiB; OutputTensor's are checked. An
+// input that is OWNED_BY_DML is bound when the operator is initialised, not when it is dispatched.
+// A tensor of more than 1 GiB is not run: BUFFERS refuses it with E_OUTOFMEMORY.
 #include <initguid.h>  // before d3d12.h: identifiers are defined here
 // Methods that return structures get the place for them as an argument, as on Windows.
 #define WIDL_EXPLICIT_AGGREGATE_RETURNS
@@ -191,13 +200,17 @@ private:
     Bytes bytes_;
 };
 
-// Reads one frame; false where the input has ended.
+// Reads one frame; false where the input ended before it.
 bool receive(Bytes& frame) {
     UINT64 count;
-    if (std::fread(&count, sizeof count, 1, stdin) != 1) return false;
+    size_t found = std::fread(&count, 1, sizeof count, stdin);
+    if (!found) return false;
+    if (found != sizeof count) misunderstood("the input ends within a frame");
     if (count >> 33) misunderstood("a frame of more than 8 GiB");
     frame.resize(count);
-    return std::fread(frame.data(), 1, count, stdin) == count;
+    if (std::fread(frame.data(), 1, count, stdin) != count)
+        misunderstood("the input ends within a frame");
+    return true;
 }
 
 // --- Requests --------------------------------------------------------------------------------
@@ -271,8 +284,9 @@ const char* wine_version() {
 }
 
 // Wine 10 answers ID3D12Device5::EnumerateMetaCommands with an error that DirectML does not expect.
-// Where it does, the method is replaced by one that reports no meta-commands.
+// Where it does, the method is replaced by one that reports no meta-commands; never on Windows.
 void mend_meta_commands(ID3D12Device* device) {
+    if (!*wine_version()) return;
     constexpr size_t SLOT = 59;  // d3d12.h: ID3D12Device5 adds 57 CreateLifetimeTracker, 58, 59 …
     using Method = HRESULT(STDMETHODCALLTYPE*)(IUnknown*, UINT*, void*);
     Ref<ID3D12Device5> device5;
@@ -388,22 +402,21 @@ public:
         check(stage, fence_->SetEventOnCompletion(value_, event_));
         WaitForSingleObject(event_, INFINITE);
         check(stage, device_->GetDeviceRemovedReason());
-        reset(stage);
+        check(stage, reset());
     }
 
-    // Empties the list.
-    void reset(Stage stage) {
-        check(stage, allocator_->Reset());
-        check(stage, list_->Reset(allocator_.get(), nullptr));
-    }
-
-    // Empties the list where a request broke off while it was being filled.
-    void abandon() {
+    // Empties the list where a request broke off while it was being filled; false where that fails.
+    bool abandon() {
         list_->Close();
-        if (!lost()) reset(BUFFERS);
+        return !lost() && SUCCEEDED(reset());
     }
 
 private:
+    HRESULT reset() {
+        HRESULT result = allocator_->Reset();
+        return FAILED(result) ? result : list_->Reset(allocator_.get(), nullptr);
+    }
+
     Ref<ID3D12Device> device_;
     Ref<ID3D12CommandQueue> queue_;
     Ref<ID3D12CommandAllocator> allocator_;
@@ -524,7 +537,7 @@ public:
         return devices_.emplace(level, std::move(made)).first->second;
     }
 
-    // Drops a device that a wrong binding made useless.
+    // Drops a device that may be lost.
     void drop(DML_FEATURE_LEVEL level) { devices_.erase(level); }
 
 private:
@@ -650,24 +663,37 @@ Answer answer_to(Gpu& gpu, DirectMl& directml, const Request& request) {
         run(gpu, device, request, compiled.get(), answer);
     } catch (const Failure& failure) {
         answer = {failure.stage, failure.result, 0, {}};
-        if (failure.stage >= BUFFERS) {
-            gpu.abandon();
+        bool usable = failure.stage >= BUFFERS ? gpu.abandon() : !gpu.lost();
+        if (!usable) answer.flags |= HOST_ENDS;
+        // A wrong binding makes DirectML's device useless, and a lost one fails at any call;
+        // E_INVALIDARG before that is the descriptor's own.
+        if (failure.stage >= BUFFERS || failure.result != E_INVALIDARG)
             directml.drop(request.level);
-        }
-        if (gpu.lost()) answer.flags |= HOST_ENDS;
     }
     return answer;
 }
 
+std::string named(DML_FEATURE_LEVEL level) {
+    return std::to_string(level >> 12) + "_" + std::to_string(level >> 8 & 15);
+}
+
 // Runs one gather and prints its result: the elements at 2 and 7 along an axis of 3. DirectML takes
-// the element at 7 from a later row, as one offset into the buffer.
-int run_example(Gpu& gpu, DirectMl& directml) {
+// the element at 7 from a later row, as one offset into the buffer, at most the last. False, with a
+// sentence, where the result is another.
+bool run_example(Gpu& gpu, DirectMl& directml, DML_FEATURE_LEVEL highest) {
+    // Before it, tensors have 4 or 5 dimensions.
+    if (highest < DML_FEATURE_LEVEL_3_0) {
+        std::fprintf(stderr,
+                     "host.exe: the example needs feature level 3_0, DirectML.dll %s has %s\n",
+                     directml.version().c_str(), named(highest).c_str());
+        return false;
+    }
     Writer writer;
     auto tensor = [&](UINT type, UINT rows, UINT columns) {
         for (UINT value : {type, 0u, 2u, 0u, 4 * rows * columns, 0u, 0u, rows, columns})
             writer.u32(value);
     };
-    for (UINT value : {0u, 67u, DML_FEATURE_LEVEL_1_0}) writer.u32(value);  // DML_OPERATOR_GATHER
+    for (UINT value : {0u, 67u, DML_FEATURE_LEVEL_3_0}) writer.u32(value);  // DML_OPERATOR_GATHER
     tensor(1, 4, 3);                                                        // FLOAT32
     tensor(3, 1, 2);                                                        // UINT32
     tensor(1, 4, 2);
@@ -680,14 +706,26 @@ int run_example(Gpu& gpu, DirectMl& directml) {
     writer.bytes(result, 0);
     Answer answer = answer_to(gpu, directml, Request(Reader(writer.content())));
     if (answer.stage != DONE || answer.flags || answer.output.size() != sizeof result) {
-        std::printf("failed at stage %u with 0x%08lX\n", UINT{answer.stage}, answer.result);
-        return 1;
+        std::fprintf(stderr, "host.exe: the example failed at stage %u with 0x%08lX, flags %u\n",
+                     UINT{answer.stage}, answer.result, answer.flags);
+        return false;
     }
     std::memcpy(result, answer.output.data(), sizeof result);
-    std::printf("DML_GATHER {4,3} at 2, 7 of axis 1:");
-    for (float value : result) std::printf(" %g", value);
-    std::printf(" (DirectML.dll %s, %s)\n", directml.version().c_str(), gpu.adapter_name().c_str());
-    return 0;
+    std::string shown;
+    for (float value : result) {
+        char text[32];
+        std::snprintf(text, sizeof text, " %g", value);
+        shown += text;
+    }
+    const std::string known = " 2 7 5 10 8 11 11 11";
+    if (shown != known) {
+        std::fprintf(stderr, "host.exe: the example must give%s, got%s\n", known.c_str(),
+                     shown.c_str());
+        return false;
+    }
+    std::printf("DML_GATHER {4,3} at 2, 7 of axis 1:%s (DirectML.dll %s, %s)\n", shown.c_str(),
+                directml.version().c_str(), gpu.adapter_name().c_str());
+    return true;
 }
 
 LONG WINAPI report_crash(EXCEPTION_POINTERS* found) {
@@ -729,8 +767,9 @@ int main(int count, char** arguments) {
         failure = found;
     }
     if (example) {
-        if (failure.stage == DONE) end(run_example(gpu, directml));
-        std::printf("failed at stage %u with 0x%08lX\n", UINT{failure.stage}, failure.result);
+        if (failure.stage == DONE) end(run_example(gpu, directml, highest) ? 0 : 1);
+        std::fprintf(stderr, "host.exe: the example failed at stage %u with 0x%08lX\n",
+                     UINT{failure.stage}, failure.result);
         end(1);
     }
     Writer hello;

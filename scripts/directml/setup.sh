@@ -3,14 +3,15 @@
 # suite with Wine and a software Vulkan driver, DirectML.dll itself, and the program host.exe.
 #
 #   setup.sh [FOLDER]            make it, or finish what was begun; a second run is quick
-#   setup.sh --remove [FOLDER]   remove it
+#   setup.sh --remove [FOLDER]   remove what it made
 #
 # FOLDER is ${XDG_CACHE_HOME:-$HOME/.cache}/onnxgather/directml by default and grows to 2.6 GB;
 # nothing outside it changes. Needs root, as it mounts and changes roots; every mount is in a
 # namespace of its own, so none is left behind. Package sources, their proxy and their keys are
-# those of the machine's apt; the wheels come through the machine's pip. Ends by running one gather.
-# Where that cannot be had, the last line on standard error is a sentence of why, and the exit code
-# is 1.
+# those of the machine's apt; the wheels come through the machine's pip. Ends by running one gather
+# and checking its numbers. Where that cannot be had, or where SIGTERM, SIGINT or SIGHUP ends it,
+# the last line on standard error is a sentence of why, and the exit code is 1; nothing that it
+# started goes on.
 set -euo pipefail
 
 suite=trixie
@@ -23,12 +24,22 @@ fail() {
 }
 
 remove=no
-if [ "${1-}" = --remove ]; then
-    remove=yes
-    shift
+folders=()
+for argument; do
+    case $argument in
+    --remove) remove=yes ;;
+    -*) fail "unknown option $argument" ;;
+    *) folders+=("$argument") ;;
+    esac
+done
+[ ${#folders[@]} -le 1 ] || fail "takes one folder, got ${#folders[@]}: ${folders[*]}"
+cache=${XDG_CACHE_HOME:-${HOME:+$HOME/.cache}}
+folder=${folders[0]-${cache:+$cache/onnxgather/directml}}
+[ -n "$folder" ] || fail "needs a folder, as neither XDG_CACHE_HOME nor HOME is set"
+if [ $remove = yes ] && [ ! -d "$folder" ]; then
+    echo "there is no $folder"
+    exit 0
 fi
-case ${1-} in -*) fail "unknown option $1" ;; esac
-folder=${1:-${XDG_CACHE_HOME:-$HOME/.cache}/onnxgather/directml}
 [ "$(id -u)" = 0 ] || fail "must be root, to mount and to change roots"
 if [ $remove = no ]; then
     for program in apt-get dpkg-deb wget gpgv unshare flock python3; do
@@ -38,18 +49,21 @@ if [ $remove = no ]; then
     unshare --mount --pid --fork true 2>/dev/null ||
         fail "needs the right to mount (CAP_SYS_ADMIN), which this container does not give"
     mkdir -p "$folder"
-elif [ ! -d "$folder" ]; then
-    echo "$folder does not exist"
-    exit 0
 fi
 folder=$(cd "$folder" && pwd -P)
 root=$folder/root
-stamps=$folder/stamps
 log=$folder/setup.log
+# Says whose folder it is, and which steps are done.
+stamps=$folder/.onnxgather-stamps
+# What is made in the folder, the stamps last.
+made=(apt debootstrap root wheels run-host setup.log lock .onnxgather-stamps)
 
 # A folder of somebody else's is neither filled nor removed.
-[ -d "$stamps" ] || [ -z "$(ls -A "$folder")" ] || fail "$folder holds what setup.sh did not make"
-mkdir -p "$stamps"
+if [ ! -d "$stamps" ]; then
+    [ $remove = no ] || fail "$folder is not removed, as setup.sh did not make it"
+    [ -z "$(ls -A "$folder")" ] || fail "$folder holds what setup.sh did not make"
+    mkdir "$stamps"
+fi
 exec 9>"$folder/lock"
 # What a killed setup.sh left running still holds the lock until it ends.
 flock -w 60 9 || fail "another setup.sh works in $folder"
@@ -60,15 +74,36 @@ if [ $remove = yes ]; then
     # Nothing is mounted unless somebody did so by hand; --one-file-system guards what still is.
     awk -v under="$folder/" '{ gsub(/\\040/, " ", $2) } index($2, under) == 1 { print $2 }' \
         FS=' ' /proc/mounts | sort -r | while IFS= read -r place; do umount "$place"; done
-    # The stamps last: they say whose folder it is.
-    for place in "$root" "$folder"; do
-        rm -rf --one-file-system "$place" || fail "$folder is still in use"
+    for name in "${made[@]}"; do
+        rm -rf --one-file-system "${folder:?}/$name" || fail "$folder/$name is still in use"
     done
+    rmdir "$folder" 2>/dev/null || fail "$folder stays, as it holds what setup.sh did not make"
     echo "removed $folder"
     exit 0
 fi
 
 # --- Steps -----------------------------------------------------------------------------------
+
+# The first process of a namespace ignores signals that it has no handler for, and unshare blocks
+# them; so what runs is killed, from the leaves up, and a namespace ends with its unshare.
+kill_tree() {
+    local child
+    # shellcheck disable=SC2013  # words
+    for child in $(cat "/proc/$1/task/"*/children 2>/dev/null); do kill_tree "$child"; done
+    kill -KILL "$1" 2>/dev/null || true
+}
+
+running=
+interrupted() {
+    trap '' TERM INT HUP
+    [ -z "$running" ] || kill_tree "$running"
+    echo "interrupted"
+    fail "interrupted by SIG$1 (run again to go on)"
+}
+for signal in TERM INT HUP; do
+    # shellcheck disable=SC2064  # the signal's name now
+    trap "interrupted $signal" $signal
+done
 
 # Runs a command in the new root, in namespaces of its own: its mounts and processes end with it.
 inside() {
@@ -90,26 +125,31 @@ reason() {
         END { print telling == "" ? last : telling }'
 }
 
+# What a step that works makes others out of date of, by the kinds of their stamps.
+declare -A above=([root]="packages prefix wheels host" [packages]="prefix host")
+
 # step STAMP TEXT COMMAND...: runs a command unless its stamp says that it once finished. What it
-# prints goes to the log.
+# prints goes to the log. A stamp is a kind, or a kind, a hyphen and what the step depends on.
 step() {
-    local stamp=$stamps/$1 text=$2 begun=$SECONDS place
+    local stamp=$stamps/$1 kind=${1%%-*} text=$2 begun=$SECONDS place status=0
     shift 2
-    touch "$log"
-    place=$(($(stat -c %s "$log") + 1))
     if [ -e "$stamp" ]; then
         echo "$text: done before"
         return
     fi
+    for kind in "$kind" ${above[$kind]-}; do rm -f "$stamps/$kind" "$stamps/$kind"-*; done
+    touch "$log"
+    place=$(($(stat -c %s "$log") + 1))
     printf '%s ... ' "$text"
-    # Not in a condition, where bash would ignore set -e.
-    set +e
+    # Waited for, so that a signal is heard meanwhile. It is ignored in here, where timeout sends it
+    # too: what ended by itself would leave its children behind, out of kill_tree's reach.
     (
-        set -e
+        trap '' TERM INT HUP
         "$@"
-    ) >>"$log" 2>&1
-    local status=$?
-    set -e
+    ) >>"$log" 2>&1 &
+    running=$!
+    wait "$running" || status=$?
+    running=
     if [ $status != 0 ]; then
         echo "failed after $((SECONDS - begun)) s"
         fail "\"$text\" failed: $(reason "$place") (all of it: $log; run again to go on)"
@@ -118,22 +158,41 @@ step() {
     echo "$((SECONDS - begun)) s"
 }
 
+# The machine's apt, which keeps its files in the folder: also the package lists where `lists` says
+# so. Not as the user _apt, who may not reach the folder.
+lists=
+machine_apt() {
+    apt-get -o "Dir::Cache=$folder/apt" -o APT::Sandbox::User=root \
+        ${lists:+-o "Dir::State::Lists=$lists"} "$@"
+}
+
+# For a machine whose own package lists are missing or old.
+get_lists() {
+    lists=$folder/apt/lists
+    mkdir -p "$lists/partial" "$folder/apt/archives/partial"
+    machine_apt update
+}
+
 # Prints where the machine's apt gets Debian from, without the updates and security suites.
 mirror() {
     # shellcheck disable=SC2016  # for apt
-    apt-get indextargets --format '$(ORIGIN) $(LABEL) $(REPO_URI)' 'Created-By: Packages' |
-        awk '$1 == "Debian" && $2 == "Debian" { print $3; exit }'
+    machine_apt indextargets --format '$(ORIGIN) $(LABEL) $(REPO_URI)' 'Created-By: Packages' |
+        awk '!found && $1 == "Debian" && $2 == "Debian" { print found = $3 }'
 }
 
 get_debootstrap() {
-    mkdir -p "$folder/debootstrap"
+    rm -rf "$folder/debootstrap"
+    mkdir -p "$folder/debootstrap" "$folder/apt/archives/partial"
     cd "$folder/debootstrap"
     if [ -x /usr/sbin/debootstrap ] && [ -e "/usr/share/debootstrap/scripts/$suite" ]; then
         mkdir -p usr/sbin usr/share
         cp -a /usr/sbin/debootstrap usr/sbin
         cp -a /usr/share/debootstrap usr/share
     else
-        apt-get download debootstrap
+        if ! machine_apt download debootstrap; then
+            get_lists
+            machine_apt download debootstrap
+        fi
         dpkg-deb -x debootstrap_*.deb .
     fi
 }
@@ -141,7 +200,10 @@ get_debootstrap() {
 make_root() {
     local from
     from=$(mirror)
-    [ -n "$from" ] || from=$(apt-get update >&2 && mirror)
+    if [ -z "$from" ]; then
+        get_lists
+        from=$(mirror)
+    fi
     [ -n "$from" ] || fail "the machine's apt has no source of Debian packages"
     rm -rf --one-file-system "$root"
     # debootstrap fetches with wget, which takes its proxy from the environment.
@@ -157,6 +219,7 @@ make_root() {
         exec /mnt/debootstrap/usr/sbin/debootstrap --variant=minbase --arch=amd64 \
             --keyring=/usr/share/keyrings/debian-archive-keyring.gpg "$2" /mnt/root "$3"
         ' sh "$folder" "$suite" "$from"
+    rm -rf "$folder/apt"
     # apt in the new root reaches the same sources in the same way.
     local apt=$root/etc/apt
     apt-config dump | awk '/^Acquire::(http|https|Check|Retries)/' >"$apt/apt.conf.d/90machine"
@@ -182,7 +245,7 @@ install_packages() {
 # DirectML.dll and the four DLLs that it imports, out of their wheels.
 get_dlls() {
     rm -rf "$folder/wheels"
-    python3 -m pip download --quiet --no-deps --only-binary=:all: --require-hashes \
+    python3 -m pip download --quiet --no-cache-dir --no-deps --only-binary=:all: --require-hashes \
         --platform win_amd64 --python-version 3.11 --implementation cp --abi cp311 \
         --requirement "$here/requirements.txt" --dest "$folder/wheels"
     mkdir -p "$root/lane"
@@ -192,16 +255,18 @@ import pathlib, sys, zipfile
 wheels, lane = map(pathlib.Path, sys.argv[1:])
 runtime = ("msvcp140", "msvcp140_1", "vcruntime140", "vcruntime140_1")
 wanted = {"DirectML.dll", *(f"{name}.dll" for name in runtime)}
+found: set[str] = set()
 for wheel in wheels.glob("*.whl"):
     with zipfile.ZipFile(wheel) as members:
         for member in members.namelist():
             name = member.rpartition("/")[2]
             if name in wanted:
                 (lane / name).write_bytes(members.read(member))
-missing = wanted - {path.name for path in lane.iterdir()}
-sys.exit(f"the wheels lack {', '.join(sorted(missing))}" if missing else 0)
+                found.add(name)
+missing = ", ".join(sorted(wanted - found))
+sys.exit(f"the wheels lack {missing}" if missing else 0)
 PYTHON
-    rm -r "$folder/wheels"
+    rm -rf "$folder/wheels"
 }
 
 # Wine's folder for Windows: Direct3D on Vulkan, which makes the software driver an adapter.
@@ -264,16 +329,16 @@ RUN
 # --- The work --------------------------------------------------------------------------------
 
 echo "DirectML.dll in $folder"
-sources=$(cat "$here/host.cpp" "$here/directml.h" | sha256sum | cut -c 1-16)
-wheels=$(sha256sum <"$here/requirements.txt" | cut -c 1-16)
+digest() { sha256sum | cut -c 1-16; }
 step debootstrap "debootstrap, unpacked" get_debootstrap
 step "root-$suite" "Debian $suite, minimal" make_root
-step "packages-$suite" "Wine, Vulkan driver, Xvfb, MinGW" install_packages
+step "packages-$(printf '%s\n' "${packages[@]}" | digest)" "Wine, Vulkan driver, Xvfb, MinGW" \
+    install_packages
 step prefix "Wine's folder for Windows" make_prefix
-step "wheels-$wheels" "DirectML.dll and the Visual C++ runtime" get_dlls
-step "host-$sources" "host.exe" build_host
+step "wheels-$(digest <"$here/requirements.txt")" "DirectML.dll and the Visual C++ runtime" get_dlls
+step "host-$(cat "$here/host.cpp" "$here/directml.h" | digest)" "host.exe" build_host
 write_run_host
-gather=$("$folder/run-host" --example) ||
-    fail "the gather at the end ${gather:-printed nothing}; run-host is $folder/run-host"
-echo "One gather: $gather"
+rm -f "$stamps/gather"
+step gather "One gather" "$folder/run-host" --example
+tail -n 1 "$log"
 echo "Ready after $SECONDS s: $folder/run-host"
