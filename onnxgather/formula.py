@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from onnxgather.arrays import OutOfRange, axis_sizes
-from onnxgather.descriptors import Descriptor, GatherElementsDesc
+from onnxgather.descriptors import Descriptor
 from onnxgather.lowering.placement import find_placement
+from onnxgather.reference import directml_strides
 
 _PASSED = "abcdefgh"
 _INDEX = "ijklmnop"
@@ -90,9 +91,7 @@ def _range(desc: Descriptor, names: list[str], out_of_range: OutOfRange) -> str:
 
 def _directml(desc: Descriptor) -> str:
     tensor = desc.input_tensor
-    strides = list(tensor.element_strides)
-    if isinstance(desc, GatherElementsDesc):
-        strides = [0 if n == 1 else s for n, s in zip(tensor.sizes, strides, strict=True)]
+    strides = list(directml_strides(desc))
     added = ""
     if desc.indices_tensor.data_type != "UINT32":
         added = " A negative index (UINT64 is read as INT64) has its axis size added first."

@@ -9,22 +9,14 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
+from command_line import DATA_4X3 as DATA
+from command_line import DESC, INDICES
 
 import onnxgather as og
 from onnxgather import session as session_module
 from onnxgather.errors import ProviderError
 from onnxgather.providers import PROVIDERS, Provider, find_provider
 from onnxgather.session import Session
-
-DESC = og.GatherDesc(
-    og.TensorDesc("FLOAT32", [4, 3]),
-    og.TensorDesc("UINT32", [1, 2]),
-    og.TensorDesc("FLOAT32", [4, 2]),
-    axis=1,
-    index_dimensions=1,
-)
-DATA = np.arange(12, dtype=np.float32).reshape(4, 3)
-INDICES = np.array([[2, 0]], np.uint32)
 
 
 def model() -> bytes:
