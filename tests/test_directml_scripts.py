@@ -213,12 +213,22 @@ class TestSetup:
         (lane / ".onnxgather-stamps" / "debootstrap").touch()
         command = ["bash", str(SCRIPTS / "setup.sh"), str(lane)]
         pipe = subprocess.PIPE
-        with subprocess.Popen(command, stderr=pipe, stdout=pipe, start_new_session=True) as running:
-            while not begun.exists():
-                assert running.poll() is None
-                time.sleep(0.01)
-            getattr(os, send)(running.pid, getattr(signals, f"SIG{signal}"))
-            out, says = running.communicate(timeout=20)
+        with subprocess.Popen(
+            command,
+            stderr=pipe,
+            stdout=pipe,
+            start_new_session=True,
+            # A suite run by `&` ignores SIGINT, and a shell cannot trap what it ignores.
+            preexec_fn=lambda: signals.signal(signals.SIGINT, signals.SIG_DFL),
+        ) as running:
+            try:
+                while not begun.exists():
+                    assert running.poll() is None
+                    time.sleep(0.01)
+                getattr(os, send)(running.pid, getattr(signals, f"SIG{signal}"))
+                out, says = running.communicate(timeout=20)
+            finally:
+                running.kill()
         assert (running.returncode, says.decode()) == (
             1,
             f"setup.sh: interrupted by SIG{signal} (run again to go on)\n",
