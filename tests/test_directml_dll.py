@@ -10,21 +10,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from command_line import DATA_4X3 as DATA
+from command_line import DESC
 from fake_directml import NO_DEVICE, done, failed, fake
 
 import onnxgather as og
 from onnxgather.directml_dll import Answer, Host, Info, find_host, setup_command
 from onnxgather.directml_protocol import LONGEST_FRAME
 
-DESC = og.GatherDesc(
-    og.TensorDesc("FLOAT32", [4, 3]),
-    og.TensorDesc("UINT32", [1, 2]),
-    og.TensorDesc("FLOAT32", [4, 2]),
-    axis=1,
-    index_dimensions=1,
-)
 RAW = og.to_dict(DESC)
-DATA, INDICES = np.arange(12, dtype=np.float32).reshape(4, 3), np.array([[2, 7]], np.uint32)
+INDICES = np.array([[2, 7]], np.uint32)
 
 
 def run(host: Host) -> Answer:

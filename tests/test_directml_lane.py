@@ -11,10 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command_line import DATA_4X3 as DATA
+from command_line import DESC
 from fake_directml import NO_DEVICE, START, done, failed, fake_folder
 from msgspec.structs import replace
 
-import onnxgather as og
 from onnxgather.arrays import OutOfRange
 from onnxgather.corpus import corpus, random_cases
 from onnxgather.corpus.forbidden import forbidden_cases
@@ -25,14 +26,6 @@ from onnxgather.parity.directml import DirectMLLane
 from onnxgather.parity.lane import Answer
 from onnxgather.parity.results import LaneInfo
 
-DESC = og.GatherDesc(
-    og.TensorDesc("FLOAT32", [4, 3]),
-    og.TensorDesc("UINT32", [1, 2]),
-    og.TensorDesc("FLOAT32", [4, 2]),
-    axis=1,
-    index_dimensions=1,
-)
-DATA = np.arange(12, dtype=np.float32).reshape(4, 3)
 NODES = ("DML_OPERATOR_GATHER",)
 RIGHT = "struct.pack('<8f', 2, 1, 5, 4, 8, 7, 11, 10)"
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -72,19 +72,8 @@ def _names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> l
     help="A lane where a case that did not run, unexplained, means exit code 3.",
 )
 @click.option("--wrap", is_flag=True, help="Put each gather between two multiplications by one.")
-@click.option(
-    "--out-of-range",
-    type=click.Choice(get_args(OutOfRange)),
-    metavar="RULE",
-    help="What an index out of range does: clamp, error, zero or directml.  [default: clamp; "
-    "of the corpus and of --random: each case's own]",
-)
-@click.option(
-    "--target",
-    type=click.Choice(get_args(Target)),
-    metavar="TARGET",
-    help="Whose models to check; default: those that run takes on the provider.",
-)
+@options.rule("clamp; of the corpus and of --random: each case's own")
+@options.models("Whose models to check; default: those that run takes on the provider.")
 @click.option(
     "--json",
     "json_file",

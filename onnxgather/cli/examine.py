@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 import click
 
@@ -69,19 +69,10 @@ def _lane(ctx: click.Context, param: click.Parameter, value: str | None) -> str 
 @click.option("--inputs", metavar="FILE", help="The model's inputs, as .npz.")
 @click.option("--wrap", is_flag=True, help="Put the gather between two multiplications by one.")
 @click.option("--no-reduce", is_flag=True, help="Keep the case as it is.")
-@click.option(
-    "--out-of-range",
-    type=click.Choice(get_args(OutOfRange)),
-    metavar="RULE",
-    help="What an index out of range does: clamp, error, zero or directml.  [default: clamp; of "
-    "a node: error]",
-)
-@click.option(
-    "--target",
-    type=click.Choice(get_args(Target)),
-    metavar="TARGET",
-    help="Whose models to run; default: those that run takes on the provider, of a report those "
-    "of its lane.",
+@options.rule("clamp; of a node: error")
+@options.models(
+    "Whose models to run; default: those that run takes on the provider, of a report those of its "
+    "lane."
 )
 @options.timeout
 @options.allow_outside

@@ -82,6 +82,24 @@ def _pairs(_ctx: click.Context, param: click.Parameter, values: Sequence[str]) -
     return pairs
 
 
+def rule(default: str) -> Any:
+    """Return `--out-of-range` where the default is not one rule, but what the text says."""
+    return click.option(
+        "--out-of-range",
+        type=click.Choice(get_args(OutOfRange)),
+        metavar="RULE",
+        help="What an index out of range does: clamp, error, zero or directml.  "
+        f"[default: {default}]",
+    )
+
+
+def models(text: str) -> Any:
+    """Return `--target` where the default suits the lane."""
+    return click.option(
+        "--target", type=click.Choice(get_args(Target)), metavar="TARGET", help=text
+    )
+
+
 timeout = click.option(
     "--timeout",
     type=click.IntRange(1, 86_400),
