@@ -7,9 +7,9 @@ from typing import Any, Literal, cast, get_args
 import numpy as np
 import numpy.typing as npt
 
+from onnxgather.checks import shown
 from onnxgather.descriptors import OPERATORS, Descriptor, GatherDesc, GatherElementsDesc
 from onnxgather.errors import DescriptorError, IndexOutOfRangeError, OnnxGatherError
-from onnxgather.rules import shown
 from onnxgather.tensors import TensorDesc
 
 OutOfRange = Literal["clamp", "error", "zero", "directml"]

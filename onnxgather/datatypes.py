@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from onnxgather.checks import shown
 from onnxgather.errors import DescriptorError
-from onnxgather.rules import shown
 
 TYPE_PREFIX = "DML_TENSOR_DATA_TYPE_"
 

@@ -12,9 +12,10 @@ from typing import ClassVar
 
 import msgspec
 
+from onnxgather.checks import require, shown, uint
 from onnxgather.datatypes import INDEX_TYPES
 from onnxgather.errors import DescriptorError
-from onnxgather.rules import overlaps, require, shown, uint
+from onnxgather.strides import overlaps
 from onnxgather.tensors import TensorDesc, TensorFlags
 
 

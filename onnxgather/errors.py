@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import ClassVar, Self
+
+GOOD, FINDINGS, UNUSABLE, NOT_RUN = 0, 1, 2, 3
+"""The exit codes of the commands."""
 
 
 class OnnxGatherError(Exception):
     """Base of every error that onnxgather raises for bad input."""
+
+    exit_code: ClassVar[int] = UNUSABLE
+    """What a command ends with that this error ends."""
 
     def at(self, where: str) -> Self:
         """Return the same error with the place where it happened in front."""
@@ -16,6 +22,8 @@ class OnnxGatherError(Exception):
 class DescriptorError(OnnxGatherError):
     """A descriptor, or an array given for one of its tensors, breaks a rule of DirectML."""
 
+    exit_code = FINDINGS
+
 
 class FileFormatError(OnnxGatherError):
     """A file or dict is not what DxDispatch reads; names the file and the path to the field."""
@@ -24,6 +32,10 @@ class FileFormatError(OnnxGatherError):
 class ProviderError(OnnxGatherError):
     """An execution provider is missing, or did not run what it was asked to run."""
 
+    exit_code = NOT_RUN
+
 
 class IndexOutOfRangeError(OnnxGatherError):
     """An index is out of range where out_of_range="error" forbids it."""
+
+    exit_code = FINDINGS

@@ -23,10 +23,10 @@ from onnxgather.arrays import (
     elements,
     outside,
 )
+from onnxgather.checks import integer, sequence, shown
 from onnxgather.descriptors import Descriptor
 from onnxgather.errors import DescriptorError, IndexOutOfRangeError
 from onnxgather.reference import coordinates, directml_strides, offsets, source_map
-from onnxgather.rules import integer, sequence, shown
 from onnxgather.tensors import TensorDesc
 
 __all__ = ["Coordinates", "Explanation", "element_at", "explain", "source_map", "value_text"]

@@ -18,13 +18,13 @@ from onnxgather.arrays import (
     check_indices,
     check_policy,
 )
+from onnxgather.checks import integer, shown
 from onnxgather.descriptors import Descriptor
 from onnxgather.dxdispatch.descriptor import to_dict
 from onnxgather.errors import OnnxGatherError
 from onnxgather.lowering import lower
 from onnxgather.lowering.graph import DOMAINS, ONNX_TYPES, Graph, Node, Value
 from onnxgather.options import DEFAULT_OPSET, DEFAULT_THREADS, OPSETS, Target
-from onnxgather.rules import integer, shown
 
 VERSION = version("onnxgather")
 

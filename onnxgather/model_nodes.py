@@ -13,9 +13,9 @@ from google.protobuf.message import DecodeError, EncodeError
 from onnx import external_data_helper, helper, numpy_helper
 
 from onnxgather.arrays import Array
+from onnxgather.checks import shown
 from onnxgather.errors import OnnxGatherError
-from onnxgather.outputs import reason
-from onnxgather.rules import shown
+from onnxgather.files import reason
 
 GATHERS = ("Gather", "GatherElements", "GatherND")
 

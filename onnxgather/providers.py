@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from onnxgather.checks import shown
 from onnxgather.errors import ProviderError
-from onnxgather.rules import shown
 
 
 class Provider(NamedTuple):

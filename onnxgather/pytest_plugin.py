@@ -17,10 +17,10 @@ import pytest
 
 if TYPE_CHECKING:
     from onnxgather.arrays import Array, OutOfRange
+    from onnxgather.cases import Case
     from onnxgather.descriptors import Descriptor
-    from onnxgather.parity.cases import Case
-    from onnxgather.parity.lane import Lane
-    from onnxgather.parity.results import LaneInfo, Result
+    from onnxgather.lanes.lane import Lane, LaneInfo
+    from onnxgather.parity.results import Result
 
 DEFAULT_LANES, DEFAULT_POLICY = "cpu", "clamp"
 
@@ -98,7 +98,7 @@ class _Lanes:
             OnnxGatherError: An item names no provider, a lane is named twice, or there is none.
         """
         from onnxgather.errors import OnnxGatherError
-        from onnxgather.parity.lanes import REFERENCE, open_lanes
+        from onnxgather.lanes.environment import REFERENCE, open_lanes
 
         items = [item.strip() for item in (self._specs if specs is None else specs).split(",")]
         items = [item for item in items if item not in ("", REFERENCE)]
@@ -256,7 +256,7 @@ class Check:
             OnnxGatherError: The case, an array or the lane is not as it must be.
         """
         from onnxgather.arrays import check_array, check_descriptor, check_policy
-        from onnxgather.parity.cases import Case
+        from onnxgather.cases import Case
 
         if not isinstance(case, Case):
             check_descriptor(case)

@@ -2,7 +2,7 @@
 
 The only module that speaks to onnxruntime. It imports nothing of the package, so that it also
 runs as a program, in an environment that has onnxruntime and numpy and nothing else: there it
-answers requests on its standard input (`serve`), which `parity.worker` sends.
+answers requests on its standard input (`serve`), which `lanes.worker` sends.
 
 ONNX Runtime falls back to the CPU without an error, and its list of providers names those that
 ran nothing; so a session counts only where the runtime's own node assignment puts every node on

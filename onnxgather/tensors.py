@@ -9,18 +9,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from onnxgather.checks import MAX_DIMENSIONS, MAX_ELEMENTS, require, sequence, shown, uint
 from onnxgather.datatypes import TensorDataType
 from onnxgather.errors import DescriptorError
-from onnxgather.rules import (
-    MAX_DIMENSIONS,
-    MAX_ELEMENTS,
-    in_order,
-    packed_strides,
-    require,
-    sequence,
-    shown,
-    uint,
-)
+from onnxgather.strides import in_order, packed_strides
 
 FLAG_PREFIX = "DML_TENSOR_FLAG_"
 

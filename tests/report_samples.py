@@ -9,17 +9,10 @@ import numpy.typing as npt
 
 import onnxgather as og
 from onnxgather.arrays import OutOfRange
+from onnxgather.cases import BareNode, Case
 from onnxgather.dxdispatch.descriptor import to_dict
-from onnxgather.parity.cases import BareNode, Case
-from onnxgather.parity.results import (
-    Blob,
-    CaseResult,
-    Element,
-    Evidence,
-    LaneInfo,
-    Report,
-    Result,
-)
+from onnxgather.lanes.lane import LaneInfo
+from onnxgather.parity.results import Blob, CaseResult, Element, Evidence, Report, Result
 
 Array = npt.NDArray[Any]
 

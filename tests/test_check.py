@@ -19,9 +19,9 @@ from stub_runtime import environment
 
 import onnxgather as og
 from onnxgather.arrays import Array
-from onnxgather.parity.cases import Case
-from onnxgather.parity.lane import Answer
-from onnxgather.parity.lanes import ModelLane
+from onnxgather.cases import Case
+from onnxgather.lanes.environment import ModelLane
+from onnxgather.lanes.lane import Answer
 from onnxgather.parity.results import Report, read_report
 
 MODELS = Path(__file__).parent.parent / "models"

@@ -20,10 +20,10 @@ from command_line import DATA_4X3, DESC, call, outcome, program
 import onnxgather as og
 from onnxgather import model as model_module
 from onnxgather import session as session_module
-from onnxgather import terminal
 from onnxgather.arrays import Array
-from onnxgather.terminal import has_colours
-from onnxgather.terminal import width as width_of
+from onnxgather.cli import terminal
+from onnxgather.cli.terminal import has_colours
+from onnxgather.cli.terminal import width as width_of
 
 DATA = Path(__file__).parent / "data"
 POSIX = pytest.mark.skipif(os.name == "nt", reason="makes links, odd names or POSIX errors")

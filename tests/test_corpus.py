@@ -25,6 +25,7 @@ from onnx.reference import ReferenceEvaluator
 
 import onnxgather as og
 from onnxgather.arrays import Array, OutOfRange, axis_sizes, elements
+from onnxgather.cases import Case
 from onnxgather.corpus import cases as cases_module
 from onnxgather.corpus import corpus, random_cases
 from onnxgather.corpus.table import TABLE
@@ -32,8 +33,7 @@ from onnxgather.corpus.words import Stream, words
 from onnxgather.datatypes import INDEX_TYPES
 from onnxgather.errors import OnnxGatherError
 from onnxgather.model import bare_model, check_model
-from onnxgather.parity.cases import Case
-from onnxgather.rules import overlaps
+from onnxgather.strides import overlaps
 
 DATA = Path(__file__).parent / "data"
 OPERATORS = sorted(og.OPERATORS)

@@ -23,10 +23,10 @@ from onnx.backend.test.loader import load_model_tests
 
 import onnxgather as og
 from onnxgather.arrays import Array
+from onnxgather.cases import Case
 from onnxgather.corpus import FormatName, corpus, export, random_cases
 from onnxgather.dxdispatch import dispatches, read_program
 from onnxgather.errors import OnnxGatherError
-from onnxgather.parity.cases import Case
 
 FORMATS: list[FormatName] = ["onnx", "dxdispatch", "json"]
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import onnxgather as og
 from onnxgather.descriptors import header_names
-from onnxgather.rules import overlaps
+from onnxgather.strides import overlaps
 
 UINT_RULE = "must be an integer from 0 to 4294967295"
 

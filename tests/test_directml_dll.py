@@ -15,8 +15,8 @@ from command_line import DESC
 from fake_directml import NO_DEVICE, done, failed, fake
 
 import onnxgather as og
-from onnxgather.directml_dll import Answer, Host, Info, find_host, setup_command
-from onnxgather.directml_protocol import LONGEST_FRAME
+from onnxgather.lanes.directml_host import Answer, Host, Info, find_host, setup_command
+from onnxgather.lanes.directml_protocol import LONGEST_FRAME
 
 RAW = og.to_dict(DESC)
 INDICES = np.array([[2, 7]], np.uint32)

@@ -17,14 +17,13 @@ from fake_directml import NO_DEVICE, START, done, failed, fake_folder
 from msgspec.structs import replace
 
 from onnxgather.arrays import OutOfRange
+from onnxgather.cases import Case
 from onnxgather.corpus import corpus, random_cases
 from onnxgather.corpus.forbidden import forbidden_cases
-from onnxgather.directml_dll import find_host, setup_command
-from onnxgather.parity.cases import Case
+from onnxgather.lanes.directml import DirectMLLane
+from onnxgather.lanes.directml_host import find_host, setup_command
+from onnxgather.lanes.lane import Answer, LaneInfo
 from onnxgather.parity.compare import check_cases
-from onnxgather.parity.directml import DirectMLLane
-from onnxgather.parity.lane import Answer
-from onnxgather.parity.results import LaneInfo
 
 NODES = ("DML_OPERATOR_GATHER",)
 RIGHT = "struct.pack('<8f', 2, 1, 5, 4, 8, 7, 11, 10)"

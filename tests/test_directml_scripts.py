@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from fake_directml import done, failed, fake_folder
 
-from onnxgather.directml_dll import find_host, setup_command
+from onnxgather.lanes.directml_host import find_host, setup_command
 
 SCRIPTS = Path(__file__).parent.parent / "scripts" / "directml"
 OBSERVED = Path(__file__).parent / "data" / "observed"

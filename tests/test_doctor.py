@@ -23,8 +23,9 @@ from onnxgather.doctor.environment import Environment, Finding, Installed, Loads
 from onnxgather.doctor.examination import CASES, examine
 from onnxgather.doctor.wheels import LIBRARIES, PLUGINS, REMOTE, WHEELS
 from onnxgather.errors import ProviderError
+from onnxgather.lanes.lane import LaneInfo
 from onnxgather.model import to_onnx
-from onnxgather.parity.results import LaneInfo, Result
+from onnxgather.parity.results import Result
 from onnxgather.providers import PROVIDERS
 
 pytestmark = pytest.mark.skipif(

@@ -15,12 +15,12 @@ from stub_runtime import environment
 
 import onnxgather as og
 from onnxgather import model as model_module
-from onnxgather.parity.cases import Case
+from onnxgather.cases import Case
+from onnxgather.lanes.environment import ModelLane, open_lanes
+from onnxgather.lanes.lane import Answer, Lane
+from onnxgather.lanes.worker import Worker, WorkerError
 from onnxgather.parity.compare import check_cases
-from onnxgather.parity.lane import Answer, Lane
-from onnxgather.parity.lanes import ModelLane, open_lanes
 from onnxgather.parity.results import CaseResult
-from onnxgather.parity.worker import Worker, WorkerError
 from onnxgather.providers import PROVIDERS, find_provider
 
 pytestmark = pytest.mark.skipif(
@@ -160,7 +160,7 @@ class TestWhatCounts:
 
         lane = ModelLane("cpu", PROVIDERS["cpu"])
         lane.start()
-        monkeypatch.setattr("onnxgather.parity.lanes.to_onnx", folded)
+        monkeypatch.setattr("onnxgather.lanes.environment.to_onnx", folded)
         answer = lane.answer(case())
         lane.close()
         assert answer == Answer(

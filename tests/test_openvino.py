@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import onnxgather as og
+from onnxgather.cases import Case
 from onnxgather.corpus import corpus
-from onnxgather.parity.cases import Case
+from onnxgather.lanes.environment import open_lanes
+from onnxgather.lanes.lane import Lane
 from onnxgather.parity.checks import check
-from onnxgather.parity.lane import Lane
-from onnxgather.parity.lanes import open_lanes
 from onnxgather.parity.results import Report
 
 ELEMENTS = og.GatherElementsDesc(

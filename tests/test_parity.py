@@ -14,12 +14,12 @@ from strategies import cases
 
 import onnxgather as og
 from onnxgather.arrays import Array
-from onnxgather.parity.cases import BareNode, Case
+from onnxgather.cases import BareNode, Case
+from onnxgather.lanes.lane import Answer, LaneInfo
 from onnxgather.parity.checks import check
 from onnxgather.parity.compare import check_cases
 from onnxgather.parity.known import Known, Pattern, known_differences
-from onnxgather.parity.lane import Answer
-from onnxgather.parity.results import CaseResult, LaneInfo, Report, Result, read_report
+from onnxgather.parity.results import CaseResult, Report, Result, read_report
 from onnxgather.reference import reference
 
 DESC = og.GatherDesc(

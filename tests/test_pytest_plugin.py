@@ -14,12 +14,12 @@ import onnxgather as og
 
 # Here, as what an inner run imports is forgotten at its end, and onnx cannot be imported twice.
 from onnxgather import corpus
+from onnxgather.cases import Case
 from onnxgather.errors import OnnxGatherError
-from onnxgather.parity import known, lanes
-from onnxgather.parity.cases import Case
+from onnxgather.lanes import environment as lanes
+from onnxgather.lanes.lane import Answer, LaneInfo
+from onnxgather.parity import known
 from onnxgather.parity.known import Known, Pattern
-from onnxgather.parity.lane import Answer
-from onnxgather.parity.results import LaneInfo
 
 pytest_plugins = ["pytester"]
 

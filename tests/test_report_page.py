@@ -36,10 +36,11 @@ from report_samples import (
 )
 
 import onnxgather as og
+from onnxgather.cases import Case
 from onnxgather.errors import FileFormatError
 from onnxgather.explain import explain
-from onnxgather.parity.cases import Case
-from onnxgather.parity.results import Blob, CaseResult, Evidence, Invalid, LaneInfo, Report
+from onnxgather.lanes.lane import LaneInfo
+from onnxgather.parity.results import Blob, CaseResult, Evidence, Invalid, Report
 from onnxgather.report import html
 from onnxgather.report.page import CHUNK, write_verdict
 from onnxgather.report.picture import MOST_ELEMENTS, Grid, Link, Picture, Wrong, picture

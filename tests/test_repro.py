@@ -21,15 +21,16 @@ from stub_runtime import environment
 
 import onnxgather as og
 from onnxgather.arrays import OutOfRange
+from onnxgather.cases import BareNode, Case, Place
+from onnxgather.cli.terminal import json_bytes
 from onnxgather.datatypes import TensorDataType
 from onnxgather.dxdispatch import dispatches, parse_program, read_program
 from onnxgather.errors import FileFormatError, OnnxGatherError
+from onnxgather.lanes.environment import open_lanes
+from onnxgather.lanes.lane import Answer, LaneInfo
 from onnxgather.model import check_model
-from onnxgather.parity.cases import BareNode, Case, Place
 from onnxgather.parity.compare import check_cases, judge
-from onnxgather.parity.lane import Answer
-from onnxgather.parity.lanes import open_lanes
-from onnxgather.parity.results import Blob, CaseResult, Evidence, LaneInfo, Report, Result
+from onnxgather.parity.results import Blob, CaseResult, Evidence, Report, Result
 from onnxgather.repro import flow
 from onnxgather.repro.flow import Outcome, make_repro
 from onnxgather.repro.folder import write_folder
@@ -40,7 +41,6 @@ from onnxgather.repro.sources import (
     lane_of_finding,
     read_findings,
 )
-from onnxgather.terminal import json_bytes
 
 STUB = "StubExecutionProvider"
 

@@ -16,8 +16,8 @@ from strategies import cases
 
 import onnxgather as og
 from onnxgather.arrays import Array
+from onnxgather.cases import Case
 from onnxgather.errors import OnnxGatherError, ProviderError
-from onnxgather.parity.cases import Case
 from onnxgather.repro.node import case_of_node, read_inputs
 
 DATA = np.arange(20, dtype=np.float32).reshape(5, 4)

@@ -16,11 +16,11 @@ from strategies import cases
 
 import onnxgather as og
 from onnxgather.arrays import Array, axis_sizes, elements
+from onnxgather.cases import BareNode, Case
 from onnxgather.corpus.forbidden import forbidden_cases
-from onnxgather.parity.cases import BareNode, Case
+from onnxgather.lanes.lane import Answer, LaneInfo
 from onnxgather.parity.compare import judge
-from onnxgather.parity.lane import Answer
-from onnxgather.parity.results import LaneInfo, Result
+from onnxgather.parity.results import Result
 from onnxgather.repro.forms import STRIDES, Form, case_of, forbidden_node, form_of
 from onnxgather.repro.moves import fewer_dimensions, shorter_axes
 from onnxgather.repro.reduce import Fault, reduce_case, shows

@@ -16,14 +16,14 @@ import msgspec
 from onnxgather.arrays import OutOfRange
 from onnxgather.cli import options
 from onnxgather.cli.group import main
+from onnxgather.cli.terminal import Batch, has_colours, json_bytes, say_json, width
 from onnxgather.dxdispatch import Program, read_program
-from onnxgather.errors import DescriptorError, FileFormatError, OnnxGatherError
+from onnxgather.errors import FINDINGS, NOT_RUN, DescriptorError, FileFormatError, OnnxGatherError
+from onnxgather.files import is_report, write_whole
 from onnxgather.options import Target
-from onnxgather.outputs import is_report, write_whole
-from onnxgather.terminal import FINDINGS, NOT_RUN, Batch, has_colours, json_bytes, say_json, width
 
 if TYPE_CHECKING:
-    from onnxgather.parity.cases import Case
+    from onnxgather.cases import Case
     from onnxgather.parity.results import Invalid, Report
 
 _STATES = """\b
@@ -109,8 +109,8 @@ def check(
     A lane is an execution provider, in this environment or another. A PATH is a program, or a
     folder: all *.json files in it and below it.
     """
+    from onnxgather.lanes.environment import open_lanes
     from onnxgather.parity.checks import check as check_lanes
-    from onnxgather.parity.lanes import open_lanes
 
     if json_file is not None and _is_input(json_file):  # `--json PATH`: the flag, and a path
         paths, json_file = [*paths, json_file], "-"
@@ -186,7 +186,7 @@ def _programs(
 def _from_programs(
     batch: Batch, programs: Sequence[Program], out_of_range: OutOfRange
 ) -> Iterator[Case]:
-    from onnxgather.parity.cases import program_cases
+    from onnxgather.cases import program_cases
 
     for program in programs:
         with batch.step(program.path):

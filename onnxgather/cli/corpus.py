@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from onnxgather.cli.group import main
-from onnxgather.terminal import GOOD, say
+from onnxgather.cli.terminal import say
+from onnxgather.errors import GOOD
 
 if TYPE_CHECKING:
     from onnxgather.corpus import FormatName

@@ -12,13 +12,13 @@ import click
 from onnxgather.arrays import OutOfRange
 from onnxgather.cli import options
 from onnxgather.cli.group import main
+from onnxgather.cli.terminal import say, say_json
 from onnxgather.dxdispatch import read_program
-from onnxgather.errors import OnnxGatherError
+from onnxgather.errors import FINDINGS, GOOD, NOT_RUN, UNUSABLE, OnnxGatherError
 from onnxgather.options import Target
-from onnxgather.terminal import FINDINGS, GOOD, NOT_RUN, UNUSABLE, say, say_json
 
 if TYPE_CHECKING:
-    from onnxgather.parity.cases import Case
+    from onnxgather.cases import Case
 
 
 @main.command(short_help="Say which wheels and providers work.")
@@ -42,7 +42,7 @@ def doctor(pythons: dict[str, str], plugins: dict[str, str], timeout: float, as_
 
 def _lane(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
     """Check NAME or NAME=PYTHON."""
-    from onnxgather.parity.directml import DIRECTML_DLL
+    from onnxgather.lanes.directml import DIRECTML_DLL
 
     if value is None:
         return None
@@ -97,7 +97,7 @@ def repro(
     DIR gets model.onnx, inputs.npz, a repro.py that needs onnxruntime and numpy only, and the
     text of an issue.
     """
-    from onnxgather.parity.lanes import open_lanes
+    from onnxgather.lanes.environment import open_lanes
     from onnxgather.repro import case_of_finding, lane_of_finding, make_repro, read_findings
 
     if inputs is not None and node is None:

@@ -8,9 +8,9 @@ from typing import NoReturn
 
 import click
 
-from onnxgather.errors import OnnxGatherError
-from onnxgather.outputs import reason
-from onnxgather.terminal import BROKEN_PIPE, INTERRUPTED, UNUSABLE, abandon, exit_code, say
+from onnxgather.cli.terminal import BROKEN_PIPE, INTERRUPTED, abandon, say
+from onnxgather.errors import UNUSABLE, OnnxGatherError
+from onnxgather.files import reason
 
 _EPILOG = """\b
 Exit codes:
@@ -31,7 +31,7 @@ class Commands(click.Group):
             code: int = super().invoke(ctx)
         except OnnxGatherError as error:
             say(f"Error: {error}", err=True)
-            code = exit_code(error)
+            code = error.exit_code
         except MemoryError:
             say("Error: there is not enough memory", err=True)
             code = UNUSABLE

@@ -14,14 +14,15 @@ import click
 from onnxgather.arrays import Array, OutOfRange
 from onnxgather.cli import options
 from onnxgather.cli.group import main
+from onnxgather.cli.sources import Source, dispatchable_path, plan
+from onnxgather.cli.terminal import Batch, say, say_json
 from onnxgather.descriptors import Descriptor
 from onnxgather.dxdispatch import Program, execute, read_program
 from onnxgather.dxdispatch.node import located
-from onnxgather.errors import DescriptorError, FileFormatError
+from onnxgather.errors import GOOD, DescriptorError, FileFormatError
 from onnxgather.feature_levels import FEATURE_LEVELS, check_feature_level
+from onnxgather.files import write_whole
 from onnxgather.options import Target
-from onnxgather.outputs import Source, dispatchable_path, plan, write_whole
-from onnxgather.terminal import GOOD, Batch, say, say_json
 
 
 @main.command(short_help="Write programs as ONNX models.")
@@ -176,8 +177,8 @@ def explain(
     file: str, at: str, number: int, out_of_range: OutOfRange, as_json: bool, allow_outside: bool
 ) -> int:
     """Say which index and which input element an element of OutputTensor comes from."""
+    from onnxgather.cases import program_cases
     from onnxgather.explain import explain as explain_element
-    from onnxgather.parity.cases import program_cases
 
     program = read_program(file, allow_outside=allow_outside)
     cases = list(program_cases(program, out_of_range))

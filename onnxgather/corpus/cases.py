@@ -7,12 +7,12 @@ from itertools import product
 
 import numpy as np
 
+from onnxgather.cases import Case
 from onnxgather.corpus.forbidden import forbidden_cases
 from onnxgather.corpus.shapes import Layout
 from onnxgather.corpus.table import EXAMPLES, TABLE, Group
 from onnxgather.corpus.values import data_values, index_values, takes
 from onnxgather.corpus.words import seed_of
-from onnxgather.parity.cases import Case
 
 
 def corpus() -> Iterator[Case]:

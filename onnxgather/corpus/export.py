@@ -16,11 +16,11 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
+from onnxgather.cases import Case
+from onnxgather.checks import shown
 from onnxgather.corpus.formats import FORMATS, Format
 from onnxgather.errors import OnnxGatherError
-from onnxgather.outputs import reason, write_whole
-from onnxgather.parity.cases import Case
-from onnxgather.rules import shown
+from onnxgather.files import reason, write_whole
 
 FormatName = Literal["onnx", "dxdispatch", "json"]
 """ONNX backend tests, DxDispatch programs, or plain JSON."""

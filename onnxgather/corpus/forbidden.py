@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from onnxgather.cases import BareNode, Case
 from onnxgather.corpus.shapes import Sizes
 from onnxgather.corpus.values import DATA
 from onnxgather.corpus.words import seed_of, words
-from onnxgather.parity.cases import BareNode, Case
 
 
 class _Row(NamedTuple):

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from onnxgather.arrays import Array
+from onnxgather.cases import Case
 from onnxgather.dxdispatch import to_dict, write_program
-from onnxgather.parity.cases import Case
 
 Files = Iterator[tuple[str, bytes]]
 

@@ -10,13 +10,13 @@ from typing import Any, get_args
 import numpy as np
 
 from onnxgather.arrays import Array, OutOfRange, axis_sizes
+from onnxgather.cases import Case
+from onnxgather.checks import MAX_DIMENSIONS
 from onnxgather.corpus.shapes import Shape, Sizes
 from onnxgather.corpus.values import data_values, index_values
 from onnxgather.corpus.words import Stream, seed_of, words
 from onnxgather.datatypes import INDEX_TYPES, TensorDataType
 from onnxgather.descriptors import OPERATORS, Descriptor
-from onnxgather.parity.cases import Case
-from onnxgather.rules import MAX_DIMENSIONS
 from onnxgather.tensors import TensorDesc, TensorFlags
 
 MOST = 400

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from onnxgather.descriptors import OPERATORS, Descriptor
-from onnxgather.rules import packed_strides
+from onnxgather.strides import packed_strides
 from onnxgather.tensors import TensorDesc, TensorFlags
 
 Sizes = tuple[int, ...]

@@ -11,7 +11,7 @@ import numpy as np
 from onnxgather.arrays import Array, axis_sizes
 from onnxgather.corpus.words import GOLDEN, words
 from onnxgather.descriptors import Descriptor
-from onnxgather.rules import overlaps
+from onnxgather.strides import overlaps
 from onnxgather.tensors import TensorDesc
 
 

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 import msgspec
 
 from onnxgather.doctor.environment import Environment, Finding
+from onnxgather.lanes.lane import LaneInfo
 from onnxgather.options import DEFAULT_OPSET, OPSETS
-from onnxgather.parity.results import LaneInfo, Result
+from onnxgather.parity.results import Result
 
 WIDTH = 100
 """Columns of the text; a command keeps its line."""

@@ -14,9 +14,9 @@ from packaging.version import InvalidVersion, Version
 
 from onnxgather.doctor import installed
 from onnxgather.doctor.wheels import OLDEST_RUNTIME, WHEELS, Wheel
+from onnxgather.lanes.worker import Worker, WorkerError
 from onnxgather.model import bare_model
 from onnxgather.options import DEFAULT_OPSET, OPSETS
-from onnxgather.parity.worker import Worker, WorkerError
 from onnxgather.runtime import CPU
 
 TIMEOUT = 60.0

@@ -10,18 +10,18 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 
 from onnxgather import model
+from onnxgather.cases import Case
 from onnxgather.descriptors import GatherDesc, GatherElementsDesc, GatherNDDesc
 from onnxgather.doctor.checkup import Asked, Checkup, Examination, Examined
 from onnxgather.doctor.environment import TIMEOUT, Environment, Finding, look_at
 from onnxgather.doctor.wheels import LIBRARIES, PLUGINS, REMOTE, WHEELS
-from onnxgather.parity.cases import Case
+from onnxgather.errors import FINDINGS, GOOD, NOT_RUN
+from onnxgather.lanes.environment import ModelLane
+from onnxgather.lanes.lane import Lane
 from onnxgather.parity.compare import judge
-from onnxgather.parity.lane import Lane
-from onnxgather.parity.lanes import ModelLane
 from onnxgather.providers import PROVIDERS, find_provider
 from onnxgather.runtime import CPU
 from onnxgather.tensors import TensorDesc
-from onnxgather.terminal import FINDINGS, GOOD, NOT_RUN
 
 
 def examine(

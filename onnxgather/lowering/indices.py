@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from onnxgather.arrays import Array, axis_sizes, elements
+from onnxgather.checks import MAX_ELEMENTS
 from onnxgather.descriptors import Descriptor
 from onnxgather.lowering.graph import Graph, Shape, Value, constant, size_of
 from onnxgather.lowering.placement import Placement
 from onnxgather.lowering.positions import positions
-from onnxgather.rules import MAX_ELEMENTS, in_order
+from onnxgather.strides import in_order
 from onnxgather.tensors import TensorDesc
 
 INDICES = "IndicesTensor"

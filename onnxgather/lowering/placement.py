@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from onnxgather.checks import MAX_DIMENSIONS
 from onnxgather.descriptors import Descriptor, GatherDesc, GatherElementsDesc
 from onnxgather.lowering.graph import Shape, size_of
-from onnxgather.rules import MAX_DIMENSIONS
 
 
 @dataclass(frozen=True, slots=True)

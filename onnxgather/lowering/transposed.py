@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from onnxgather.descriptors import GatherDesc
 from onnxgather.lowering.graph import size_of
-from onnxgather.rules import in_order
+from onnxgather.strides import in_order
 from onnxgather.tensors import TensorDesc
 
 

@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
+from onnxgather.cases import Case
+from onnxgather.lanes.lane import Lane, LaneInfo
 from onnxgather.model import VERSION
-from onnxgather.parity.cases import Case
 from onnxgather.parity.compare import check_cases
 from onnxgather.parity.known import Known
-from onnxgather.parity.lane import Lane
-from onnxgather.parity.results import CaseResult, LaneInfo, Report
+from onnxgather.parity.results import CaseResult, Report
 
 
 def check(

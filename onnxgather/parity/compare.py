@@ -10,19 +10,12 @@ import numpy as np
 from msgspec.structs import replace
 
 from onnxgather.arrays import Array, OutOfRange, elements
+from onnxgather.cases import Case, allowed_beside
 from onnxgather.dxdispatch.descriptor import to_dict
 from onnxgather.explain import element_at, explain, source_map
-from onnxgather.parity.cases import Case, allowed_beside
+from onnxgather.lanes.lane import Answer, Lane, LaneInfo
 from onnxgather.parity.known import Known, known_differences
-from onnxgather.parity.lane import Answer, Lane
-from onnxgather.parity.results import (
-    Blob,
-    CaseResult,
-    Element,
-    Evidence,
-    LaneInfo,
-    Result,
-)
+from onnxgather.parity.results import Blob, CaseResult, Element, Evidence, Result
 from onnxgather.reference import reference
 
 LARGEST_EVIDENCE = 2**20

@@ -12,8 +12,9 @@ import msgspec
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion
 
-from onnxgather.parity.cases import Case
-from onnxgather.parity.results import LaneInfo, Result, State
+from onnxgather.cases import Case
+from onnxgather.lanes.lane import LaneInfo
+from onnxgather.parity.results import Result, State
 
 
 class Pattern(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -10,8 +10,8 @@ import msgspec
 import numpy as np
 
 from onnxgather.arrays import Array, OutOfRange
-from onnxgather.options import Target
-from onnxgather.parity.cases import BareNode, Case
+from onnxgather.cases import BareNode, Case
+from onnxgather.lanes.lane import LaneInfo
 
 State = Literal["PASS", "DIFF", "ERROR", "NOT-RUN", "KNOWN", "FIXED"]
 """PASS: the same data type, shape and bytes as the reference, or refused where both refuse.
@@ -128,25 +128,6 @@ class CaseResult(msgspec.Struct, frozen=True, omit_defaults=True):
             place.dispatchable if place else None,
             evidence,
         )
-
-
-class LaneInfo(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Who a lane is."""
-
-    name: str
-    """As the user named it, such as `cpu` or `openvino@old`."""
-    provider: str
-    """The full name, such as CPUExecutionProvider."""
-    versions: dict[str, str] = {}
-    """Of onnxruntime, numpy, python and whatever else counts, such as DirectML."""
-    devices: tuple[str, ...] = ()
-    python: str | None = None
-    """The interpreter that ran it."""
-    not_run: str | None = None
-    """Why it could not start at all."""
-    target: Target | None = None
-    """Whom its models are for; None where it runs no ONNX model."""
-    required: bool = False
 
 
 class Invalid(msgspec.Struct, frozen=True):

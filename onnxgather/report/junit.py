@@ -12,7 +12,8 @@ import re
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping
 
-from onnxgather.parity.results import CaseResult, LaneInfo, Report, Result, State
+from onnxgather.lanes.lane import LaneInfo
+from onnxgather.parity.results import CaseResult, Report, Result, State
 from onnxgather.report.words import evidence_lines, unmet
 
 _ELEMENTS: dict[State, str] = {

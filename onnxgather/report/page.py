@@ -15,9 +15,10 @@ from typing import Any
 import msgspec
 
 from onnxgather.dxdispatch.descriptor import from_dict
+from onnxgather.lanes.lane import LaneInfo
 from onnxgather.lowering.graph import ONNX_TYPES
 from onnxgather.options import DEFAULT_OPSET, Target
-from onnxgather.parity.results import BAD, CaseResult, LaneInfo, Report, Result, worst
+from onnxgather.parity.results import BAD, CaseResult, Report, Result, worst
 from onnxgather.providers import PROVIDERS
 from onnxgather.report.picture import picture
 from onnxgather.report.words import STATES, counted, printable, total, unmet

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import get_args
 
-from onnxgather.parity.results import LaneInfo, Report, Result, State
+from onnxgather.lanes.lane import LaneInfo
+from onnxgather.parity.results import Report, Result, State
 
 STATES: tuple[State, ...] = get_args(State)
 """In the order in which their counts are written."""

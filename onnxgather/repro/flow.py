@@ -10,18 +10,18 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
+from onnxgather.cases import Case
+from onnxgather.checks import shown
 from onnxgather.errors import OnnxGatherError
+from onnxgather.lanes.lane import Lane
 from onnxgather.options import Target
-from onnxgather.parity.cases import Case
 from onnxgather.parity.compare import judge
-from onnxgather.parity.lane import Lane
 from onnxgather.parity.results import Result
 from onnxgather.providers import find_provider
 from onnxgather.repro.folder import check_folder, runnable, write_folder
 from onnxgather.repro.issue import title
 from onnxgather.repro.reduce import MOST_TRIES, Fault, reduce_case
 from onnxgather.repro.run import runs_of
-from onnxgather.rules import shown
 from onnxgather.session import target_of
 
 LONGEST_RUN = 120.0

@@ -15,14 +15,15 @@ from string import Template
 import numpy as np
 
 from onnxgather.arrays import Array
+from onnxgather.cases import Case
+from onnxgather.checks import shown
 from onnxgather.dxdispatch import write_program
 from onnxgather.errors import OnnxGatherError
-from onnxgather.outputs import reason, write_whole
-from onnxgather.parity.cases import Case
-from onnxgather.parity.results import LaneInfo, Result
+from onnxgather.files import reason, write_whole
+from onnxgather.lanes.lane import LaneInfo
+from onnxgather.parity.results import Result
 from onnxgather.repro.issue import issue_text, title
 from onnxgather.repro.run import Run
-from onnxgather.rules import shown
 
 ALWAYS = ("model.onnx", "inputs.npz", "repro.py", "ISSUE.md")
 """What every repro holds."""

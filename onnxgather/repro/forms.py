@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onnxgather.arrays import Array, OutOfRange, elements
+from onnxgather.cases import BareNode, Case
 from onnxgather.datatypes import TensorDataType
 from onnxgather.descriptors import (
     Descriptor,
@@ -22,8 +23,7 @@ from onnxgather.descriptors import (
     GatherND1Desc,
     GatherNDDesc,
 )
-from onnxgather.parity.cases import BareNode, Case
-from onnxgather.rules import packed_strides
+from onnxgather.strides import packed_strides
 from onnxgather.tensors import TensorDesc, TensorFlags
 
 Shape = tuple[int, ...]

@@ -7,10 +7,11 @@ import textwrap
 import numpy as np
 
 from onnxgather.arrays import Array
+from onnxgather.cases import Case
 from onnxgather.datatypes import TensorDataType
 from onnxgather.formula import write_formula
-from onnxgather.parity.cases import Case
-from onnxgather.parity.results import LaneInfo, Result
+from onnxgather.lanes.lane import LaneInfo
+from onnxgather.parity.results import Result
 from onnxgather.repro.forms import form_of
 from onnxgather.repro.run import Run
 

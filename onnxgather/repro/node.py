@@ -8,14 +8,14 @@ from dataclasses import replace
 import numpy as np
 
 from onnxgather.arrays import Array, OutOfRange
+from onnxgather.cases import Case
+from onnxgather.checks import shown
 from onnxgather.datatypes import TensorDataType
 from onnxgather.errors import OnnxGatherError, ProviderError
+from onnxgather.files import reason
 from onnxgather.model_nodes import TAKEN, GatherNode, NodeModel
-from onnxgather.outputs import reason
-from onnxgather.parity.cases import Case
 from onnxgather.providers import PROVIDERS
 from onnxgather.repro.forms import Form, case_of
-from onnxgather.rules import shown
 from onnxgather.runtime import FailedError, NotRunError, Opened, RefusedError
 
 _NPZ, _NPY = (b"PK\x03\x04", b"PK\x05\x06"), b"\x93NUMPY"

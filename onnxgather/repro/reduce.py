@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from onnxgather.arrays import OutOfRange
+from onnxgather.cases import Case
 from onnxgather.errors import DescriptorError
-from onnxgather.parity.cases import Case
+from onnxgather.lanes.lane import Lane, LaneInfo
 from onnxgather.parity.compare import judge
-from onnxgather.parity.lane import Lane
-from onnxgather.parity.results import LaneInfo, Result
+from onnxgather.parity.results import Result
 from onnxgather.repro.forms import Form, case_of, forbidden, forbidden_node, form_of
 from onnxgather.repro.moves import LARGEST, MOVES
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnxgather.arrays import Array
+from onnxgather.cases import Case
 from onnxgather.descriptors import TENSORS, Descriptor
+from onnxgather.lanes.environment import model_of
 from onnxgather.model import bare_model, wrapped
 from onnxgather.options import Target
-from onnxgather.parity.cases import Case
-from onnxgather.parity.lanes import model_of
 from onnxgather.repro.forms import form_of
 from onnxgather.session import threads_for
 

@@ -9,13 +9,14 @@ from typing import TypeVar
 import msgspec
 
 from onnxgather.arrays import OutOfRange, check_array
+from onnxgather.cases import Case, Place, program_cases
+from onnxgather.checks import shown
 from onnxgather.datatypes import TensorDataType
 from onnxgather.dxdispatch import Program, from_dict
 from onnxgather.errors import FileFormatError, OnnxGatherError
-from onnxgather.outputs import is_report
-from onnxgather.parity.cases import Case, Place, program_cases
-from onnxgather.parity.results import CaseResult, LaneInfo, Report, read_report
-from onnxgather.rules import shown
+from onnxgather.files import is_report
+from onnxgather.lanes.lane import LaneInfo
+from onnxgather.parity.results import CaseResult, Report, read_report
 
 T = TypeVar("T", Case, CaseResult)
 

@@ -16,7 +16,7 @@ from rules import Raw, broken_rule
 import onnxgather as og
 from onnxgather.corpus import random_cases
 from onnxgather.corpus.words import Stream, seed_of
-from onnxgather.rules import packed_strides
+from onnxgather.strides import packed_strides
 
 Change = Callable[[Raw, Stream], object]
 """Changes the fields of a descriptor; a ValueError where it has no place for that."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from onnxgather.directml_dll import Host, find_host, setup_command
 from onnxgather.errors import ProviderError
+from onnxgather.lanes.directml_host import Host, find_host, setup_command
 
 NONE = 3
 """The exit code where there is no DirectML.dll."""

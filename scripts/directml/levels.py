@@ -26,12 +26,12 @@ from typing import Any
 from record import write_lines
 
 import onnxgather as og
+from onnxgather.checks import MAX_DIMENSIONS
 from onnxgather.corpus.shapes import Layout, Shape
 from onnxgather.datatypes import INDEX_TYPES, TensorDataType
 from onnxgather.descriptors import OPERATORS
-from onnxgather.directml_dll import Host, find_host, setup_command
 from onnxgather.feature_levels import FEATURE_LEVELS
-from onnxgather.rules import MAX_DIMENSIONS
+from onnxgather.lanes.directml_host import Host, find_host, setup_command
 
 _DLL = re.compile(r"(.*/)?DirectML(\.?[0-9a-f]{40})?\.dll")
 

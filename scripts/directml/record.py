@@ -25,10 +25,10 @@ from rules import RECORDINGS
 
 import onnxgather as og
 from onnxgather.arrays import Array, elements
+from onnxgather.cases import Case
 from onnxgather.corpus import random_cases
 from onnxgather.corpus.words import seed_of, words
-from onnxgather.directml_dll import Answer, Host
-from onnxgather.parity.cases import Case
+from onnxgather.lanes.directml_host import Answer, Host
 
 Record = dict[str, Any]
 

@@ -22,7 +22,7 @@ from hosts import NONE, add_option, open_host
 from rules import Raw, broken_rule, load_rules
 
 import onnxgather as og
-from onnxgather.directml_dll import REFUSALS, Host
+from onnxgather.lanes.directml_host import REFUSALS, Host
 
 VERDICTS = ("refused", "accepted", "crashed", "not asked")
 VALID = "(none)"

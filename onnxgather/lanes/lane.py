@@ -7,8 +7,8 @@ from typing import Literal, Protocol
 import msgspec
 
 from onnxgather.arrays import Array
-from onnxgather.parity.cases import Case
-from onnxgather.parity.results import LaneInfo
+from onnxgather.cases import Case
+from onnxgather.options import Target
 
 Kind = Literal["ran", "refused", "not-run", "broken"]
 
@@ -32,6 +32,25 @@ class Answer(msgspec.Struct, frozen=True):
     does not refuse everything."""
     started: bool = True
     """Of "not-run": whether the provider at least started."""
+
+
+class LaneInfo(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Who a lane is."""
+
+    name: str
+    """As the user named it, such as `cpu` or `openvino@old`."""
+    provider: str
+    """The full name, such as CPUExecutionProvider."""
+    versions: dict[str, str] = {}
+    """Of onnxruntime, numpy, python and whatever else counts, such as DirectML."""
+    devices: tuple[str, ...] = ()
+    python: str | None = None
+    """The interpreter that ran it."""
+    not_run: str | None = None
+    """Why it could not start at all."""
+    target: Target | None = None
+    """Whom its models are for; None where it runs no ONNX model."""
+    required: bool = False
 
 
 class Lane(Protocol):

@@ -10,10 +10,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from onnxgather.cli.terminal import json_bytes
 from onnxgather.errors import OnnxGatherError
-from onnxgather.outputs import is_report, write_whole
+from onnxgather.files import is_report, write_whole
 from onnxgather.parity.results import Report
-from onnxgather.terminal import json_bytes
 
 POSIX = pytest.mark.skipif(os.name == "nt", reason="makes pipes and opens devices of POSIX")
 

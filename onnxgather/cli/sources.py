@@ -1,24 +1,20 @@
-"""Files in and out: which programs a path stands for, and which models they become."""
+"""Which programs a path stands for, and which models they become."""
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from onnxgather.descriptors import Descriptor
 from onnxgather.dxdispatch import Program
 from onnxgather.dxdispatch.files import FileValues
 from onnxgather.dxdispatch.node import Node
 from onnxgather.errors import FileFormatError, OnnxGatherError
+from onnxgather.files import reason
 
 _UNSAFE = frozenset('%/\\:*?"<>|') | {chr(c) for c in range(32)}
 """What some file system does not take in a name, and the character that stands for them."""
-
-_REPORT = re.compile(rb'(\xef\xbb\xbf)?\s*\{\s*"onnxgather"\s*:')
-"""How a report starts, whoever formatted it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,43 +93,6 @@ def plan(
 def dispatchable_path(name: str) -> str:
     """Return the path to a dispatchable in its file, such as `$.dispatchables.gather`."""
     return Node({name: None}, "$.dispatchables").field(name).path
-
-
-def write_whole(path: str, content: bytes) -> None:
-    """Write a file whole or not at all, and make its folder where there is none.
-
-    What is there and no regular file, such as a device or a pipe, is written to instead.
-
-    Raises:
-        OnnxGatherError: It cannot be written; a file that was there is as it was.
-    """
-    target = os.path.realpath(path)
-    folder = os.path.dirname(target)
-    partial = Path(folder, f".onnxgather.{os.getpid()}.partial")
-    try:
-        if os.path.exists(path) and not os.path.isfile(path):
-            Path(path).write_bytes(content)
-            return
-        os.makedirs(folder, exist_ok=True)
-        try:
-            partial.write_bytes(content)
-            os.replace(partial, target)
-        finally:
-            partial.unlink(missing_ok=True)
-    except (FileExistsError, NotADirectoryError):
-        raise OnnxGatherError(f"{path}: a file stands where its folder should be") from None
-    except OSError as error:
-        raise OnnxGatherError(f"{path}: {reason(error)}") from None
-
-
-def is_report(start: bytes) -> bool:
-    """Return whether a file is a report of `onnxgather check --json`, by its first 40 bytes."""
-    return _REPORT.match(start) is not None
-
-
-def reason(error: OSError) -> str:
-    """Return what an OSError says, without its number and its path."""
-    return (error.strerror or str(error) or type(error).__name__).lower()
 
 
 def _stop(error: OSError) -> None:

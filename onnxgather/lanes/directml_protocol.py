@@ -13,11 +13,11 @@ import threading
 from collections.abc import Mapping
 from typing import Any, BinaryIO
 
-from onnxgather.children import kill, pipes, start
+from onnxgather.checks import shown, uint
 from onnxgather.datatypes import TYPE_PREFIX, TensorDataType
 from onnxgather.descriptors import OPERATORS, TENSORS, header_names
 from onnxgather.errors import DescriptorError
-from onnxgather.rules import shown, uint
+from onnxgather.lanes.child import kill, pipes, start
 from onnxgather.tensors import TensorFlags
 
 STAGES = (

@@ -12,17 +12,16 @@ import msgspec
 import numpy as np
 
 from onnxgather.arrays import Array
+from onnxgather.cases import Case
+from onnxgather.checks import shown
 from onnxgather.descriptors import GatherDesc
 from onnxgather.errors import OnnxGatherError
+from onnxgather.lanes.directml import DIRECTML_DLL, DirectMLLane
+from onnxgather.lanes.lane import Answer, Lane, LaneInfo
+from onnxgather.lanes.worker import Worker, WorkerError
 from onnxgather.model import bare_model, to_onnx, wrapped
 from onnxgather.options import Target
-from onnxgather.parity.cases import Case
-from onnxgather.parity.directml import DIRECTML_DLL, DirectMLLane
-from onnxgather.parity.lane import Answer, Lane
-from onnxgather.parity.results import LaneInfo
-from onnxgather.parity.worker import Worker, WorkerError
 from onnxgather.providers import Provider, find_provider
-from onnxgather.rules import shown
 from onnxgather.session import target_of, threads_for
 from onnxgather.tensors import TensorDesc
 

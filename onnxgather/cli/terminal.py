@@ -1,4 +1,4 @@
-"""What commands send to the terminal, and the exit codes that they end with."""
+"""What commands send to the terminal."""
 
 from __future__ import annotations
 
@@ -13,15 +13,9 @@ from typing import TextIO
 
 import msgspec
 
-from onnxgather.errors import (
-    DescriptorError,
-    IndexOutOfRangeError,
-    OnnxGatherError,
-    ProviderError,
-)
-from onnxgather.outputs import Source, find_sources
+from onnxgather.cli.sources import Source, find_sources
+from onnxgather.errors import FINDINGS, GOOD, NOT_RUN, UNUSABLE, OnnxGatherError
 
-GOOD, FINDINGS, UNUSABLE, NOT_RUN = 0, 1, 2, 3
 INTERRUPTED, BROKEN_PIPE = 130, 141  # 128 + the signal, as shells count
 
 _BEST_TO_WORST = (GOOD, FINDINGS, NOT_RUN, UNUSABLE)
@@ -65,7 +59,7 @@ class Batch:
             say(f"Error: {error}", err=True)
             self.failed.append(name)
             self.messages.append(str(error))
-            self.codes.append(exit_code(error))
+            self.codes.append(error.exit_code)
 
     def say(self, text: str) -> None:
         """Print a line."""
@@ -81,17 +75,6 @@ class Batch:
         if self._width:
             say("\r" + " " * self._width + "\r", err=True, end="")
             self._width = 0
-
-
-def exit_code(error: OnnxGatherError) -> int:
-    """Return the exit code that an error calls for."""
-    match error:
-        case DescriptorError() | IndexOutOfRangeError():
-            return FINDINGS
-        case ProviderError():
-            return NOT_RUN
-        case _:
-            return UNUSABLE
 
 
 def say(text: str | bytes, *, err: bool = False, end: str = "\n") -> None:

@@ -20,7 +20,9 @@ import numpy as np
 
 from onnxgather.arrays import Array, check_array, check_descriptor
 from onnxgather.descriptors import Descriptor
-from onnxgather.directml_protocol import (
+from onnxgather.dxdispatch import to_dict
+from onnxgather.errors import ProviderError
+from onnxgather.lanes.directml_protocol import (
     CREATE,
     DEVICE_LOST,
     GUARDS_TOUCHED,
@@ -31,8 +33,6 @@ from onnxgather.directml_protocol import (
     counted,
     encoded,
 )
-from onnxgather.dxdispatch import to_dict
-from onnxgather.errors import ProviderError
 
 REFUSALS = STAGES[3:5]
 """The calls that judge a descriptor; what fails before or later is no verdict on it."""

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from onnxgather import runtime
-from onnxgather.children import kill, pipes, start
+from onnxgather.lanes.child import kill, pipes, start
 from onnxgather.runtime import read_frame, write_frame
 
 LONGEST_PRINTED = 500

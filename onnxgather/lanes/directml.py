@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from onnxgather.arrays import Array, elements
-from onnxgather.directml_dll import REFUSALS, Host, find_host, setup_command
+from onnxgather.cases import Case
 from onnxgather.errors import ProviderError
-from onnxgather.parity.cases import Case
-from onnxgather.parity.lane import Answer
-from onnxgather.parity.results import LaneInfo
+from onnxgather.lanes.directml_host import REFUSALS, Host, find_host, setup_command
+from onnxgather.lanes.lane import Answer, LaneInfo
 
 DIRECTML_DLL = "directml-dll"
 """The lane's name; the provider `directml` is ONNX Runtime's."""

@@ -1,0 +1,1 @@
+"""Lanes: what cases are put to, and what answers with evidence."""

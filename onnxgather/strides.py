@@ -1,0 +1,53 @@
+"""Strides: how the elements of a tensor lie in its buffer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+
+def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:
+    """Return the row-major strides, in elements, of a tensor without gaps."""
+    strides = [1]
+    for size in reversed(sizes[1:]):
+        strides.append(strides[-1] * size)
+    return tuple(reversed(strides))
+
+
+def in_order(sizes: Sequence[int], strides: Sequence[int]) -> bool:
+    """Return whether elements lie row-major and without gaps."""
+    triples = zip(sizes, strides, packed_strides(sizes), strict=True)
+    return all(size == 1 or stride == packed for size, stride, packed in triples)
+
+
+def overlaps(sizes: Sequence[int], strides: Sequence[int]) -> bool:
+    """Return whether two elements share a place.
+
+    They do if some d, not all zero, with |d[k]| < sizes[k] has sum(d[k] * strides[k]) == 0. The
+    search is exact: it takes the strides from the largest down, and what remains must be within
+    reach of the smaller ones and divisible by their greatest common divisor, which leaves next to
+    nothing to try for strides that nest.
+    """
+    dims = sorted(((s, n) for n, s in zip(sizes, strides, strict=True) if n > 1), reverse=True)
+    if not dims or dims[-1][0] == 0:
+        return bool(dims)
+    if math.prod(n for _, n in dims) > 1 + sum(s * (n - 1) for s, n in dims):
+        return True  # more elements than places
+    reach = [sum(s * (n - 1) for s, n in dims[k:]) for k in range(len(dims) + 1)]
+    divisor = [math.gcd(*(s for s, _ in dims[k:])) for k in range(len(dims))] + [0]
+
+    def search(k: int, total: int, moved: bool) -> bool:
+        if k == len(dims):
+            return moved and total == 0
+        stride, size = dims[k]
+        low = max(1 - size if moved else 0, -((total + reach[k + 1]) // stride))
+        high = min(size - 1, (reach[k + 1] - total) // stride)
+        for d in range(low, high + 1):
+            rest = total + d * stride
+            if rest % divisor[k + 1] if divisor[k + 1] else rest:
+                continue
+            if search(k + 1, rest, moved or d != 0):
+                return True
+        return False
+
+    return search(0, 0, False)
