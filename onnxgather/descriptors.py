@@ -8,7 +8,7 @@ their own examples contradict them (ARCHITECTURE.md, "Where sources disagree").
 from __future__ import annotations
 
 from functools import cache
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import msgspec
 
@@ -261,12 +261,32 @@ Descriptor = GatherDesc | GatherElementsDesc | GatherNDDesc | GatherND1Desc
 
 TENSORS = ("input_tensor", "indices_tensor", "output_tensor")
 
-OPERATORS: dict[str, type[Descriptor]] = {
-    "GATHER": GatherDesc,
-    "GATHER_ELEMENTS": GatherElementsDesc,
-    "GATHER_ND": GatherNDDesc,
-    "GATHER_ND1": GatherND1Desc,
+
+class Operator(NamedTuple):
+    """A row of the table of operators."""
+
+    descriptor: type[Descriptor]
+    """The class of its descriptor."""
+    number: int
+    """Its DML_OPERATOR_TYPE in DirectML.h."""
+    feature_level: str
+    """The DirectML feature level that first has it."""
+    onnx: str
+    """The ONNX operator that computes the same."""
+    attribute: str
+    """The attribute of that operator."""
+
+
+TABLE = {
+    "GATHER": Operator(GatherDesc, 67, "1_0", "Gather", "axis"),
+    "GATHER_ELEMENTS": Operator(GatherElementsDesc, 107, "2_1", "GatherElements", "axis"),
+    "GATHER_ND": Operator(GatherNDDesc, 108, "2_1", "GatherND", "batch_dims"),
+    "GATHER_ND1": Operator(GatherND1Desc, 140, "3_0", "GatherND", "batch_dims"),
 }
+"""The one table of operators, by their names without DML_OPERATOR_."""
+
+OPERATORS: dict[str, type[Descriptor]] = {name: row.descriptor for name, row in TABLE.items()}
+"""The descriptor class of each operator."""
 
 
 @cache

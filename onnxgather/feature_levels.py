@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onnxgather.arrays import check_descriptor
 from onnxgather.datatypes import TensorDataType
-from onnxgather.descriptors import Descriptor
+from onnxgather.descriptors import TABLE, Descriptor
 from onnxgather.errors import DescriptorError, OnnxGatherError
 
 FEATURE_LEVELS = (
@@ -13,7 +13,6 @@ FEATURE_LEVELS = (
 )
 """`DML_FEATURE_LEVEL_*`, oldest first. Nothing changes for gathers after 4_1."""
 
-_OPERATOR = {"GATHER": "1_0", "GATHER_ELEMENTS": "2_1", "GATHER_ND": "2_1", "GATHER_ND1": "3_0"}
 _DATA_TYPE = {
     "FLOAT32": "1_0",
     "FLOAT16": "1_0",
@@ -35,7 +34,7 @@ def feature_requirements(desc: Descriptor) -> list[tuple[str, str]]:
     data: TensorDataType = desc.input_tensor.data_type
     indices: TensorDataType = desc.indices_tensor.data_type
     return [
-        (_OPERATOR[desc.operator], f"DML_OPERATOR_{desc.operator}"),
+        (TABLE[desc.operator].feature_level, f"DML_OPERATOR_{desc.operator}"),
         (_DATA_TYPE[data], f"InputTensor.DataType {data}"),
         (_INDEX_TYPE[indices], f"IndicesTensor.DataType {indices}"),
         (_FOUR_DIMENSIONS if count == 4 else _ANY_DIMENSIONS, f"DimensionCount {count}"),

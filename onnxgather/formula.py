@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from onnxgather.arrays import OutOfRange, axis_sizes
+from onnxgather.arrays import OutOfRange
 from onnxgather.descriptors import Descriptor
-from onnxgather.lowering.placement import find_placement
+from onnxgather.gather import gather_of
 from onnxgather.reference import directml_strides
 
 _PASSED = "abcdefgh"
@@ -40,23 +40,22 @@ def write_formula(desc: Descriptor, out_of_range: OutOfRange) -> Formula:
         desc: Any of the four gather descriptors.
         out_of_range: What an index out of range does.
     """
-    place = find_placement(desc)
-    count = desc.input_tensor.dimension_count
-    shown = _positions(desc, {output for output, _ in place.passed})
+    gather, count = gather_of(desc), desc.input_tensor.dimension_count
+    shown = _positions(desc, {count + output for output, _ in gather.passed})
     data = ["0"] * count
-    for output, dimension in place.passed:
+    for output, dimension in gather.passed:
         data[dimension] = shown[output]
-    own = len(place.kept) - place.has_tuples
-    index = ["0"] * (count - len(place.kept)) + shown[place.first : place.first + own]
-    named = list(_COORDINATES[: len(place.indexed)])
+    first = count - gather.after - len(gather.per_index)
+    index = ["0"] * (count - len(gather.indices)) + shown[first : count - gather.after]
+    named = list(_COORDINATES[: gather.tuple_size])
     coordinates = None
-    if not place.has_tuples:
+    if not gather.has_tuples:
         named = [f"idx[{', '.join(index)}]"]
     elif len(named) == 1:
         named = [f"idx[{', '.join([*index, '0'])}]"]
     else:
         coordinates = f"{', '.join(named)} = idx[{', '.join([*index, ':'])}]"
-    for dimension, name in zip(place.indexed, named, strict=True):
+    for dimension, name in zip(gather.indexed, named, strict=True):
         data[dimension] = name
     bounds = [f"{s} < {n}" for s, n in zip(shown, desc.output_tensor.sizes, strict=True) if n > 1]
     return Formula(
@@ -80,7 +79,7 @@ def _positions(desc: Descriptor, passed: set[int]) -> list[str]:
 def _range(desc: Descriptor, names: list[str], out_of_range: OutOfRange) -> str:
     if out_of_range == "directml":
         return _directml(desc)
-    sizes = axis_sizes(desc)
+    sizes = gather_of(desc).axes
     signed = desc.indices_tensor.data_type.is_signed
     limits = [
         f"{-n if signed else 0} <= {name} < {n}" for name, n in zip(names, sizes, strict=True)

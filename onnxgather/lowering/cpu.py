@@ -12,6 +12,7 @@ from functools import partial
 
 from onnxgather.arrays import Array, OutOfRange
 from onnxgather.descriptors import Descriptor
+from onnxgather.gather import gather_of
 from onnxgather.lowering import cpu_fits
 from onnxgather.lowering import cpu_forms as forms
 from onnxgather.lowering.cpu_indices import (
@@ -26,10 +27,9 @@ from onnxgather.lowering.cpu_indices import (
 from onnxgather.lowering.cpu_style import style
 from onnxgather.lowering.facts import Facts, find_facts
 from onnxgather.lowering.graph import Graph, Shape, Value, size_of
-from onnxgather.lowering.indices import read_indices, sizes_of_axes
+from onnxgather.lowering.indices import axis_limits, read_indices
 from onnxgather.lowering.offsets import padded
-from onnxgather.lowering.placement import find_natural_form
-from onnxgather.lowering.portable import INPUT, OUTPUT, lower, lower_into, natural
+from onnxgather.lowering.portable import INPUT, OUTPUT, lower, lower_into, natural, natural_node
 from onnxgather.lowering.positions import scatter
 from onnxgather.options import DEFAULT_THREADS
 
@@ -89,7 +89,7 @@ def _index(graph: Graph, facts: Facts, shape: Shape | None = None) -> Value:
 def _limited(graph: Graph, facts: Facts, index: Value) -> Value:
     if facts.out_of_range == "zero":
         return to_slot(graph, index, facts.axes[0])
-    return limited(graph, index, sizes_of_axes(facts.desc), facts.out_of_range)
+    return limited(graph, index, axis_limits(gather_of(facts.desc)), facts.out_of_range)
 
 
 def _rows(graph: Graph, facts: Facts, shape: Shape) -> Value:
@@ -198,7 +198,7 @@ def _build_guarded(graph: Graph, facts: Facts, data: Value) -> Value:
 
 
 def _build_natural(graph: Graph, facts: Facts, data: Value) -> Value:
-    form = find_natural_form(facts.desc)
+    form = natural_node(facts.desc)
     assert form is not None
     limit, policy = style(facts).limit, facts.out_of_range
     if facts.ready is not None:

@@ -7,7 +7,7 @@ from onnxgather.lowering import cpu_forms as forms
 from onnxgather.lowering.cpu_indices import EXACT_FLOAT, tiles_of
 from onnxgather.lowering.facts import Facts
 from onnxgather.lowering.graph import size_of
-from onnxgather.lowering.placement import find_natural_form
+from onnxgather.lowering.portable import natural_node
 
 SMALL = 512
 """Output elements below which every form costs about the same, a few microseconds of calls."""
@@ -191,9 +191,9 @@ def guarded(facts: Facts) -> bool:
     """A policy that only indices out of range make slow, and one index for each element or row."""
     one = isinstance(facts.desc, GatherDesc | GatherElementsDesc) and facts.known is None
     special = facts.out_of_range in ("zero", "directml")
-    return one and special and _worth_it(facts) and find_natural_form(facts.desc) is not None
+    return one and special and _worth_it(facts) and natural_node(facts.desc) is not None
 
 
 def natural(facts: Facts) -> bool:
     """Whatever ONNX's own operator says."""
-    return facts.out_of_range in ("clamp", "error") and find_natural_form(facts.desc) is not None
+    return facts.out_of_range in ("clamp", "error") and natural_node(facts.desc) is not None

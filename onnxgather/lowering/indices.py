@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from onnxgather.arrays import Array, axis_sizes, elements
+from onnxgather.arrays import Array, elements
 from onnxgather.checks import MAX_ELEMENTS
-from onnxgather.descriptors import Descriptor
+from onnxgather.gather import Gather
 from onnxgather.lowering.graph import Graph, Shape, Value, constant, size_of
-from onnxgather.lowering.placement import Placement
 from onnxgather.lowering.positions import positions
 from onnxgather.strides import in_order
 from onnxgather.tensors import TensorDesc
@@ -116,15 +115,14 @@ def wrap(graph: Graph, index: Value, sizes: Array) -> Value:
     )
 
 
-def sizes_of_axes(desc: Descriptor) -> Array:
-    """Return the sizes of the indexed axes: a scalar where one will do for all coordinates."""
-    sizes = axis_sizes(desc)
-    return np.array(sizes[0] if len(set(sizes)) == 1 else sizes, np.int64)
+def axis_limits(gather: Gather) -> Array:
+    """The sizes of the indexed axes, INT64: a scalar where one will do for all coordinates."""
+    return np.array(gather.axes[0] if len(set(gather.axes)) == 1 else gather.axes, np.int64)
 
 
-def sum_tuples(graph: Graph, place: Placement, offset: Value) -> Value:
+def sum_tuples(graph: Graph, gather: Gather, offset: Value) -> Value:
     """Return one offset per tuple of coordinates."""
-    if not place.has_tuples:
+    if not gather.has_tuples:
         return offset
     shape = offset.shape[:-1]
     if offset.shape[-1] == 1:

@@ -10,9 +10,9 @@ import numpy as np
 
 from onnxgather.arrays import Array, OutOfRange
 from onnxgather.descriptors import Descriptor, GatherElementsDesc
+from onnxgather.gather import gather_of
 from onnxgather.lowering.graph import Graph, Shape, Value, constant, size_of
-from onnxgather.lowering.indices import clamp, outside, sizes_of_axes, sum_tuples, wrap
-from onnxgather.lowering.placement import Placement
+from onnxgather.lowering.indices import axis_limits, clamp, outside, sum_tuples, wrap
 from onnxgather.lowering.positions import Run, counted, merged
 from onnxgather.tensors import TensorDesc
 
@@ -42,17 +42,16 @@ PORTABLE = Style(clamp, np.dtype(np.int64), gather_flat)
 def by_offset(
     graph: Graph,
     desc: Descriptor,
-    place: Placement,
     data: Value,
     index: Value,
     out_of_range: OutOfRange,
     style: Style,
 ) -> tuple[Value, Value | None]:
     """Gather from the flat buffer by element offsets; return that and the mask."""
-    tensor = desc.input_tensor
-    strides = np.array([tensor.element_strides[k] for k in place.indexed], np.int64)
+    tensor, gather = desc.input_tensor, gather_of(desc)
+    strides = np.array([tensor.element_strides[k] for k in gather.indexed], np.int64)
     stride = strides if len(strides) > 1 else strides[0]
-    sizes = sizes_of_axes(desc)
+    sizes = axis_limits(gather)
     directml = out_of_range == "directml"
     mask = None
     if directml:
@@ -71,15 +70,19 @@ def by_offset(
     offset = graph.add("Mul", "index_offsets", offset, factor, why="coordinate x stride")
     if out_of_range == "error" and mask is not None:
         offset = _beyond(graph, offset, mask, tensor.element_count)
-    offset = sum_tuples(graph, place, offset)
+    offset = sum_tuples(graph, gather, offset)
     if directml:
         offset = graph.cast(offset, np.uint32, "offsets_uint32", "DirectML adds modulo 2^32")
-    shape = place.spread(offset.shape)
+    rank = tensor.dimension_count
+    shape = gather.spread(offset.shape, rank)
     offset = graph.reshape(offset, shape, "offsets_spread", "one dimension per output dimension")
-    passed = [Run(o, (tensor.sizes[i],), tensor.element_strides[i]) for o, i in place.passed]
+    passed = [
+        Run(rank + output, (tensor.sizes[data],), tensor.element_strides[data])
+        for output, data in gather.passed
+    ]
     why = "adds the offsets of the dimensions that are passed on"
     for run in merged(passed):
-        position = counted(graph, run, len(shape), offset.dtype)
+        position = counted(graph, run, rank, offset.dtype)
         offset = graph.add("Add", "offsets", offset, position, why=why)
     buffer = graph.reshape(data, (size_of(data.shape),), "buffer", "the buffer behind the tensor")
     if directml:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from onnxgather.checks import MAX_DIMENSIONS
 from onnxgather.descriptors import Descriptor, GatherDesc, GatherElementsDesc
-from onnxgather.lowering.graph import Shape, size_of
+from onnxgather.lowering.graph import Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,53 +55,3 @@ def find_placement(desc: Descriptor) -> Placement:
     return Placement(
         kept, first, after, passed, indexed, has_tuples=not isinstance(desc, GatherDesc)
     )
-
-
-@dataclass(frozen=True, slots=True)
-class NaturalForm:
-    """ONNX's own operator for a descriptor."""
-
-    op: str
-    attributes: dict[str, int]
-    data: Shape
-    indices: Shape
-
-
-def find_natural_form(desc: Descriptor) -> NaturalForm | None:
-    """Return the natural form, None where strides or a rank above 8 rule it out."""
-    if not desc.input_tensor.is_plain:
-        return None
-    for form in _candidates(desc):
-        if max(len(form.data), len(form.indices)) <= MAX_DIMENSIONS:
-            return form
-    return None
-
-
-def _candidates(desc: Descriptor) -> list[NaturalForm]:
-    """Return the natural forms of any rank, best first.
-
-    The output has exactly DimensionCount dimensions without a Reshape behind the gather, so the
-    ones in front of it must come from the data or from the indices.
-    """
-    data, indices = desc.input_tensor.sizes, desc.indices_tensor.sizes
-    count = len(data)
-    if isinstance(desc, GatherElementsDesc):
-        return [NaturalForm("GatherElements", {"axis": desc.axis}, data, indices)]
-    if isinstance(desc, GatherDesc):
-        rank = desc.index_dimensions
-        if rank > 0:  # the output crops rank - 1 leading ones of the input
-            axis = {"axis": desc.axis - rank + 1}
-            return [NaturalForm("Gather", axis, data[rank - 1 :], indices[count - rank :])]
-        scalar = NaturalForm("Gather", {"axis": desc.axis + 1}, (1, *data), ())
-        single = NaturalForm("Gather", {"axis": desc.axis}, data, (1,))
-        return [scalar, single] if size_of(data[: desc.axis]) == 1 else [scalar]
-    data = data[count - desc.input_dimension_count :]
-    indices = indices[count - desc.indices_dimension_count :]
-    batches = desc.batches
-    ones = (1,) * (count - (len(indices) - 1 + len(data) - batches - desc.tuple_size))
-    batched = {"batch_dims": batches + len(ones) if batches else 0}
-    forms = [NaturalForm("GatherND", batched, ones + data if batches else data, ones + indices)]
-    if batches and size_of(data[:batches]) == 1:
-        merged = (1,) * batches + ones + indices[batches:]
-        forms.append(NaturalForm("GatherND", {"batch_dims": 0}, data[batches:], merged))
-    return forms

@@ -15,15 +15,10 @@ import numpy as np
 
 from onnxgather.arrays import Array, OutOfRange
 from onnxgather.descriptors import Descriptor
+from onnxgather.gather import Gather, gather_of
 from onnxgather.lowering.graph import Graph, Value, constant, size_of
-from onnxgather.lowering.indices import outside, read_indices, sizes_of_axes, sum_tuples
+from onnxgather.lowering.indices import axis_limits, outside, read_indices, sum_tuples
 from onnxgather.lowering.offsets import PORTABLE, Style, by_offset
-from onnxgather.lowering.placement import (
-    NaturalForm,
-    Placement,
-    find_natural_form,
-    find_placement,
-)
 from onnxgather.lowering.positions import scatter
 
 INPUT, OUTPUT = "InputTensor", "OutputTensor"
@@ -61,32 +56,37 @@ def lower_into(
 ) -> Value:
     """Add the nodes of a descriptor; return an array of OutputTensor.Sizes; see `lower`."""
     data = graph.input(INPUT, desc.input_tensor.data_type.numpy, desc.input_tensor.array_shape)
-    place = find_placement(desc)
-    form = None if out_of_range == "directml" else find_natural_form(desc)
-    shape = place.kept if form is None else form.indices
-    index = read_indices(graph, desc.indices_tensor, place.kept, shape, indices)
-    if form is not None:
-        gathered, mask = natural(graph, desc, form, data, index, out_of_range, style.limit)
+    gather = gather_of(desc)
+    node = None if out_of_range == "directml" else natural_node(desc)
+    shape = gather.indices if node is None else node.indices
+    index = read_indices(graph, desc.indices_tensor, gather.indices, shape, indices)
+    if node is not None:
+        gathered, mask = natural(graph, desc, node, data, index, out_of_range, style.limit)
     else:
-        gathered, mask = by_offset(graph, desc, place, data, index, out_of_range, style)
+        gathered, mask = by_offset(graph, desc, data, index, out_of_range, style)
     why = "repeats what does not depend on the missing dimensions"
     gathered = graph.expand(gathered, desc.output_tensor.sizes, "expanded", why)
     if out_of_range == "zero":
-        gathered = _zero_outside(graph, place, gathered, mask)
+        gathered = _zero_outside(graph, gather, gathered, mask)
     return gathered
+
+
+def natural_node(desc: Descriptor) -> Gather | None:
+    """The ONNX node of a descriptor; None where strides or a rank above 8 rule it out."""
+    return gather_of(desc).node() if desc.input_tensor.is_plain else None
 
 
 def natural(
     graph: Graph,
     desc: Descriptor,
-    form: NaturalForm,
+    node: Gather,
     data: Value,
     index: Value,
     out_of_range: OutOfRange,
     limit: Callable[[Graph, Value, Array], Value],
 ) -> tuple[Value, Value | None]:
     """Add ONNX's own operator on limited indices; return its output and the mask for "zero"."""
-    sizes = sizes_of_axes(desc)
+    sizes = axis_limits(node)
     mask = None
     fits = int(sizes.max()) <= 2**31
     narrow = fits and (index.constant is not None or index.dtype == np.uint32)
@@ -103,50 +103,54 @@ def natural(
     elif index.constant is None:
         narrow = False
     # Beyond 2^31 ONNX Runtime's Gather of INT32 indices adds an overflown size and reads anywhere.
-    if form.op != "GatherND" and fits and (narrow or index.dtype == np.int32):
-        index = graph.cast(index, np.int32, "indices_int32", f"an index type that {form.op} takes")
+    if node.onnx != "GatherND" and fits and (narrow or index.dtype == np.int32):
+        index = graph.cast(
+            index, np.int32, "indices_int32", f"an index type that {node.onnx} takes"
+        )
     else:
-        index = graph.cast(index, np.int64, "indices_int64", f"the index type that {form.op} takes")
+        index = graph.cast(
+            index, np.int64, "indices_int64", f"the index type that {node.onnx} takes"
+        )
     if index.constant is not None:
         wide = index.constant.astype(np.int64)
         wrapped = np.where(wide < 0, wide + sizes, wide).astype(index.dtype)
         index = constant("indices", wrapped)
-    if index.shape != form.indices:
-        kept = find_placement(desc).kept
-        index = graph.expand(index, kept, "indices_expanded", "repeats the indices of stride 0")
+    if index.shape != node.indices:
+        why = "repeats the indices of stride 0"
+        index = graph.expand(index, gather_of(desc).indices, "indices_expanded", why)
         why = "gives the indices the leading ones of the output"
-        index = graph.reshape(index, form.indices, "indices_shaped", why)
-    why = f"gives the data the shape that {form.op} reads the descriptor from"
-    data = graph.reshape(data, form.data, "data", why)
+        index = graph.reshape(index, node.indices, "indices_shaped", why)
+    why = f"gives the data the shape that {node.onnx} reads the descriptor from"
+    data = graph.reshape(data, node.data, "data", why)
     gathered = graph.add(
-        form.op,
+        node.onnx,
         "gathered",
         data,
         index,
         why=f"DML_OPERATOR_{desc.operator}",
         shape=desc.output_tensor.sizes,
-        **cast("dict[str, Any]", form.attributes),
+        **cast("dict[str, Any]", node.attributes),
     )
     return gathered, mask
 
 
-def _zero_outside(graph: Graph, place: Placement, gathered: Value, mask: Value | None) -> Value:
+def _zero_outside(graph: Graph, gather: Gather, gathered: Value, mask: Value | None) -> Value:
     """Return `gathered` with 0 where the mask holds, by gathering once more from it and a zero.
 
     Not by Where: ONNX Runtime's CPU kernel turns -0.0 into 0.0 and quiets the NaNs of FLOAT16
     (measured on 1.24.4 and 1.31.1). Only what moves elements keeps every bit.
     """
     assert mask is not None
-    mask = _any_of_tuple(graph, place, mask)
+    mask = _any_of_tuple(graph, gather, mask)
     if mask.constant is not None and not mask.constant.any():
         return gathered
-    split = len(gathered.shape) - place.after
+    split = len(gathered.shape) - gather.after
     outer, inner = gathered.shape[:split], gathered.shape[split:]
-    per_index = place.kept[:-1] if place.has_tuples else place.kept
+    per_index = gather.per_index
     if size_of(mask.shape) < size_of(per_index):
         per_index = mask.shape  # some are repeated
     why = "one dimension per output dimension"
-    mask = graph.reshape(mask, (1,) * place.first + per_index, "mask", why)
+    mask = graph.reshape(mask, (1,) * (split - len(per_index)) + per_index, "mask", why)
     rows = size_of(outer)
     why = "the elements that one index tuple leads to, row by row"
     table = graph.reshape(gathered, (rows, *inner), "rows", why)
@@ -164,12 +168,12 @@ def _zero_outside(graph: Graph, place: Placement, gathered: Value, mask: Value |
     return graph.add("Gather", "zeroed", table, chosen, why=why, shape=gathered.shape, axis=0)
 
 
-def _any_of_tuple(graph: Graph, place: Placement, mask: Value) -> Value:
+def _any_of_tuple(graph: Graph, gather: Gather, mask: Value) -> Value:
     """Return whether any coordinate of a tuple is out of range."""
-    if place.has_tuples and mask.shape[-1] > 1:
+    if gather.has_tuples and mask.shape[-1] > 1:
         count = graph.cast(mask, np.int64, "is_outside_int64", "a type that ReduceSum takes")
-        count = sum_tuples(graph, place, count)
+        count = sum_tuples(graph, gather, count)
         zero = constant("zero", np.array(0, np.int64))
         why = "any coordinate out of range"
         return graph.add("Less", "is_tuple_outside", zero, count, why=why, dtype=bool)
-    return sum_tuples(graph, place, mask)
+    return sum_tuples(graph, gather, mask)

@@ -1,0 +1,265 @@
+"""One gather, told once: which sizes count, what is indexed, where the output comes from.
+
+A descriptor and an ONNX node say the same in two ways. DirectML gives all tensors one
+DimensionCount, with leading ones in front of the sizes that count; ONNX takes the sizes that count
+and nothing else. `Gather` holds those sizes, and knows the way to a descriptor and to a node.
+
+`reference` and the rules of the descriptors know nothing of this module, so that they see its
+mistakes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from onnxgather.checks import MAX_DIMENSIONS
+from onnxgather.descriptors import TABLE, Descriptor, GatherDesc, GatherElementsDesc
+from onnxgather.tensors import TensorDesc
+
+Sizes = tuple[int, ...]
+
+INDEX_TYPES = {
+    "Gather": ("INT32", "INT64"),
+    "GatherElements": ("INT32", "INT64"),
+    "GatherND": ("INT64",),
+}
+"""The types of indices that ONNX's operators take, the gathers of opset 13."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gather:
+    """The sizes of a gather, and what its operator does with them.
+
+    Dimensions are counted from the end, -1 being the last one, so that they are right however many
+    leading ones stand in front.
+
+    Args:
+        operator: DirectML's name: GATHER, GATHER_ELEMENTS, GATHER_ND or GATHER_ND1.
+        data: The sizes of InputTensor that count.
+        indices: The sizes of IndicesTensor that count; () is a single index. Of GATHER_ND and
+            GATHER_ND1 the last one is the length of an index tuple.
+        number: Which of `data` GATHER and GATHER_ELEMENTS index, or how many of the first sizes
+            are batches of GATHER_ND1: the `axis` or `batch_dims` of the ONNX operator.
+        dimension_count: The DimensionCount of the descriptor; one that is too small, such as 0,
+            stands for as many as the sizes need.
+    """
+
+    operator: str
+    data: Sizes
+    indices: Sizes
+    number: int = 0
+    dimension_count: int = 0
+
+    @property
+    def onnx(self) -> str:
+        """The name of the ONNX operator."""
+        return TABLE[self.operator].onnx
+
+    @property
+    def attributes(self) -> dict[str, int]:
+        """The attribute of the ONNX operator."""
+        return {TABLE[self.operator].attribute: self.number}
+
+    @property
+    def has_tuples(self) -> bool:
+        """Whether the last size of the indices counts the coordinates of a tuple."""
+        return self.onnx == "GatherND"
+
+    @property
+    def tuple_size(self) -> int:
+        """How many coordinates an index has."""
+        return self.indices[-1] if self.has_tuples and self.indices else 1
+
+    @property
+    def indexed(self) -> range:
+        """The dimensions of the data that the indices choose from, one per coordinate."""
+        first = self.number - len(self.data)
+        return range(first, first + self.tuple_size)
+
+    @property
+    def axes(self) -> Sizes:
+        """The sizes of those dimensions."""
+        return self.data[self.number : self.number + self.tuple_size]
+
+    @property
+    def behind(self) -> Sizes:
+        """The sizes of the data behind those dimensions: what lies together in a packed tensor."""
+        return self.data[self.number + self.tuple_size :]
+
+    @property
+    def per_index(self) -> Sizes:
+        """The sizes of the indices without the coordinates of a tuple: one element per index."""
+        return self.indices[:-1] if self.has_tuples else self.indices
+
+    @property
+    def after(self) -> int:
+        """How many dimensions of the output follow those of the indices."""
+        return 0 if self.onnx == "GatherElements" else len(self.behind)
+
+    @property
+    def output(self) -> Sizes:
+        """The sizes of the output that count; leading ones fill it up to DimensionCount."""
+        if self.onnx == "GatherElements":
+            return self.indices
+        in_front = () if self.has_tuples else self.data[: self.number]
+        return in_front + self.per_index + self.behind
+
+    @property
+    def passed(self) -> list[tuple[int, int]]:
+        """Pairs of a dimension of the output and the one of the data whose position it passes on.
+
+        The dimensions in front of the indexed ones come first, then those behind.
+        """
+        rank, count = len(self.data), len(self.output)
+        behind = range(self.number + self.tuple_size, rank)
+        # The dimensions in front stand at the start of the output, as batches those of indices do.
+        return [(k - count, k - rank) for k in range(self.number)] + [
+            (k - rank, k - rank) for k in behind
+        ]
+
+    def spread(self, shape: Sizes, rank: int) -> Sizes:
+        """The shape of something per index, with one dimension per dimension of the output."""
+        return (1,) * (rank - self.after - len(shape)) + shape + (1,) * self.after
+
+    # The way to a descriptor.
+
+    def tensor_sizes(self) -> tuple[Sizes, Sizes, Sizes]:
+        """The sizes of InputTensor, IndicesTensor and OutputTensor, leading ones included."""
+        counted = (self.data, self.indices, self.output)
+        count = max(1, self.dimension_count, *map(len, counted))
+        data, indices, output = ((1,) * (count - len(sizes)) + sizes for sizes in counted)
+        return data, indices, output
+
+    def descriptor(self, tensors: Sequence[TensorDesc]) -> Descriptor:
+        """The descriptor of three tensors that have `tensor_sizes`.
+
+        With the smallest DimensionCount it is the one that ONNX Runtime's DirectML provider
+        makes of the ONNX node (its DmlOperatorGather.cpp).
+
+        Raises:
+            DescriptorError: DirectML does not take it; which rule it breaks.
+        """
+        made: Any = TABLE[self.operator].descriptor  # their fields differ
+        ranks = {
+            "input_dimension_count": len(self.data),
+            "indices_dimension_count": len(self.indices),
+        }
+        axis = self.number + tensors[0].dimension_count - len(self.data)
+        fields = {
+            "GATHER": {"axis": axis, "index_dimensions": len(self.indices)},
+            "GATHER_ELEMENTS": {"axis": axis},
+            "GATHER_ND": ranks,
+            "GATHER_ND1": ranks | {"batch_dimension_count": self.number},
+        }
+        return made(*tensors, **fields[self.operator])
+
+    # The way to an ONNX node.
+
+    def node(self) -> Gather | None:
+        """The gather whose ONNX node gives an output of all DimensionCount dimensions.
+
+        None where every way to say it passes the rank that DirectML takes.
+        """
+        for gather in self._nodes():
+            if max(len(gather.data), len(gather.indices)) <= MAX_DIMENSIONS:
+                return gather
+        return None
+
+    def _nodes(self) -> Iterator[Gather]:
+        """Yield the ways to get the leading ones of the output from the data or the indices."""
+        data, indices, number = self.data, self.indices, self.number
+        ones = (1,) * (len(self.tensor_sizes()[2]) - len(self.output))
+        in_front_of_both = replace(
+            self, data=ones + data, indices=ones + indices, number=number + len(ones)
+        )
+        if not ones:
+            yield self
+        elif self.onnx == "GatherElements":
+            yield in_front_of_both
+        elif self.has_tuples:
+            yield in_front_of_both if number else replace(self, indices=ones + indices)
+        else:
+            yield replace(self, data=ones + data, number=number + len(ones))
+            if math.prod(data[:number]) == 1:  # the ones among them may as well come first
+                yield replace(self, indices=ones + indices)
+        if self.has_tuples and number and math.prod(data[:number]) == 1:
+            merged = (1,) * number + ones + indices[number:]
+            yield replace(self, data=data[number:], indices=merged, number=0)
+
+    def broken_rule(self, index_type: str = "INT64") -> str | None:
+        """The rule of the ONNX operator that the sizes or the type of the indices break.
+
+        Source: Gather-13, GatherElements-13 and GatherND-13. None where ONNX allows the node.
+        """
+        return self._broken_by_sizes() or self._broken_by_type(index_type)
+
+    def _broken_by_type(self, index_type: str) -> str | None:
+        types = INDEX_TYPES[self.onnx]
+        if index_type in types:
+            return None
+        return f"indices must be {' or '.join(types)}, got {index_type}"
+
+    def _broken_by_sizes(self) -> str | None:
+        data, indices, number, rank = self.data, self.indices, self.number, len(self.data)
+        if not rank or not (indices or not self.has_tuples):
+            shapes = f"{list(data)} and {list(indices)}"
+            return f"what {self.onnx} takes must have a dimension, got the shapes {shapes}"
+        if self.has_tuples:
+            return self._broken_by_tuples(min(rank, len(indices)))
+        if not -rank <= number < rank:
+            return f"axis must be in [{-rank}, {rank}), got {number}"
+        if self.onnx == "Gather":
+            return None
+        if len(indices) != rank:
+            return f"indices must have the rank of data ({rank}), got {len(indices)}"
+        if any(k != number % rank and indices[k] > data[k] for k in range(rank)):
+            rule = f"no size of indices but that at axis may exceed data's {list(data)}"
+            return f"{rule}, got {list(indices)}"
+        return None
+
+    def _broken_by_tuples(self, least: int) -> str | None:
+        data, indices, number = self.data, self.indices, self.number
+        if not 0 <= number < least:
+            return f"batch_dims must be at least 0 and less than both ranks ({least}), got {number}"
+        longest = len(data) - number
+        if not 1 <= indices[-1] <= longest:
+            rule = f"the last size of indices must be 1 to rank(data) - batch_dims ({longest})"
+            return f"{rule}, got {indices[-1]}"
+        if data[:number] != indices[:number]:
+            rule = f"the first batch_dims ({number}) sizes of indices must be those of data"
+            return f"{rule}, {list(data[:number])}, got {list(indices[:number])}"
+        return None
+
+
+def gather_of(desc: Descriptor) -> Gather:
+    """The gather that a descriptor says."""
+    data, indices = desc.input_tensor.sizes, desc.indices_tensor.sizes
+    count = len(data)
+    if isinstance(desc, GatherElementsDesc):
+        return Gather(desc.operator, data, indices, desc.axis, count)
+    if isinstance(desc, GatherDesc):
+        # The output crops as many leading ones of the input as the indices have dimensions more.
+        cropped, kept = max(0, desc.index_dimensions - 1), count - desc.index_dimensions
+        return Gather(desc.operator, data[cropped:], indices[kept:], desc.axis - cropped, count)
+    data = data[count - desc.input_dimension_count :]
+    indices = indices[count - desc.indices_dimension_count :]
+    return Gather(desc.operator, data, indices, desc.batches, count)
+
+
+def gather_of_node(operator: str, data: Sizes, indices: Sizes, number: int) -> Gather:
+    """The gather that an ONNX node says, as ONNX Runtime's DirectML provider reads it.
+
+    Args:
+        operator: Gather, GatherElements or GatherND.
+        data: The shape of its data.
+        indices: The shape of its indices.
+        number: `axis`, which may count from the end, or `batch_dims`.
+    """
+    # The last row of an ONNX operator is the one that the provider makes: GATHER_ND1 of GatherND.
+    directml = {row.onnx: name for name, row in TABLE.items()}[operator]
+    if operator != "GatherND" and -len(data) <= number < 0:
+        number += len(data)
+    return Gather(directml, data, indices, number)
