@@ -18,7 +18,7 @@ import platform
 import struct
 import sys
 from collections.abc import Mapping
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
 if __name__ == "__main__" and not getattr(
     sys.flags, "safe_path", False
@@ -35,16 +35,23 @@ MAGIC = b"\x93gather\n"
 _LENGTHS = struct.Struct("<IQ")  # bytes of JSON, bytes of arrays
 
 
+NotRunKind = Literal[
+    "no-runtime",  # onnxruntime is not installed
+    "empty-runtime",  # its package is empty
+    "absent",  # the build has no such provider; the detail names those that it has
+    "too-old",  # it records no node assignment; the detail is its version
+    "library",  # the plugin library does not load; the detail is its error
+    "no-device",  # the plugin library offers no device
+    "elsewhere",  # a node went to another provider; the detail names it
+    "folded",  # no node was left to run
+]
+"""Why a provider did not run a model."""
+
+
 class NotRunError(Exception):
-    """The provider did not run the model; `kind` says why, `detail` more.
+    """The provider did not run the model; `kind` says why, `detail` more."""
 
-    no-runtime: onnxruntime is not installed. empty-runtime: its package is empty. absent: the
-    build has no such provider. too-old: it records no node assignment. library: the plugin
-    library does not load. no-device: it offers none. elsewhere: a node went
-    to another provider. folded: no node was left to run.
-    """
-
-    def __init__(self, kind: str, detail: str = "") -> None:
+    def __init__(self, kind: NotRunKind, detail: str = "") -> None:
         super().__init__(kind, detail)
         self.kind, self.detail = kind, detail
 

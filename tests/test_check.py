@@ -21,7 +21,7 @@ import onnxgather as og
 from onnxgather.arrays import Array
 from onnxgather.cases import Case
 from onnxgather.lanes.environment import ModelLane
-from onnxgather.lanes.lane import Answer
+from onnxgather.lanes.lane import Answer, AnswerKind
 from onnxgather.parity.results import Report, read_report
 
 MODELS = Path(__file__).parent.parent / "models"
@@ -249,7 +249,7 @@ class TestRefusals:
         def answered(case: Case, answer: Answer) -> Answer:
             assert case.descriptor is not None
             output = og.reference(case.descriptor, case.data, case.indices, "zero")
-            return replace(answer, output=output, error=None)
+            return replace(answer, kind=AnswerKind.RAN, reason=None, output=output)
 
         change(monkeypatch, answered)
         assert states("x.json", "--out-of-range", "error", code=1) == [

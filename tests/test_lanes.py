@@ -17,7 +17,7 @@ import onnxgather as og
 from onnxgather import model as model_module
 from onnxgather.cases import Case
 from onnxgather.lanes.environment import ModelLane, open_lanes
-from onnxgather.lanes.lane import Answer, Lane
+from onnxgather.lanes.lane import Answer, AnswerKind, Breakdown, Lane
 from onnxgather.lanes.worker import Worker, WorkerError
 from onnxgather.parity.compare import check_cases
 from onnxgather.parity.results import CaseResult
@@ -164,7 +164,10 @@ class TestWhatCounts:
         answer = lane.answer(case())
         lane.close()
         assert answer == Answer(
-            "not-run", "CPUExecutionProvider must run a node, but none is left to run"
+            AnswerKind.NOT_RUN,
+            "CPUExecutionProvider must run a node, but none is left to run",
+            how="folded",
+            detail="none is left to run",
         )
 
     @pytest.mark.parametrize(
@@ -371,7 +374,7 @@ class TestBadWorkers:
         lane.answer(case(1, 1))  # from here on it lies
         found = told_again(lane, case(0, 0))
         lane.close()
-        assert found.kind == "broken"
+        assert found.kind is AnswerKind.BROKEN
         assert found.reason is not None
         assert found.reason.startswith("the worker answered what no worker answers: ")
         assert error in found.reason
@@ -382,14 +385,15 @@ class TestBadWorkers:
         worker: Any = lane._worker  # type: ignore[reportPrivateUsage]
         worker._running.kill()
         worker._running.wait()
-        assert lane.answer(case()).kind == "ran"
+        assert lane.answer(case()).kind is AnswerKind.RAN
         lane.close()
 
     def test_an_ended_lane_starts_no_other_worker(self, tmp_path: Path) -> None:
         lane = stub(tmp_path)
         lane.start()
         lane.close()
-        assert lane.answer(case()) == Answer("broken", "the worker was ended")
+        ended = Answer(AnswerKind.BROKEN, "the worker was ended", how=Breakdown.CLOSED)
+        assert lane.answer(case()) == ended
 
     def test_an_interruption_does_not_wait_for_a_hang(self, tmp_path: Path) -> None:
         change = """

@@ -15,7 +15,7 @@ from strategies import cases
 import onnxgather as og
 from onnxgather.arrays import Array
 from onnxgather.cases import BareNode, Case
-from onnxgather.lanes.lane import Answer, LaneInfo
+from onnxgather.lanes.lane import Answer, AnswerKind, LaneInfo
 from onnxgather.parity.checks import check
 from onnxgather.parity.compare import check_cases
 from onnxgather.parity.known import Known, Pattern, known_differences
@@ -79,7 +79,8 @@ def ran(output: Any, proof: Any = None, error: str | None = None) -> Answer:
     """Return the answer of a provider that ran."""
     array = None if output is None else np.asarray(output, np.float32)
     zeros = None if proof is None else np.asarray(proof, np.float32)
-    return Answer("ran", None, ("Gather",), array, error, zeros)
+    kind = AnswerKind.RAN if error is None else AnswerKind.FAILED
+    return Answer(kind, error, ("Gather",), array, zeros)
 
 
 class TestArrays:
@@ -130,7 +131,7 @@ class TestArrays:
         ],
     )
     def test_type_and_shape_count(self, output: Array, reason: str) -> None:
-        answer = Answer("ran", None, ("Gather",), output)
+        answer = Answer(AnswerKind.RAN, None, ("Gather",), output)
         assert only(case(0, 0), answer) == Result("stub", "DIFF", reason, ("Gather",))
 
     def test_what_changes_from_run_to_run_is_told(self) -> None:
@@ -158,15 +159,19 @@ class TestArrays:
         assert (gap.index, gap.source) == ((1,), None)
 
     def test_other_answers(self) -> None:
-        error = Answer("ran", None, ("Gather",), None, "no memory")
+        error = Answer(AnswerKind.FAILED, "no memory", ("Gather",))
         assert only(case(0, 0), error) == Result(
             "stub", "ERROR", "StubExecutionProvider failed: no memory", ("Gather",)
         )
-        refused = only(case(0, 0), Answer("refused", "no such type"))
+        refused = only(case(0, 0), Answer(AnswerKind.REFUSED, "no such type"))
         assert refused.reason == "StubExecutionProvider cannot run the model: no such type"
         assert refused.state == "ERROR"
-        assert only(case(0, 0), Answer("broken", "died")) == Result("stub", "ERROR", "died")
-        assert only(case(0, 0), Answer("not-run", "absent")) == Result("stub", "NOT-RUN", "absent")
+        assert only(case(0, 0), Answer(AnswerKind.BROKEN, "died")) == Result(
+            "stub", "ERROR", "died"
+        )
+        assert only(case(0, 0), Answer(AnswerKind.NOT_RUN, "absent")) == Result(
+            "stub", "NOT-RUN", "absent"
+        )
 
 
 class TestRefusals:
@@ -208,7 +213,7 @@ class TestRefusals:
     def test_who_refuses_everything_refuses_nothing(self) -> None:
         answer = ran(None, None, "never")
         assert only(case(0, 7), answer).state == "ERROR"
-        assert only(case(0, 7), Answer("refused", "never")).state == "ERROR"
+        assert only(case(0, 7), Answer(AnswerKind.REFUSED, "never")).state == "ERROR"
 
     def test_indices_in_range_must_be_answered_rightly(self) -> None:
         found = only(case(0, 7), ran(None, ((1, 2), (9, 2)), "out of bounds"))
@@ -222,7 +227,7 @@ class TestRefusals:
     ALLOWED = ran([[2], [0], [1]])
 
     def test_a_forbidden_node(self) -> None:
-        assert only(bare(), Answer("refused", "bad batch"), self.ALLOWED) == Result(
+        assert only(bare(), Answer(AnswerKind.REFUSED, "bad batch"), self.ALLOWED) == Result(
             "stub", "PASS", "refused: bad batch"
         )
         assert only(bare(), ran(None, None, "bad batch"), self.ALLOWED) == Result(
@@ -267,7 +272,7 @@ class TestKnownDifferences:
         assert only(case(0, 7), self.WILD, known=(sometimes,)).state == "KNOWN"
 
     def test_another_state_is_not_covered(self) -> None:
-        assert only(case(0, 7), Answer("broken", "died"), known=(KNOWN,)).state == "ERROR"
+        assert only(case(0, 7), Answer(AnswerKind.BROKEN, "died"), known=(KNOWN,)).state == "ERROR"
 
     def test_what_is_said_counts(self) -> None:
         said = structs.replace(KNOWN, says="returned zeros")

@@ -17,7 +17,7 @@ from onnxgather import corpus
 from onnxgather.cases import Case
 from onnxgather.errors import OnnxGatherError
 from onnxgather.lanes import environment as lanes
-from onnxgather.lanes.lane import Answer, LaneInfo
+from onnxgather.lanes.lane import Answer, AnswerKind, LaneInfo
 from onnxgather.parity import known
 from onnxgather.parity.known import Known, Pattern
 
@@ -77,14 +77,14 @@ class FakeLane:
     def answer(self, case: Case) -> Answer:
         self.events.append(f"{self.name} {case.name}")
         if case.name == "gather/odd" and self.name in ("wrong", "known"):
-            return Answer("ran", output=np.array([3, 0], np.float32))
+            return Answer(AnswerKind.RAN, output=np.array([3, 0], np.float32))
         if case.name == "gather/odd" and self.name == "broken":
-            return Answer("broken", "the worker died")
+            return Answer(AnswerKind.BROKEN, "the worker died")
         if case.name == "gather/odd" and self.name == "elsewhere":
-            return Answer("not-run", "a node ran on the CPU")
+            return Answer(AnswerKind.NOT_RUN, "a node ran on the CPU")
         expected = case.expected()
         assert not isinstance(expected, str)
-        return Answer("ran", output=expected)
+        return Answer(AnswerKind.RAN, output=expected)
 
     def close(self) -> None:
         self.events.append(f"close {self.name}")

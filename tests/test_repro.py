@@ -27,7 +27,7 @@ from onnxgather.datatypes import TensorDataType
 from onnxgather.dxdispatch import dispatches, parse_program, read_program
 from onnxgather.errors import FileFormatError, OnnxGatherError
 from onnxgather.lanes.environment import open_lanes
-from onnxgather.lanes.lane import Answer, LaneInfo
+from onnxgather.lanes.lane import Answer, AnswerKind, LaneInfo
 from onnxgather.model import check_model
 from onnxgather.parity.compare import check_cases, judge
 from onnxgather.parity.results import Blob, CaseResult, Evidence, Report, Result
@@ -502,7 +502,7 @@ class TestTheFolder:
         )
         data = np.arange(80, dtype=np.float16)
         case = Case("strided", desc, data, np.array([7], np.uint32))
-        answer = Answer("ran", None, ("Gather",), np.zeros(4, np.float16))
+        answer = Answer(AnswerKind.RAN, None, ("Gather",), np.zeros(4, np.float16))
         result = judge(case, INFO, answer)
         *_, run = runs_of(case, "portable")
         write_folder(case, INFO, result, str(tmp_path / "out"), run)
@@ -682,8 +682,8 @@ class WrongLane:
         if case.name == "right":
             expected = case.expected()
             assert not isinstance(expected, str)
-            return Answer("ran", None, ("Gather",), expected)
-        return Answer("ran", None, ("Gather",), np.zeros(0, np.float32))
+            return Answer(AnswerKind.RAN, None, ("Gather",), expected)
+        return Answer(AnswerKind.RAN, None, ("Gather",), np.zeros(0, np.float32))
 
     def close(self) -> None:
         pass

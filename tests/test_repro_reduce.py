@@ -18,7 +18,7 @@ import onnxgather as og
 from onnxgather.arrays import Array, axis_sizes, elements
 from onnxgather.cases import BareNode, Case
 from onnxgather.corpus.forbidden import forbidden_cases
-from onnxgather.lanes.lane import Answer, LaneInfo
+from onnxgather.lanes.lane import Answer, AnswerKind, LaneInfo
 from onnxgather.parity.compare import judge
 from onnxgather.parity.results import Result
 from onnxgather.repro.forms import STRIDES, Form, case_of, forbidden_node, form_of
@@ -44,11 +44,11 @@ class FakeLane:
         self.asked += 1
         expected = case.expected()
         if isinstance(expected, str):
-            return Answer("ran", None, ("Gather",), error="out of range")
+            return Answer(AnswerKind.FAILED, "out of range", ("Gather",))
         if self.fault(case):
             expected = expected.copy()
             expected.view(f"u{expected.itemsize}")[...] ^= 1
-        return Answer("ran", None, ("Gather",), expected)
+        return Answer(AnswerKind.RAN, None, ("Gather",), expected)
 
     def close(self) -> None:
         pass
@@ -336,7 +336,9 @@ MISMATCHED = Case(
 class TestBareNodes:
     def still(self, case: Case) -> bool:
         """The fault of a provider that runs whatever it is given."""
-        result = judge(case, INFO, Answer("ran", None, ("GatherND",), np.zeros(3, np.float32)))
+        result = judge(
+            case, INFO, Answer(AnswerKind.RAN, None, ("GatherND",), np.zeros(3, np.float32))
+        )
         return Fault.of(result) == Fault("DIFF", "must refuse")
 
     def test_what_is_forbidden_stays_forbidden(self) -> None:
@@ -469,7 +471,7 @@ def test_one_fault_does_not_become_another() -> None:
     class Lane(FakeLane):
         def answer(self, case: Case) -> Answer:
             if case.data.size < 20:  # a second fault, which small cases show
-                return Answer("ran", None, ("Gather",), np.zeros(1, np.float64))
+                return Answer(AnswerKind.RAN, None, ("Gather",), np.zeros(1, np.float64))
             return super().answer(case)
 
     lane = Lane(has_negative)

@@ -8,7 +8,7 @@ from onnxgather.arrays import Array, elements
 from onnxgather.cases import Case
 from onnxgather.errors import ProviderError
 from onnxgather.lanes.directml_host import REFUSALS, Host, find_host, setup_command
-from onnxgather.lanes.lane import Answer, LaneInfo
+from onnxgather.lanes.lane import Answer, AnswerKind, Breakdown, LaneInfo
 
 DIRECTML_DLL = "directml-dll"
 """The lane's name; the provider `directml` is ONNX Runtime's."""
@@ -53,25 +53,26 @@ class DirectMLLane:
     def answer(self, case: Case) -> Answer:
         """Run a case's descriptor."""
         if (why := _why_not(case)) is not None:
-            return Answer("not-run", why)
+            return Answer(AnswerKind.NOT_RUN, why)
         assert self._host is not None
         assert case.descriptor is not None
         try:
             before = _wrong_everywhere(case)
             answer = self._host.run(case.descriptor, case.data, case.indices, before)
         except ProviderError as error:
-            return Answer("broken", str(error))
+            return Answer(AnswerKind.BROKEN, str(error), how=Breakdown.NOT_STARTED)
         if answer.crashed is not None:
-            return Answer("broken", answer.crashed)
+            broken = AnswerKind.BROKEN
+            return Answer(broken, answer.crashed, how=answer.how, detail=answer.detail)
         failed = f"{answer.stage} gave 0x{answer.hresult:08X}"
         if answer.stage in REFUSALS:
-            return Answer("refused", failed)
+            return Answer(AnswerKind.REFUSED, failed)
         nodes = (f"DML_OPERATOR_{case.operator}",)
         if answer.output is None:
-            return Answer("ran", None, nodes, error=failed)
+            return Answer(AnswerKind.FAILED, failed, nodes)
         if answer.guards_touched:
-            return Answer("ran", None, nodes, error="bytes beside OutputTensor were written")
-        return Answer("ran", None, nodes, answer.output)
+            return Answer(AnswerKind.FAILED, "bytes beside OutputTensor were written", nodes)
+        return Answer(AnswerKind.RAN, None, nodes, answer.output)
 
     def close(self) -> None:
         """End the program."""

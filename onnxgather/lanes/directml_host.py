@@ -33,6 +33,7 @@ from onnxgather.lanes.directml_protocol import (
     counted,
     encoded,
 )
+from onnxgather.lanes.lane import Breakdown
 
 REFUSALS = STAGES[3:5]
 """The calls that judge a descriptor; what fails before or later is no verdict on it."""
@@ -70,6 +71,10 @@ class Answer(msgspec.Struct, frozen=True):
     """Whether bytes beside OutputTensor were written."""
     crashed: str | None = None
     """How the host ended instead of answering; the next request starts it anew."""
+    how: Breakdown | None = None
+    """Where it `crashed`, in which way."""
+    detail: str = ""
+    """What `how` leaves open."""
 
 
 class Host:
@@ -143,7 +148,7 @@ class Host:
         size, found = tensor.total_tensor_size_in_bytes, answer.output.size
         if found != size:
             reason = f"the host must return {size} bytes of OutputTensor, got {found}"
-            return Answer(False, 0, "host", crashed=reason)
+            return Answer(False, 0, "host", crashed=reason, how=Breakdown.NONSENSE)
         shape, dtype = tensor.array_shape, tensor.data_type.numpy
         elements = np.frombuffer(answer.output.data, dtype, math.prod(shape))
         return msgspec.structs.replace(answer, output=elements.reshape(shape))
@@ -179,20 +184,22 @@ class Host:
     def _ask(self, request: bytes) -> Answer:
         with self._asking:
             if self._closed:
-                return Answer(False, 0, "host", crashed="the host was ended")
+                return Answer(False, 0, "host", crashed="the host was ended", how=Breakdown.CLOSED)
             running = self._running or self._start()
             try:
                 stage, hresult, flags, output = running.exchange("SIIB", self.timeout, request)
             except NoAnswerError as error:
                 self._running = None
                 running.end(now=True)
-                return Answer(False, 0, "host", crashed=str(error))
+                return Answer(
+                    False, 0, "host", crashed=str(error), how=error.how, detail=error.detail
+                )
             if flags & DEVICE_LOST:
                 self._running = None
                 running.end()
         if stage in REFUSALS and hresult != E_INVALIDARG:
             crashed = f"{stage} gave 0x{hresult:08X}, which is no verdict"
-            return Answer(False, hresult, stage, crashed=crashed)
+            return Answer(False, hresult, stage, crashed=crashed, how=Breakdown.NO_VERDICT)
         ran = stage == "done" and request.startswith(RUN)
         array = np.frombuffer(output, np.uint8) if ran else None
         judged = stage == "done" or STAGES.index(stage) > STAGES.index(REFUSALS[-1])

@@ -18,6 +18,7 @@ from onnxgather.datatypes import TYPE_PREFIX, TensorDataType
 from onnxgather.descriptors import OPERATORS, TENSORS, header_names
 from onnxgather.errors import DescriptorError
 from onnxgather.lanes.child import kill, pipes, start
+from onnxgather.lanes.lane import Breakdown
 from onnxgather.tensors import TensorFlags
 
 STAGES = (
@@ -50,6 +51,10 @@ _BITS = {t.name: 8 * t.size for t in TensorDataType} | {"UNKNOWN": 0, "UINT4": 4
 class NoAnswerError(Exception):
     """The host did not start, ended, hung, or wrote what is not its protocol."""
 
+    def __init__(self, how: Breakdown, reason: str, detail: str = "") -> None:
+        super().__init__(reason)
+        self.how, self.detail = how, detail
+
 
 class Running:
     """A host that runs.
@@ -64,9 +69,8 @@ class Running:
             self._host = start(command, self._said)
         except OSError as error:
             self._said.close()
-            raise NoAnswerError(
-                f"{shlex.join(command)} does not start, {error.strerror}"
-            ) from error
+            reason = f"{shlex.join(command)} does not start, {error.strerror}"
+            raise NoAnswerError(Breakdown.NOT_STARTED, reason, error.strerror or "") from error
         self._stdin, self._stdout = pipes(self._host)
 
     def exchange(self, layout: str, timeout: float, request: bytes | None = None) -> list[Any]:
@@ -94,21 +98,20 @@ class Running:
                 self._stdin.flush()
             frame = self._frame()
         except (OSError, EOFError) as error:
-            reason = f"the host {self._last_words()}"
-            raise NoAnswerError(_late(timeout) if late.is_set() else reason) from error
+            raise (_late(timeout) if late.is_set() else self._ended()) from error
         except (ValueError, MemoryError) as error:
-            raise NoAnswerError(f"the host wrote what is not its protocol, {error}") from error
+            raise _nonsense(error) from error
         finally:
             watch.cancel()
             watch.join()  # one that fires now must not end the next answer
         if late.is_set():
-            raise NoAnswerError(_late(timeout))
+            raise _late(timeout)
         self._said.seek(0)
         self._said.truncate()  # its position is the host's own too
         try:
             return _decoded(frame, layout)
         except ValueError as error:
-            raise NoAnswerError(f"the host wrote what is not its protocol, {error}") from error
+            raise _nonsense(error) from error
 
     def kill(self) -> None:
         """Kill the host; who waits for its answer hears that it ended."""
@@ -141,20 +144,27 @@ class Running:
             raise EOFError
         return content
 
-    def _last_words(self) -> str:
+    def _ended(self) -> NoAnswerError:
         """Return how the host ended, with the last line that it wrote to standard error."""
         try:
             code = self._host.wait(LONGEST_END)
         except subprocess.TimeoutExpired:
-            return "closed its output"
+            return NoAnswerError(Breakdown.LATE, "the host closed its output")
         self._said.seek(0)
         lines = self._said.read().decode(errors="replace").splitlines()
         words = [line.strip() for line in lines if line.strip()]
-        return f"ended with exit code {code}" + (f", {words[-1]}" if words else "")
+        reason = f"the host ended with exit code {code}" + (f", {words[-1]}" if words else "")
+        return NoAnswerError(Breakdown.EXITED, reason, str(code))
 
 
-def _late(timeout: float) -> str:
-    return f"the host gave no answer within {timeout:g} s"
+def _late(timeout: float) -> NoAnswerError:
+    detail = f"{timeout:g} s"
+    return NoAnswerError(Breakdown.LATE, f"the host gave no answer within {detail}", detail)
+
+
+def _nonsense(error: Exception) -> NoAnswerError:
+    reason = f"the host wrote what is not its protocol, {error}"
+    return NoAnswerError(Breakdown.NONSENSE, reason, str(error))
 
 
 def counted(content: bytes) -> bytes:

@@ -17,11 +17,12 @@ from onnxgather.checks import shown
 from onnxgather.descriptors import GatherDesc
 from onnxgather.errors import OnnxGatherError
 from onnxgather.lanes.directml import DIRECTML_DLL, DirectMLLane
-from onnxgather.lanes.lane import Answer, Lane, LaneInfo
+from onnxgather.lanes.lane import Answer, AnswerKind, Breakdown, Lane, LaneInfo
 from onnxgather.lanes.worker import Worker, WorkerError
 from onnxgather.model import bare_model, to_onnx, wrapped
 from onnxgather.options import Target
 from onnxgather.providers import Provider, find_provider
+from onnxgather.runtime import NotRunKind
 from onnxgather.session import target_of, threads_for
 from onnxgather.tensors import TensorDesc
 
@@ -42,7 +43,7 @@ class _About(msgspec.Struct, frozen=True):
 class _Frame(msgspec.Struct, frozen=True, rename={"not_run": "not-run"}):
     """What `runtime.answer` answers."""
 
-    not_run: tuple[str, str] | None = None
+    not_run: tuple[NotRunKind, str] | None = None
     refused: str | None = None
     nodes: tuple[str, ...] = ()
     outputs: tuple[str | tuple[str, tuple[int, ...], int], ...] = ()
@@ -84,9 +85,9 @@ class ModelLane:
             why = str(error)
         else:
             probe = self.answer(_PROBE)
-            if probe.kind == "refused":
+            if probe.kind is AnswerKind.REFUSED:
                 why = f"{self.provider.name} cannot start: {probe.reason}"
-            elif probe.kind == "broken" or (probe.kind == "not-run" and not probe.started):
+            elif probe.how not in (None, "elsewhere", "folded"):
                 why = probe.reason
         about = _About()
         try:
@@ -119,31 +120,33 @@ class ModelLane:
         try:
             model = model_of(case, self._target, threads)
         except OnnxGatherError as error:
-            return Answer("broken", str(error))
+            return Answer(AnswerKind.BROKEN, str(error), how=Breakdown.NO_MODEL)
         request, blobs = _request(model, feeds)
         request |= {"provider": self.provider.name, "threads": threads, "library": self._library}
         try:
             return self._read(*self._worker.ask(request, blobs))
         except WorkerError as error:
-            return Answer("broken", str(error))
+            return Answer(AnswerKind.BROKEN, str(error), how=error.how, detail=error.detail)
         except (msgspec.ValidationError, LookupError, TypeError, ValueError) as error:
-            return Answer("broken", f"the worker answered what no worker answers: {error}")
+            reason, detail = f"the worker answered what no worker answers: {error}", str(error)
+            return Answer(AnswerKind.BROKEN, reason, how=Breakdown.NONSENSE, detail=detail)
 
     def _read(self, frame: dict[str, Any], blobs: bytes) -> Answer:
         answer = msgspec.convert(frame, _Frame)
         if answer.not_run is not None:
             kind, detail = answer.not_run
             reason = self.provider.why_not_run(kind, detail)
-            return Answer("not-run", reason, started=kind in ("elsewhere", "folded"))
+            return Answer(AnswerKind.NOT_RUN, reason, how=kind, detail=detail)
         if answer.refused is not None:
-            return Answer("refused", answer.refused)
+            return Answer(AnswerKind.REFUSED, answer.refused)
         if not answer.nodes:
             raise ValueError("outputs of no node")
         *proof, (output, error) = [
             (None, one) if isinstance(one, str) else (_array(one, blobs), None)
             for one in answer.outputs
         ]
-        return Answer("ran", None, answer.nodes, output, error, proof[0][0] if proof else None)
+        kind = AnswerKind.RAN if error is None else AnswerKind.FAILED
+        return Answer(kind, error, answer.nodes, output, proof[0][0] if proof else None)
 
     def close(self) -> None:
         """End the worker."""

@@ -2,36 +2,75 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol
+from enum import StrEnum
+from typing import Protocol
 
 import msgspec
 
 from onnxgather.arrays import Array
 from onnxgather.cases import Case
 from onnxgather.options import Target
+from onnxgather.runtime import NotRunKind
 
-Kind = Literal["ran", "refused", "not-run", "broken"]
+
+class AnswerKind(StrEnum):
+    """What an answer is."""
+
+    RAN = "ran"
+    """Every node ran on the provider, which returned an output."""
+    FAILED = "failed"
+    """Every node was on the provider, which failed while it ran them."""
+    REFUSED = "refused"
+    """The provider did not take the model, or DirectML the descriptor."""
+    NOT_RUN = "not-run"
+    """The provider is missing, a node went elsewhere, or the lane runs no such case."""
+    BROKEN = "broken"
+    """The program behind the lane gave no answer."""
+
+
+class Breakdown(StrEnum):
+    """How a lane broke down: why its program gave no answer."""
+
+    NOT_STARTED = "not-started"
+    """The program does not start; the detail is the system's reason."""
+    DIED = "died"
+    """The program died of a signal; the detail is its name, such as SIGSEGV."""
+    EXITED = "exited"
+    """The program ended by itself; the detail is its exit code."""
+    LATE = "late"
+    """The program did not answer in time; the detail is the time it had, such as "60 s"."""
+    STRAY = "stray"
+    """The program wrote something else where it must answer; the detail is what it wrote."""
+    TOO_LONG = "too-long"
+    """The program announced an answer longer than there can be."""
+    NONSENSE = "nonsense"
+    """The program sent an answer that means nothing; the detail says what is wrong with it."""
+    CLOSED = "closed"
+    """The lane was closed before."""
+    NO_VERDICT = "no-verdict"
+    """DirectML failed for a reason that is no verdict on the descriptor."""
+    NO_MODEL = "no-model"
+    """onnxgather could not make the model."""
 
 
 class Answer(msgspec.Struct, frozen=True):
     """What a lane says to a case."""
 
-    kind: Kind
-    """"ran": every node ran where it should. "refused": the model was not taken, though the
-    provider started. "not-run": provider missing, not started, or a node elsewhere. "broken":
-    the worker died, hung or talked nonsense."""
+    kind: AnswerKind
     reason: str | None = None
-    """Why it is not "ran"."""
+    """Of FAILED and REFUSED the provider's own message, on one line; of NOT_RUN and BROKEN a
+    sentence; of RAN None."""
     nodes: tuple[str, ...] = ()
     """The operators that ran, by the runtime's own node assignment."""
     output: Array | None = None
-    error: str | None = None
-    """What the provider said instead of an output."""
+    """Of RAN."""
     answers_in_range: Array | None = None
-    """Where the case must be refused: what it returned for indices of zero, as proof that it
-    does not refuse everything."""
-    started: bool = True
-    """Of "not-run": whether the provider at least started."""
+    """Of RAN and FAILED where the case must be refused: what the lane returned for indices of
+    zero, as proof that it does not refuse everything."""
+    how: NotRunKind | Breakdown | None = None
+    """Of NOT_RUN which kind, None where the lane runs no such case; of BROKEN in which way."""
+    detail: str = ""
+    """What `how` leaves open, as `NotRunError` and `Breakdown` say."""
 
 
 class LaneInfo(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -19,6 +19,7 @@ from typing import Any, BinaryIO
 
 from onnxgather import runtime
 from onnxgather.lanes.child import kill, pipes, start
+from onnxgather.lanes.lane import Breakdown
 from onnxgather.runtime import read_frame, write_frame
 
 LONGEST_PRINTED = 500
@@ -35,6 +36,10 @@ _NONE, _EXPIRED = math.inf, -math.inf
 
 class WorkerError(Exception):
     """A worker did not answer; one sentence says why, with what it printed."""
+
+    def __init__(self, how: Breakdown, reason: str, detail: str = "") -> None:
+        super().__init__(reason)
+        self.how, self.detail = how, detail
 
 
 class Worker:
@@ -63,7 +68,7 @@ class Worker:
         """
         self._discard()
         if self._closed:
-            raise WorkerError("the worker was ended")
+            raise WorkerError(Breakdown.CLOSED, "the worker was ended")
         self._printed = tempfile.TemporaryFile()  # noqa: SIM115 as it is open while it runs
         # Not -I: a user's PYTHONPATH may be what makes the environment.
         command = [self.python, "-u", str(Path(runtime.__file__))]
@@ -71,7 +76,8 @@ class Worker:
             self._running = start(command, self._printed)
         except OSError as error:
             self._discard()
-            raise WorkerError(f"{self.python} does not start: {error.strerror}") from None
+            reason = f"{self.python} does not start: {error.strerror}"
+            raise WorkerError(Breakdown.NOT_STARTED, reason, error.strerror or "") from None
         threading.Thread(target=self._watch, args=(self._running,), daemon=True).start()
         self.about, _ = self._wait(self._running)
 
@@ -140,8 +146,9 @@ class Worker:
             return frame
         code, rest = self._end()
         if too_much and not expired:
-            raise WorkerError("the worker announced more bytes than there can be")
-        raise WorkerError(self._why(code, stray + rest, expired=expired))
+            reason = "the worker announced more bytes than there can be"
+            raise WorkerError(Breakdown.TOO_LONG, reason)
+        raise self._why(code, stray + rest, expired=expired)
 
     def _watch(self, running: subprocess.Popen[bytes]) -> None:
         """Kill a worker that passes its deadline; one thread each, as a timer each time is slow."""
@@ -153,20 +160,25 @@ class Worker:
                     return
             time.sleep(_PAUSE)
 
-    def _why(self, code: int, stray: bytes, *, expired: bool) -> str:
+    def _why(self, code: int, stray: bytes, *, expired: bool) -> WorkerError:
         """Return what went wrong, and what it printed."""
         if expired:
-            reason = f"the worker did not answer within {self.timeout:g} s"
+            how, detail = Breakdown.LATE, f"{self.timeout:g} s"
+            reason = f"the worker did not answer within {detail}"
         elif stray:
+            how, detail = Breakdown.STRAY, stray.decode(errors="replace")
             reason = "the worker printed where it must answer"
         elif -code in set(signal.Signals):
-            reason = f"the worker died of {signal.Signals(-code).name}"
+            how, detail = Breakdown.DIED, signal.Signals(-code).name
+            reason = f"the worker died of {detail}"
         else:
-            reason = f"the worker ended with exit code {code}"
+            how, detail = Breakdown.EXITED, str(code)
+            reason = f"the worker ended with exit code {detail}"
         printed = " ".join((stray + b" " + self._forget()).decode(errors="replace").split())
         if len(printed) > LONGEST_PRINTED:
             printed = "…" + printed[-LONGEST_PRINTED:]
-        return f"{reason}; it printed: {printed}" if printed else f"{reason} and printed nothing"
+        reason += f"; it printed: {printed}" if printed else " and printed nothing"
+        return WorkerError(how, reason, detail)
 
     def _forget(self) -> bytes:
         """Return and drop what it printed; its position in the file is the worker's own too."""

@@ -13,7 +13,7 @@ from onnxgather.arrays import Array, OutOfRange, elements
 from onnxgather.cases import Case, allowed_beside
 from onnxgather.dxdispatch.descriptor import to_dict
 from onnxgather.explain import element_at, explain, source_map
-from onnxgather.lanes.lane import Answer, Lane, LaneInfo
+from onnxgather.lanes.lane import Answer, AnswerKind, Lane, LaneInfo
 from onnxgather.parity.known import Known, known_differences
 from onnxgather.parity.results import Blob, CaseResult, Element, Evidence, Result
 from onnxgather.reference import reference
@@ -88,16 +88,16 @@ def judge(case: Case, info: LaneInfo, answer: Answer) -> Result:
         answer: Its answer.
     """
     lane, expected = info.name, case.expected()
-    if answer.kind == "not-run":
+    if answer.kind is AnswerKind.NOT_RUN:
         return Result(lane, "NOT-RUN", answer.reason)
-    if answer.kind == "refused" and case.bare is not None:
+    if answer.kind is AnswerKind.REFUSED and case.bare is not None:
         return Result(lane, "PASS", f"refused: {answer.reason}")
-    if answer.kind != "ran":
+    if answer.kind in (AnswerKind.REFUSED, AnswerKind.BROKEN):
         reason = answer.reason
-        if answer.kind == "refused":
+        if answer.kind is AnswerKind.REFUSED:
             reason = f"{info.provider} cannot run the model: {reason}"
         return Result(lane, "ERROR", reason)
-    failed = f"{info.provider} failed: {answer.error}"
+    failed = f"{info.provider} failed: {answer.reason}"
     if isinstance(expected, str):
         return _judge_refusal(case, lane, expected, answer, failed)
     if answer.output is None:
@@ -182,7 +182,7 @@ def _judge_refusal(case: Case, lane: str, rule: str, answer: Answer, failed: str
         if proof.state != "PASS":
             return replace(proof, reason=f"with indices of zero: {proof.reason}", first=None)
     if answer.output is None:
-        reason = f"both refuse: {rule}" if case.bare is None else f"refused: {answer.error}"
+        reason = f"both refuse: {rule}" if case.bare is None else f"refused: {answer.reason}"
         return Result(lane, "PASS", reason, answer.nodes)
     found = _kinds(case, answer.output)
     return Result(lane, "DIFF", f"must refuse, but returned {found}: {rule}", answer.nodes)
