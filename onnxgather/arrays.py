@@ -83,12 +83,30 @@ def check_indices(desc: Descriptor, indices: Array) -> None:
 
 
 def elements(tensor: TensorDesc, array: Array) -> Array:
-    """Return the elements that an array holds for a tensor, with the shape of its `sizes`."""
+    """Return the elements that an array holds for a tensor, with the shape of its `sizes`.
+
+    They are a view of a contiguous array, so that elements written to it are written to the array.
+    """
     if tensor.strides is None:
         return array
     array = np.ascontiguousarray(array)
     steps = [stride * array.itemsize for stride in tensor.strides]
-    return np.lib.stride_tricks.as_strided(array, tensor.sizes, steps, writeable=False)
+    return np.lib.stride_tricks.as_strided(array, tensor.sizes, steps)
+
+
+def array_of(tensor: TensorDesc, values: Array, between: Array | int = 0) -> Array:
+    """Return the array that stands for a tensor with given elements.
+
+    Args:
+        tensor: The tensor.
+        values: As many elements as its `sizes` say, or what broadcasts to them.
+        between: What the buffer of a tensor with strides holds between its elements.
+    """
+    array = np.empty(tensor.array_shape, values.dtype)
+    if tensor.strides is not None:
+        array[...] = between
+    elements(tensor, array)[...] = values
+    return array
 
 
 def axis_sizes(desc: Descriptor) -> list[int]:

@@ -59,9 +59,9 @@ class Gather:
         return TABLE[self.operator].onnx
 
     @property
-    def attributes(self) -> dict[str, int]:
-        """The attribute of the ONNX operator."""
-        return {TABLE[self.operator].attribute: self.number}
+    def attribute(self) -> str:
+        """What the ONNX operator calls `number`: axis or batch_dims."""
+        return TABLE[self.operator].attribute
 
     @property
     def has_tuples(self) -> bool:

@@ -12,6 +12,7 @@ import numpy as np
 from onnxgather.arrays import (
     Array,
     OutOfRange,
+    array_of,
     check_array,
     check_descriptor,
     check_indices,
@@ -55,7 +56,7 @@ def reference(
     gathered = buffer[offset]
     if out_of_range == "zero":
         gathered[offset < 0] = 0
-    return _store(desc.output_tensor, gathered)
+    return array_of(desc.output_tensor, gathered)
 
 
 def source_map(desc: Descriptor, indices: Array, out_of_range: OutOfRange = "clamp") -> Array:
@@ -173,14 +174,3 @@ def _directml_offsets(desc: Descriptor, read: list[Array], indexed: list[int]) -
             low = low + negative.astype(np.uint32) * np.uint32(tensor.sizes[k])
         offset = offset + low * np.uint32(strides[k])
     return np.minimum(offset, np.uint32(tensor.reachable_count - 1))
-
-
-def _store(tensor: TensorDesc, gathered: Array) -> Array:
-    """Return an array of the tensor's sizes as the array that stands for it."""
-    gathered = np.array(np.broadcast_to(gathered, tensor.sizes), order="C")
-    if tensor.strides is None:
-        return gathered
-    buffer = np.zeros(tensor.element_count, gathered.dtype)
-    steps = [stride * buffer.itemsize for stride in tensor.strides]
-    np.lib.stride_tricks.as_strided(buffer, tensor.sizes, steps)[...] = gathered
-    return buffer

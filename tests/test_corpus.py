@@ -53,16 +53,16 @@ def described() -> list[tuple[Case, og.Descriptor]]:
 
 
 def digest(case: Case) -> bytes:
-    """Return a hash of all that a case is, and of what is expected of it."""
+    """Return a hash of all that a case is, and of what is expected of it; sentences left out."""
     asked: Any = og.to_dict(case.descriptor) if case.descriptor else None
     if case.bare:
         attributes = dict(case.bare.attributes)
-        asked = [case.bare.operator, attributes, case.bare.output_shape, case.bare.rule]
+        asked = [case.bare.operator, attributes, case.bare.output_shape]
     expected = case.expected()
     found = hashlib.sha256()
     for part in (json.dumps([case.name, case.out_of_range, asked]), case.data, case.indices):
         found.update(stored(part))
-    found.update(stored(expected))
+    found.update(stored("refused" if isinstance(expected, str) else expected))
     return found.digest()
 
 
@@ -398,7 +398,7 @@ def test_forbidden_nodes_are_refused_by_the_tools_of_onnx() -> None:
         if case.bare is None:
             continue
         assert case.name.startswith("forbidden/")
-        rules.add(case.bare.rule)
+        rules.add(re.sub(r"[\W\d_]+", " ", case.bare.rule.partition(", got")[0]))
         assert case.expected() == case.bare.rule
         bare = case.bare
         model = bare_model(
@@ -406,7 +406,7 @@ def test_forbidden_nodes_are_refused_by_the_tools_of_onnx() -> None:
         )
         if not refused(model, case):
             accepted.append(case.name)
-    assert len(rules) == 12
+    assert len(rules) == 10
     # Their only witness is the text: the evaluator compares the number of batches and no more.
     assert accepted == [
         "forbidden/gather-nd/batch-sizes/exchanged",

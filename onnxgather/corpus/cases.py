@@ -9,10 +9,10 @@ import numpy as np
 
 from onnxgather.cases import Case
 from onnxgather.corpus.forbidden import forbidden_cases
-from onnxgather.corpus.shapes import Layout
 from onnxgather.corpus.table import EXAMPLES, TABLE, Group
 from onnxgather.corpus.values import data_values, index_values, takes
 from onnxgather.corpus.words import seed_of
+from onnxgather.layouts import laid_out
 
 
 def corpus() -> Iterator[Case]:
@@ -22,8 +22,8 @@ def corpus() -> Iterator[Case]:
     """
     for group in TABLE:
         yield from _group(group)
-    for name, (shape, data, indices) in EXAMPLES.items():
-        desc = shape.laid_out("FLOAT32", "UINT32", Layout())
+    for name, (gather, data, indices) in EXAMPLES.items():
+        desc = laid_out(gather, "FLOAT32", "UINT32")
         yield Case(
             name,
             desc,
@@ -36,15 +36,15 @@ def corpus() -> Iterator[Case]:
 
 def _group(group: Group) -> Iterator[Case]:
     for (
-        (name, shape),
+        (name, gather),
         data_type,
         index_type,
         indices,
         data,
-        (layout_name, layout),
+        (layout, layouts),
         policy,
     ) in product(
-        group.shapes.items(),
+        group.gathers.items(),
         group.data_types,
         group.index_types,
         group.indices,
@@ -55,17 +55,17 @@ def _group(group: Group) -> Iterator[Case]:
         if not takes(data_type, index_type, data, indices):
             continue
         full = group.name.format(
-            shape=name,
+            gather=name,
             data_type=data_type.lower(),
             index_type=index_type.lower(),
             indices=indices,
             data=data,
-            layout=layout_name,
+            layout=layout,
             policy=policy,
         )
         # All policies are asked the same question.
         seed = seed_of(full.removesuffix(f"/{policy}"))
-        desc = shape.laid_out(data_type, index_type, layout)
+        desc = laid_out(gather, data_type, index_type, layouts)
         yield Case(
             full,
             desc,

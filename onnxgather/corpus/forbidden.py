@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from onnxgather.cases import BareNode, Case
-from onnxgather.corpus.shapes import Sizes
 from onnxgather.corpus.values import DATA
 from onnxgather.corpus.words import seed_of, words
+from onnxgather.gather import Sizes, gather_of_node
 
 
 class _Row(NamedTuple):
@@ -29,25 +29,6 @@ class _Row(NamedTuple):
     """Indices are 0 to this one."""
     index_type: str = "int64"
 
-
-_RULES = {
-    "batch-sizes": "the first batch_dims sizes of data and indices must be equal (GatherND-13)",
-    "batch-count": "batch_dims must be less than the ranks of data and indices (GatherND-13)",
-    "tuple-length": "a tuple must have 1 to rank - batch_dims coordinates (GatherND-13)",
-    "tuple-rank": "indices must have a rank of at least 1 (GatherND-13)",
-    "nd-index-type": "indices must be INT64 (GatherND-13)",
-    "index-sizes": "out[i][j] = data[index[i][j]][j] reads past the end of data "
-    "(GatherElements-13)",
-    "index-rank": "indices must have the rank of data (GatherElements-13)",
-    "elements-axis": "axis must be in [-r, r - 1], r the rank of data (GatherElements-13)",
-    "elements-index-type": "indices must be INT32 or INT64 (GatherElements-13)",
-    "axis": "axis must be in [-r, r - 1], r the rank of data (Gather-13)",
-    "data-rank": "data must have a rank of at least 1 (Gather-13)",
-    "index-type": "indices must be INT32 or INT64 (Gather-13)",
-}
-"""What a row breaks, by the first part of its name."""
-
-_ATTRIBUTES = {"Gather": "axis", "GatherElements": "axis", "GatherND": "batch_dims"}
 
 _ROWS = (
     _Row("GatherND", "batch-sizes/data-2-indices-4", (2, 3), (4, 1), 1, (4,)),
@@ -95,7 +76,8 @@ def forbidden_cases() -> Iterator[Case]:
         data = DATA["distinct"](np.dtype("float32"), count, seed).reshape(row.data)
         values = words(seed, int(np.prod(row.indices, dtype=np.int64))) % np.uint64(row.largest + 1)
         indices = values.astype(row.index_type).reshape(row.indices)
-        rule = _RULES[row.name.split("/")[0]]
-        attributes = {_ATTRIBUTES[row.operator]: row.attribute}
-        bare = BareNode(row.operator, attributes, row.output, rule)
+        gather = gather_of_node(row.operator, row.data, row.indices, row.attribute)
+        rule = gather.broken_rule(row.index_type.upper())
+        assert rule is not None, name
+        bare = BareNode(row.operator, {gather.attribute: row.attribute}, row.output, rule)
         yield Case(name, None, data, indices, "error", bare=bare)

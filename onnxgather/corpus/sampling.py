@@ -12,11 +12,11 @@ import numpy as np
 from onnxgather.arrays import Array, OutOfRange, axis_sizes
 from onnxgather.cases import Case
 from onnxgather.checks import MAX_DIMENSIONS
-from onnxgather.corpus.shapes import Shape, Sizes
 from onnxgather.corpus.values import data_values, index_values
 from onnxgather.corpus.words import Stream, seed_of, words
 from onnxgather.datatypes import INDEX_TYPES, TensorDataType
 from onnxgather.descriptors import OPERATORS, Descriptor
+from onnxgather.gather import Gather, Sizes
 from onnxgather.tensors import TensorDesc, TensorFlags
 
 MOST = 400
@@ -51,10 +51,10 @@ def random_cases(count: int, seed: int, out_of_range: OutOfRange | None = None) 
 
 def _case(name: str) -> Case:
     stream = Stream(seed_of(name))
-    shape = _SHAPES[stream.of(_OPERATORS)](stream, stream.between(1, MAX_DIMENSIONS))
+    gather = _GATHERS[stream.of(_OPERATORS)](stream, stream.between(1, MAX_DIMENSIONS))
     data_type, index_type = stream.of(_DATA_TYPES), stream.of(INDEX_TYPES)
-    data_sizes, index_sizes, output_sizes = shape.tensor_sizes()
-    desc = shape.descriptor(
+    data_sizes, index_sizes, output_sizes = gather.tensor_sizes()
+    desc = gather.descriptor(
         [
             _tensor(stream, data_type, data_sizes),
             _tensor(stream, index_type, index_sizes),
@@ -98,31 +98,31 @@ def _sizes(stream: Stream, count: int, product: int, largest: int = 4) -> Sizes:
     return tuple(sizes)
 
 
-def _gather(stream: Stream, count: int) -> Shape:
+def _gather(stream: Stream, count: int) -> Gather:
     rank = stream.between(0, count)
     data = _sizes(stream, stream.between(1, count - max(0, rank - 1)), MOST, 6)
     axis = stream.between(0, len(data) - 1)
     indices = _sizes(stream, rank, MOST * data[axis] // math.prod(data))
-    return Shape("GATHER", data, indices, axis, dimension_count=count)
+    return Gather("GATHER", data, indices, axis, dimension_count=count)
 
 
-def _gather_elements(stream: Stream, count: int) -> Shape:
+def _gather_elements(stream: Stream, count: int) -> Gather:
     data = _sizes(stream, stream.between(1, count), MOST, 6)
     axis = stream.between(0, len(data) - 1)
     most = min(7, MOST * data[axis] // math.prod(data))
     indices = (*data[:axis], stream.between(1, most), *data[axis + 1 :])
-    return Shape("GATHER_ELEMENTS", data, indices, axis, dimension_count=count)
+    return Gather("GATHER_ELEMENTS", data, indices, axis, dimension_count=count)
 
 
-def _gather_nd(stream: Stream, count: int) -> Shape:
+def _gather_nd(stream: Stream, count: int) -> Gather:
     return _tuples(stream, count, "GATHER_ND")
 
 
-def _gather_nd1(stream: Stream, count: int) -> Shape:
+def _gather_nd1(stream: Stream, count: int) -> Gather:
     return _tuples(stream, count, "GATHER_ND1")
 
 
-def _tuples(stream: Stream, count: int, operator: str) -> Shape:
+def _tuples(stream: Stream, count: int, operator: str) -> Gather:
     rank, index_rank = stream.between(1, count), stream.between(1, count)
     most = min(rank, index_rank) - 1 if operator == "GATHER_ND1" else 0
     batches = stream.between(0, most)
@@ -135,10 +135,10 @@ def _tuples(stream: Stream, count: int, operator: str) -> Shape:
     outside = math.prod(data[:batches]) * max(length, math.prod(data[batches + length :]))
     rows = _sizes(stream, index_rank - 1 - batches, max(1, MOST // outside))
     indices = (*data[:batches], *rows, length)
-    return Shape(operator, data, indices, batches=batches, dimension_count=count)
+    return Gather(operator, data, indices, number=batches, dimension_count=count)
 
 
-_SHAPES: dict[str, Any] = {
+_GATHERS: dict[str, Any] = {
     "GATHER": _gather,
     "GATHER_ELEMENTS": _gather_elements,
     "GATHER_ND": _gather_nd,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from onnxgather.arrays import Array, axis_sizes
+from onnxgather.arrays import Array, array_of, axis_sizes
 from onnxgather.corpus.words import GOLDEN, words
 from onnxgather.descriptors import Descriptor
 from onnxgather.strides import overlaps
@@ -29,17 +29,7 @@ def index_values(desc: Descriptor, kind: str, seed: int) -> Array:
         sizes = sizes.min(keepdims=True)  # one element counts along several axes
     each = np.broadcast_to(sizes, tensor.sizes).astype(np.int64).reshape(-1)
     values = INDICES[kind](tensor.data_type.numpy, each, seed).reshape(tensor.sizes)
-    return placed(tensor, values)
-
-
-def placed(tensor: TensorDesc, values: Array) -> Array:
-    """Return the array that stands for a tensor of indices with these values."""
-    if tensor.strides is None:
-        return values
-    buffer = np.full(tensor.element_count, np.iinfo(values.dtype).max, values.dtype)
-    steps = [stride * values.itemsize for stride in tensor.strides]
-    np.lib.stride_tricks.as_strided(buffer, tensor.sizes, steps)[...] = values
-    return buffer
+    return array_of(tensor, values, np.iinfo(values.dtype).max)
 
 
 def _bits(dtype: np.dtype[Any], sign: Array, exponent: Array | int, fraction: Array) -> Array:

@@ -9,7 +9,7 @@ DirectML's own rule for wild indices, and the few descriptors whose natural form
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -122,6 +122,7 @@ def natural(
         index = graph.reshape(index, node.indices, "indices_shaped", why)
     why = f"gives the data the shape that {node.onnx} reads the descriptor from"
     data = graph.reshape(data, node.data, "data", why)
+    number: dict[str, Any] = {node.attribute: node.number}
     gathered = graph.add(
         node.onnx,
         "gathered",
@@ -129,7 +130,7 @@ def natural(
         index,
         why=f"DML_OPERATOR_{desc.operator}",
         shape=desc.output_tensor.sizes,
-        **cast("dict[str, Any]", node.attributes),
+        **number,
     )
     return gathered, mask
 

@@ -27,11 +27,12 @@ from record import write_lines
 
 import onnxgather as og
 from onnxgather.checks import MAX_DIMENSIONS
-from onnxgather.corpus.shapes import Layout, Shape
 from onnxgather.datatypes import INDEX_TYPES, TensorDataType
 from onnxgather.descriptors import OPERATORS
 from onnxgather.feature_levels import FEATURE_LEVELS
+from onnxgather.gather import Gather
 from onnxgather.lanes.directml_host import Host, find_host, setup_command
+from onnxgather.layouts import laid_out
 
 _DLL = re.compile(r"(.*/)?DirectML(\.?[0-9a-f]{40})?\.dll")
 
@@ -42,8 +43,8 @@ def accepted(host: Host, feature_level: str) -> dict[str, list[int]]:
     every = itertools.product(OPERATORS, TensorDataType, INDEX_TYPES, range(1, MAX_DIMENSIONS + 1))
     for operator, data_type, index_type, count in every:
         indices = (2,) if operator in ("GATHER", "GATHER_ELEMENTS") else (2, 1)[-count:]
-        shape = Shape(operator, (3,), indices, dimension_count=count)
-        desc = shape.laid_out(data_type, index_type, Layout())
+        gather = Gather(operator, (3,), indices, dimension_count=count)
+        desc = laid_out(gather, data_type, index_type)
         assert desc.input_tensor.dimension_count == count
         answer = host.create_operator(og.to_dict(desc), feature_level)
         if answer.crashed is not None:
