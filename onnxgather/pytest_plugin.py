@@ -256,16 +256,16 @@ class Check:
             OnnxGatherError: The case, an array or the lane is not as it must be.
         """
         from onnxgather.arrays import check_array, check_descriptor, check_policy
-        from onnxgather.cases import Case
+        from onnxgather.cases import DescriptorCase, NodeCase
 
-        if not isinstance(case, Case):
+        if not isinstance(case, DescriptorCase | NodeCase):
             check_descriptor(case)
             check_policy(out_of_range)
             check_array("InputTensor", case.input_tensor, data)
             check_array("IndicesTensor", case.indices_tensor, indices)
             assert data is not None
             assert indices is not None
-            case = Case("onnxgather_check", case, data, indices, out_of_range)
+            case = DescriptorCase("onnxgather_check", case, data, indices, out_of_range)
         _judge([running.ask(case) for running in self._lanes.open(lane)])
 
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 import onnxgather as og
 from onnxgather.arrays import OutOfRange
-from onnxgather.cases import BareNode, Case
+from onnxgather.cases import Case, DescriptorCase, ForbiddenNode, NodeCase
 from onnxgather.dxdispatch.descriptor import to_dict
 from onnxgather.lanes.lane import LaneInfo
 from onnxgather.parity.results import Blob, CaseResult, Element, Evidence, Report, Result
@@ -92,7 +92,7 @@ def gather_case(
     desc: og.Descriptor | None = None,
     indices: list[Any] | None = None,
     out_of_range: OutOfRange = "clamp",
-) -> Case:
+) -> DescriptorCase:
     """A case whose data counts up from 0."""
     desc = desc or gather()
     tensor = desc.input_tensor
@@ -100,13 +100,14 @@ def gather_case(
     index = np.array([2, 0] if indices is None else indices)
     index = index.astype(desc.indices_tensor.data_type.numpy)
     index = index.reshape(desc.indices_tensor.array_shape)
-    return Case(name, desc, data.reshape(tensor.array_shape), index, out_of_range)
+    return DescriptorCase(name, desc, data.reshape(tensor.array_shape), index, out_of_range)
 
 
-def bare_case() -> Case:
+def bare_case() -> NodeCase:
     """A node that ONNX forbids."""
-    node = BareNode("GatherND", {"batch_dims": 1}, (2, 2), "batch sizes must be equal, got 2 and 1")
-    return Case("bare/batches", None, np.zeros((2, 3), "f4"), np.zeros((1, 1), "i8"), bare=node)
+    rule = "batch sizes must be equal, got 2 and 1"
+    node = ForbiddenNode("GatherND", {"batch_dims": 1}, (2, 2), rule)
+    return NodeCase("bare/batches", node, np.zeros((2, 3), "f4"), np.zeros((1, 1), "i8"))
 
 
 def entry(case: Case, *results: Result, got: dict[str, Array] | None = None) -> CaseResult:
@@ -115,8 +116,8 @@ def entry(case: Case, *results: Result, got: dict[str, Array] | None = None) -> 
     evidence = Evidence(
         Blob.of(case.data),
         Blob.of(case.indices),
-        to_dict(case.descriptor) if case.descriptor else None,
-        case.bare,
+        to_dict(case.descriptor) if isinstance(case, DescriptorCase) else None,
+        case.node if isinstance(case, NodeCase) else None,
         None if isinstance(expected, str) else Blob.of(expected),
         {lane: Blob.of(array) for lane, array in (got or {}).items()},
     )

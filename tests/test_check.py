@@ -19,7 +19,7 @@ from stub_runtime import environment
 
 import onnxgather as og
 from onnxgather.arrays import Array
-from onnxgather.cases import Case
+from onnxgather.cases import Case, DescriptorCase
 from onnxgather.lanes.environment import ModelLane
 from onnxgather.lanes.lane import Answer, AnswerKind
 from onnxgather.parity.results import Report, read_report
@@ -247,7 +247,7 @@ class TestRefusals:
         program("x.json", indices=WILD)
 
         def answered(case: Case, answer: Answer) -> Answer:
-            assert case.descriptor is not None
+            assert isinstance(case, DescriptorCase)
             output = og.reference(case.descriptor, case.data, case.indices, "zero")
             return replace(answer, kind=AnswerKind.RAN, reason=None, output=output)
 

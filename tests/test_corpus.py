@@ -25,7 +25,7 @@ from onnx.reference import ReferenceEvaluator
 
 import onnxgather as og
 from onnxgather.arrays import Array, OutOfRange, axis_sizes, elements
-from onnxgather.cases import Case
+from onnxgather.cases import Case, DescriptorCase, NodeCase
 from onnxgather.corpus import cases as cases_module
 from onnxgather.corpus import corpus, random_cases
 from onnxgather.corpus.table import TABLE
@@ -47,21 +47,21 @@ def cases() -> tuple[Case, ...]:
     return tuple(corpus())
 
 
-def described() -> list[tuple[Case, og.Descriptor]]:
+def described() -> list[tuple[DescriptorCase, og.Descriptor]]:
     """Return the cases that have a descriptor, with it."""
-    return [(case, case.descriptor) for case in cases() if case.descriptor is not None]
+    return [(case, case.descriptor) for case in cases() if isinstance(case, DescriptorCase)]
 
 
 def digest(case: Case) -> bytes:
-    """Return a hash of all that a case is, and of what is expected of it; sentences left out."""
-    asked: Any = og.to_dict(case.descriptor) if case.descriptor else None
-    if case.bare:
-        attributes = dict(case.bare.attributes)
-        asked = [case.bare.operator, attributes, case.bare.output_shape]
-    expected = case.expected()
+    """Return a hash of all that a case is, and of what is expected of it, but of no sentence."""
+    if isinstance(case, DescriptorCase):
+        asked: Any = og.to_dict(case.descriptor)
+    else:
+        asked = [case.node.operator, dict(case.node.attributes), case.node.output_shape]
     found = hashlib.sha256()
     for part in (json.dumps([case.name, case.out_of_range, asked]), case.data, case.indices):
         found.update(stored(part))
+    expected = case.expected()
     found.update(stored("refused" if isinstance(expected, str) else expected))
     return found.digest()
 
@@ -345,7 +345,7 @@ def test_a_case_must_be_refused_exactly_where_an_error_is_asked_for() -> None:
     for case in cases():
         refused = isinstance(case.expected(), str)
         assert refused == (
-            case.bare is not None or (case.out_of_range, case.in_range) == ("error", 0)
+            isinstance(case, NodeCase) or (case.out_of_range, case.in_range) == ("error", 0)
         )
 
 
@@ -395,12 +395,12 @@ def test_forbidden_nodes_are_refused_by_the_tools_of_onnx() -> None:
     accepted: list[str] = []
     rules: set[str] = set()
     for case in cases():
-        if case.bare is None:
+        if isinstance(case, DescriptorCase):
             continue
         assert case.name.startswith("forbidden/")
-        rules.add(re.sub(r"[\W\d_]+", " ", case.bare.rule.partition(", got")[0]))
-        assert case.expected() == case.bare.rule
-        bare = case.bare
+        rules.add(re.sub(r"[\W\d_]+", " ", case.node.rule.partition(", got")[0]))
+        assert case.expected() == case.node.rule
+        bare = case.node
         model = bare_model(
             bare.operator, bare.attributes, case.data, case.indices, bare.output_shape
         )
@@ -453,7 +453,6 @@ def test_random_cases_cover_the_descriptors() -> None:
     total = 0
     for case in random_cases(3000, 1):
         desc = case.descriptor
-        assert desc is not None
         seen["types"].add((case.operator, case.data_type, case.index_type))
         seen["ranks"].add((case.operator, case.dimension_count))
         seen["in range"].add((case.operator, case.index_type, case.in_range))

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import unittest
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from onnx.backend.test.loader import load_model_tests
 
 import onnxgather as og
 from onnxgather.arrays import Array
-from onnxgather.cases import Case
+from onnxgather.cases import Case, DescriptorCase, NodeCase
 from onnxgather.corpus import FormatName, corpus, export, random_cases
 from onnxgather.dxdispatch import dispatches, read_program
 from onnxgather.errors import OnnxGatherError
@@ -68,7 +69,7 @@ def test_the_index_names_every_case_once(exports: Path, name: FormatName) -> Non
             why = "must be refused, which an ONNX backend test cannot say"
             assert left_out.pop(case.name) == why
             continue
-        if name == "dxdispatch" and case.descriptor is None:
+        if name == "dxdispatch" and isinstance(case, NodeCase):
             assert left_out.pop(case.name) == "is an ONNX node that no descriptor says"
             continue
         entry = entries.pop(case.name)
@@ -188,12 +189,13 @@ def test_programs_read_back_equal(exports: Path) -> None:
         path = exports / "dxdispatch" / entry["file"]
         case = by_name[entry["name"]]
         [found] = dispatches(read_program(str(path)), zeros)
+        assert isinstance(case, DescriptorCase)
         assert found.descriptor == case.descriptor
         assert same(found.data, case.data)
         assert same(found.indices, case.indices)
         first = path.read_text(encoding="utf-8").splitlines()[0]
         assert first == f"// {case.name}, out_of_range={case.out_of_range}"
-    assert len(entries) == sum(case.descriptor is not None for case in cases())
+    assert len(entries) == sum(isinstance(case, DescriptorCase) for case in cases())
 
 
 def same(found: Array, expected: Array) -> bool:
@@ -213,11 +215,11 @@ def test_lines_read_back_equal(exports: Path) -> None:
     for text, case in zip(lines, cases(), strict=True):
         line = json.loads(text)
         assert (line.pop("name"), line.pop("out_of_range")) == (case.name, case.out_of_range)
-        if case.bare is not None:
+        if isinstance(case, NodeCase):
             assert line.pop("node") == {
-                "operator": case.bare.operator,
-                "attributes": dict(case.bare.attributes),
-                "output_shape": [*case.bare.output_shape],
+                "operator": case.node.operator,
+                "attributes": dict(case.node.attributes),
+                "output_shape": [*case.node.output_shape],
             }
         else:
             assert og.from_dict(line.pop("descriptor")) == case.descriptor
@@ -440,14 +442,14 @@ def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
 def test_a_name_that_is_none_of_a_file_is_refused(tmp_path: Path, name: str) -> None:
     case = few()[0]
     with pytest.raises(OnnxGatherError) as caught:
-        export([Case(name, case.descriptor, case.data, case.indices)], "json", tmp_path)
+        export([replace(case, name=name)], "json", tmp_path)
     rule = "a case's name must be of a-z, 0-9 and -, with / between its parts, to be exported"
     assert str(caught.value) == f"{rule}, got {name!r}"
 
 
 def test_a_name_twice_is_refused(tmp_path: Path) -> None:
     case = few()[0]
-    again = Case("gather-float64/int64/forward", case.descriptor, case.data, case.indices)
+    again = replace(case, name="gather-float64/int64/forward")
     assert again.name.replace("-", "/") == case.name
     with pytest.raises(OnnxGatherError) as caught:
         export([case, again], "onnx", tmp_path)

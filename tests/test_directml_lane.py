@@ -17,7 +17,7 @@ from fake_directml import NO_DEVICE, START, done, failed, fake_folder
 from msgspec.structs import replace
 
 from onnxgather.arrays import OutOfRange
-from onnxgather.cases import Case
+from onnxgather.cases import Case, DescriptorCase
 from onnxgather.corpus import corpus, random_cases
 from onnxgather.corpus.forbidden import forbidden_cases
 from onnxgather.lanes.directml import DirectMLLane
@@ -33,7 +33,7 @@ stand_in = pytest.mark.skipif(os.name == "nt", reason="the stand-in host is a sc
 
 def case(*indices: int, out_of_range: OutOfRange = "directml") -> Case:
     """Return a gather of two of the three columns of DATA."""
-    return Case("case", DESC, DATA, np.array([indices], np.uint32), out_of_range)
+    return DescriptorCase("case", DESC, DATA, np.array([indices], np.uint32), out_of_range)
 
 
 IN_RANGE, OUTSIDE = case(2, 1), case(2, 7)
@@ -146,7 +146,9 @@ class TestStates:
 
     def test_a_host_that_does_nothing_does_not_pass(self, tmp_path: Path) -> None:
         lane = DirectMLLane("dml", fake_folder(tmp_path, done("request[-32:]")))
-        zeros = Case("zeros", DESC, np.zeros((4, 3), np.float32), IN_RANGE.indices, "directml")
+        zeros = DescriptorCase(
+            "zeros", DESC, np.zeros((4, 3), np.float32), IN_RANGE.indices, "directml"
+        )
         states = [state for state, _ in asked(lane, IN_RANGE, zeros)]
         assert states == ["DIFF", "DIFF"]
 
@@ -194,7 +196,7 @@ class TestStates:
 
     def test_what_no_descriptor_says_did_not_run(self, tmp_path: Path) -> None:
         lane = DirectMLLane("dml", fake_folder(tmp_path, "sys.exit(3)"))
-        bare = next(found for found in forbidden_cases() if found.bare is not None)
+        bare = next(forbidden_cases())
         says = "DirectML.dll runs descriptors, and no descriptor says"
         assert asked(lane, bare, IN_RANGE.wrapped_in()) == [
             ("NOT-RUN", f"{says} this node"),
@@ -239,7 +241,7 @@ def _in_corpus(in_range: bool) -> list[Case]:
     return [
         found
         for found in corpus()
-        if found.bare is None
+        if isinstance(found, DescriptorCase)
         and found.in_range == in_range
         and (in_range or found.out_of_range == "directml")
     ]
@@ -271,7 +273,7 @@ class TestDirectML:
 
         for entry in INDEPENDENT["in_range"][::9] + INDEPENDENT["out_of_range"][::9]:
             desc, data, indices, output = recorded(entry)
-            answer = directml.answer(Case(entry["id"], desc, data, indices, "directml"))
+            answer = directml.answer(DescriptorCase(entry["id"], desc, data, indices, "directml"))
             assert answer.output is not None, answer
             assert elements(desc.output_tensor, answer.output).tobytes() == output, json.dumps(
                 entry["desc"]

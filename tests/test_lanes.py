@@ -15,7 +15,7 @@ from stub_runtime import environment
 
 import onnxgather as og
 from onnxgather import model as model_module
-from onnxgather.cases import Case
+from onnxgather.cases import Case, DescriptorCase
 from onnxgather.lanes.environment import ModelLane, open_lanes
 from onnxgather.lanes.lane import Answer, AnswerKind, Breakdown, Lane
 from onnxgather.lanes.worker import Worker, WorkerError
@@ -40,7 +40,7 @@ DATA = np.array([1, 2, 3, 4], np.float32)
 
 def case(*indices: int, name: str = "case", out_of_range: og.OutOfRange = "error") -> Case:
     """Return a gather of two elements of DATA."""
-    return Case(name, DESC, DATA, np.array(indices or (3, 0)), out_of_range)
+    return DescriptorCase(name, DESC, DATA, np.array(indices or (3, 0)), out_of_range)
 
 
 def stub(folder: Path, change: str = "", banner: str = "", timeout: float = 30) -> ModelLane:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import onnxgather as og
-from onnxgather.cases import Case
+from onnxgather.cases import DescriptorCase
 from onnxgather.corpus import corpus
 from onnxgather.lanes.environment import open_lanes
 from onnxgather.lanes.lane import Lane
@@ -21,7 +21,7 @@ ELEMENTS = og.GatherElementsDesc(
     og.TensorDesc("FLOAT32", [1, 2]),
     axis=0,
 )
-LONE = Case(
+LONE = DescriptorCase(
     "lone", ELEMENTS, np.arange(6, dtype=np.float32).reshape(3, 2), np.array([[2, 0]]), "error"
 )
 

@@ -14,7 +14,7 @@ from strategies import cases
 
 import onnxgather as og
 from onnxgather.arrays import Array
-from onnxgather.cases import BareNode, Case
+from onnxgather.cases import Case, DescriptorCase, ForbiddenNode, NodeCase
 from onnxgather.lanes.lane import Answer, AnswerKind, LaneInfo
 from onnxgather.parity.checks import check
 from onnxgather.parity.compare import check_cases
@@ -31,17 +31,17 @@ DESC = og.GatherDesc(
 )
 DATA = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
 INFO = LaneInfo("stub", "StubExecutionProvider", {"onnxruntime": "1.30.0"})
-BARE = BareNode("GatherND", {"batch_dims": 1}, (2,), "GatherND-13: batch sizes must be equal")
+NODE = ForbiddenNode("GatherND", {"batch_dims": 1}, (2,), "GatherND-13: batch sizes must be equal")
 
 
-def case(*indices: int, out_of_range: og.OutOfRange = "error") -> Case:
+def case(*indices: int, out_of_range: og.OutOfRange = "error") -> DescriptorCase:
     """Return a gather of two rows of DATA."""
-    return Case("case", DESC, DATA, np.array([indices], np.int32), out_of_range)
+    return DescriptorCase("case", DESC, DATA, np.array([indices], np.int32), out_of_range)
 
 
-def bare() -> Case:
+def bare() -> NodeCase:
     """Return a node whose batch sizes differ."""
-    return Case("bare", None, DATA, np.zeros((2, 1), np.int64), bare=BARE)
+    return NodeCase("bare", NODE, DATA, np.zeros((2, 1), np.int64))
 
 
 class Planned:
@@ -148,7 +148,9 @@ class TestArrays:
             axis=0,
             index_dimensions=1,
         )
-        strided = Case("case", desc, DATA[:, 0].copy(), np.array([2, 1], np.int32), "error")
+        strided = DescriptorCase(
+            "case", desc, DATA[:, 0].copy(), np.array([2, 1], np.int32), "error"
+        )
         first = only(strided, ran([5, 0, 0, 4])).first
         assert first is not None
         assert first.index == (3,)
@@ -203,7 +205,7 @@ class TestRefusals:
 
     def test_what_directml_returns_is_recognised(self) -> None:
         indices = np.array([[0, 2**31 - 1]], np.int32)
-        wild = Case("case", DESC, DATA, indices, "error")
+        wild = DescriptorCase("case", DESC, DATA, indices, "error")
         output = reference(DESC, DATA, indices, "directml")
         assert output.tolist() == [[1, 2], [6, 6]]
         reason = only(wild, ran(output, self.ZEROS)).reason
@@ -235,7 +237,7 @@ class TestRefusals:
         )
         found = only(bare(), ran([1, 2]))
         assert found.state == "DIFF"
-        assert found.reason == (f"must refuse, but returned an array of float32 [2]: {BARE.rule}")
+        assert found.reason == (f"must refuse, but returned an array of float32 [2]: {NODE.rule}")
 
 
 KNOWN = Known(
@@ -354,7 +356,7 @@ class TestReports:
             axis=0,
             index_dimensions=1,
         )
-        large = Case("case", desc, np.zeros(2**18, np.float32), np.zeros(1, np.int32))
+        large = DescriptorCase("case", desc, np.zeros(2**18, np.float32), np.zeros(1, np.int32))
         found = result(large, ran([1]))
         assert found.results[0].state == "DIFF"
         assert found.evidence is None
@@ -362,7 +364,7 @@ class TestReports:
 
 @given(cases(wild=False))
 def test_wrapped_data_survives_multiplication_by_one(sample: Sample) -> None:
-    wrapped = Case("case", sample.desc, sample.data, sample.indices).wrapped_in()
+    wrapped = DescriptorCase("case", sample.desc, sample.data, sample.indices).wrapped_in()
     assert wrapped.wrapped
     product = wrapped.data * wrapped.data.dtype.type(1)
     assert product.tobytes() == wrapped.data.tobytes()
@@ -379,7 +381,7 @@ def test_of_wrapped_data_only_odd_numbers_change() -> None:
         axis=0,
         index_dimensions=1,
     )
-    changed = Case("case", desc, values, np.zeros(1, np.int32)).wrapped_in().data
+    changed = DescriptorCase("case", desc, values, np.zeros(1, np.int32)).wrapped_in().data
     expected = np.array([1, np.inf, -np.inf, -0.0, 1, 1, 1.5], np.float32)
     assert changed.tobytes() == expected.tobytes()
 

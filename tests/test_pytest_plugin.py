@@ -14,7 +14,7 @@ import onnxgather as og
 
 # Here, as what an inner run imports is forgotten at its end, and onnx cannot be imported twice.
 from onnxgather import corpus
-from onnxgather.cases import Case
+from onnxgather.cases import Case, DescriptorCase
 from onnxgather.errors import OnnxGatherError
 from onnxgather.lanes import environment as lanes
 from onnxgather.lanes.lane import Answer, AnswerKind, LaneInfo
@@ -52,7 +52,7 @@ def gather(name: str, indices: list[int]) -> Case:
         axis=0,
         index_dimensions=1,
     )
-    return Case(name, desc, np.array([1, 2, 3], np.float32), np.array(indices, np.int32))
+    return DescriptorCase(name, desc, np.array([1, 2, 3], np.float32), np.array(indices, np.int32))
 
 
 CASES = [gather("gather/right", [0, 1]), gather("gather/odd", [2, 0]), gather("nd/last", [1, 1])]

@@ -21,7 +21,7 @@ from stub_runtime import environment
 
 import onnxgather as og
 from onnxgather.arrays import OutOfRange
-from onnxgather.cases import BareNode, Case, Place
+from onnxgather.cases import Case, DescriptorCase, ForbiddenNode, NodeCase, Origin
 from onnxgather.cli.terminal import json_bytes
 from onnxgather.datatypes import TensorDataType
 from onnxgather.dxdispatch import dispatches, parse_program, read_program
@@ -70,7 +70,7 @@ DESC = og.GatherDesc(
     axis=0,
     index_dimensions=1,
 )
-CASE = Case(
+CASE = DescriptorCase(
     "rows", DESC, np.arange(20, dtype=np.float32).reshape(5, 4), np.array([[1, -2, 4]]), "error"
 )
 OUTSIDE = replace(CASE, indices=np.array([[1, 7, 4]]))
@@ -140,6 +140,7 @@ class TestTheFlow:
     def test_the_program_says_the_same(self, tmp_path: Path) -> None:
         outcome = made(tmp_path, NEGATIVE)
         (found,) = dispatches(read_program(str(tmp_path / "out" / "program.json")), og.reference)
+        assert isinstance(outcome.case, DescriptorCase)
         assert found.descriptor == outcome.case.descriptor
         assert found.data.tobytes() == outcome.case.data.tobytes()
         expected = np.load(tmp_path / "out" / "expected.npy")
@@ -361,15 +362,15 @@ class TestTheFlow:
         issue = (tmp_path / "out" / "ISSUE.md").read_text()
         assert "between two multiplications by one; in DirectML" in issue.replace("\n", " ")
 
-    def test_a_bare_node(self, tmp_path: Path) -> None:
+    def test_a_forbidden_node(self, tmp_path: Path) -> None:
         rule = "axis must be in [-2, 2), got 2"
-        bare = BareNode("Gather", {"axis": 2}, (3, 4), rule)
-        case = Case("bare", None, CASE.data, np.array([1, 2, 0]), bare=bare)
+        node = ForbiddenNode("Gather", {"axis": 2}, (3, 4), rule)
+        case = NodeCase("bare", node, CASE.data, np.array([1, 2, 0]))
         outcome = made(tmp_path, "", case)
         title = f"{STUB} runs a Gather that ONNX forbids"
         assert outcome.text == f"{tmp_path / 'out'}: {title}; repro.py shows it"
-        assert outcome.case.bare is not None
-        assert outcome.case.bare.rule == "axis must be in [-1, 1), got 1"
+        assert isinstance(outcome.case, NodeCase)
+        assert outcome.case.node.rule == "axis must be in [-1, 1), got 1"
         assert not (tmp_path / "out" / "program.json").exists()
         issue = (tmp_path / "out" / "ISSUE.md").read_text()
         assert (
@@ -480,15 +481,16 @@ class TestTheFolder:
             indices_dimension_count=2,
         )
         data = np.arange(12, dtype=np.float32).reshape(4, 3)
-        case = Case("tuples", desc, data, np.array([[1, 2], [-1, 0]]), "error")
+        case = DescriptorCase("tuples", desc, data, np.array([[1, 2], [-1, 0]]), "error")
         runs = list(runs_of(case, "portable"))
         models = [onnx.ModelProto.FromString(run.model) for run in runs]
         found = [[node.op_type for node in model.graph.node] for model in models]
         assert found == [["GatherND"], ["Reshape", "GatherND"]]
         shapes = [run.expected.shape for run in runs if run.expected is not None]
         assert shapes == [(2,), (1, 2)]
-        unsigned = replace(case, descriptor=None, bare=BareNode("Gather", {"axis": 9}, (), "axis"))
-        assert len(list(runs_of(unsigned, "portable"))) == 1
+        node = ForbiddenNode("Gather", {"axis": 9}, (), "axis")
+        forbidden = NodeCase("forbidden", node, case.data, case.indices)
+        assert len(list(runs_of(forbidden, "portable"))) == 1
         assert len(list(runs_of(replace(case, out_of_range="clamp"), "portable"))) == 1
 
     def test_an_issue_of_a_strided_case(self, tmp_path: Path) -> None:
@@ -501,7 +503,7 @@ class TestTheFolder:
             batch_dimension_count=1,
         )
         data = np.arange(80, dtype=np.float16)
-        case = Case("strided", desc, data, np.array([7], np.uint32))
+        case = DescriptorCase("strided", desc, data, np.array([7], np.uint32))
         answer = Answer(AnswerKind.RAN, None, ("Gather",), np.zeros(4, np.float16))
         result = judge(case, INFO, answer)
         *_, run = runs_of(case, "portable")
@@ -626,7 +628,7 @@ class TestCasesOfPrograms:
 
     @pytest.mark.parametrize("name", ["p.json: $.commands[1] (one)", "$.commands[1]"])
     def test_by_name(self, name: str) -> None:
-        assert case_of_program(program(2), "clamp", name).place == Place(
+        assert case_of_program(program(2), "clamp", name).origin == Origin(
             "p.json", "$.commands[1]", "one"
         )
 
@@ -689,13 +691,8 @@ class WrongLane:
         pass
 
 
-BARE = Case(
-    "bare",
-    None,
-    CASE.data,
-    np.array([1, 2, 0]),
-    bare=BareNode("Gather", {"axis": 2}, (3, 4), "axis must be in [-2, 2), got 2"),
-)
+NODE = ForbiddenNode("Gather", {"axis": 2}, (3, 4), "axis must be in [-2, 2), got 2")
+BARE = NodeCase("bare", NODE, CASE.data, np.array([1, 2, 0]))
 
 
 class TestCasesOfReports:
@@ -704,8 +701,8 @@ class TestCasesOfReports:
         return Report("0", "now", "here", (INFO,), list(self.results()))
 
     def results(self) -> Iterator[CaseResult]:
-        placed = replace(OUTSIDE, out_of_range="zero", place=Place("p.json", "$.commands[0]", "g"))
-        placed = replace(placed, name="placed", wrapped=True)
+        origin = Origin("p.json", "$.commands[0]", "g")
+        placed = replace(OUTSIDE, name="placed", out_of_range="zero", wrapped=True, origin=origin)
         cases = [CASE, placed, BARE, replace(CASE, name="right")]
         yield from check_cases(cases, [WrongLane()], [INFO], [])
 
@@ -713,12 +710,12 @@ class TestCasesOfReports:
     def test_are_what_they_were(self, report: Report, name: str) -> None:
         case = case_of_finding(report, name)
         wanted = {"rows": CASE, "placed": OUTSIDE, "bare": BARE}[name]
-        assert case.descriptor == wanted.descriptor
-        assert case.bare == wanted.bare
+        for field in ("descriptor", "node"):
+            assert getattr(case, field, None) == getattr(wanted, field, None)
         assert case.data.tobytes() == wanted.data.tobytes()
         assert case.indices.tobytes() == wanted.indices.tobytes()
         assert case.out_of_range == ("zero" if name == "placed" else wanted.out_of_range)
-        assert (case.place is not None) == (name == "placed")
+        assert (case.origin is not None) == (name == "placed")
         assert case.wrapped == (name == "placed")
 
     def test_the_only_one(self, report: Report) -> None:
@@ -755,7 +752,7 @@ class TestCasesOfReports:
 
     def test_evidence_is_of_a_descriptor_or_a_bare_node(self, report: Report) -> None:
         rule = "evidence must have a descriptor or a bare node"
-        both = self.changed(report, 0, bare=BARE.bare)
+        both = self.changed(report, 0, bare=NODE)
         assert both == f"r.json: case 'rows': {rule}, got both"
         assert self.changed(report, 2, bare=None) == f"r.json: case 'bare': {rule}, got none"
 
@@ -781,13 +778,13 @@ class TestCasesOfReports:
             (0, {"descriptor": {}}, "$.type is required"),
             (
                 2,
-                {"bare": BareNode("Gather", {"axes": 1}, (3, 4), "no")},
+                {"bare": ForbiddenNode("Gather", {"axes": 1}, (3, 4), "no")},
                 "a bare node must be one of Gather with axis, GatherElements with axis, GatherND "
                 "with batch_dims, got Gather with axes",
             ),
             (
                 2,
-                {"bare": BareNode("Where", {}, (3, 4), "no")},
+                {"bare": ForbiddenNode("Where", {}, (3, 4), "no")},
                 "a bare node must be one of Gather with axis, GatherElements with axis, GatherND "
                 "with batch_dims, got Where with nothing",
             ),

@@ -16,7 +16,7 @@ from strategies import cases
 
 import onnxgather as og
 from onnxgather.arrays import Array
-from onnxgather.cases import Case
+from onnxgather.cases import Case, DescriptorCase, NodeCase
 from onnxgather.errors import OnnxGatherError, ProviderError
 from onnxgather.repro.node import case_of_node, read_inputs
 
@@ -84,6 +84,7 @@ class TestDescriptors:
     def test_gather_pads_to_the_largest_rank(self, tmp_path: Path) -> None:
         gather = node("Gather", ["table", "ids"], "rows", "gather", axis=-1)
         case = case_of_node(save(tmp_path, [gather], IDS_INPUT, [TABLE]), "gather", {"ids": IDS})
+        assert isinstance(case, DescriptorCase)
         assert case.descriptor == og.GatherDesc(
             og.TensorDesc("FLOAT32", [5, 4]),
             og.TensorDesc("INT64", [1, 3]),
@@ -98,6 +99,7 @@ class TestDescriptors:
     def test_a_scalar_has_no_index_dimensions(self, tmp_path: Path) -> None:
         path = save(tmp_path, [GATHER], {}, [TABLE, constant("ids", -2)])
         case = case_of_node(path, "gather", {}, "clamp")
+        assert isinstance(case, DescriptorCase)
         assert case.descriptor == og.GatherDesc(
             og.TensorDesc("FLOAT32", [5, 4]),
             og.TensorDesc("INT64", [1, 1]),
@@ -112,7 +114,9 @@ class TestDescriptors:
         gather = node("GatherElements", ["table", "ids"], "rows", "gather", axis=1)
         ids = np.array([[1]] * 5, np.int32)
         path = save(tmp_path, [gather], {}, [TABLE, constant("ids", ids)])
-        assert case_of_node(path, "gather", {}).descriptor == og.GatherElementsDesc(
+        case = case_of_node(path, "gather", {})
+        assert isinstance(case, DescriptorCase)
+        assert case.descriptor == og.GatherElementsDesc(
             og.TensorDesc("FLOAT32", [5, 4]),
             og.TensorDesc("INT32", [5, 1]),
             og.TensorDesc("FLOAT32", [5, 1]),
@@ -123,7 +127,9 @@ class TestDescriptors:
         gather = node("GatherND", ["table", "ids"], "rows", "gather", batch_dims=1)
         ids = np.array([[[1]]] * 5)
         path = save(tmp_path, [gather], {}, [TABLE, constant("ids", ids)])
-        assert case_of_node(path, "gather", {}).descriptor == og.GatherND1Desc(
+        case = case_of_node(path, "gather", {})
+        assert isinstance(case, DescriptorCase)
+        assert case.descriptor == og.GatherND1Desc(
             og.TensorDesc("FLOAT32", [1, 5, 4]),
             og.TensorDesc("INT64", [5, 1, 1]),
             og.TensorDesc("FLOAT32", [1, 5, 1]),
@@ -132,15 +138,14 @@ class TestDescriptors:
             batch_dimension_count=1,
         )
 
-    def test_what_onnx_forbids_is_a_bare_node(self, tmp_path: Path) -> None:
+    def test_what_onnx_forbids_is_a_forbidden_node(self, tmp_path: Path) -> None:
         gather = node("GatherND", ["table", "ids"], "rows", "gather", batch_dims=1)
         path = save(tmp_path, [gather], {}, [TABLE, constant("ids", np.zeros((3, 1), np.int64))])
         case = case_of_node(path, "gather", {})
-        assert case.descriptor is None
-        assert case.bare is not None
-        assert (case.bare.operator, case.bare.attributes) == ("GatherND", {"batch_dims": 1})
-        assert case.bare.output_shape == (3,)
-        assert case.bare.rule == (
+        assert isinstance(case, NodeCase)
+        assert (case.node.operator, case.node.attributes) == ("GatherND", {"batch_dims": 1})
+        assert case.node.output_shape == (3,)
+        assert case.node.rule == (
             "the first batch_dims (1) sizes of indices must be those of data, [5], got [3]"
         )
 

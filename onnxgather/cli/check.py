@@ -195,12 +195,13 @@ def _from_programs(
 
 def _built_in(out_of_range: OutOfRange | None) -> Iterator[Case]:
     """Yield the corpus; under one rule, the cases in range and those out of range that have it."""
+    from onnxgather.cases import DescriptorCase
     from onnxgather.corpus import corpus
 
     for case in corpus():
         if out_of_range is None or case.out_of_range == out_of_range:
             yield case
-        elif case.in_range and case.bare is None:  # then every rule gives the same
+        elif isinstance(case, DescriptorCase) and case.in_range:  # then every rule gives the same
             name = f"{case.name}/{out_of_range}"
             yield replace(case, name=name, out_of_range=out_of_range)
 

@@ -190,7 +190,6 @@ def explain(
     except ValueError:
         raise click.BadParameter(f"must be integers with commas, got {at!r}") from None
     case = cases[number - 1]
-    assert case.descriptor is not None
     try:
         explanation = explain_element(case.descriptor, case.data, case.indices, place, out_of_range)
     except DescriptorError as error:  # it can be about the place only

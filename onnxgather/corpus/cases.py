@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 
-from onnxgather.cases import Case
+from onnxgather.cases import Case, DescriptorCase
 from onnxgather.corpus.forbidden import forbidden_cases
 from onnxgather.corpus.table import EXAMPLES, TABLE, Group
 from onnxgather.corpus.values import data_values, index_values, takes
@@ -24,7 +24,7 @@ def corpus() -> Iterator[Case]:
         yield from _group(group)
     for name, (gather, data, indices) in EXAMPLES.items():
         desc = laid_out(gather, "FLOAT32", "UINT32")
-        yield Case(
+        yield DescriptorCase(
             name,
             desc,
             np.array(data, np.float32).reshape(desc.input_tensor.sizes),
@@ -34,7 +34,7 @@ def corpus() -> Iterator[Case]:
     yield from forbidden_cases()
 
 
-def _group(group: Group) -> Iterator[Case]:
+def _group(group: Group) -> Iterator[DescriptorCase]:
     for (
         (name, gather),
         data_type,
@@ -66,7 +66,7 @@ def _group(group: Group) -> Iterator[Case]:
         # All policies are asked the same question.
         seed = seed_of(full.removesuffix(f"/{policy}"))
         desc = laid_out(gather, data_type, index_type, layouts)
-        yield Case(
+        yield DescriptorCase(
             full,
             desc,
             data_values(desc.input_tensor, data, seed),

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from onnxgather.cases import BareNode, Case
+from onnxgather.cases import ForbiddenNode, NodeCase
 from onnxgather.corpus.values import DATA
 from onnxgather.corpus.words import seed_of, words
 from onnxgather.gather import Sizes, gather_of_node
@@ -66,7 +66,7 @@ _ROWS = (
 )
 
 
-def forbidden_cases() -> Iterator[Case]:
+def forbidden_cases() -> Iterator[NodeCase]:
     """Yield the forbidden nodes; their indices hold the largest value at least once."""
     operators = {"Gather": "gather", "GatherElements": "gather-elements", "GatherND": "gather-nd"}
     for row in _ROWS:
@@ -79,5 +79,5 @@ def forbidden_cases() -> Iterator[Case]:
         gather = gather_of_node(row.operator, row.data, row.indices, row.attribute)
         rule = gather.broken_rule(row.index_type.upper())
         assert rule is not None, name
-        bare = BareNode(row.operator, {gather.attribute: row.attribute}, row.output, rule)
-        yield Case(name, None, data, indices, "error", bare=bare)
+        node = ForbiddenNode(row.operator, {gather.attribute: row.attribute}, row.output, rule)
+        yield NodeCase(name, node, data, indices)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from onnxgather.arrays import Array
-from onnxgather.cases import Case
+from onnxgather.cases import Case, DescriptorCase, NodeCase
 from onnxgather.dxdispatch import to_dict, write_program
 
 Files = Iterator[tuple[str, bytes]]
@@ -36,7 +36,7 @@ def _onnx_file(case: Case) -> str:
 def _onnx_files(case: Case, expected: Array | str) -> Files:
     from onnxgather.model import tensor_bytes, to_onnx
 
-    assert case.descriptor is not None
+    assert isinstance(case, DescriptorCase)
     assert not isinstance(expected, str)
     folder = _onnx_file(case)
     model = to_onnx(case.descriptor, case.out_of_range)
@@ -58,14 +58,14 @@ def _program_file(case: Case) -> str:
 
 
 def _program_files(case: Case, _: Array | str) -> Files:
-    assert case.descriptor is not None
+    assert isinstance(case, DescriptorCase)
     comment = f"{case.name}, out_of_range={case.out_of_range}"
     program = write_program(case.descriptor, case.data, case.indices, comment=comment)
     yield _program_file(case), program.encode()
 
 
 def _program_leaves_out(case: Case, _: Array | str) -> str | None:
-    return "is an ONNX node that no descriptor says" if case.descriptor is None else None
+    return "is an ONNX node that no descriptor says" if isinstance(case, NodeCase) else None
 
 
 def _line_file(_: Case) -> str:
@@ -74,13 +74,13 @@ def _line_file(_: Case) -> str:
 
 def _line(case: Case, expected: Array | str) -> Files:
     line: dict[str, Any] = {"name": case.name, "out_of_range": case.out_of_range}
-    if case.descriptor is not None:
+    if isinstance(case, DescriptorCase):
         line["descriptor"] = to_dict(case.descriptor)
-    elif case.bare is not None:
+    else:
         line["node"] = {
-            "operator": case.bare.operator,
-            "attributes": dict(case.bare.attributes),
-            "output_shape": case.bare.output_shape,
+            "operator": case.node.operator,
+            "attributes": dict(case.node.attributes),
+            "output_shape": case.node.output_shape,
         }
     line |= {"data": _array(case.data), "indices": _array(case.indices)}
     refused = isinstance(expected, str)

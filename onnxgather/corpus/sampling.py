@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from typing import Any, get_args
 
 import numpy as np
 
 from onnxgather.arrays import Array, OutOfRange, axis_sizes
-from onnxgather.cases import Case
+from onnxgather.cases import DescriptorCase
 from onnxgather.checks import MAX_DIMENSIONS
 from onnxgather.corpus.values import data_values, index_values
 from onnxgather.corpus.words import Stream, seed_of, words
@@ -31,7 +32,9 @@ _WILD = (0, 0, 0, 30, 100)
 """Percent of the indices that may be out of range, by turns."""
 
 
-def random_cases(count: int, seed: int, out_of_range: OutOfRange | None = None) -> Iterator[Case]:
+def random_cases(
+    count: int, seed: int, out_of_range: OutOfRange | None = None
+) -> Iterator[DescriptorCase]:
     """Yield random cases, the same on every machine and however many are asked for.
 
     Args:
@@ -40,16 +43,11 @@ def random_cases(count: int, seed: int, out_of_range: OutOfRange | None = None) 
         out_of_range: The policy of all, which changes nothing else; None draws one for each.
     """
     for number in range(count):
-        name = f"random/{seed}/{number}"
-        case = _case(name)
-        yield (
-            case
-            if out_of_range is None
-            else Case(name, case.descriptor, case.data, case.indices, out_of_range)
-        )
+        case = _case(f"random/{seed}/{number}")
+        yield case if out_of_range is None else replace(case, out_of_range=out_of_range)
 
 
-def _case(name: str) -> Case:
+def _case(name: str) -> DescriptorCase:
     stream = Stream(seed_of(name))
     gather = _GATHERS[stream.of(_OPERATORS)](stream, stream.between(1, MAX_DIMENSIONS))
     data_type, index_type = stream.of(_DATA_TYPES), stream.of(INDEX_TYPES)
@@ -65,7 +63,7 @@ def _case(name: str) -> Case:
     kind = stream.of(odd) if stream.one_in(6) else "distinct"
     data = data_values(desc.input_tensor, kind, stream.word())
     indices = _indices(desc, stream)
-    return Case(name, desc, data, indices, stream.of(_POLICIES))
+    return DescriptorCase(name, desc, data, indices, stream.of(_POLICIES))
 
 
 def _indices(desc: Descriptor, stream: Stream) -> Array:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 
 from onnxgather import model
-from onnxgather.cases import Case
+from onnxgather.cases import DescriptorCase
 from onnxgather.descriptors import GatherDesc, GatherElementsDesc, GatherNDDesc
 from onnxgather.doctor.checkup import Asked, Checkup, Examination, Examined
 from onnxgather.doctor.environment import TIMEOUT, Environment, Finding, look_at
@@ -143,7 +143,7 @@ def _wrong(found: Environment, examined: Examined) -> Iterator[Finding]:
                 yield Finding(f"{where}: {result.state} {result.reason}")
 
 
-def _cases() -> dict[str, Case]:
+def _cases() -> dict[str, DescriptorCase]:
     line, pair = TensorDesc("FLOAT32", [4]), TensorDesc("FLOAT32", [2])
     table, square = TensorDesc("FLOAT32", [2, 3]), TensorDesc("FLOAT32", [2, 2])
     values = np.arange(6, dtype=np.float32)
@@ -158,11 +158,11 @@ def _cases() -> dict[str, Case]:
     )
     array = values.reshape(2, 3)
     return {
-        "Gather": Case("Gather", gather, values[:4], np.array([3, 1]), "error"),
-        "GatherElements": Case(
+        "Gather": DescriptorCase("Gather", gather, values[:4], np.array([3, 1]), "error"),
+        "GatherElements": DescriptorCase(
             "GatherElements", elements, array, np.array([[2, 0], [1, 1]]), "error"
         ),
-        "GatherND": Case("GatherND", rows, array, np.array([[1], [0]]), "error"),
+        "GatherND": DescriptorCase("GatherND", rows, array, np.array([[1], [0]]), "error"),
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from onnxgather.arrays import Array, elements
-from onnxgather.cases import Case
+from onnxgather.cases import Case, DescriptorCase, NodeCase
 from onnxgather.errors import ProviderError
 from onnxgather.lanes.directml_host import REFUSALS, Host, find_host, setup_command
 from onnxgather.lanes.lane import Answer, AnswerKind, Breakdown, LaneInfo
@@ -20,8 +20,8 @@ class DirectMLLane:
     """DirectML.dll, asked through the program of scripts/directml.
 
     It runs descriptors, and has one rule for indices out of range. So a case is NOT-RUN here
-    that is a bare node, stands between other operators, or has such indices under another policy
-    than "directml".
+    that is a forbidden node, stands between other operators, or has such indices under another
+    policy than "directml".
 
     Args:
         name: As the user named it.
@@ -52,10 +52,12 @@ class DirectMLLane:
 
     def answer(self, case: Case) -> Answer:
         """Run a case's descriptor."""
+        if isinstance(case, NodeCase):
+            why = f"{LIBRARY} runs descriptors, and no descriptor says this node"
+            return Answer(AnswerKind.NOT_RUN, why)
         if (why := _why_not(case)) is not None:
             return Answer(AnswerKind.NOT_RUN, why)
         assert self._host is not None
-        assert case.descriptor is not None
         try:
             before = _wrong_everywhere(case)
             answer = self._host.run(case.descriptor, case.data, case.indices, before)
@@ -80,10 +82,9 @@ class DirectMLLane:
             self._host.close()
 
 
-def _wrong_everywhere(case: Case) -> Array:
+def _wrong_everywhere(case: DescriptorCase) -> Array:
     """Return what OutputTensor holds before: every bit of every element wrong, zeros between."""
     wanted = case.expected()
-    assert case.descriptor is not None
     assert not isinstance(wanted, str)
     bits = wanted.view(f"u{wanted.itemsize}").reshape(-1)
     before = np.zeros_like(bits)
@@ -93,10 +94,8 @@ def _wrong_everywhere(case: Case) -> Array:
     return before.view(wanted.dtype).reshape(wanted.shape)
 
 
-def _why_not(case: Case) -> str | None:
+def _why_not(case: DescriptorCase) -> str | None:
     """Return why a case is none for DirectML."""
-    if case.descriptor is None:
-        return f"{LIBRARY} runs descriptors, and no descriptor says this node"
     if case.wrapped:
         return f"{LIBRARY} runs descriptors, and no descriptor says a gather between operators"
     if case.out_of_range != "directml" and not case.in_range:

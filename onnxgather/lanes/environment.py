@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from onnxgather.arrays import Array
-from onnxgather.cases import Case
+from onnxgather.cases import Case, DescriptorCase, NodeCase
 from onnxgather.checks import shown
 from onnxgather.descriptors import GatherDesc
 from onnxgather.errors import OnnxGatherError
@@ -111,11 +111,12 @@ class ModelLane:
     def answer(self, case: Case) -> Answer:
         """Run a case by the worker."""
         feeds = [{"InputTensor": case.data, "IndicesTensor": case.indices}]
-        if case.descriptor is not None and case.must_refuse:
+        if isinstance(case, DescriptorCase) and case.must_refuse:
             feeds.insert(0, {**feeds[0], "IndicesTensor": np.zeros_like(case.indices)})
         if case.wrapped:
             feeds = [{**feed, "One": np.ones((), case.data.dtype)} for feed in feeds]
-        size = math.prod(case.descriptor.output_tensor.sizes) if case.descriptor else 1
+        node = isinstance(case, NodeCase)
+        size = 1 if node else math.prod(case.descriptor.output_tensor.sizes)
         threads = threads_for(size)
         try:
             model = model_of(case, self._target, threads)
@@ -201,13 +202,12 @@ def open_lanes(
 
 def model_of(case: Case, target: Target, threads: int) -> bytes:
     """Return the model that a lane runs for a case, serialized."""
-    if case.bare is not None:
-        bare = case.bare
+    if isinstance(case, NodeCase):
+        node = case.node
         model = bare_model(
-            bare.operator, bare.attributes, case.data, case.indices, bare.output_shape
+            node.operator, node.attributes, case.data, case.indices, node.output_shape
         )
     else:
-        assert case.descriptor is not None
         target = "portable" if case.wrapped else target
         model = to_onnx(case.descriptor, case.out_of_range, target, threads=threads)
     return (wrapped(model) if case.wrapped else model).SerializeToString()
@@ -237,7 +237,7 @@ def _array(described: tuple[str, tuple[int, ...], int], blobs: bytes) -> Array:
     return np.frombuffer(blobs, dtype, math.prod(shape), offset).reshape(shape)
 
 
-_PROBE = Case(
+_PROBE = DescriptorCase(
     "probe",
     GatherDesc(
         TensorDesc("FLOAT32", [4]),

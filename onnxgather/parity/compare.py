@@ -10,7 +10,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from onnxgather.arrays import Array, OutOfRange, elements
-from onnxgather.cases import Case, allowed_beside
+from onnxgather.cases import Case, DescriptorCase, NodeCase, allowed_beside
 from onnxgather.dxdispatch.descriptor import to_dict
 from onnxgather.explain import element_at, explain, source_map
 from onnxgather.lanes.lane import Answer, AnswerKind, Lane, LaneInfo
@@ -67,7 +67,7 @@ def ask(case: Case, lane: Lane, info: LaneInfo, known: Sequence[Known]) -> _Judg
         return Result(info.name, "NOT-RUN", info.not_run), None
     answer = lane.answer(case)
     result = judge(case, info, answer)
-    if case.bare is not None and result.state == "PASS":
+    if isinstance(case, NodeCase) and result.state == "PASS":
         allowed = allowed_beside(case)
         result = _believed(result, judge(allowed, info, lane.answer(allowed)))
     wrong = answer.output if result.state == "DIFF" else None
@@ -90,7 +90,7 @@ def judge(case: Case, info: LaneInfo, answer: Answer) -> Result:
     lane, expected = info.name, case.expected()
     if answer.kind is AnswerKind.NOT_RUN:
         return Result(lane, "NOT-RUN", answer.reason)
-    if answer.kind is AnswerKind.REFUSED and case.bare is not None:
+    if answer.kind is AnswerKind.REFUSED and isinstance(case, NodeCase):
         return Result(lane, "PASS", f"refused: {answer.reason}")
     if answer.kind in (AnswerKind.REFUSED, AnswerKind.BROKEN):
         reason = answer.reason
@@ -173,7 +173,7 @@ def _judge_array(
 
 def _judge_refusal(case: Case, lane: str, rule: str, answer: Answer, failed: str) -> Result:
     """Judge what must be refused: an error, though indices in range are answered rightly."""
-    if case.descriptor is not None:
+    if isinstance(case, DescriptorCase):
         zeros = np.zeros_like(case.indices)
         if answer.answers_in_range is None:
             return Result(lane, "ERROR", failed, answer.nodes)
@@ -182,7 +182,8 @@ def _judge_refusal(case: Case, lane: str, rule: str, answer: Answer, failed: str
         if proof.state != "PASS":
             return replace(proof, reason=f"with indices of zero: {proof.reason}", first=None)
     if answer.output is None:
-        reason = f"both refuse: {rule}" if case.bare is None else f"refused: {answer.reason}"
+        forbidden = isinstance(case, NodeCase)
+        reason = f"refused: {answer.reason}" if forbidden else f"both refuse: {rule}"
         return Result(lane, "PASS", reason, answer.nodes)
     found = _kinds(case, answer.output)
     return Result(lane, "DIFF", f"must refuse, but returned {found}: {rule}", answer.nodes)
@@ -190,9 +191,9 @@ def _judge_refusal(case: Case, lane: str, rule: str, answer: Answer, failed: str
 
 def _kinds(case: Case, got: Array) -> str:
     """Return what stands where the indices are out of range, as far as it can be told."""
-    desc = case.descriptor
-    if desc is None or got.shape != desc.output_tensor.array_shape:
+    if isinstance(case, NodeCase) or got.shape != case.descriptor.output_tensor.array_shape:
         return f"an array of {got.dtype} {list(got.shape)}"
+    desc = case.descriptor
     outside = source_map(desc, case.indices, "zero") < 0
     output = desc.output_tensor
     values = elements(output, got)[outside]
@@ -214,9 +215,9 @@ _RETURNED: dict[OutOfRange, str] = {
 
 def _source(case: Case, index: tuple[int, ...]) -> str | None:
     """Return where an element of the output's array comes from; None between its elements."""
-    desc = case.descriptor
-    if desc is None:
+    if isinstance(case, NodeCase):
         return None
+    desc = case.descriptor
     offset = int(np.ravel_multi_index(index, desc.output_tensor.array_shape))
     at = element_at(desc.output_tensor, offset)
     if at is None:
@@ -241,8 +242,8 @@ def _evidence(case: Case, got: dict[str, Array]) -> Evidence | None:
     return Evidence(
         Blob.of(case.data),
         Blob.of(case.indices),
-        to_dict(case.descriptor) if case.descriptor is not None else None,
-        case.bare,
+        to_dict(case.descriptor) if isinstance(case, DescriptorCase) else None,
+        case.node if isinstance(case, NodeCase) else None,
         None if isinstance(expected, str) else Blob.of(expected),
         {lane: Blob.of(array) for lane, array in got.items()},
     )

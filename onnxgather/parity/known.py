@@ -12,7 +12,8 @@ import msgspec
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion
 
-from onnxgather.cases import Case
+from onnxgather.cases import Case, DescriptorCase
+from onnxgather.descriptors import GatherDesc
 from onnxgather.lanes.lane import LaneInfo
 from onnxgather.parity.results import Result, State
 
@@ -40,11 +41,16 @@ class Pattern(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             and case.data_type in (self.data_type or (case.data_type,))
             and case.index_type in (self.index_type or (case.index_type,))
             and case.dimension_count in (self.dimension_count or (case.dimension_count,))
-            and self.index_dimensions in (None, getattr(case.descriptor, "index_dimensions", None))
+            and self.index_dimensions in (None, _index_dimensions(case))
             and case.out_of_range in (self.out_of_range or (case.out_of_range,))
             and self.wrapped in (None, case.wrapped)
             and self.in_range in (None, case.in_range)
         )
+
+
+def _index_dimensions(case: Case) -> int | None:
+    desc = case.descriptor if isinstance(case, DescriptorCase) else None
+    return desc.index_dimensions if isinstance(desc, GatherDesc) else None
 
 
 class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

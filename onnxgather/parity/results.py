@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from onnxgather.arrays import Array, OutOfRange
-from onnxgather.cases import BareNode, Case
+from onnxgather.cases import Case, ForbiddenNode
 from onnxgather.lanes.lane import LaneInfo
 
 State = Literal["PASS", "DIFF", "ERROR", "NOT-RUN", "KNOWN", "FIXED"]
@@ -83,7 +83,7 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
     indices: Blob
     descriptor: dict[str, Any] | None = None
     """In DxDispatch's spelling."""
-    bare: BareNode | None = None
+    bare: ForbiddenNode | None = None
     expected: Blob | None = None
     """None where the case must be refused."""
     got: dict[str, Blob] = {}
@@ -112,7 +112,7 @@ class CaseResult(msgspec.Struct, frozen=True, omit_defaults=True):
     @classmethod
     def of(cls, case: Case, results: tuple[Result, ...], evidence: Evidence | None) -> CaseResult:
         """Return the results of a case."""
-        place = case.place
+        origin = case.origin
         return cls(
             case.name,
             case.operator,
@@ -123,9 +123,9 @@ class CaseResult(msgspec.Struct, frozen=True, omit_defaults=True):
             case.in_range,
             results,
             case.wrapped,
-            place.file if place else None,
-            place.command if place else None,
-            place.dispatchable if place else None,
+            origin.file if origin else None,
+            origin.command if origin else None,
+            origin.dispatchable if origin else None,
             evidence,
         )
 

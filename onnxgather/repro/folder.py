@@ -15,7 +15,7 @@ from string import Template
 import numpy as np
 
 from onnxgather.arrays import Array
-from onnxgather.cases import Case
+from onnxgather.cases import Case, DescriptorCase
 from onnxgather.checks import shown
 from onnxgather.dxdispatch import write_program
 from onnxgather.errors import OnnxGatherError
@@ -53,7 +53,7 @@ def write_folder(
     contents = runnable(case, info, result, run)
     system = f"{platform.system()} {platform.machine()}"
     contents["ISSUE.md"] = issue_text(case, info, result, run, system, printed).encode()
-    if case.descriptor is not None:
+    if isinstance(case, DescriptorCase):
         comment = f"{title(case, info, result)}."
         program = write_program(case.descriptor, case.data, case.indices, comment=comment)
         contents["program.json"] = program.encode()

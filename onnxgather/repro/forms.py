@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onnxgather.arrays import Array, OutOfRange, elements
-from onnxgather.cases import BareNode, Case
+from onnxgather.cases import Case, DescriptorCase, ForbiddenNode, NodeCase
 from onnxgather.datatypes import TensorDataType
 from onnxgather.descriptors import (
     Descriptor,
@@ -142,11 +142,10 @@ class Form:
 
 def form_of(case: Case) -> Form:
     """Return a case in ONNX's terms."""
+    if isinstance(case, NodeCase):
+        number = case.node.attributes.get("batch_dims", case.node.attributes.get("axis", 0))
+        return Form(case.node.operator, number, case.data, case.indices)
     desc = case.descriptor
-    if desc is None:
-        assert case.bare is not None
-        number = case.bare.attributes.get("batch_dims", case.bare.attributes.get("axis", 0))
-        return Form(case.bare.operator, number, case.data, case.indices)
     tensors = (desc.input_tensor, desc.indices_tensor, desc.output_tensor)
     data = elements(desc.input_tensor, case.data)
     indices = elements(desc.indices_tensor, case.indices)
@@ -180,7 +179,7 @@ def form_of(case: Case) -> Form:
 
 
 def case_of(form: Form, name: str, out_of_range: OutOfRange) -> Case:
-    """Return a form as a case, as a bare node where ONNX forbids it.
+    """Return a form as a case, as a forbidden node where ONNX forbids it.
 
     Raises:
         DescriptorError: ONNX allows it but no descriptor says it.
@@ -188,12 +187,12 @@ def case_of(form: Form, name: str, out_of_range: OutOfRange) -> Case:
     rule = forbidden(form)
     if rule is not None:
         attributes = {form.attribute: form.number}
-        bare = BareNode(form.operator, attributes, form.output_shape, rule)
-        return Case(name, None, form.data, form.indices, out_of_range, bare=bare)
+        node = ForbiddenNode(form.operator, attributes, form.output_shape, rule)
+        return NodeCase(name, node, form.data, form.indices)
     desc = form.descriptor()
     data = _buffer(desc.input_tensor, form.data, distinct(desc.input_tensor.array_shape))
     indices = _buffer(desc.indices_tensor, form.indices, np.zeros(1))
-    return Case(name, desc, data, indices, out_of_range)
+    return DescriptorCase(name, desc, data, indices, out_of_range)
 
 
 def forbidden(form: Form) -> str | None:

@@ -7,7 +7,7 @@ import textwrap
 import numpy as np
 
 from onnxgather.arrays import Array
-from onnxgather.cases import Case
+from onnxgather.cases import Case, DescriptorCase, NodeCase
 from onnxgather.datatypes import TensorDataType
 from onnxgather.formula import write_formula
 from onnxgather.lanes.lane import LaneInfo
@@ -28,7 +28,7 @@ def title(case: Case, info: LaneInfo, result: Result) -> str:
     types = f"{case.data_type} data by {case.index_type} indices"
     reason = result.reason or ""
     if isinstance(case.expected(), str) and result.state == "DIFF":
-        what = (_OUTSIDE if case.bare is None else _FORBIDDEN).format(operator=operator)
+        what = (_FORBIDDEN if isinstance(case, NodeCase) else _OUTSIDE).format(operator=operator)
     elif result.state == "DIFF":
         what = f"returns wrong elements for {operator} of {types}"
         if result.first is None:
@@ -85,7 +85,7 @@ def issue_text(
         f"`inputs.npz` with {info.provider} alone. Its exit code is 1 where it differs, 0 where "
         "it does not, and 3 where the provider did not run the model.",
     ]
-    if case.descriptor is not None:
+    if isinstance(case, DescriptorCase):
         parts.append("`program.json` says the same to dxdispatch, for DirectML itself.")
     return "\n\n".join(map(_wrapped, parts)) + "\n"
 
@@ -99,9 +99,8 @@ def _meaning(case: Case) -> str:
     )
     node = f"ONNX's `{form.operator}` with `{number}`, on data {data} and indices {indices}"
     around = ", between two multiplications by one" if case.wrapped else ""
-    if case.descriptor is None:
-        assert case.bare is not None
-        return f"{node}{around}. ONNX does not allow it: {case.bare.rule}."
+    if isinstance(case, NodeCase):
+        return f"{node}{around}. ONNX does not allow it: {case.node.rule}."
     formula = write_formula(case.descriptor, case.out_of_range)
     said = [f"`{formula.equation}`"]
     if formula.coordinates:

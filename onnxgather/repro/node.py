@@ -65,7 +65,7 @@ def case_of_node(
     """Return what a gather of a model computes, as ONNX Runtime's DirectML provider would say it.
 
     The data and the indices of the node are graph inputs, initializers, or computed: then what
-    leads to them runs on ONNX Runtime's CPU provider. A node that ONNX forbids is a bare one.
+    leads to them runs on ONNX Runtime's CPU provider. A node that ONNX forbids is a `NodeCase`.
 
     Args:
         model_path: The model; its external data stands beside it.

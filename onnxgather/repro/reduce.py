@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from onnxgather.arrays import OutOfRange
-from onnxgather.cases import Case
+from onnxgather.cases import Case, DescriptorCase, NodeCase
 from onnxgather.errors import DescriptorError
 from onnxgather.lanes.lane import Lane, LaneInfo
 from onnxgather.parity.compare import judge
@@ -84,7 +84,7 @@ class _Search:
         self._asked = {_key(case)}
         self._is_full = bool(case.data.size and case.indices.size)
         self._rule = self._rule_of(self.form)
-        self._own_rule = case.bare is None or case.bare.rule != forbidden_node(self.form)
+        self._own_rule = isinstance(case, NodeCase) and case.node.rule != forbidden_node(self.form)
 
     def take(self, candidates: Iterator[Form]) -> bool:
         """Take the first candidate that still shows it; return whether there is one."""
@@ -100,7 +100,7 @@ class _Search:
         case = self.case
         if case.wrapped and self._shows(replace(case, wrapped=False)):
             self.case = case = replace(case, wrapped=False)
-        if case.descriptor is None:
+        if isinstance(case, NodeCase):
             return
         plainer: list[OutOfRange] = ["error"] if case.in_range else []
         if case.out_of_range in ("zero", "directml"):
@@ -121,24 +121,25 @@ class _Search:
         if self._is_full and not (form.data.size and form.indices.size):
             return None
         case = self.case
-        if case.bare is None:
+        if isinstance(case, DescriptorCase):
             try:
                 built = case_of(form, case.name, case.out_of_range)
             except DescriptorError:
                 return None
-            return replace(built, wrapped=case.wrapped, place=case.place)
+            return replace(built, wrapped=case.wrapped, origin=case.origin)
         if not self._rule and _kind(form) != _kind(self.form):
             return None  # it breaks a rule that is not known here; only values may change
-        bare = replace(
-            case.bare,
-            attributes={**case.bare.attributes, form.attribute: form.number},
+        node = replace(
+            case.node,
+            attributes={**case.node.attributes, form.attribute: form.number},
             output_shape=form.output_shape,
-            rule=case.bare.rule if self._own_rule else str(forbidden_node(form)),
+            rule=case.node.rule if self._own_rule else str(forbidden_node(form)),
         )
-        return replace(case, data=form.data.copy(), indices=form.indices.copy(), bare=bare)
+        return replace(case, data=form.data.copy(), indices=form.indices.copy(), node=node)
 
     def _rule_of(self, form: Form) -> str:
-        rule = forbidden(form) if self.case.bare is None else forbidden_node(form)
+        known = forbidden_node if isinstance(self.case, NodeCase) else forbidden
+        rule = known(form)
         return _NUMBERS.sub(" ", rule or "")
 
     def _shows(self, candidate: Case) -> bool:
@@ -155,7 +156,8 @@ def _kind(form: Form) -> object:
 
 
 def _key(case: Case) -> bytes:
-    said = repr((case.descriptor, case.bare, case.out_of_range, case.wrapped))
+    asked = case.node if isinstance(case, NodeCase) else case.descriptor
+    said = repr((asked, case.out_of_range, case.wrapped))
     digest = hashlib.sha256(said.encode())
     for array in (case.data, case.indices):
         digest.update(f"{array.dtype} {array.shape}".encode() + array.tobytes())

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnxgather.arrays import Array
-from onnxgather.cases import Case
-from onnxgather.descriptors import TENSORS, Descriptor
+from onnxgather.cases import Case, DescriptorCase
+from onnxgather.descriptors import TENSORS
 from onnxgather.lanes.environment import model_of
 from onnxgather.model import bare_model, wrapped
 from onnxgather.options import Target
@@ -45,10 +45,10 @@ def runs_of(case: Case, target: Target, library: str | None = None) -> Iterator[
     """
     rule = case.expected()
     expected = None if isinstance(rule, str) else rule
-    size = math.prod(case.descriptor.output_tensor.sizes) if case.descriptor else 1
+    size = math.prod(case.descriptor.output_tensor.sizes) if isinstance(case, DescriptorCase) else 1
     threads = threads_for(size)
     one = {"One": np.ones(1, case.data.dtype)} if case.wrapped else {}
-    if case.descriptor is not None and _is_one_node(case, case.descriptor):
+    if isinstance(case, DescriptorCase) and _is_one_node(case):
         form = form_of(case)
         attributes = {form.attribute: form.number}
         shape = form.output_shape
@@ -61,8 +61,8 @@ def runs_of(case: Case, target: Target, library: str | None = None) -> Iterator[
     yield Run(model_of(case, target, threads), inputs, expected, threads, library)
 
 
-def _is_one_node(case: Case, desc: Descriptor) -> bool:
-    tensors = [getattr(desc, name) for name in TENSORS]
+def _is_one_node(case: DescriptorCase) -> bool:
+    tensors = [getattr(case.descriptor, name) for name in TENSORS]
     return (
         case.out_of_range == "error"
         and case.indices.dtype.kind == "i"

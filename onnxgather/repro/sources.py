@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from onnxgather.arrays import OutOfRange, check_array
-from onnxgather.cases import Case, Place, program_cases
+from onnxgather.cases import Case, DescriptorCase, NodeCase, Origin, program_cases
 from onnxgather.checks import shown
 from onnxgather.datatypes import TensorDataType
 from onnxgather.dxdispatch import Program, from_dict
@@ -18,7 +18,7 @@ from onnxgather.files import is_report
 from onnxgather.lanes.lane import LaneInfo
 from onnxgather.parity.results import CaseResult, Report, read_report
 
-T = TypeVar("T", Case, CaseResult)
+T = TypeVar("T", DescriptorCase, CaseResult)
 
 MOST_LISTED = 10
 """Names that a message lists."""
@@ -55,7 +55,9 @@ def read_findings(path: str) -> Report | None:
     return report
 
 
-def case_of_program(program: Program, out_of_range: OutOfRange, name: str | None = None) -> Case:
+def case_of_program(
+    program: Program, out_of_range: OutOfRange, name: str | None = None
+) -> DescriptorCase:
     """Return a case of a program.
 
     Args:
@@ -67,12 +69,12 @@ def case_of_program(program: Program, out_of_range: OutOfRange, name: str | None
     Raises:
         OnnxGatherError: There is no such case, or more than one.
     """
-    found: dict[str, list[Case]] = {}
-    cases: list[Case] = []
+    found: dict[str, list[DescriptorCase]] = {}
+    cases: list[DescriptorCase] = []
     for case in program_cases(program, out_of_range):
         cases.append(case)
-        assert case.place is not None
-        for key in (case.name, case.place.command, case.place.dispatchable):
+        assert case.origin is not None
+        for key in (case.name, case.origin.command, case.origin.dispatchable):
             found.setdefault(key, []).append(case)
     if name is None:
         return _only(program.path, "case", cases, [case.name for case in cases])
@@ -142,34 +144,28 @@ def _rebuilt(found: CaseResult, where: str) -> Case:
     if (evidence.descriptor is None) == (evidence.bare is None):
         got = "none" if evidence.bare is None else "both"
         raise FileFormatError(f"{where}: evidence must have a descriptor or a bare node, got {got}")
-    place = None
+    origin = None
     if found.file is not None:
-        place = Place(found.file, found.command or "", found.dispatchable or "")
+        origin = Origin(found.file, found.command or "", found.dispatchable or "")
     try:
-        case = Case(
-            found.name,
-            None if evidence.descriptor is None else from_dict(evidence.descriptor),
-            evidence.data.array(),
-            evidence.indices.array(),
-            found.out_of_range,
-            found.wrapped,
-            evidence.bare,
-            place,
+        data, indices = evidence.data.array(), evidence.indices.array()
+        if evidence.bare is not None:
+            case = NodeCase(found.name, evidence.bare, data, indices, found.wrapped)
+            _check_node(case)
+            return case
+        desc = from_dict(evidence.descriptor)
+        check_array("InputTensor", desc.input_tensor, data)
+        check_array("IndicesTensor", desc.indices_tensor, indices)
+        return DescriptorCase(
+            found.name, desc, data, indices, found.out_of_range, found.wrapped, origin
         )
-        _check(case)
     except (OnnxGatherError, ValueError, TypeError) as error:
         raise FileFormatError(f"{where}: {error}") from None
-    return case
 
 
-def _check(case: Case) -> None:
-    """Check that the arrays of a report are those of its descriptor, or of its node."""
-    desc, bare = case.descriptor, case.bare
-    if desc is not None:
-        check_array("InputTensor", desc.input_tensor, case.data)
-        check_array("IndicesTensor", desc.indices_tensor, case.indices)
-    if bare is None:
-        return
+def _check_node(case: NodeCase) -> None:
+    """Check that a node of a report is a gather, and that its arrays have DirectML's types."""
+    bare = case.node
     if [_OPERATORS.get(bare.operator)] != list(bare.attributes):
         nodes = ", ".join(f"{operator} with {name}" for operator, name in _OPERATORS.items())
         got = " and ".join(bare.attributes) or "nothing"

@@ -58,7 +58,6 @@ def _broken(name: str, stream: Stream) -> Raw:
 
 def _valid(stream: Stream, *, packed: bool) -> Raw:
     (case,) = random_cases(1, stream.word())
-    assert case.descriptor is not None
     raw = copy.deepcopy(og.to_dict(case.descriptor))
     for name in _TENSORS if packed else ():
         raw["desc"][name].pop("Strides", None)

@@ -25,7 +25,7 @@ from rules import RECORDINGS
 
 import onnxgather as og
 from onnxgather.arrays import Array, elements
-from onnxgather.cases import Case
+from onnxgather.cases import DescriptorCase
 from onnxgather.corpus import random_cases
 from onnxgather.corpus.words import seed_of, words
 from onnxgather.lanes.directml_host import Answer, Host
@@ -59,13 +59,12 @@ def invalid(host: Host, seed: int) -> Iterator[Record]:
         yield record | {"rule": rule, "directml_accepts": verdict} | _reason(reason)
 
 
-def _cases(seed: int) -> Iterator[Case]:
+def _cases(seed: int) -> Iterator[DescriptorCase]:
     return random_cases(sys.maxsize, seed, "directml")
 
 
-def _valid(host: Host, case: Case) -> Record:
+def _valid(host: Host, case: DescriptorCase) -> Record:
     desc = case.descriptor
-    assert desc is not None
     tensor, spelled = desc.output_tensor, og.to_dict(desc)
     # What the gaps and the padding hold before shows whether DirectML writes them.
     before = words(seed_of(case.name), tensor.total_tensor_size_in_bytes // 8 + 1).tobytes()
