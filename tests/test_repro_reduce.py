@@ -19,9 +19,10 @@ from onnxgather.arrays import Array, axis_sizes, elements
 from onnxgather.cases import Case, DescriptorCase, ForbiddenNode, NodeCase
 from onnxgather.corpus.forbidden import forbidden_cases
 from onnxgather.lanes.lane import Answer, AnswerKind, LaneInfo
+from onnxgather.layouts import STRIDES
 from onnxgather.parity.compare import judge
 from onnxgather.parity.results import Result
-from onnxgather.repro.forms import STRIDES, Form, case_of, forbidden_node, form_of
+from onnxgather.repro.candidates import Candidate, candidate_of, case_of
 from onnxgather.repro.moves import fewer_dimensions, shorter_axes
 from onnxgather.repro.reduce import Fault, reduce_case, shows
 
@@ -128,8 +129,7 @@ def has_batches(case: Case) -> bool:
 
 
 def has_dimension_behind(case: Case) -> bool:
-    form = form_of(case)
-    return math.prod(form.data.shape[form.indexed.stop :]) > 1
+    return math.prod(candidate_of(case).gather.behind) > 1
 
 
 FAULTS = [has_negative, has_last, has_dimension_behind]
@@ -289,39 +289,49 @@ class TestWhatTheFaultNeedsStays:
 class TestMoves:
     """Candidates, whatever shows the fault."""
 
-    def form(self) -> Form:
+    def candidate(self) -> Candidate:
         indices = np.array([0, 3, -1, -4, 4, 9, -5, -9])
-        return Form("Gather", 1, np.arange(8, dtype=np.float32).reshape(2, 4), indices)
+        return Candidate("GATHER", 1, np.arange(8, dtype=np.float32).reshape(2, 4), indices)
 
     def test_shorter_axes_bring_the_indices_along(self) -> None:
-        found = [form for form in shorter_axes(self.form()) if form.data.shape[1] == 2]
+        found = [
+            candidate
+            for candidate in shorter_axes(self.candidate())
+            if candidate.data.shape[1] == 2
+        ]
         clamped, modulo = [0, 1, -1, -2, 2, 7, -3, -7], [0, 1, -1, -2, 2, 7, -3, -7]
         modulo[1] = 3 % 2
-        assert [form.indices.tolist() for form in found] == [clamped] * 2 + [modulo] * 2
+        assert [candidate.indices.tolist() for candidate in found] == [clamped] * 2 + [modulo] * 2
         first, last = [[0, 1], [4, 5]], [[2, 3], [6, 7]]
-        assert [form.data.tolist() for form in found] == [first, last] * 2
-        three = [form.indices.tolist() for form in shorter_axes(self.form())][-2:]
+        assert [candidate.data.tolist() for candidate in found] == [first, last] * 2
+        three = [candidate.indices.tolist() for candidate in shorter_axes(self.candidate())][-2:]
         assert three == [[0, 0, -1, -1, 3, 8, -4, -8]] * 2
 
     def test_unsigned_indices_too(self) -> None:
         indices = np.array([0, 3, 4, 2**64 - 1], np.uint64)
-        form = replace(self.form(), indices=indices)
-        found = [form.indices.tolist() for form in shorter_axes(form)]
+        candidate = replace(self.candidate(), indices=indices)
+        found = [candidate.indices.tolist() for candidate in shorter_axes(candidate)]
         assert found[:2] == [[0, 0, 1, 2**64 - 4]] * 2
 
     def test_dimensions_go_with_their_first_or_last_element(self) -> None:
-        found = [(form.number, form.data.tolist()) for form in fewer_dimensions(self.form())]
+        found = [
+            (candidate.number, candidate.data.tolist())
+            for candidate in fewer_dimensions(self.candidate())
+        ]
         assert found[:2] == [(0, [0, 1, 2, 3]), (0, [4, 5, 6, 7])]
-        indices = [form.indices.tolist() for form in fewer_dimensions(self.form())]
+        indices = [candidate.indices.tolist() for candidate in fewer_dimensions(self.candidate())]
         assert indices[2:] == [0, -9]
 
     def test_strides_that_follow_from_sizes(self) -> None:
         found = {name: strides((2, 3, 4)) for name, strides in STRIDES.items()}
         assert found == {
-            "packed": (12, 4, 1),
-            "column-major": (1, 2, 6),
-            "every second": (24, 8, 2),
+            "written-out": (12, 4, 1),
+            "permuted": (1, 2, 6),
+            "spaced": (24, 8, 2),
             "repeated": (0, 0, 0),
+            "padded": (24, 7, 1),
+            "broadcast": (0, 4, 1),
+            "overlapping": (1, 1, 1),
         }
 
 
@@ -427,7 +437,7 @@ class TestForbiddenNodes:
         name = "batch_dims" if operator == "GatherND" else "axis"
         node = ForbiddenNode(operator, {name: number}, (), rule)
         case = NodeCase("bare", node, np.ones(data, np.float32), np.zeros(indices, np.int64))
-        rebuilt = case_of(form_of(case), "bare", "error")
+        rebuilt = case_of(candidate_of(case), "bare", "error")
         assert isinstance(rebuilt, NodeCase)
         assert rebuilt.node.rule == rule
         result = reduce_case(case, self.still)
@@ -440,9 +450,10 @@ class TestForbiddenNodes:
 def test_forbidden_nodes_of_the_corpus_stay_forbidden(case: NodeCase) -> None:
     result = reduce_case(case, TestForbiddenNodes().still)
     assert isinstance(result, NodeCase)
-    before, after = (forbidden_node(form_of(each)) for each in (case, result))
-    assert re.sub(r"[\W\d]+", " ", before or "none") == re.sub(r"[\W\d]+", " ", after or "gone")
-    assert result.node.rule == case.node.rule
+    before, after = (re.sub(r"[\W\d]+", " ", each.node.rule) for each in (case, result))
+    assert before == after
+    candidate = candidate_of(result)
+    assert result.node.rule == candidate.gather.broken_rule(candidate.index_type)
     assert result.data.size <= 4
 
 
@@ -483,9 +494,9 @@ def test_one_fault_does_not_become_another() -> None:
 
 
 @given(cases(), st.sampled_from(["clamp", "zero", "directml"]))
-def test_a_form_is_its_case(case: Any, policy: Any) -> None:
+def test_a_case_taken_apart_and_put_together_is_the_same(case: Any, policy: Any) -> None:
     original = DescriptorCase("law", case.desc, case.data, case.indices, policy)
-    rebuilt = case_of(form_of(original), "law", policy)
+    rebuilt = case_of(candidate_of(original), "law", policy)
     assert descriptor(rebuilt) == case.desc
     if policy != "directml":  # which may read what lies between the elements
         assert expected(rebuilt).tobytes() == expected(original).tobytes()

@@ -12,7 +12,7 @@ from onnxgather.datatypes import TensorDataType
 from onnxgather.formula import write_formula
 from onnxgather.lanes.lane import LaneInfo
 from onnxgather.parity.results import Result
-from onnxgather.repro.forms import form_of
+from onnxgather.repro.candidates import candidate_of
 from onnxgather.repro.run import Run
 
 MOST_SHOWN = 64
@@ -24,7 +24,7 @@ _OUTSIDE = "returns an output for {operator} with an index out of range"
 
 def title(case: Case, info: LaneInfo, result: Result) -> str:
     """Return the title of an issue."""
-    operator = form_of(case).operator
+    operator = candidate_of(case).gather.onnx
     types = f"{case.data_type} data by {case.index_type} indices"
     reason = result.reason or ""
     if isinstance(case.expected(), str) and result.state == "DIFF":
@@ -91,13 +91,14 @@ def issue_text(
 
 
 def _meaning(case: Case) -> str:
-    form = form_of(case)
-    number = f"{form.attribute}={form.number}"
+    candidate = candidate_of(case)
+    gather = candidate.gather
+    number = f"{gather.attribute}={gather.number}"
     data, indices = (
         f"{TensorDataType.parse(array.dtype.name.upper())} {list(array.shape)}"
-        for array in (form.data, form.indices)
+        for array in (candidate.data, candidate.indices)
     )
-    node = f"ONNX's `{form.operator}` with `{number}`, on data {data} and indices {indices}"
+    node = f"ONNX's `{gather.onnx}` with `{number}`, on data {data} and indices {indices}"
     around = ", between two multiplications by one" if case.wrapped else ""
     if isinstance(case, NodeCase):
         return f"{node}{around}. ONNX does not allow it: {case.node.rule}."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 
@@ -13,9 +12,10 @@ from onnxgather.checks import shown
 from onnxgather.datatypes import TensorDataType
 from onnxgather.errors import OnnxGatherError, ProviderError
 from onnxgather.files import reason
+from onnxgather.gather import gather_of_node
 from onnxgather.model_nodes import TAKEN, GatherNode, NodeModel
 from onnxgather.providers import PROVIDERS
-from onnxgather.repro.forms import Form, case_of
+from onnxgather.repro.candidates import Candidate, case_of
 from onnxgather.runtime import FailedError, NotRunError, Opened, RefusedError
 
 _NPZ, _NPY = (b"PK\x03\x04", b"PK\x05\x06"), b"\x93NUMPY"
@@ -90,10 +90,10 @@ def case_of_node(
     for role, array in (("data", data), ("indices", indices)):
         _check_type(where, role, array.dtype.name.upper())
     try:
-        form = Form(node.operator, node.number, data, indices)
-        if form.attribute == "axis" and -data.ndim <= form.number < 0:
-            form = replace(form, number=form.number + data.ndim)
-        return case_of(form, where, out_of_range)
+        gather = gather_of_node(node.operator, data.shape, indices.shape, node.number)
+        return case_of(
+            Candidate(gather.operator, gather.number, data, indices), where, out_of_range
+        )
     except OnnxGatherError as error:
         raise error.at(where) from None
 

@@ -14,7 +14,7 @@ from onnxgather.errors import DescriptorError
 from onnxgather.lanes.lane import Lane, LaneInfo
 from onnxgather.parity.compare import judge
 from onnxgather.parity.results import Result
-from onnxgather.repro.forms import Form, case_of, forbidden, forbidden_node, form_of
+from onnxgather.repro.candidates import Candidate, candidate_of, case_of
 from onnxgather.repro.moves import LARGEST, MOVES
 
 MOST_TRIES = 1000
@@ -69,7 +69,7 @@ def reduce_case(case: Case, still: Callable[[Case], bool], most_tries: int = MOS
     while before is not search.case:
         before = search.case
         for move in MOVES:
-            while search.take(move(search.form)):
+            while search.take(move(search.candidate)):
                 pass
         search.plainer_case()
     return search.case
@@ -79,19 +79,21 @@ class _Search:
     """The smallest case so far, and the candidates that need not be asked again."""
 
     def __init__(self, case: Case, still: Callable[[Case], bool], tries: int) -> None:
-        self.case, self.form = case, form_of(case)
+        self.case, self.candidate = case, candidate_of(case)
         self._still, self._tries = still, tries
         self._asked = {_key(case)}
         self._is_full = bool(case.data.size and case.indices.size)
-        self._rule = self._rule_of(self.form)
-        self._own_rule = isinstance(case, NodeCase) and case.node.rule != forbidden_node(self.form)
+        self._rule = self._rule_of(self.candidate)
+        self._own_rule = isinstance(case, NodeCase) and case.node.rule != self._broken(
+            self.candidate
+        )
 
-    def take(self, candidates: Iterator[Form]) -> bool:
+    def take(self, candidates: Iterator[Candidate]) -> bool:
         """Take the first candidate that still shows it; return whether there is one."""
-        for form in candidates:
-            candidate = self._built(form)
-            if candidate is not None and self._shows(candidate):
-                self.case, self.form = candidate, form
+        for candidate in candidates:
+            case = self._built(candidate)
+            if case is not None and self._shows(case):
+                self.case, self.candidate = case, candidate
                 return True
         return False
 
@@ -110,37 +112,42 @@ class _Search:
                 self.case = replace(case, out_of_range=policy)
                 return
 
-    def _built(self, form: Form) -> Case | None:
-        before, after = self.form.output_shape, form.output_shape
-        if max(form.data.size, form.indices.size) > LARGEST or math.prod(after) > math.prod(before):
+    def _built(self, candidate: Candidate) -> Case | None:
+        data, indices, gather = candidate.data, candidate.indices, candidate.gather
+        before, after = self.candidate.gather.output, gather.output
+        if max(data.size, indices.size) > LARGEST or math.prod(after) > math.prod(before):
             return None
-        if self._rule_of(form) != self._rule:
+        if self._rule_of(candidate) != self._rule:
             return None
         if before and not after:
             return None  # a scalar is odder than a row of one, and some providers take none
-        if self._is_full and not (form.data.size and form.indices.size):
+        if self._is_full and not (data.size and indices.size):
             return None
         case = self.case
         if isinstance(case, DescriptorCase):
             try:
-                built = case_of(form, case.name, case.out_of_range)
+                built = case_of(candidate, case.name, case.out_of_range)
             except DescriptorError:
                 return None
             return replace(built, wrapped=case.wrapped, origin=case.origin)
-        if not self._rule and _kind(form) != _kind(self.form):
+        if not self._rule and _kind(candidate) != _kind(self.candidate):
             return None  # it breaks a rule that is not known here; only values may change
         node = replace(
             case.node,
-            attributes={**case.node.attributes, form.attribute: form.number},
-            output_shape=form.output_shape,
-            rule=case.node.rule if self._own_rule else str(forbidden_node(form)),
+            attributes={gather.attribute: gather.number},
+            output_shape=after,
+            rule=case.node.rule if self._own_rule else str(self._broken(candidate)),
         )
-        return replace(case, data=form.data.copy(), indices=form.indices.copy(), node=node)
+        return replace(case, data=data.copy(), indices=indices.copy(), node=node)
 
-    def _rule_of(self, form: Form) -> str:
-        known = forbidden_node if isinstance(self.case, NodeCase) else forbidden
-        rule = known(form)
-        return _NUMBERS.sub(" ", rule or "")
+    def _broken(self, candidate: Candidate) -> str | None:
+        """Which rule of ONNX a candidate breaks; models of descriptors cast the indices."""
+        if isinstance(self.case, NodeCase):
+            return candidate.gather.broken_rule(candidate.index_type)
+        return candidate.gather.broken_rule()
+
+    def _rule_of(self, candidate: Candidate) -> str:
+        return _NUMBERS.sub(" ", self._broken(candidate) or "")
 
     def _shows(self, candidate: Case) -> bool:
         key = _key(candidate)
@@ -150,9 +157,9 @@ class _Search:
         return self._still(candidate)
 
 
-def _kind(form: Form) -> object:
-    arrays = (form.data, form.indices)
-    return form.number, [(array.dtype, array.shape) for array in arrays]
+def _kind(candidate: Candidate) -> object:
+    arrays = (candidate.data, candidate.indices)
+    return candidate.number, [(array.dtype, array.shape) for array in arrays]
 
 
 def _key(case: Case) -> bytes:

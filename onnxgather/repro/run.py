@@ -14,7 +14,7 @@ from onnxgather.descriptors import TENSORS
 from onnxgather.lanes.environment import model_of
 from onnxgather.model import bare_model, wrapped
 from onnxgather.options import Target
-from onnxgather.repro.forms import form_of
+from onnxgather.repro.candidates import candidate_of
 from onnxgather.session import threads_for
 
 
@@ -49,12 +49,13 @@ def runs_of(case: Case, target: Target, library: str | None = None) -> Iterator[
     threads = threads_for(size)
     one = {"One": np.ones(1, case.data.dtype)} if case.wrapped else {}
     if isinstance(case, DescriptorCase) and _is_one_node(case):
-        form = form_of(case)
-        attributes = {form.attribute: form.number}
-        shape = form.output_shape
-        model = bare_model(form.operator, attributes, form.data, form.indices, shape)
+        candidate = candidate_of(case)
+        gather = candidate.gather
+        attributes = {gather.attribute: gather.number}
+        shape = gather.output
+        model = bare_model(gather.onnx, attributes, candidate.data, candidate.indices, shape)
         model = wrapped(model) if case.wrapped else model
-        inputs = {"InputTensor": form.data, "IndicesTensor": form.indices, **one}
+        inputs = {"InputTensor": candidate.data, "IndicesTensor": candidate.indices, **one}
         wanted = None if expected is None else expected.reshape(shape)
         yield Run(model.SerializeToString(), inputs, wanted, threads, library)
     inputs = {"InputTensor": case.data, "IndicesTensor": case.indices, **one}
