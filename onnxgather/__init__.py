@@ -11,7 +11,6 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from onnxgather.arrays import OutOfRange
 from onnxgather.datatypes import TensorDataType
 from onnxgather.descriptors import (
     OPERATORS,
@@ -30,6 +29,7 @@ from onnxgather.errors import (
     ProviderError,
 )
 from onnxgather.feature_levels import minimum_feature_level
+from onnxgather.options import OutOfRange
 from onnxgather.reference import reference
 from onnxgather.tensors import TensorDesc, TensorFlags
 

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, cast, get_args
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from onnxgather.checks import shown
+from onnxgather.checks import check_choice, shown
 from onnxgather.descriptors import OPERATORS, Descriptor, GatherDesc, GatherElementsDesc
-from onnxgather.errors import DescriptorError, IndexOutOfRangeError, OnnxGatherError
+from onnxgather.errors import DescriptorError, IndexOutOfRangeError
+from onnxgather.options import POLICIES
 from onnxgather.tensors import TensorDesc
-
-OutOfRange = Literal["clamp", "error", "zero", "directml"]
-"""What an index outside [0, n), or [-n, n) for a signed type, does.
-
-"clamp" moves it to the nearest element of its own axis (below -n: to element 0). "error" raises.
-"zero" makes every output element that it leads to 0. "directml" is what DirectML.dll 1.15.4 does.
-"""
 
 Array = npt.NDArray[Any]
 
@@ -28,11 +22,7 @@ def check_policy(out_of_range: object) -> None:
     Raises:
         OnnxGatherError: It is not.
     """
-    policies = get_args(OutOfRange)
-    if not isinstance(out_of_range, str) or out_of_range not in policies:
-        raise OnnxGatherError(
-            f"out_of_range must be one of {', '.join(policies)}, got {shown(out_of_range)}"
-        )
+    check_choice("out_of_range", out_of_range, POLICIES)
 
 
 def check_descriptor(desc: object) -> None:
@@ -70,15 +60,15 @@ def check_indices(desc: Descriptor, indices: Array) -> None:
         IndexOutOfRangeError: One is not; the message names the first.
     """
     values = elements(desc.indices_tensor, indices)
-    sizes = axis_sizes(desc)
-    mask = outside(values, np.asarray(sizes, np.uint64) if len(sizes) > 1 else sizes[0])
+    sizes = np.array(axis_sizes(desc))
+    mask = outside(values, sizes)
     if mask.any():
-        place = [int(p) for p in np.unravel_index(np.argmax(mask), values.shape)]
-        size = sizes[place[-1]] if len(sizes) > 1 else sizes[0]
+        first = np.unravel_index(np.argmax(mask), values.shape)
+        size = int(np.broadcast_to(sizes, values.shape)[first])
         low = -size if desc.indices_tensor.data_type.is_signed else 0
-        where = ",".join(map(str, place))
+        where = ",".join(map(str, first))
         raise IndexOutOfRangeError(
-            f"IndicesTensor[{where}] must be in [{low}, {size}), got {values[tuple(place)]}"
+            f"IndicesTensor[{where}] must be in [{low}, {size}), got {values[first]}"
         )
 
 
@@ -128,9 +118,9 @@ def counted_dimensions(desc: Descriptor) -> int:
 
 
 def outside(index: Array, size: Any) -> npt.NDArray[np.bool_]:
-    """Return which index values are out of range; `size` may be one per last dimension."""
+    """Which index values are out of range of an axis; `size` may be one per last dimension."""
     if index.dtype.kind == "u":
-        return index.astype(np.uint64) >= size
+        return index.astype(np.uint64) >= np.asarray(size, np.uint64)
     wide = index.astype(np.int64)
     size = np.asarray(size, np.int64)
     return (wide >= size) | (wide < -size)

@@ -8,10 +8,11 @@ from typing import Any, ClassVar, Self, TypeAlias, cast
 
 import numpy as np
 
-from onnxgather.arrays import Array, OutOfRange, check_indices
+from onnxgather.arrays import Array, check_indices
 from onnxgather.descriptors import Descriptor, GatherDesc, GatherElementsDesc, GatherNDDesc
 from onnxgather.dxdispatch import Program, dispatches
 from onnxgather.errors import IndexOutOfRangeError
+from onnxgather.options import OutOfRange
 from onnxgather.reference import reference
 from onnxgather.tensors import TensorDesc
 

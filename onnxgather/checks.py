@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, SupportsIndex, cast
 
-from onnxgather.errors import DescriptorError
+from onnxgather.errors import DescriptorError, OnnxGatherError
 
 MAX_DIMENSIONS = 8
 """`DML_TENSOR_DIMENSION_COUNT_MAX1`."""
@@ -24,8 +24,18 @@ def require(holds: bool, rule: str, found: object) -> None:
         raise DescriptorError(f"{rule}, got {found}")
 
 
+def check_choice(name: str, value: object, choices: Collection[str]) -> None:
+    """Check that an option is one of its choices.
+
+    Raises:
+        OnnxGatherError: It is not; the message lists the choices.
+    """
+    if not isinstance(value, str) or value not in choices:
+        raise OnnxGatherError(f"{name} must be one of {', '.join(choices)}, got {shown(value)}")
+
+
 def shown(value: object) -> str:
-    """Return a value as a message shows it: its repr, cut where that is long."""
+    """A value as a message shows it: its repr, cut where that is long."""
     try:
         text = repr(value)
     except Exception:  # Python does not print integers of thousands of digits, for one
@@ -34,7 +44,11 @@ def shown(value: object) -> str:
 
 
 def uint(name: str, value: object, largest: int = MAX_ELEMENTS) -> int:
-    """Return `value` as an unsigned integer up to `largest`; bools and floats are not integers."""
+    """An unsigned integer up to `largest`.
+
+    Raises:
+        DescriptorError: The value is none; a bool or a float is none.
+    """
     number = value if type(value) is int else integer(value)
     if number is None or not 0 <= number <= largest:
         rule = f"{name} must be an integer from 0 to {largest}"
@@ -43,7 +57,7 @@ def uint(name: str, value: object, largest: int = MAX_ELEMENTS) -> int:
 
 
 def integer(value: object) -> int | None:
-    """Return `value` as an integer, numpy's included; None for what is none, a bool for one."""
+    """An integer, of Python or numpy; None for anything else, bools included."""
     try:
         return None if isinstance(value, bool) else operator.index(cast("SupportsIndex", value))
     except Exception:
@@ -51,7 +65,11 @@ def integer(value: object) -> int | None:
 
 
 def sequence(name: str, value: object) -> list[Any]:
-    """Return `value` as a list; text and things that are not sequences are refused."""
+    """A sequence as a list.
+
+    Raises:
+        DescriptorError: The value is none; text, dicts and sets are none.
+    """
     unordered = isinstance(value, str | bytes | dict | set)
     try:
         items = None if unordered else list(cast("Sequence[object]", value))

@@ -13,7 +13,6 @@ import numpy as np
 
 from onnxgather.arrays import (
     Array,
-    OutOfRange,
     brought_in_range,
     check_array,
     check_descriptor,
@@ -26,6 +25,7 @@ from onnxgather.arrays import (
 from onnxgather.checks import integer, sequence, shown
 from onnxgather.descriptors import Descriptor
 from onnxgather.errors import DescriptorError, IndexOutOfRangeError
+from onnxgather.options import OutOfRange
 from onnxgather.reference import coordinates, directml_strides, offsets, source_map
 from onnxgather.tensors import TensorDesc
 

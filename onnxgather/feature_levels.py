@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from onnxgather.arrays import check_descriptor
+from onnxgather.checks import check_choice
 from onnxgather.datatypes import TensorDataType
 from onnxgather.descriptors import TABLE, Descriptor
-from onnxgather.errors import DescriptorError, OnnxGatherError
+from onnxgather.errors import DescriptorError
 
 FEATURE_LEVELS = (
     *("1_0", "2_0", "2_1", "3_0", "3_1", "4_0", "4_1"),
@@ -53,9 +54,7 @@ def check_feature_level(desc: Descriptor, ceiling: str) -> None:
         DescriptorError: It needs more; the message names the fields that do.
         OnnxGatherError: The ceiling is not a feature level.
     """
-    if ceiling not in FEATURE_LEVELS:
-        known = ", ".join(FEATURE_LEVELS)
-        raise OnnxGatherError(f"feature level must be one of {known}, got {ceiling!r}")
+    check_choice("feature level", ceiling, FEATURE_LEVELS)
     limit = FEATURE_LEVELS.index(ceiling)
     above = [
         f"{what} needs {level}"

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
-from onnxgather.arrays import OutOfRange
 from onnxgather.descriptors import Descriptor
 from onnxgather.gather import gather_of
+from onnxgather.options import POLICIES, OutOfRange
 from onnxgather.reference import directml_strides
 
 _PASSED = "abcdefgh"
 _INDEX = "ijklmnop"
 _COORDINATES = "pqrstuvw"  # of a tuple, which takes a dimension, so that p is free
-
-_OUTSIDE = {"clamp": "is clamped", "error": "is an error", "zero": "gives 0"}
 
 
 class Formula(msgspec.Struct, frozen=True):
@@ -85,7 +83,7 @@ def _range(desc: Descriptor, names: list[str], out_of_range: OutOfRange) -> str:
         f"{-n if signed else 0} <= {name} < {n}" for name, n in zip(names, sizes, strict=True)
     ]
     negative = ", from the end where negative" if signed else ""
-    return f"{', '.join(limits)}{negative}; an index out of range {_OUTSIDE[out_of_range]}"
+    return f"{', '.join(limits)}{negative}; an index out of range {POLICIES[out_of_range].brief}"
 
 
 def _directml(desc: Descriptor) -> str:

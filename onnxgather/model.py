@@ -4,27 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
-from typing import Any, cast, get_args
+from typing import Any, cast
 
 import msgspec
 import onnx
 from onnx import helper, numpy_helper
 
-from onnxgather.arrays import (
-    Array,
-    OutOfRange,
-    check_array,
-    check_descriptor,
-    check_indices,
-    check_policy,
-)
-from onnxgather.checks import integer, shown
+from onnxgather.arrays import Array, check_array, check_descriptor, check_indices, check_policy
+from onnxgather.checks import check_choice, integer, shown
 from onnxgather.descriptors import Descriptor
 from onnxgather.dxdispatch.descriptor import to_dict
 from onnxgather.errors import OnnxGatherError
 from onnxgather.lowering import lower
 from onnxgather.lowering.graph import DOMAINS, ONNX_TYPES, Graph, Node, Value
-from onnxgather.options import DEFAULT_OPSET, DEFAULT_THREADS, OPSETS, Target
+from onnxgather.options import DEFAULT_OPSET, DEFAULT_THREADS, OPSETS, TARGETS, OutOfRange, Target
 
 VERSION = version("onnxgather")
 
@@ -67,9 +60,7 @@ def to_onnx(
     """
     check_descriptor(desc)
     check_policy(out_of_range)
-    if not isinstance(cast("object", target), str) or target not in get_args(Target):
-        targets = ", ".join(get_args(Target))
-        raise OnnxGatherError(f"target must be one of {targets}, got {shown(target)}")
+    check_choice("target", target, TARGETS)
     opset = check_opset(opset)
     if threads is not None:
         threads = _whole("threads", threads, 1, MOST_THREADS)

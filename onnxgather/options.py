@@ -1,19 +1,55 @@
-"""What may be asked of a model, apart from the descriptor; known without importing onnx."""
+"""What may be asked of a model beside its descriptor; known without importing onnx."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
+
+OutOfRange = Literal["clamp", "error", "zero", "directml"]
+"""The name of a policy: what an index out of range does; see `POLICIES`."""
+
+
+class Policy(NamedTuple):
+    """What an index outside [0, n), or [-n, n) for a signed type, does."""
+
+    rule: str
+    """In full; the subject is an index out of range."""
+    brief: str
+    """In a few words; the same subject."""
+    returns: str
+    """What stands in the output where the index is out of range."""
+
+
+POLICIES: dict[OutOfRange, Policy] = {
+    "clamp": Policy(
+        "moves to the nearest element of its own axis, below -n to element 0",
+        "is clamped",
+        "the elements at the clamped indices",
+    ),
+    "error": Policy("is an error", "is an error", "an output"),
+    "zero": Policy("makes the output elements that it leads to 0", "gives 0", "zeros"),
+    "directml": Policy(
+        "does what DirectML.dll 1.15.4 was measured to do, bit for bit",
+        "does what DirectML does",
+        "what DirectML returns",
+    ),
+}
+"""The one table of policies."""
 
 Target = Literal["portable", "cpu"]
-"""Whom a model is for: "portable" is standard ONNX for every provider, "cpu" is what ONNX Runtime's
-CPU provider runs fastest."""
+"""The name of a target: the provider or providers that a model is for; see `TARGETS`."""
+
+TARGETS: dict[Target, str] = {
+    "portable": "standard ONNX for every provider",
+    "cpu": "what ONNX Runtime's CPU provider runs fastest",
+}
+"""The one table of targets, and what their models are; all compute the same."""
 
 OPSETS = range(13, 26)
-"""From the opset where the gather family took its present form to the newest that ONNX Runtime
-1.24.4 loads (measured)."""
+"""The versions of the ONNX operator set that a model may have: from the one where the gathers took
+their present form to the newest that ONNX Runtime 1.24.4 loads (measured)."""
 
 DEFAULT_OPSET = 17
 """Every node of it is registered by ONNX Runtime's DirectML provider, old builds included."""
 
 DEFAULT_THREADS = 2
-"""Threads that a model for the CPU provider is made for where nobody says."""
+"""Threads that a model for the CPU provider is made for where no number is given."""

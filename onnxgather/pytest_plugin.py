@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 if TYPE_CHECKING:
-    from onnxgather.arrays import Array, OutOfRange
+    from onnxgather.arrays import Array
     from onnxgather.cases import Case
     from onnxgather.descriptors import Descriptor
     from onnxgather.lanes.lane import Lane, LaneInfo
+    from onnxgather.options import OutOfRange
     from onnxgather.parity.results import Result
 
 DEFAULT_LANES, DEFAULT_POLICY = "cpu", "clamp"

@@ -11,7 +11,6 @@ import numpy as np
 
 from onnxgather.arrays import (
     Array,
-    OutOfRange,
     array_of,
     check_array,
     check_descriptor,
@@ -21,6 +20,7 @@ from onnxgather.arrays import (
     outside,
 )
 from onnxgather.descriptors import Descriptor, GatherDesc, GatherElementsDesc
+from onnxgather.options import OutOfRange
 from onnxgather.tensors import TensorDesc
 
 

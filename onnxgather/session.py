@@ -7,18 +7,11 @@ import os
 import threading
 from functools import lru_cache
 
-from onnxgather.arrays import (
-    Array,
-    OutOfRange,
-    check_array,
-    check_descriptor,
-    check_indices,
-    check_policy,
-)
+from onnxgather.arrays import Array, check_array, check_descriptor, check_indices, check_policy
 from onnxgather.descriptors import Descriptor
 from onnxgather.errors import ProviderError
 from onnxgather.model import to_onnx
-from onnxgather.options import Target
+from onnxgather.options import OutOfRange, Target
 from onnxgather.providers import PROVIDERS, Provider, find_provider
 from onnxgather.runtime import FailedError, NotRunError, Opened, RefusedError
 

@@ -8,14 +8,13 @@ from typing import Any
 
 import msgspec
 
-from onnxgather.arrays import OutOfRange
 from onnxgather.descriptors import Descriptor
 from onnxgather.dxdispatch.descriptor import to_dict
 from onnxgather.feature_levels import feature_requirements, minimum_feature_level
 from onnxgather.formula import Formula, write_formula
 from onnxgather.lowering import lower
 from onnxgather.lowering.graph import ONNX_TYPES, Graph, Value
-from onnxgather.options import Target
+from onnxgather.options import OutOfRange, Target
 
 WIDTH = 80
 

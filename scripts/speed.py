@@ -15,9 +15,9 @@ import time
 from pathlib import Path
 
 import onnxgather as og
-from onnxgather.arrays import OutOfRange
 from onnxgather.datatypes import INDEX_TYPES
 from onnxgather.model import check_model
+from onnxgather.options import OutOfRange
 
 COUNT = 10_000
 POLICIES: list[OutOfRange] = ["clamp", "error", "zero", "directml"]

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 import onnxgather as og
-from onnxgather.arrays import OutOfRange
 from onnxgather.cases import Case, DescriptorCase, ForbiddenNode, NodeCase
 from onnxgather.dxdispatch.descriptor import to_dict
 from onnxgather.lanes.lane import LaneInfo
+from onnxgather.options import OutOfRange
 from onnxgather.parity.results import Blob, CaseResult, Element, Evidence, Report, Result
 
 Array = npt.NDArray[Any]

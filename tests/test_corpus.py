@@ -24,7 +24,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import onnxgather as og
-from onnxgather.arrays import Array, OutOfRange, axis_sizes, elements
+from onnxgather.arrays import Array, axis_sizes, elements
 from onnxgather.cases import Case, DescriptorCase, NodeCase
 from onnxgather.corpus import cases as cases_module
 from onnxgather.corpus import corpus, random_cases
@@ -33,6 +33,7 @@ from onnxgather.corpus.words import Stream, words
 from onnxgather.datatypes import INDEX_TYPES
 from onnxgather.errors import OnnxGatherError
 from onnxgather.model import bare_model, check_model
+from onnxgather.options import OutOfRange
 from onnxgather.strides import overlaps
 
 DATA = Path(__file__).parent / "data"

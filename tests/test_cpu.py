@@ -14,8 +14,8 @@ from strategies import Case, cases, random_data, random_indices
 from test_properties import POLICIES, check_model_against_reference, same
 
 import onnxgather as og
-from onnxgather.arrays import OutOfRange
 from onnxgather.lowering import cpu, cpu_fits, cpu_forms, cpu_indices, lower
+from onnxgather.options import OutOfRange
 
 TAKEN: Counter[str] = Counter()
 NAMES = {"portable", *(form.name for form in cpu.FORMS)}

@@ -16,13 +16,13 @@ from command_line import DESC
 from fake_directml import NO_DEVICE, START, done, failed, fake_folder
 from msgspec.structs import replace
 
-from onnxgather.arrays import OutOfRange
 from onnxgather.cases import Case, DescriptorCase
 from onnxgather.corpus import corpus, random_cases
 from onnxgather.corpus.forbidden import forbidden_cases
 from onnxgather.lanes.directml import DirectMLLane
 from onnxgather.lanes.directml_host import find_host, setup_command
 from onnxgather.lanes.lane import Answer, AnswerKind, Breakdown, LaneInfo
+from onnxgather.options import OutOfRange
 from onnxgather.parity.compare import check_cases
 
 NODES = ("DML_OPERATOR_GATHER",)

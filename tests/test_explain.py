@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from strategies import Case, cases, descriptors
 
 import onnxgather as og
-from onnxgather.arrays import Array, OutOfRange, elements
+from onnxgather.arrays import Array, elements
 from onnxgather.explain import Explanation, element_at, explain, source_map, value_text
+from onnxgather.options import OutOfRange
 from onnxgather.reference import offsets
 
 POLICIES: list[OutOfRange] = ["clamp", "error", "zero", "directml"]

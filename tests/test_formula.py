@@ -12,8 +12,9 @@ from hypothesis import given
 from strategies import Case, cases, descriptors
 
 import onnxgather as og
-from onnxgather.arrays import OutOfRange, elements
+from onnxgather.arrays import elements
 from onnxgather.formula import Formula, write_formula
+from onnxgather.options import OutOfRange
 from onnxgather.show import ShownNode, ShownValue, describe, render
 
 

@@ -11,8 +11,8 @@ import onnx
 import pytest
 
 import onnxgather as og
-from onnxgather.arrays import OutOfRange
 from onnxgather.lowering import lower
+from onnxgather.options import OutOfRange
 
 T = og.TensorDesc
 

@@ -16,8 +16,9 @@ import onnxruntime
 import pytest
 
 import onnxgather as og
-from onnxgather.arrays import Array, OutOfRange
+from onnxgather.arrays import Array
 from onnxgather.dxdispatch import Dispatch, Program, dispatches, execute, read_program
+from onnxgather.options import OutOfRange
 
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent

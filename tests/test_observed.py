@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import onnxgather as og
-from onnxgather.arrays import Array, OutOfRange, elements
-from onnxgather.options import Target
+from onnxgather.arrays import Array, elements
+from onnxgather.options import OutOfRange, Target
 from onnxgather.providers import PROVIDERS
 from onnxgather.session import open_session
 

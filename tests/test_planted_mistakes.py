@@ -13,10 +13,10 @@ from strategies import random_data, random_indices
 from test_observed import IN_RANGE, OUT_OF_RANGE, recorded
 
 import onnxgather as og
-from onnxgather.arrays import OutOfRange
 from onnxgather.errors import ProviderError
 from onnxgather.gather import Gather, gather_of
 from onnxgather.lowering import graph, offsets, portable, positions
+from onnxgather.options import OutOfRange
 from onnxgather.providers import PROVIDERS
 from onnxgather.session import Session
 

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from strategies import Case, cases, descriptors
 
 import onnxgather as og
-from onnxgather.arrays import Array, OutOfRange, elements
+from onnxgather.arrays import Array, elements
 from onnxgather.errors import ProviderError
 from onnxgather.model import check_model
-from onnxgather.options import Target
+from onnxgather.options import OutOfRange, Target
 from onnxgather.providers import PROVIDERS
 from onnxgather.session import Session
 

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from strategies import descriptors, random_data, random_indices
 
 import onnxgather as og
-from onnxgather.arrays import Array, OutOfRange
+from onnxgather.arrays import Array
+from onnxgather.options import OutOfRange
 
 POLICIES: list[OutOfRange] = ["clamp", "error", "zero", "directml"]
 GATHERS = ("Gather", "GatherElements", "GatherND")

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from strategies import Case, cases
 
 import onnxgather as og
-from onnxgather.arrays import Array, OutOfRange
+from onnxgather.arrays import Array
+from onnxgather.options import OutOfRange
 
 
 def source(desc: og.Descriptor, indices: Array, place: tuple[int, ...]) -> list[tuple[int, bool]]:

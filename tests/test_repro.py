@@ -20,7 +20,6 @@ import pytest
 from stub_runtime import environment
 
 import onnxgather as og
-from onnxgather.arrays import OutOfRange
 from onnxgather.cases import Case, DescriptorCase, ForbiddenNode, NodeCase, Origin
 from onnxgather.cli.terminal import json_bytes
 from onnxgather.datatypes import TensorDataType
@@ -29,6 +28,7 @@ from onnxgather.errors import FileFormatError, OnnxGatherError
 from onnxgather.lanes.environment import open_lanes
 from onnxgather.lanes.lane import Answer, AnswerKind, LaneInfo
 from onnxgather.model import check_model
+from onnxgather.options import OutOfRange
 from onnxgather.parity.compare import check_cases, judge
 from onnxgather.parity.results import Blob, CaseResult, Evidence, Report, Result
 from onnxgather.repro import flow

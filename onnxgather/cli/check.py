@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from onnxgather.arrays import OutOfRange
 from onnxgather.cli import options
 from onnxgather.cli.group import main
 from onnxgather.cli.terminal import Batch, has_colours, json_bytes, say_json, width
 from onnxgather.dxdispatch import Program, read_program
 from onnxgather.errors import FINDINGS, NOT_RUN, DescriptorError, FileFormatError, OnnxGatherError
 from onnxgather.files import is_report, write_whole
-from onnxgather.options import Target
+from onnxgather.options import OutOfRange, Target
 
 if TYPE_CHECKING:
     from onnxgather.cases import Case

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnxgather.arrays import OutOfRange
 from onnxgather.cli import options
 from onnxgather.cli.group import main
 from onnxgather.cli.terminal import say, say_json
 from onnxgather.dxdispatch import read_program
 from onnxgather.errors import FINDINGS, GOOD, NOT_RUN, UNUSABLE, OnnxGatherError
-from onnxgather.options import Target
+from onnxgather.options import OutOfRange, Target
 
 if TYPE_CHECKING:
     from onnxgather.cases import Case

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, get_args
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import click
 
-from onnxgather.arrays import OutOfRange
 from onnxgather.errors import ProviderError
-from onnxgather.options import DEFAULT_OPSET, OPSETS, Target
+from onnxgather.options import DEFAULT_OPSET, OPSETS, POLICIES, TARGETS
 from onnxgather.providers import find_provider
+
+
+def _either(names: Iterable[str]) -> str:
+    """Names as a sentence lists them: `a, b or c`."""
+    *others, last = names
+    return f"{', '.join(others)} or {last}"
 
 
 def provider(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
@@ -25,19 +30,19 @@ def provider(_ctx: click.Context, _param: click.Parameter, value: str | None) ->
 
 out_of_range = click.option(
     "--out-of-range",
-    type=click.Choice(get_args(OutOfRange)),
+    type=click.Choice(list(POLICIES)),
     default="clamp",
     show_default=True,
     metavar="RULE",
-    help="What an index out of range does: clamp, error, zero or directml.",
+    help=f"What an index out of range does: {_either(POLICIES)}.",
 )
 target = click.option(
     "--target",
-    type=click.Choice(get_args(Target)),
+    type=click.Choice(list(TARGETS)),
     default="portable",
     show_default=True,
     metavar="TARGET",
-    help=f"Whom the model is for: {' or '.join(get_args(Target))}.",
+    help=f"Whom the model is for: {_either(TARGETS)}.",
 )
 opset = click.option(
     "--opset",
@@ -86,18 +91,15 @@ def rule(default: str) -> Any:
     """Return `--out-of-range` where the default is not one rule, but what the text says."""
     return click.option(
         "--out-of-range",
-        type=click.Choice(get_args(OutOfRange)),
+        type=click.Choice(list(POLICIES)),
         metavar="RULE",
-        help="What an index out of range does: clamp, error, zero or directml.  "
-        f"[default: {default}]",
+        help=f"What an index out of range does: {_either(POLICIES)}.  [default: {default}]",
     )
 
 
 def models(text: str) -> Any:
     """Return `--target` where the default suits the lane."""
-    return click.option(
-        "--target", type=click.Choice(get_args(Target)), metavar="TARGET", help=text
-    )
+    return click.option("--target", type=click.Choice(list(TARGETS)), metavar="TARGET", help=text)
 
 
 timeout = click.option(

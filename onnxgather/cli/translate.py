@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import click
 
-from onnxgather.arrays import Array, OutOfRange
+from onnxgather.arrays import Array
 from onnxgather.cli import options
 from onnxgather.cli.group import main
 from onnxgather.cli.sources import Source, dispatchable_path, plan
@@ -22,7 +22,7 @@ from onnxgather.dxdispatch.node import located
 from onnxgather.errors import GOOD, DescriptorError, FileFormatError
 from onnxgather.feature_levels import FEATURE_LEVELS, check_feature_level
 from onnxgather.files import write_whole
-from onnxgather.options import Target
+from onnxgather.options import OutOfRange, Target
 
 
 @main.command(short_help="Write programs as ONNX models.")

@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
-from onnxgather.arrays import Array, OutOfRange, axis_sizes
+from onnxgather.arrays import Array, axis_sizes
 from onnxgather.cases import DescriptorCase
 from onnxgather.checks import MAX_DIMENSIONS
 from onnxgather.corpus.values import data_values, index_values
@@ -18,6 +18,7 @@ from onnxgather.corpus.words import Stream, seed_of, words
 from onnxgather.datatypes import INDEX_TYPES, TensorDataType
 from onnxgather.descriptors import OPERATORS, Descriptor
 from onnxgather.gather import Gather, Sizes
+from onnxgather.options import POLICIES, OutOfRange
 from onnxgather.tensors import TensorDesc, TensorFlags
 
 MOST = 400
@@ -25,7 +26,7 @@ MOST = 400
 
 _OPERATORS = tuple(OPERATORS)
 _DATA_TYPES = tuple(TensorDataType)
-_POLICIES: tuple[OutOfRange, ...] = get_args(OutOfRange)
+_POLICIES = tuple(POLICIES)
 _EXTENT = (0, 0, 0, 4, 20)
 _PADDING = (0, 0, 0, 1, 3)
 _WILD = (0, 0, 0, 30, 100)

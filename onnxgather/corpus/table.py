@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import NamedTuple, get_args
+from typing import NamedTuple
 
-from onnxgather.arrays import OutOfRange
 from onnxgather.corpus.values import OUTLIERS
 from onnxgather.datatypes import INDEX_TYPES, TensorDataType
 from onnxgather.gather import Gather, Sizes
 from onnxgather.layouts import STRIDES, Layout
+from onnxgather.options import POLICIES, OutOfRange
 from onnxgather.tensors import TensorFlags
 
 SIZES = (3, 2, 4, 2, 3, 1, 2, 2)
@@ -260,7 +260,7 @@ TABLE: tuple[Group, ...] = (
         BASIC,
         index_types=INDEX_TYPES,
         indices=tuple(OUTLIERS),
-        policies=get_args(OutOfRange),
+        policies=tuple(POLICIES),
     ),
     Group(
         "out-of-range/{gather}/layout/{layout}/{policy}",
@@ -269,7 +269,7 @@ TABLE: tuple[Group, ...] = (
         ["INT32"],
         ["just-past"],
         layouts={f"all-{word}": Layouts(*[LAYOUTS[word]] * 3) for word in ("padded", "longer")},
-        policies=get_args(OutOfRange),
+        policies=tuple(POLICIES),
     ),
 )
 """What the corpus holds, besides `EXAMPLES` and `FORBIDDEN`."""

@@ -1,12 +1,12 @@
 """Descriptors lowered to ONNX graphs, without ONNX."""
 
-from onnxgather.arrays import Array, OutOfRange, check_indices
+from onnxgather.arrays import Array, check_indices
 from onnxgather.descriptors import Descriptor
 from onnxgather.errors import IndexOutOfRangeError
 from onnxgather.lowering.cpu import lower_cpu
 from onnxgather.lowering.graph import Graph
 from onnxgather.lowering.portable import lower as lower_portable
-from onnxgather.options import Target
+from onnxgather.options import OutOfRange, Target
 
 __all__ = ["lower"]
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from onnxgather.arrays import Array, OutOfRange
+from onnxgather.arrays import Array
 from onnxgather.descriptors import Descriptor
 from onnxgather.gather import gather_of
 from onnxgather.lowering import cpu_fits
@@ -31,7 +31,7 @@ from onnxgather.lowering.indices import axis_limits, read_indices
 from onnxgather.lowering.offsets import padded
 from onnxgather.lowering.portable import INPUT, OUTPUT, lower, lower_into, natural, natural_node
 from onnxgather.lowering.positions import scatter
-from onnxgather.options import DEFAULT_THREADS
+from onnxgather.options import DEFAULT_THREADS, OutOfRange
 
 Build = Callable[[Graph, Facts, Value], Value]
 """Adds the nodes of a form to a graph, given the data; returns OutputTensor's elements."""

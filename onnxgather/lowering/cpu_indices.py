@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from onnxgather.arrays import Array, OutOfRange, brought_in_range
+from onnxgather.arrays import Array, brought_in_range
 from onnxgather.arrays import outside as is_outside
 from onnxgather.lowering.facts import Facts
 from onnxgather.lowering.graph import LEFT_OUT, Graph, Value, constant, size_of
 from onnxgather.lowering.indices import clamp, outside, wrap
 from onnxgather.lowering.offsets import directml_index
+from onnxgather.options import OutOfRange
 
 WIDEST_TILE = 2048
 """Elements of a row in which short vectors are repeated: ONNX Runtime's CPU kernels spend about

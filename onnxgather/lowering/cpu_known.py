@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from onnxgather.arrays import Array, OutOfRange, brought_in_range, elements, outside
+from onnxgather.arrays import Array, brought_in_range, elements, outside
 from onnxgather.descriptors import Descriptor, GatherDesc
 from onnxgather.lowering.graph import Graph, Shape, Value, constant, size_of
+from onnxgather.options import OutOfRange
 
 Pattern = Callable[[Graph, Value, Shape], Value]
 """Adds the nodes that take a pattern from the last dimension of a table."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from onnxgather.arrays import Array, OutOfRange, axis_sizes
+from onnxgather.arrays import Array, axis_sizes
 from onnxgather.descriptors import Descriptor, GatherDesc, GatherElementsDesc
 from onnxgather.lowering.cpu_known import Pattern, find_pattern
 from onnxgather.lowering.graph import Shape, Value, size_of
 from onnxgather.lowering.placement import Placement, find_placement
 from onnxgather.lowering.transposed import Transposed, find_transposed
+from onnxgather.options import OutOfRange
 
 
 @dataclass(frozen=True)

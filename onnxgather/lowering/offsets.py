@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from onnxgather.arrays import Array, OutOfRange
+from onnxgather.arrays import Array
 from onnxgather.descriptors import Descriptor, GatherElementsDesc
 from onnxgather.gather import gather_of
 from onnxgather.lowering.graph import Graph, Shape, Value, constant, size_of
 from onnxgather.lowering.indices import axis_limits, clamp, outside, sum_tuples, wrap
 from onnxgather.lowering.positions import Run, counted, merged
+from onnxgather.options import OutOfRange
 from onnxgather.tensors import TensorDesc
 
 

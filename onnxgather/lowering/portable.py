@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from onnxgather.arrays import Array, OutOfRange
+from onnxgather.arrays import Array
 from onnxgather.descriptors import Descriptor
 from onnxgather.gather import Gather, gather_of
 from onnxgather.lowering.graph import Graph, Value, constant, size_of
 from onnxgather.lowering.indices import axis_limits, outside, read_indices, sum_tuples
 from onnxgather.lowering.offsets import PORTABLE, Style, by_offset
 from onnxgather.lowering.positions import scatter
+from onnxgather.options import OutOfRange
 
 INPUT, OUTPUT = "InputTensor", "OutputTensor"
 

@@ -9,11 +9,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import numpy as np
 from msgspec.structs import replace
 
-from onnxgather.arrays import Array, OutOfRange, elements
+from onnxgather.arrays import Array, elements
 from onnxgather.cases import Case, DescriptorCase, NodeCase, allowed_beside
 from onnxgather.dxdispatch.descriptor import to_dict
 from onnxgather.explain import element_at, explain, source_map
 from onnxgather.lanes.lane import Answer, AnswerKind, Lane, LaneInfo
+from onnxgather.options import OutOfRange
 from onnxgather.parity.known import Known, known_differences
 from onnxgather.parity.results import Blob, CaseResult, Element, Evidence, Result
 from onnxgather.reference import reference

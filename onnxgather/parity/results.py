@@ -9,9 +9,10 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
-from onnxgather.arrays import Array, OutOfRange
+from onnxgather.arrays import Array
 from onnxgather.cases import Case, ForbiddenNode
 from onnxgather.lanes.lane import LaneInfo
+from onnxgather.options import OutOfRange
 
 State = Literal["PASS", "DIFF", "ERROR", "NOT-RUN", "KNOWN", "FIXED"]
 """PASS: the same data type, shape and bytes as the reference, or refused where both refuse.

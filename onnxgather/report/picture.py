@@ -12,9 +12,10 @@ import math
 import msgspec
 import numpy as np
 
-from onnxgather.arrays import Array, OutOfRange, axis_sizes, elements, outside
+from onnxgather.arrays import Array, axis_sizes, elements, outside
 from onnxgather.descriptors import Descriptor
 from onnxgather.explain import value_text
+from onnxgather.options import OutOfRange
 from onnxgather.parity.results import Blob, Evidence
 from onnxgather.reference import coordinates, source_map
 from onnxgather.tensors import TensorDesc
@@ -159,10 +160,8 @@ def _links(desc: Descriptor, indices: Array, out_of_range: OutOfRange) -> list[L
 def _outside(desc: Descriptor, indices: Array) -> set[int]:
     """Return the offsets of the indices out of range."""
     tensor = desc.indices_tensor
-    sizes = axis_sizes(desc)
-    limit = np.asarray(sizes, np.uint64) if len(sizes) > 1 else sizes[0]
     places = elements(tensor, np.arange(indices.size).reshape(indices.shape))
-    return set(places[outside(elements(tensor, indices), limit)].tolist())
+    return set(places[outside(elements(tensor, indices), axis_sizes(desc))].tolist())
 
 
 def _differing(blob: Blob, expected: Array | None) -> Array:

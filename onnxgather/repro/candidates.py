@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from onnxgather.arrays import Array, OutOfRange, array_of, elements
+from onnxgather.arrays import Array, array_of, elements
 from onnxgather.cases import Case, DescriptorCase, ForbiddenNode, NodeCase
 from onnxgather.gather import Gather, gather_of, gather_of_node
 from onnxgather.layouts import PACKED, Layout, laid_out, layout_of
+from onnxgather.options import OutOfRange
 
 
 @dataclass(frozen=True, slots=True)

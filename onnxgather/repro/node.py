@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from onnxgather.arrays import Array, OutOfRange
+from onnxgather.arrays import Array
 from onnxgather.cases import Case
 from onnxgather.checks import shown
 from onnxgather.datatypes import TensorDataType
@@ -14,6 +14,7 @@ from onnxgather.errors import OnnxGatherError, ProviderError
 from onnxgather.files import reason
 from onnxgather.gather import gather_of_node
 from onnxgather.model_nodes import TAKEN, GatherNode, NodeModel
+from onnxgather.options import OutOfRange
 from onnxgather.providers import PROVIDERS
 from onnxgather.repro.candidates import Candidate, case_of
 from onnxgather.runtime import FailedError, NotRunError, Opened, RefusedError

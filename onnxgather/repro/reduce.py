@@ -8,10 +8,10 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from onnxgather.arrays import OutOfRange
 from onnxgather.cases import Case, DescriptorCase, NodeCase
 from onnxgather.errors import DescriptorError
 from onnxgather.lanes.lane import Lane, LaneInfo
+from onnxgather.options import OutOfRange
 from onnxgather.parity.compare import judge
 from onnxgather.parity.results import Result
 from onnxgather.repro.candidates import Candidate, candidate_of, case_of

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
-from onnxgather.arrays import OutOfRange, check_array
+from onnxgather.arrays import check_array
 from onnxgather.cases import Case, DescriptorCase, NodeCase, Origin, program_cases
 from onnxgather.checks import shown
 from onnxgather.datatypes import TensorDataType
@@ -16,6 +16,7 @@ from onnxgather.dxdispatch import Program, from_dict
 from onnxgather.errors import FileFormatError, OnnxGatherError
 from onnxgather.files import is_report
 from onnxgather.lanes.lane import LaneInfo
+from onnxgather.options import OutOfRange
 from onnxgather.parity.results import CaseResult, Report, read_report
 
 T = TypeVar("T", DescriptorCase, CaseResult)
