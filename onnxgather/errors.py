@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Generator
 from typing import ClassVar, Self
 
 GOOD, FINDINGS, UNUSABLE, NOT_RUN = 0, 1, 2, 3
@@ -39,3 +41,12 @@ class IndexOutOfRangeError(OnnxGatherError):
     """An index is out of range where out_of_range="error" forbids it."""
 
     exit_code = FINDINGS
+
+
+@contextlib.contextmanager
+def located(where: str) -> Generator[None, None, None]:
+    """Put a file, path or command in front of the message of an error that leaves the block."""
+    try:
+        yield
+    except OnnxGatherError as error:
+        raise error.at(where) from None

@@ -29,7 +29,7 @@ from onnxgather.dxdispatch import (
     to_dict,
     write_program,
 )
-from onnxgather.dxdispatch.printing import printed
+from onnxgather.dxdispatch.execution import printed
 from onnxgather.errors import (
     DescriptorError,
     FileFormatError,

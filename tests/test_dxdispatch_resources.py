@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onnxgather.datatypes import TensorDataType
-from onnxgather.dxdispatch.files import npy_header
-from onnxgather.dxdispatch.node import Node
+from onnxgather.dxdispatch.document import Field
+from onnxgather.dxdispatch.program import npy_header
 from onnxgather.dxdispatch.resources import Resource, read_resource
 from onnxgather.errors import FileFormatError
 
@@ -29,7 +29,7 @@ def read(values: object, data_type: str | None = None, folder: str = ".", **more
     value = {"initialValues": values, **more}
     if data_type is not None:
         value["initialValuesDataType"] = data_type
-    return read_resource(Node(value), folder, allow_outside=False)
+    return read_resource(Field(value), folder, allow_outside=False)
 
 
 def content(values: object, data_type: str | None = None, folder: str = ".", **more: Any) -> bytes:
@@ -326,7 +326,7 @@ def test_files_outside_are_refused_unless_allowed(tmp_path: Path):
             + repr(path if len(path) <= 60 else path[:60] + "...")
         )
         value = {"initialValuesDataType": "UINT8", "initialValues": {"sourcePath": path}}
-        found = read_resource(Node(value), folder, allow_outside=True)
+        found = read_resource(Field(value), folder, allow_outside=True)
         assert found.initial_bytes().tobytes() == b"1234"
 
 

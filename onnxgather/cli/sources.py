@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from onnxgather.descriptors import Descriptor
 from onnxgather.dxdispatch import Program
-from onnxgather.dxdispatch.files import FileValues
-from onnxgather.dxdispatch.node import Node
+from onnxgather.dxdispatch.document import Field
 from onnxgather.errors import FileFormatError, OnnxGatherError
 from onnxgather.files import reason
 
@@ -92,7 +91,7 @@ def plan(
 
 def dispatchable_path(name: str) -> str:
     """Return the path to a dispatchable in its file, such as `$.dispatchables.gather`."""
-    return Node({name: None}, "$.dispatchables").field(name).path
+    return Field({name: None}, "$.dispatchables").member(name).path
 
 
 def _stop(error: OSError) -> None:
@@ -126,8 +125,8 @@ def _check_targets(jobs: Iterable[Job], files: Iterable[str]) -> None:
 
 
 def _files(program: Program) -> list[str]:
-    values = [resource.values for resource in program.resources.values()]
-    return [program.path, *(found.file for found in values if isinstance(found, FileValues))]
+    files = [resource.values.file for resource in program.resources.values()]
+    return [program.path, *(file for file in files if file is not None)]
 
 
 def _identity(path: str) -> str:

@@ -18,8 +18,7 @@ from onnxgather.cli.sources import Source, dispatchable_path, plan
 from onnxgather.cli.terminal import Batch, say, say_json
 from onnxgather.descriptors import Descriptor
 from onnxgather.dxdispatch import Program, execute, read_program
-from onnxgather.dxdispatch.node import located
-from onnxgather.errors import GOOD, DescriptorError, FileFormatError
+from onnxgather.errors import GOOD, DescriptorError, FileFormatError, located
 from onnxgather.feature_levels import FEATURE_LEVELS, check_feature_level
 from onnxgather.files import write_whole
 from onnxgather.options import OutOfRange, Target

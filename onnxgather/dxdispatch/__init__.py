@@ -1,7 +1,6 @@
 """DxDispatch's JSON programs: reading, checking, running and writing them.
 
-Imports point one way: `text <- node <- {descriptor, values <- files <- resources} <- bindings <-
-program <- execution`; `writer` needs only descriptors.
+Imports point one way: `document <- {descriptor, resources} <- {program <- execution, writer}`.
 """
 
 from onnxgather.dxdispatch.descriptor import from_dict, to_dict

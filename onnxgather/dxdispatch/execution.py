@@ -1,22 +1,36 @@
-"""Running a program: its commands in order, on resources that are plain bytes."""
+"""Running a program: its commands in order, on resources that are plain bytes.
+
+`print` writes its lines byte for byte as dxdispatch.exe does. Two of its habits show: 8-bit
+integers come out as the characters with those codes, and a line ends at the first NUL, so at the
+first 0 among them.
+"""
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from onnxgather.arrays import Array, check_array, elements
+from onnxgather.datatypes import TensorDataType
 from onnxgather.descriptors import Descriptor
-from onnxgather.dxdispatch.bindings import Binding, is_owned, tensors
-from onnxgather.dxdispatch.files import npy_header, target_file, write_file
-from onnxgather.dxdispatch.node import located
-from onnxgather.dxdispatch.printing import printed
-from onnxgather.dxdispatch.program import DispatchCommand, PrintCommand, Program, WriteFileCommand
-from onnxgather.dxdispatch.values import Bytes
-from onnxgather.errors import FileFormatError
+from onnxgather.dxdispatch.descriptor import is_owned, tensors
+from onnxgather.dxdispatch.document import Field
+from onnxgather.dxdispatch.program import (
+    Binding,
+    DispatchCommand,
+    PrintCommand,
+    Program,
+    Resources,
+    WriteFileCommand,
+)
+from onnxgather.dxdispatch.resources import Bytes, is_inside
+from onnxgather.errors import FileFormatError, located
+from onnxgather.files import reason
 from onnxgather.tensors import TensorDesc
 
 Evaluate = Callable[[Descriptor, Array, Array], Array]
@@ -60,14 +74,14 @@ def execute(
         OnnxGatherError: A target is out of bounds (before anything runs), a file cannot be read
             or written, or `evaluate` raises; the message starts with file and command.
     """
-    memory, folder = _Memory(program), os.fspath(output_folder)
-    targets: dict[str, str] = {}
-    for command in program.commands:
-        if isinstance(command, WriteFileCommand):
-            with located(program.path):
-                target = target_file(command.target, folder, allow_outside=allow_outside)
-            targets[command.path] = target
-    return _lines(memory, evaluate, targets)
+    folder = os.fspath(output_folder)
+    with located(program.path):
+        targets = {
+            command.path: _target(command.target, folder, allow_outside)
+            for command in program.commands
+            if isinstance(command, WriteFileCommand)
+        }
+    return _lines(program, evaluate, targets)
 
 
 def dispatches(program: Program, evaluate: Evaluate) -> Iterator[Dispatch]:
@@ -77,102 +91,155 @@ def dispatches(program: Program, evaluate: Evaluate) -> Iterator[Dispatch]:
         OnnxGatherError: As `execute`.
     """
     memory = _Memory(program)
-    for command in program.commands:
-        if isinstance(command, DispatchCommand):
-            with located(program.path):
-                dispatch = memory.dispatch(command, evaluate)
-            yield dispatch
+    with located(program.path):
+        for command in program.commands:
+            if isinstance(command, DispatchCommand):
+                yield memory.dispatch(command, evaluate)
 
 
-def _lines(memory: _Memory, evaluate: Evaluate, targets: dict[str, str]) -> Iterator[str]:
-    for command in memory.program.commands:
-        line = None
-        with located(memory.program.path):
+def _lines(program: Program, evaluate: Evaluate, targets: dict[str, str]) -> Iterator[str]:
+    memory = _Memory(program)
+    with located(program.path):
+        for command in program.commands:
             match command:
                 case DispatchCommand():
                     memory.dispatch(command, evaluate)
                 case PrintCommand():
-                    line = memory.printed(command)
+                    yield memory.printed(command)
                 case WriteFileCommand():
-                    memory.write(command, targets[command.path])
-        if line is not None:
-            yield line
+                    content = memory.buffers[command.resource]
+                    _write_file(command.target, targets[command.path], command.header, content)
+
+
+class _Buffers(dict[str, Bytes]):
+    """The buffers of resources by name; each is made when it is first used."""
+
+    def __init__(self, resources: Resources) -> None:
+        super().__init__()
+        self._resources = resources
+
+    def __missing__(self, name: str) -> Bytes:
+        self[name] = self._resources[name].initial_bytes()
+        return self[name]
 
 
 class _Memory:
-    """The resources of a running program, each made when it is first used."""
+    """The resources of a running program."""
 
     def __init__(self, program: Program) -> None:
-        self.program = program
-        self._buffers: dict[str, Bytes] = {}
-        self._owned: dict[tuple[str, str], Array] = {}
+        self._program = program
+        self.buffers = _Buffers(program.resources)
+        # OWNED_BY_DML inputs are read before the first command, and never again.
+        self._initial_buffers = _Buffers(program.resources)
 
     def dispatch(self, command: DispatchCommand, evaluate: Evaluate) -> Dispatch:
-        dispatchable = self.program.dispatchables[command.dispatchable]
-        desc = dispatchable.descriptor
+        desc = self._program.dispatchables[command.dispatchable].descriptor
         try:
-            data, indices = (
-                self._owned_input(command.dispatchable, name, tensor, dispatchable.bindings[name])
-                if is_owned(tensor)
-                else self._input(tensor, command.bindings[name])
+            views = {
+                name: self._view(tensor, command.bindings[name])
                 for name, tensor in tensors(desc).items()
-                if name != "OutputTensor"
-            )
+            }
+            data, indices = views["InputTensor"].copy(), views["IndicesTensor"].copy()
             with located(command.path):
                 output = evaluate(desc, data, indices)
                 check_array("OutputTensor", desc.output_tensor, output)
-            self._store(desc.output_tensor, command.bindings["OutputTensor"], output)
+            _store(desc.output_tensor, views["OutputTensor"], output)
         except MemoryError:
             raise FileFormatError(f"{command.path}: there is no memory for its tensors") from None
         return Dispatch(command.path, command.dispatchable, desc, data, indices, output)
 
     def printed(self, command: PrintCommand) -> str:
-        resource = self.program.resources[command.resource]
+        resource = self._program.resources[command.resource]
         assert resource.data_type is not None
-        content = self._buffer(command.resource)[: resource.values.size]
+        content = self.buffers[command.resource][: resource.values.size]
         return printed(command.resource, resource.data_type, content, verbose=command.verbose)
 
-    def write(self, command: WriteFileCommand, target: str) -> None:
-        content = self._buffer(command.resource)
-        header = b""
-        if command.is_npy:
-            data_type = self.program.resources[command.resource].data_type
-            assert data_type is not None
-            shape = command.dimensions or (content.size // data_type.size,)
-            header = npy_header(data_type, shape)
-        write_file(command.target, target, header, content)
-
-    def _buffer(self, name: str) -> Bytes:
-        if name not in self._buffers:
-            self._buffers[name] = self.program.resources[name].initial_bytes()
-        return self._buffers[name]
-
-    def _owned_input(
-        self, dispatchable: str, name: str, tensor: TensorDesc, binding: Binding
-    ) -> Array:
-        """Return an input that was read before the first command, and never again."""
-        key = (dispatchable, name)
-        if key not in self._owned:
-            buffer = self.program.resources[binding.resource].initial_bytes()
-            self._owned[key] = _array(tensor, buffer, binding.offset)
-        return self._owned[key]
-
-    def _input(self, tensor: TensorDesc, binding: Binding) -> Array:
-        return _array(tensor, self._buffer(binding.resource), binding.offset)
-
-    def _store(self, tensor: TensorDesc, binding: Binding, output: Array) -> None:
-        """Write the elements of the output; what lies between them stays as it was."""
-        place = self._buffer(binding.resource)[binding.offset :]
-        place = place[: output.nbytes].view(output.dtype).reshape(output.shape)
-        if tensor.strides is None:
-            place[...] = output
-        else:
-            steps = [stride * output.itemsize for stride in tensor.strides]
-            view = np.lib.stride_tricks.as_strided(place, tensor.sizes, steps)
-            view[...] = elements(tensor, output)
+    def _view(self, tensor: TensorDesc, binding: Binding) -> Array:
+        """View the part of a buffer that a tensor is, as the array that stands for the tensor."""
+        buffers = self._initial_buffers if is_owned(tensor) else self.buffers
+        buffer, shape = buffers[binding.resource], tensor.array_shape
+        flat = np.frombuffer(buffer, tensor.data_type.numpy, math.prod(shape), binding.offset)
+        return flat.reshape(shape)
 
 
-def _array(tensor: TensorDesc, buffer: Bytes, offset: int) -> Array:
-    shape, dtype = tensor.array_shape, tensor.data_type.numpy
-    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-    return buffer[offset : offset + size].copy().view(dtype).reshape(shape)
+def _store(tensor: TensorDesc, buffer: Array, output: Array) -> None:
+    """Write the elements of the output; what lies between them stays as it was."""
+    if tensor.strides is not None:
+        steps = [stride * buffer.itemsize for stride in tensor.strides]
+        buffer = np.lib.stride_tricks.as_strided(buffer, tensor.sizes, steps)
+    buffer[...] = elements(tensor, output)
+
+
+def _target(field: Field, folder: str, allow_outside: bool) -> str:
+    """Return the path of the file that a `targetPath` names."""
+    target = os.path.join(folder, field.text())
+    if not (allow_outside or is_inside(target, [folder])):
+        raise field.error("must stay in the output folder")
+    return os.path.realpath(target)
+
+
+def _write_file(field: Field, target: str, header: bytes, content: Bytes) -> None:
+    """Write a file whole or not at all."""
+    folder, name = os.path.split(target)
+    partial = os.path.join(folder, f".{name}.{os.getpid()}.partial")
+    try:
+        os.makedirs(folder, exist_ok=True)
+        try:
+            with open(partial, "wb") as file:
+                file.write(header)
+                content.tofile(file)
+            os.replace(partial, target)
+        finally:
+            Path(partial).unlink(missing_ok=True)
+    except OSError as error:
+        raise FileFormatError(f"{field.path}: {reason(error)}: {field.text()}") from None
+
+
+def printed(name: str, data_type: TensorDataType, content: Bytes, *, verbose: bool) -> str:
+    """Return what `print` writes for a resource, one character (Latin-1) per byte.
+
+    Args:
+        name: The resource's name, which is written as UTF-8.
+        data_type: The type of its initial values.
+        content: As many bytes as its initial values have.
+        verbose: Whether each value is on a line of its own, with its position and its bits.
+    """
+    whole = content.size // data_type.size * data_type.size
+    values = content[:whole].view(data_type.numpy)
+    texts = _texts(values)
+    line = f"Resource '{name}':".encode().decode("latin-1")
+    if verbose:
+        bits = values.view(f"u{data_type.size}").tolist()
+        width, digits = len(str(max(1, len(bits)))), data_type.size * 2
+        rows = enumerate(zip(texts, bits, strict=True))
+        line += "\n" + "".join(f"[{i:{width}}] {t} (0x{b:{digits}X})\n" for i, (t, b) in rows)
+    else:
+        line += " " + ", ".join(texts)
+    return line.partition("\0")[0]
+
+
+def _texts(values: Array) -> list[str]:
+    """Return each value as a C++ stream on Windows writes it."""
+    if values.dtype.kind == "f":
+        texts = [f"{value:g}" for value in values.tolist()]
+        for i in np.flatnonzero(np.isnan(values)).tolist():
+            texts[i] = _nan(values[i : i + 1])
+        return texts
+    if values.itemsize == 1:
+        return list(values.tobytes().decode("latin-1"))
+    return [str(value) for value in values.tolist()]
+
+
+def _nan(value: Array) -> str:
+    """Return a NaN as Microsoft's C runtime writes it, after the promotion to double."""
+    size = value.itemsize
+    fraction_bits = {2: 10, 4: 23, 8: 52}[size]
+    bits = int(value.view(f"u{size}")[0])
+    quiet = 1 << (fraction_bits - 1)
+    fraction = bits & (2 * quiet - 1)
+    negative = bits >> (8 * size - 1)
+    if size == 8 and not fraction & quiet:  # the promotion makes the smaller ones quiet
+        return "-nan(snan)" if negative else "nan(snan)"
+    if negative:
+        return "-nan(ind)" if fraction | quiet == quiet else "-nan"
+    return "nan"

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import io
 import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
+from numpy.lib import format as npy
+
+from onnxgather.datatypes import TensorDataType
 from onnxgather.descriptors import Descriptor
-from onnxgather.dxdispatch.bindings import Bindings, read_bindings, resource_named
-from onnxgather.dxdispatch.descriptor import fields_of, names, read_descriptor
-from onnxgather.dxdispatch.files import refuse_image
-from onnxgather.dxdispatch.node import UINT32_MAX, Node, located
-from onnxgather.dxdispatch.resources import Resource, read_resource
-from onnxgather.dxdispatch.text import parse_json
-from onnxgather.errors import DescriptorError, FileFormatError
+from onnxgather.dxdispatch.descriptor import fields_of, is_owned, names, read_descriptor, tensors
+from onnxgather.dxdispatch.document import UINT32_MAX, Field, parse_json, shown
+from onnxgather.dxdispatch.resources import Resource, is_npy, read_resource, refuse_image
+from onnxgather.errors import DescriptorError, FileFormatError, located
+from onnxgather.tensors import TensorDesc
+
+ALIGNMENT = 16
+"""`DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT`: byte offsets of bindings are multiples of it."""
 
 MAX_NPY_DIMENSIONS = 32
-"""What every numpy reads."""
+"""The most dimensions that every version of numpy reads."""
 
 _COMPILE_TYPES = ("DmlCompileOp", "DmlCompileGraph")
 _EXECUTION_FLAG_PREFIX = "DML_EXECUTION_FLAG_"
@@ -30,11 +36,20 @@ _EXECUTION_FLAGS = (
 
 
 @dataclass(frozen=True, slots=True)
+class Binding:
+    """The part of a resource that a tensor is: from a byte offset on."""
+
+    resource: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
 class Dispatchable:
-    """An operator, and what its OWNED_BY_DML inputs are bound to."""
+    """An operator."""
 
     descriptor: Descriptor
-    bindings: Bindings
+    bindings: Mapping[str, Binding]
+    """Of the OWNED_BY_DML inputs, by their names in directml.h."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +58,8 @@ class DispatchCommand:
 
     path: str
     dispatchable: str
-    bindings: Bindings
+    bindings: Mapping[str, Binding]
+    """Of every tensor, by its name in directml.h; OWNED_BY_DML inputs as in the dispatchable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +77,14 @@ class WriteFileCommand:
 
     path: str
     resource: str
-    target: Node
-    dimensions: tuple[int, ...]
-
-    @property
-    def is_npy(self) -> bool:
-        """Whether the file gets a header."""
-        return is_npy(self.target)
+    target: Field
+    header: bytes
+    """What precedes the resource in the file: the header of an .npy file, else nothing."""
 
 
 Command = DispatchCommand | PrintCommand | WriteFileCommand
+Resources = Mapping[str, Resource]
+Dispatchables = Mapping[str, Dispatchable]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +93,8 @@ class Program:
 
     path: str
     """The file, as the user gave it."""
-    resources: Mapping[str, Resource]
-    dispatchables: Mapping[str, Dispatchable]
+    resources: Resources
+    dispatchables: Dispatchables
     commands: tuple[Command, ...]
 
     @property
@@ -102,8 +116,7 @@ def read_program(path: str | os.PathLike[str], *, allow_outside: bool = False) -
     """
     name = os.fspath(path)
     try:
-        with open(name, "rb") as file:
-            content = file.read()
+        content = Path(name).read_bytes()
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         reason = getattr(error, "strerror", None) or str(error)
         raise FileFormatError(f"{name}: {reason.lower()}") from None
@@ -128,105 +141,169 @@ def parse_program(
     name = os.fspath(path)
     folder = os.path.dirname(name) or os.curdir
     with located(name):
-        root = Node(parse_json(source))
+        root = Field(parse_json(source))
         resources = {
-            key: read_resource(node, folder, allow_outside=allow_outside)
-            for key, node in root.field("resources").entries()
+            key: read_resource(field, folder, allow_outside=allow_outside)
+            for key, field in root.member("resources").entries()
         }
         dispatchables = {
-            key: _dispatchable(node, resources)
-            for key, node in root.field("dispatchables").entries()
+            key: _dispatchable(field, resources)
+            for key, field in root.member("dispatchables").entries()
         }
-        commands = [
-            _command(node, resources, dispatchables) for node in root.field("commands").items()
-        ]
-    return Program(name, resources, dispatchables, tuple(commands))
+        commands = tuple(
+            _command(field, resources, dispatchables) for field in root.member("commands").items()
+        )
+    return Program(name, resources, dispatchables, commands)
 
 
-def is_npy(target: Node) -> bool:
-    """Return whether a file is to be an .npy file."""
-    return target.text().lower().endswith(".npy")
+def npy_header(data_type: TensorDataType, shape: tuple[int, ...]) -> bytes:
+    """Return the header of an .npy file."""
+    header = io.BytesIO()
+    description = {"descr": data_type.numpy.str, "fortran_order": False, "shape": shape}
+    npy.write_array_header_1_0(header, description)
+    return header.getvalue()
 
 
-def _dispatchable(node: Node, resources: Mapping[str, Resource]) -> Dispatchable:
+def _dispatchable(field: Field, resources: Resources) -> Dispatchable:
     try:
-        descriptor = read_descriptor(node)
+        descriptor = read_descriptor(field)
     except DescriptorError as error:
-        raise error.at(fields_of(node).path) from None
-    compile_type = node.optional("dmlCompileType")
-    if compile_type and compile_type.text() not in _COMPILE_TYPES:
+        raise error.at(fields_of(field).path) from None
+    compile_type = field.member("dmlCompileType", _COMPILE_TYPES[0])
+    if compile_type.text() not in _COMPILE_TYPES:
         raise compile_type.error(f"must be one of {', '.join(_COMPILE_TYPES)}")
-    flags = node.optional("executionFlags")
-    for flag in names(flags) if flags else ():
+    flags = field.member("executionFlags", [])
+    for flag in names(flags):
         if flag.removeprefix(_EXECUTION_FLAG_PREFIX) not in _EXECUTION_FLAGS:
-            rule = f"{node.path}.executionFlags must be among {', '.join(_EXECUTION_FLAGS)}"
-            raise FileFormatError(f"{rule}, got {flag!r}")
-    bindings = node.optional("bindings") or Node({}, f"{node.path}.bindings")
-    return Dispatchable(descriptor, read_bindings(bindings, descriptor, resources, owned=True))
+            raise flags.error(f"must be among {', '.join(_EXECUTION_FLAGS)}", shown(flag))
+    bindings = _bindings(field.member("bindings", {}), descriptor, resources, owned=True)
+    return Dispatchable(descriptor, bindings)
 
 
-def _command(
-    node: Node, resources: Mapping[str, Resource], dispatchables: Mapping[str, Dispatchable]
-) -> Command:
-    kind = node.field("type")
+def _command(field: Field, resources: Resources, dispatchables: Dispatchables) -> Command:
+    kind = field.member("type")
     match kind.text().lower():
         case "dispatch":
-            return _dispatch(node, resources, dispatchables)
+            return _dispatch(field, resources, dispatchables)
         case "print":
-            resource = node.field("resource")
-            _typed(resource, resources, "printed")
-            verbose = node.optional("verbose")
-            return PrintCommand(node.path, resource.text(), bool(verbose and verbose.boolean()))
+            name = field.member("resource")
+            _data_type(name, resources, "printed")
+            verbose = field.member("verbose", False).boolean()
+            return PrintCommand(field.path, name.text(), verbose)
         case "writefile":
-            return _write_file(node, resources)
+            return _write_file(field, resources)
         case _:
             raise kind.error("must be one of dispatch, print, writeFile")
 
 
-def _dispatch(
-    node: Node, resources: Mapping[str, Resource], dispatchables: Mapping[str, Dispatchable]
-) -> DispatchCommand:
-    name = node.field("dispatchable")
+def _dispatch(field: Field, resources: Resources, dispatchables: Dispatchables) -> DispatchCommand:
+    name = field.member("dispatchable")
     dispatchable = dispatchables.get(name.text())
     if dispatchable is None:
         raise name.error("must be the name of a dispatchable")
-    if groups := node.optional("threadGroupCount"):
-        counts = [item.unsigned(UINT32_MAX) for item in groups.items()]
-        if len(counts) != 3:
-            raise FileFormatError(f"{groups.path} must have 3 elements, got {len(counts)}")
-    bindings = read_bindings(
-        node.field("bindings"), dispatchable.descriptor, resources, owned=False
-    )
-    return DispatchCommand(node.path, name.text(), bindings)
+    groups = field.member("threadGroupCount", [1, 1, 1])
+    counts = [item.unsigned(UINT32_MAX) for item in groups.items()]
+    if len(counts) != 3:
+        raise groups.error("must have 3 elements", len(counts))
+    bindings = _bindings(field.member("bindings"), dispatchable.descriptor, resources, owned=False)
+    return DispatchCommand(field.path, name.text(), {**dispatchable.bindings, **bindings})
 
 
-def _write_file(node: Node, resources: Mapping[str, Resource]) -> WriteFileCommand:
-    name, target = node.field("resource"), node.field("targetPath")
-    resource = resource_named(name, resources)
+def _write_file(field: Field, resources: Resources) -> WriteFileCommand:
+    name, target = field.member("resource"), field.member("targetPath")
+    resource = _resource(name, resources)
     if not os.path.basename(target.text()):
         raise target.error("must be the name of a file")
     refuse_image(target)
-    listed = node.optional("dimensions")
-    dimensions = tuple(n.unsigned(UINT32_MAX) for n in listed.items()) if listed else ()
-    if is_npy(target):
-        data_type = _typed(name, resources, "written to an .npy file").data_type
-        assert data_type is not None
-        if len(dimensions) > MAX_NPY_DIMENSIONS:
-            raise FileFormatError(
-                f"{node.path}.dimensions must have at most {MAX_NPY_DIMENSIONS} elements, got "
-                f"{len(dimensions)}"
-            )
-        needed = math.prod(dimensions) * data_type.size
-        if dimensions and needed > resource.size_in_bytes:
-            raise FileFormatError(
-                f"{node.path}.dimensions must describe at most the {resource.size_in_bytes} bytes "
-                f"of resource {name.text()!r}, got {needed}"
-            )
-    return WriteFileCommand(node.path, name.text(), target, dimensions)
+    dimensions = field.member("dimensions", [])
+    shape = tuple(size.unsigned(UINT32_MAX) for size in dimensions.items())
+    if not is_npy(target):
+        return WriteFileCommand(field.path, name.text(), target, b"")
+    data_type = _data_type(name, resources, "written to an .npy file")
+    if len(shape) > MAX_NPY_DIMENSIONS:
+        raise dimensions.error(f"must have at most {MAX_NPY_DIMENSIONS} elements", len(shape))
+    shape = shape or (resource.size_in_bytes // data_type.size,)
+    needed = math.prod(shape) * data_type.size
+    if needed > resource.size_in_bytes:
+        raise dimensions.error(
+            f"must describe at most the {resource.size_in_bytes} bytes of resource "
+            f"{shown(name.value)}",
+            needed,
+        )
+    return WriteFileCommand(field.path, name.text(), target, npy_header(data_type, shape))
 
 
-def _typed(node: Node, resources: Mapping[str, Resource], use: str) -> Resource:
-    resource = resource_named(node, resources)
-    if resource.data_type is None:
-        raise node.error(f"must have an initialValuesDataType to be {use}")
-    return resource
+def _bindings(
+    field: Field, desc: Descriptor, resources: Resources, *, owned: bool
+) -> dict[str, Binding]:
+    """Read the bindings of a dispatchable (`owned`) or of a dispatch command."""
+    found = dict(field.entries())
+    wanted = tensors(desc)
+    for name, binding in found.items():
+        if name not in wanted:
+            rule = f"must be the name of a tensor ({', '.join(wanted)})"
+            raise binding.error(rule, shown(name))
+        if is_owned(wanted[name]) != owned:
+            flag = "not OWNED_BY_DML" if owned else "OWNED_BY_DML"
+            where = "by the dispatch" if owned else "in the dispatchable"
+            raise FileFormatError(
+                f"{binding.path} must be absent, as a tensor {flag} is bound {where}"
+            )
+    wanted = {name: tensor for name, tensor in wanted.items() if is_owned(tensor) == owned}
+    for name in wanted:
+        if name not in found:
+            raise FileFormatError(f"{field.path}.{name} is required")
+    return {name: _binding(name, tensor, found[name], resources) for name, tensor in wanted.items()}
+
+
+def _binding(name: str, tensor: TensorDesc, field: Field, resources: Resources) -> Binding:
+    if isinstance(field.value, list):
+        items = field.items()
+        if len(items) != 1:
+            raise field.error(f"must bind one resource, as {name} is one tensor", len(items))
+        field = items[0]
+    if isinstance(field.value, str):
+        named, options = field, Field({}, field.path)
+    elif isinstance(field.value, dict):
+        named, options = field.member("name"), field
+    else:
+        raise field.error("must be the name of a resource, or an object")
+    resource = _resource(named, resources)
+    _check_ignored(options, resources)
+    size = options.member("elementSizeInBytes", 0).unsigned()
+    if size == 0 and resource.data_type is not None:
+        size = resource.data_type.size
+    offset = options.member("elementOffset", 0).unsigned() * size
+    if offset % ALIGNMENT:
+        rule = f"elementOffset times elementSizeInBytes must be a multiple of {ALIGNMENT}"
+        raise FileFormatError(f"{field.path}: {rule}, got {offset}")
+    # DirectML binds from the offset to the end of the resource, whatever elementCount says.
+    bound, needed = resource.size_in_bytes - offset, tensor.total_tensor_size_in_bytes
+    if bound < needed:
+        rule = f"must bind at least {needed} bytes, the TotalTensorSizeInBytes of {name}"
+        raise field.error(rule, max(0, bound))
+    return Binding(named.text(), offset)
+
+
+def _check_ignored(options: Field, resources: Resources) -> None:
+    """Check the fields of a binding that a DirectML operator has no use for."""
+    options.member("elementCount", 0).unsigned()
+    options.member("format", "").text()
+    if "counter" in options.fields():
+        _resource(options.member("counter"), resources)
+        options.member("counterOffsetBytes", 0).unsigned()
+    for size in options.member("shape", []).items():
+        size.integer()
+
+
+def _resource(name: Field, resources: Resources) -> Resource:
+    if name.text() not in resources:
+        raise name.error("must be the name of a resource")
+    return resources[name.text()]
+
+
+def _data_type(name: Field, resources: Resources, use: str) -> TensorDataType:
+    data_type = _resource(name, resources).data_type
+    if data_type is None:
+        raise name.error(f"must have an initialValuesDataType to be {use}")
+    return data_type

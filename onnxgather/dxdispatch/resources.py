@@ -1,24 +1,44 @@
-"""Resources: named buffers with initial values."""
+"""Resources: named buffers, and the values that each holds before the first command."""
 
 from __future__ import annotations
 
+import math
+import os
+import warnings
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
+import numpy.typing as npt
+from numpy.lib import format as npy
 
+from onnxgather.arrays import Array
 from onnxgather.datatypes import TensorDataType
-from onnxgather.dxdispatch.files import read_source
-from onnxgather.dxdispatch.node import UINT32_MAX, Node
-from onnxgather.dxdispatch.values import (
-    Bytes,
-    Values,
-    read_constant,
-    read_data_type,
-    read_list,
-    read_sequence,
-    read_typed_list,
-)
+from onnxgather.dxdispatch.document import UINT32_MAX, Field
 from onnxgather.errors import FileFormatError
+from onnxgather.files import reason
+
+Bytes = npt.NDArray[np.uint8]
+
+_NOT_FINITE = ("nan", "inf", "-inf")
+_IMAGES = (".jpg", ".png")
+_NPY_TYPES = {t.numpy: t for t in TensorDataType} | {np.dtype(bool): TensorDataType.INT8}
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """Initial values: checked when they are read, computed when they are first needed.
+
+    A program whose resources are large can so be read without holding them.
+    """
+
+    size: int
+    """In bytes."""
+    to_bytes: Callable[[], Bytes]
+    file: str | None = None
+    """The file that has the values, if they come from one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +53,7 @@ class Resource:
     path: str
 
     def initial_bytes(self) -> Bytes:
-        """Return a new buffer with the initial values.
+        """Make a new buffer with the initial values.
 
         Raises:
             FileFormatError: It does not fit into memory, or a file cannot be read.
@@ -48,86 +68,254 @@ class Resource:
         return buffer
 
 
-def read_resource(node: Node, folder: str, *, allow_outside: bool) -> Resource:
-    """Return a resource; its form is checked and its values are not computed yet.
+def read_resource(field: Field, folder: str, *, allow_outside: bool) -> Resource:
+    """Read a resource; its fields are checked and its values are not computed yet.
 
     Args:
-        node: The resource.
+        field: The resource.
         folder: Where source files are looked for first.
         allow_outside: Whether source files may be outside it and the current folder.
 
     Raises:
-        FileFormatError: The resource is not one that DxDispatch reads.
+        FileFormatError: DxDispatch does not read the resource, or it is deferred or an image.
     """
-    declared = node.optional("initialValuesDataType")
-    data_type = read_data_type(declared) if declared else None
-    initial = node.field("initialValues")
+    data_type = _data_type(field.member("initialValuesDataType", "UNKNOWN"))
+    initial = field.member("initialValues")
     if isinstance(initial.value, str):
         raise initial.error(
             "must be values, as a deferred resource cannot be bound to a DirectML operator"
         )
     if isinstance(initial.value, dict):
-        values, data_type = _generated(node, initial, data_type, folder, allow_outside)
+        values, data_type = _generated(field, data_type, folder, allow_outside)
     elif not isinstance(initial.value, list):
         raise initial.error("must be an array or an object")
     elif data_type is None:
-        values = read_typed_list(initial)
+        values = _listed(list(map(_typed_number, initial.items())))
     else:
-        values = read_list(data_type, initial)
+        values = _listed([read_numbers(data_type, initial)])
     if values.size == 0:
-        raise FileFormatError(f"{initial.path} must hold at least one value, got none")
-    return Resource(data_type, values, _size(node, values.size), node.path)
+        raise initial.error("must hold at least one value", "none")
+    # An offset is checked and never applied: DxDispatch puts the values at byte 0 all the same.
+    needed = values.size + field.member("initialValuesOffsetInBytes", 0).unsigned()
+    size = field.member("sizeInBytes", (values.size + 3) // 4 * 4)
+    if needed > size.unsigned():
+        raise size.error(f"must be at least {needed}, the initial values and their offset")
+    if size.unsigned() > UINT32_MAX:
+        raise field.error(f"must take at most {UINT32_MAX} bytes", size.value)
+    return Resource(data_type, values, size.unsigned(), field.path)
+
+
+def read_numbers(data_type: TensorDataType, field: Field) -> Array:
+    """Read an array of numbers of one type.
+
+    Integer types take integers in range. Float types take numbers, and "nan", "inf" and "-inf"
+    in any case.
+    """
+    return _numbers(data_type, field.array(), lambda i: field.items()[i])
+
+
+def refuse_image(field: Field) -> None:
+    """Raise FileFormatError for a path with the extension of an image."""
+    if field.text().lower().endswith(_IMAGES):
+        raise field.error("must not be an image, as only arrays and raw bytes are translated")
+
+
+def is_npy(field: Field) -> bool:
+    """Return whether a path is that of an .npy file."""
+    return field.text().lower().endswith(".npy")
+
+
+def is_inside(path: str, folders: Iterable[str]) -> bool:
+    """Return whether a path lies in one of the folders, links resolved."""
+    real = Path(os.path.realpath(path))
+    return any(real.is_relative_to(os.path.realpath(folder)) for folder in folders)
+
+
+def _data_type(field: Field) -> TensorDataType | None:
+    """Read a data type; UNKNOWN is None, as DxDispatch takes it for an absent field."""
+    name = field.text().removeprefix("DML_TENSOR_DATA_TYPE_")
+    if name == "UNKNOWN":
+        return None
+    if name not in TensorDataType.__members__:
+        raise field.error(f"must be one of {', '.join(TensorDataType)}")
+    return TensorDataType(name)
+
+
+def _listed(parts: Sequence[Array]) -> Values:
+    content = np.concatenate([part.view(np.uint8) for part in parts] or [np.empty(0, np.uint8)])
+    return Values(content.size, lambda: content)
+
+
+def _typed_number(field: Field) -> Array:
+    """Read `{"type": ..., "value": ...}`."""
+    if not isinstance(field.value, dict):
+        raise field.error("must have a type, as the resource has no initialValuesDataType")
+    data_type = _data_type(field.member("type"))
+    if data_type in (None, TensorDataType.FLOAT16):
+        raise field.member("type").error("must be a type other than FLOAT16")
+    return _number(data_type, field.member("value"))
 
 
 def _generated(
-    node: Node,
-    initial: Node,
-    data_type: TensorDataType | None,
-    folder: str,
-    allow_outside: bool,
+    resource: Field, data_type: TensorDataType | None, folder: str, allow_outside: bool
 ) -> tuple[Values, TensorDataType]:
-    fields = initial.fields()
-    if "value" in fields and ("valueStart" in fields or "sourcePath" in fields):
-        raise FileFormatError(
-            f"{initial.path} must have one of value, valueStart and sourcePath, got several"
-        )
-    if "value" in fields:
-        data_type = _required(node, data_type)
-        return read_constant(data_type, initial), data_type
-    if "valueStart" in fields:
-        data_type = _required(node, data_type)
-        return read_sequence(data_type, initial), data_type
-    if "sourcePath" not in fields:
-        raise FileFormatError(
-            f"{initial.path} must have one of value, valueStart and sourcePath, got none"
-        )
-    source = initial.field("sourcePath")
-    values, found = read_source(source, folder, allow_outside=allow_outside)
-    data_type = _required(node, data_type or found)
-    if found not in (None, data_type):
-        raise FileFormatError(
-            f"{source.path}: the .npy file must hold {data_type}, as initialValuesDataType says, "
-            f"got {found}"
-        )
-    return values, data_type
+    """Read values that are not listed: one repeated, a sequence, or those of a file."""
+    initial = resource.member("initialValues")
+    kinds = [kind for kind in ("value", "valueStart", "sourcePath") if kind in initial.fields()]
+    # DxDispatch refuses only what stands beside `value`.
+    if not kinds or (kinds[0] == "value" and len(kinds) > 1):
+        rule = "must have one of value, valueStart and sourcePath"
+        raise initial.error(rule, "several" if kinds else "none")
+    if kinds[0] == "sourcePath":
+        source = initial.member("sourcePath")
+        values, found = _source(source, folder, allow_outside)
+        data_type = _required(resource, data_type or found)
+        if found not in (None, data_type):
+            raise FileFormatError(
+                f"{source.path}: the .npy file must hold {data_type}, as initialValuesDataType "
+                f"says, got {found}"
+            )
+        return values, data_type
+    data_type = _required(resource, data_type)
+    first = _number(data_type, initial.member(kinds[0]))
+    delta = None if kinds[0] == "value" else _number(data_type, initial.member("valueDelta"))
+    count = initial.member("valueCount").unsigned(UINT32_MAX)
+    size = count * data_type.size
+    return Values(size, lambda: _repeated(first, delta, count).view(np.uint8)), data_type
 
 
-def _required(node: Node, data_type: TensorDataType | None) -> TensorDataType:
+def _required(resource: Field, data_type: TensorDataType | None) -> TensorDataType:
     if data_type is None:
-        raise FileFormatError(f"{node.path}.initialValuesDataType is required for these values")
+        declared = f"{resource.path}.initialValuesDataType"
+        raise FileFormatError(f"{declared} is required for these values")
     return data_type
 
 
-def _size(node: Node, values: int) -> int:
-    declared = node.optional("sizeInBytes")
-    # An offset is checked and never applied: DxDispatch puts the values at byte 0 all the same.
-    needed = values + node.unsigned_field("initialValuesOffsetInBytes")
-    size = declared.unsigned() if declared else (values + 3) // 4 * 4
-    if needed > size:
-        raise FileFormatError(
-            f"{node.path}.sizeInBytes must be at least {needed}, the initial values and their "
-            f"offset, got {size}"
-        )
-    if size > UINT32_MAX:
-        raise FileFormatError(f"{node.path} must take at most {UINT32_MAX} bytes, got {size}")
-    return size
+def _repeated(first: Array, delta: Array | None, count: int) -> Array:
+    """Repeat a value, or add `delta` each time.
+
+    The sum is taken in the data type itself: integers wrap, and floats round at each step.
+    """
+    if delta is None:
+        return np.repeat(first, count)
+    values = np.repeat(delta, count)
+    values[:1] = first
+    with np.errstate(all="ignore"):
+        return np.add.accumulate(values, out=values)
+
+
+def _number(data_type: TensorDataType, field: Field) -> Array:
+    """Read one number, as an array of one element."""
+    return _numbers(data_type, [field.value], lambda _: field)
+
+
+def _numbers(
+    data_type: TensorDataType, values: list[object], field_of: Callable[[int], Field]
+) -> Array:
+    if data_type.numpy.kind in "iu":
+        limits = np.iinfo(data_type.numpy)
+        low, high = int(limits.min), int(limits.max)
+        for i, value in enumerate(values):
+            if type(value) is not int or not low <= value <= high:
+                raise field_of(i).error(f"must be an integer from {low} to {high}")
+        return np.array(values, data_type.numpy)
+    numbers = np.array([_float(value, i, field_of) for i, value in enumerate(values)], np.float64)
+    with np.errstate(all="ignore"):
+        # DxDispatch goes through FLOAT32 to FLOAT16, which can round twice.
+        if data_type is TensorDataType.FLOAT16:
+            numbers = numbers.astype(np.float32)
+        return numbers.astype(data_type.numpy)
+
+
+def _float(value: object, index: int, field_of: Callable[[int], Field]) -> float:
+    if type(value) is float:
+        return value
+    if type(value) is int:
+        if int(float(value)) != value:
+            raise field_of(index).error("must be an integer that FLOAT64 holds exactly")
+        return float(value)
+    if isinstance(value, str) and value.lower() in _NOT_FINITE:
+        return float(value)
+    raise field_of(index).error('must be a number, "nan", "inf" or "-inf"')
+
+
+def _source(field: Field, folder: str, allow_outside: bool) -> tuple[Values, TensorDataType | None]:
+    """Read what a `sourcePath` names, and the data type if the file says it."""
+    refuse_image(field)
+    path = _find(field, folder, allow_outside)
+    offset, swapped, data_type = 0, False, None
+    try:
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if is_npy(field):
+                data_type, swapped = _npy_type(field, file, size)
+                offset = file.tell()
+    except OSError as error:
+        raise FileFormatError(f"{field.path}: {reason(error)}: {field.text()}") from None
+    # What follows an .npy array belongs to the resource too: the padding that writeFile wrote.
+    size -= offset
+
+    def content() -> Bytes:
+        try:
+            found = np.fromfile(path, np.uint8, offset=offset)
+        except OSError as error:
+            raise FileFormatError(f"{field.path}: {reason(error)}: {path}") from None
+        if found.size != size:
+            raise FileFormatError(f"{field.path}: the file changed while it was used: {path}")
+        if swapped and data_type:
+            whole = found[: size // data_type.size * data_type.size]
+            whole.view(f"u{data_type.size}").byteswap(inplace=True)
+        return found
+
+    return Values(size, content, path), data_type
+
+
+def _find(field: Field, folder: str, allow_outside: bool) -> str:
+    """Find a file in the program's folder, else in the current one, as DxDispatch does."""
+    folders = (folder, os.getcwd())
+    found = [os.path.realpath(os.path.join(root, field.text())) for root in folders]
+    path = next(filter(os.path.exists, found), found[0])
+    if not (allow_outside or is_inside(path, folders)):
+        raise field.error("must stay in the folder of the program or the current folder")
+    if not os.path.exists(path):
+        raise field.error("must be a file that exists")
+    if not os.path.isfile(path):
+        raise field.error("must be a file, not a folder or a device")
+    return path
+
+
+def _npy_type(field: Field, file: BinaryIO, size: int) -> tuple[TensorDataType, bool]:
+    """Read the header of an .npy file: its data type, and whether its bytes are to be swapped."""
+    shape, fortran, dtype = _npy_header(field, file)
+    data_type = _NPY_TYPES.get(dtype.newbyteorder("="))
+    rule = f"{field.path}: the .npy file must hold"
+    if data_type is None:
+        found = dtype if dtype.names is None else "a structure"
+        raise FileFormatError(f"{rule} numbers, got {found}")
+    if fortran:
+        raise field.error("must be an .npy file in C order, not in Fortran order")
+    size -= file.tell()
+    needed = math.prod(shape) * data_type.size
+    if min(shape, default=0) < 0 or size < needed:
+        raise FileFormatError(f"{rule} {needed} bytes for its shape, got {size}")
+    return data_type, not dtype.isnative
+
+
+def _npy_header(field: Field, file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]]:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # numpy's remark on files of Python 2
+            version = npy.read_magic(file)
+            if version == (1, 0):
+                return npy.read_array_header_1_0(file)
+            if version in ((2, 0), (3, 0)):
+                return npy.read_array_header_2_0(file)
+    except OSError:
+        raise
+    except Exception:
+        # A damaged header is evaluated as a literal, which fails in too many ways to list.
+        raise field.error("must be a well-formed .npy file") from None
+    number = ".".join(map(str, version))
+    raise FileFormatError(
+        f"{field.path}: the .npy file must have version 1.0, 2.0 or 3.0, got {number}"
+    )

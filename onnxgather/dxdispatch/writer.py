@@ -12,10 +12,9 @@ import numpy as np
 from onnxgather.arrays import Array, check_array
 from onnxgather.datatypes import TensorDataType
 from onnxgather.descriptors import Descriptor
-from onnxgather.dxdispatch.bindings import is_owned, tensors
-from onnxgather.dxdispatch.descriptor import to_dict
-from onnxgather.dxdispatch.node import Node
-from onnxgather.dxdispatch.values import read_numbers
+from onnxgather.dxdispatch.descriptor import is_owned, tensors, to_dict
+from onnxgather.dxdispatch.document import Field
+from onnxgather.dxdispatch.resources import read_numbers
 from onnxgather.tensors import TensorDesc
 
 WIDTH = 100
@@ -46,28 +45,18 @@ def write_program(
     check_array("InputTensor", named["InputTensor"], data)
     check_array("IndicesTensor", named["IndicesTensor"], indices)
     output = named["OutputTensor"]
-    blank = {"value": 0, "valueCount": math.prod(output.array_shape)}
-    owned = {name for name, tensor in named.items() if is_owned(tensor)}
-    dispatchable = to_dict(desc)
-    if owned:
-        dispatchable["bindings"] = _bindings(owned)
+    zeros = {"value": 0, "valueCount": math.prod(output.array_shape)}
+    owned = {name: _RESOURCES[name] for name, tensor in named.items() if is_owned(tensor)}
+    bound = {name: _RESOURCES[name] for name in named if name not in owned}
     program = {
         "resources": {
-            "data": _resource(named["InputTensor"], data),
-            "indices": _resource(named["IndicesTensor"], indices),
-            "output": {
-                "initialValuesDataType": str(output.data_type),
-                "initialValues": blank,
-                **_size(output),
-            },
+            "data": _resource(named["InputTensor"], *_numbers(data)),
+            "indices": _resource(named["IndicesTensor"], *_numbers(indices)),
+            "output": _resource(output, output.data_type, zeros),
         },
-        "dispatchables": {"gather": dispatchable},
+        "dispatchables": {"gather": to_dict(desc) | ({"bindings": owned} if owned else {})},
         "commands": [
-            {
-                "type": "dispatch",
-                "dispatchable": "gather",
-                "bindings": _bindings(named.keys() - owned),
-            },
+            {"type": "dispatch", "dispatchable": "gather", "bindings": bound},
             {"type": "print", "resource": "output"},
         ],
     }
@@ -75,23 +64,28 @@ def write_program(
     return "\n".join([*lines, _laid_out(program, "", 0), ""])
 
 
-def _bindings(names: set[str]) -> dict[str, str]:
-    return {name: resource for name, resource in _RESOURCES.items() if name in names}
+def _resource(tensor: TensorDesc, data_type: TensorDataType, values: object) -> dict[str, Any]:
+    """Return a resource with initial values for a tensor, and a size if they make one too small."""
+    resource = {"initialValuesDataType": str(data_type), "initialValues": values}
+    size = (math.prod(tensor.array_shape) * tensor.data_type.size + 3) // 4 * 4
+    total = tensor.total_tensor_size_in_bytes
+    return resource | ({"sizeInBytes": total} if total > size else {})
 
 
-def _resource(tensor: TensorDesc, array: Array) -> dict[str, Any]:
-    data_type, values = tensor.data_type, np.ascontiguousarray(array).reshape(-1)
-    numbers: list[Any] = values.tolist()
+def _numbers(array: Array) -> tuple[TensorDataType, list[Any]]:
+    """Return the data type and the JSON values that an array is written as."""
+    values = np.ascontiguousarray(array).reshape(-1)
+    data_type, numbers = _data_type(values), values.tolist()
     if values.dtype.kind == "f":
         numbers = [_float(number) for number in values]
-        if read_numbers(data_type, Node(numbers)).tobytes() != values.tobytes():
-            bits = np.dtype(f"u{values.itemsize}")
-            data_type, numbers = TensorDataType(bits.name.upper()), values.view(bits).tolist()
-    return {
-        "initialValuesDataType": str(data_type),
-        "initialValues": numbers,
-        **_size(tensor),
-    }
+        if read_numbers(data_type, Field(numbers)).tobytes() != values.tobytes():
+            bits = values.view(f"u{values.itemsize}")
+            return _data_type(bits), bits.tolist()
+    return data_type, numbers
+
+
+def _data_type(values: Array) -> TensorDataType:
+    return TensorDataType(values.dtype.name.upper())
 
 
 def _float(number: np.floating[Any]) -> float | str:
@@ -107,31 +101,21 @@ def _float(number: np.floating[Any]) -> float | str:
     return short if read.astype(number.dtype) == number else exact
 
 
-def _size(tensor: TensorDesc) -> dict[str, int]:
-    """Return `sizeInBytes` where the values alone would make too small a resource."""
-    size = (math.prod(tensor.array_shape) * tensor.data_type.size + 3) // 4 * 4
-    total = tensor.total_tensor_size_in_bytes
-    return {"sizeInBytes": total} if total > size else {}
-
-
 def _laid_out(value: Any, indent: str, used: int) -> str:
-    """Return JSON on one line where it fits beside what is `used` of it, else on several."""
+    """Return JSON on one line if it fits after `used` more characters, else on several."""
     line = json.dumps(value, ensure_ascii=False)
     if len(indent) + used + len(line) < WIDTH and not _is_outline(value):
         return line
     deeper = indent + "    "
-    items = cast("list[Any]", value)
-    if isinstance(value, list) and not isinstance(items[0], dict):
-        rows = _ROWS.wrap(line[1:-1])
-        return "\n".join(["[", *(deeper + row for row in rows), indent + "]"])
-    if isinstance(value, list):
-        parts = [_laid_out(item, deeper, 1) for item in items]
-        opening, closing = "[", "]"
+    if isinstance(value, dict):
+        fields = {json.dumps(key) + ": ": v for key, v in cast("dict[str, Any]", value).items()}
+        rows = [key + _laid_out(v, deeper, len(key) + 1) for key, v in fields.items()]
+    elif isinstance(value[0], dict):
+        rows = [_laid_out(item, deeper, 1) for item in value]
     else:
-        keys = {key: json.dumps(key) + ": " for key in value}
-        parts = [keys[k] + _laid_out(v, deeper, len(keys[k]) + 1) for k, v in value.items()]
-        opening, closing = "{", "}"
-    return f"{opening}\n" + ",\n".join(deeper + part for part in parts) + f"\n{indent}{closing}"
+        rows = [row.removesuffix(",") for row in _ROWS.wrap(line[1:-1])]
+    body = ",\n".join(deeper + row for row in rows)
+    return f"{line[0]}\n{body}\n{indent}{line[-1]}"
 
 
 def _is_outline(value: Any) -> bool:
@@ -139,5 +123,4 @@ def _is_outline(value: Any) -> bool:
     if not isinstance(value, dict):
         return False
     fields = cast("dict[str, Any]", value)
-    tensor = fields.get("InputTensor")
-    return "commands" in fields or "desc" in fields or isinstance(tensor, dict)
+    return "commands" in fields or "desc" in fields or isinstance(fields.get("InputTensor"), dict)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from onnxgather.dxdispatch.text import JsonObject, parse_json
+from onnxgather.dxdispatch.document import JsonObject, parse_json
 from onnxgather.errors import FileFormatError
 
 ACCEPTED = {

@@ -1,0 +1,261 @@
+"""JSON documents as DxDispatch reads them: the text, and each value with the path to it.
+
+DxDispatch allows comments, trailing commas and anything after the root value. The standard
+library's scanner does the reading. Comments and trailing commas, which it does not know, are
+replaced with spaces first, one per character, so that its positions are those of the text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import cast
+
+from onnxgather.errors import FileFormatError
+
+UINT32_MAX = 2**32 - 1
+UINT64_MAX = 2**64 - 1
+
+# A string or comment without an end takes the rest of the text with it, so that each pattern
+# passes over every character once.
+_STRING = r'"(?:[^"\\]|\\.)*+"?'
+_COMMENT = re.compile(rf"{_STRING}|(?P<comment>//[^\n]*|/\*.*?\*/)|/\*.*", re.DOTALL)
+_TRAILING_COMMA = re.compile(
+    rf"{_STRING}|[\[{{,:][ \t\r\n]*+,|(?P<comma>,)(?=[ \t\r\n]*+[\]}}])", re.DOTALL
+)
+_LITERAL = re.compile(rf"{_STRING}|[-+.0-9A-Za-z]++", re.DOTALL)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_LONE_ESCAPE = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    r"|(?P<lone>\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.",
+    re.DOTALL,
+)
+_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+_RULES = {
+    "Expecting value": "expected a value",
+    "Expecting property name": "expected a field name in double quotes",
+    "Expecting ':'": "expected ':'",
+    "Expecting ','": "expected ',' or the end of the array or object",
+    "Unterminated string": "expected a string with an end",
+    "Invalid control character": "expected an escape for a control character in a string",
+    "Invalid \\": "expected an escape that JSON knows",
+}
+"""The standard library's messages, by how they start, and ours."""
+
+_REQUIRED = object()
+
+
+class JsonObject(dict[str, object]):
+    """An object: a repeated key keeps its first value, and `pairs` has all of them in order."""
+
+    __slots__ = ("pairs",)
+
+    def __init__(self, pairs: list[tuple[str, object]]) -> None:
+        """Take the pairs as the scanner found them."""
+        super().__init__()
+        for key, value in pairs:
+            self.setdefault(key, value)
+        self.pairs = pairs
+
+
+class _LiteralError(Exception):
+    """A number or constant that DxDispatch does not read: its text and the rule it breaks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A value of a document and its path, such as `$.commands[0].resource`.
+
+    Each method that reads the value raises FileFormatError if the value is of another kind.
+    """
+
+    value: object
+    path: str = "$"
+
+    def error(self, rule: str, found: object = None) -> FileFormatError:
+        """Make the error for a broken rule ("must be ..."); `found` is the value by default."""
+        found = shown(self.value) if found is None else found
+        return FileFormatError(f"{self.path} {rule}, got {found}")
+
+    def fields(self) -> dict[str, object]:
+        """Read an object; of repeated fields the first counts."""
+        value = self.value
+        if not isinstance(value, dict):
+            raise self.error("must be an object")
+        return cast("dict[str, object]", value)
+
+    def member(self, name: str, default: object = _REQUIRED) -> Field:
+        """Read a field of an object; it may be absent only if there is a default value."""
+        found = Field(self.fields().get(name, default), self._member_path(name))
+        if found.value is _REQUIRED:
+            raise FileFormatError(f"{found.path} is required")
+        return found
+
+    def entries(self) -> list[tuple[str, Field]]:
+        """Read an object whose keys the program's author chose.
+
+        Repeated entries are all in the list. A dict made of it keeps the last one, as DxDispatch
+        does for resources, dispatchables and bindings.
+        """
+        fields = self.fields()
+        pairs = fields.pairs if isinstance(fields, JsonObject) else fields.items()
+        found = [(key, Field(value, self._member_path(key))) for key, value in pairs]
+        for key, _ in found:
+            Field(key, f"{self.path}: a name").text()
+        return found
+
+    def array(self) -> list[object]:
+        """Read an array of plain values."""
+        value = self.value
+        if not isinstance(value, list | tuple):
+            raise self.error("must be an array")
+        return list(cast("list[object]", value))
+
+    def items(self) -> list[Field]:
+        """Read an array."""
+        return [Field(value, f"{self.path}[{i}]") for i, value in enumerate(self.array())]
+
+    def text(self) -> str:
+        """Read a string, which must not hold a NUL: for DxDispatch the string ends there."""
+        if not isinstance(self.value, str):
+            raise self.error("must be a string")
+        if "\0" in self.value:
+            raise self.error("must not hold a NUL character")
+        return self.value
+
+    def boolean(self) -> bool:
+        """Read true or false."""
+        if not isinstance(self.value, bool):
+            raise self.error("must be true or false")
+        return self.value
+
+    def integer(self) -> int:
+        """Read an integer of 64 bits, signed or unsigned."""
+        if isinstance(self.value, bool) or not isinstance(self.value, int):
+            raise self.error("must be an integer")
+        if not -(2**63) <= self.value <= UINT64_MAX:
+            raise self.error("must be an integer of 64 bits")
+        return self.value
+
+    def unsigned(self, largest: int = UINT64_MAX) -> int:
+        """Read an integer from 0 to `largest`."""
+        value = self.integer()
+        if not 0 <= value <= largest:
+            raise self.error(f"must be an integer from 0 to {largest}")
+        return value
+
+    def _member_path(self, key: str) -> str:
+        if _PLAIN_KEY.fullmatch(key):
+            return f"{self.path}.{key}"
+        return f"{self.path}[{json.dumps(_shortened(key), ensure_ascii=False)}]"
+
+
+def shown(value: object) -> str:
+    """Name a JSON value in a message: short, whatever the value is."""
+    if isinstance(value, str):
+        return repr(_shortened(value))
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    if isinstance(value, list | tuple):
+        return "an array"
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, int) and value.bit_length() > 128:
+        return "a larger integer"
+    return str(value) if isinstance(value, int | float) else f"a Python {type(value).__name__}"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 60 else text[:60] + "..."
+
+
+def parse_json(source: str | bytes) -> object:
+    """Read the root value of a text.
+
+    Raises:
+        FileFormatError: The text has no root value; the message starts with line and column.
+    """
+    if isinstance(source, bytes):
+        # Bytes that are not UTF-8 become lone surrogates: harmless in a comment or after the root.
+        source = source.decode("utf-8", "surrogateescape")
+    text = source.removeprefix("\ufeff")
+    text = _COMMENT.sub(lambda m: _blank(m[0]) if m["comment"] else m[0], text)
+    text = _TRAILING_COMMA.sub(lambda m: " " if m["comma"] else m[0], text)
+    start = len(text) - len(text.lstrip(" \t\r\n"))
+    try:
+        value, end = _DECODER.raw_decode(text, start)
+    except json.JSONDecodeError as error:
+        raise _syntax_error(text, error) from None
+    except _LiteralError as error:
+        literal, rule = error.args
+        position = next(m.start() for m in _LITERAL.finditer(text, start) if m[0] == literal)
+        found = repr(literal[:40]) + "..." * (len(literal) > 40)
+        raise _error(text, position, rule, found) from None
+    except RecursionError:
+        rule = "expected fewer arrays and objects inside one another"
+        raise _error(text, start, rule, "too many") from None
+    _check_characters(text[start:end], text, start)
+    return value
+
+
+def _blank(comment: str) -> str:
+    return "".join(c if c in "\r\n" else " " for c in comment)
+
+
+def _integer(literal: str) -> int | float:
+    if len(literal) <= 20 and -(2**63) <= (value := int(literal)) <= UINT64_MAX:
+        return value
+    return _float(literal)  # as DxDispatch reads an integer that 64 bits do not hold
+
+
+def _float(literal: str) -> float:
+    value = float(literal)
+    if value in (float("inf"), float("-inf")):
+        raise _LiteralError(literal, "expected a number that FLOAT64 holds")
+    return value
+
+
+def _constant(literal: str) -> float:
+    raise _LiteralError(literal, f'expected a value ("{literal}" is written as a string)')
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=JsonObject,
+    parse_int=_integer,
+    parse_float=_float,
+    parse_constant=_constant,
+)
+
+
+def _check_characters(read: str, text: str, start: int) -> None:
+    """Check that the text which was read, from `start` on, has no half of a surrogate pair."""
+    if found := _SURROGATE.search(read):
+        raise _error(text, start + found.start(), "expected UTF-8", _character(found[0]))
+    if "\\u" not in read:
+        return
+    for escape in _LONE_ESCAPE.finditer(read):
+        if escape["lone"]:
+            rule = "expected a pair of surrogates"
+            raise _error(text, start + escape.start(), rule, escape[0] + " alone")
+
+
+def _syntax_error(text: str, error: json.JSONDecodeError) -> FileFormatError:
+    if text.startswith("/*", error.pos):
+        return _error(text, error.pos, "expected '*/' after '/*'", "the end of the text")
+    rules = (ours for theirs, ours in _RULES.items() if error.msg.startswith(theirs))
+    rule = next(rules, "expected JSON")
+    return _error(text, error.pos, rule, _character(text[error.pos : error.pos + 1]))
+
+
+def _error(text: str, position: int, rule: str, found: str) -> FileFormatError:
+    line = text.count("\n", 0, position) + 1
+    column = position - text.rfind("\n", 0, position)
+    return FileFormatError(f"line {line} column {column}: {rule}, got {found}")
+
+
+def _character(found: str) -> str:
+    if "\udc80" <= found <= "\udcff":
+        return f"byte 0x{ord(found) - 0xDC00:02x}"
+    return repr(found) if found else "the end of the text"
