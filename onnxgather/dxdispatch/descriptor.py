@@ -45,11 +45,9 @@ def to_dict(desc: Descriptor) -> dict[str, Any]:
         DescriptorError: `desc` is not a descriptor.
     """
     check_descriptor(desc)
-    fields = {
-        name: _tensor_to_dict(value) if isinstance(value, TensorDesc) else value
-        for attribute, name in header_names(type(desc)).items()
-        for value in (getattr(desc, attribute),)
-    }
+    header = header_names(type(desc))
+    fields = {name: getattr(desc, attribute) for attribute, name in header.items()}
+    fields |= {name: _tensor_to_dict(tensor) for name, tensor in tensors(desc).items()}
     return {"type": OPERATOR_PREFIX + desc.operator, "desc": fields}
 
 

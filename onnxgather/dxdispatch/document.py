@@ -76,7 +76,7 @@ class Field:
 
     def error(self, rule: str, found: object = None) -> FileFormatError:
         """Make the error for a broken rule ("must be ..."); `found` is the value by default."""
-        found = shown(self.value) if found is None else found
+        found = quoted(self.value) if found is None else found
         return FileFormatError(f"{self.path} {rule}, got {found}")
 
     def fields(self) -> dict[str, object]:
@@ -152,7 +152,7 @@ class Field:
         return f"{self.path}[{json.dumps(_shortened(key), ensure_ascii=False)}]"
 
 
-def shown(value: object) -> str:
+def quoted(value: object) -> str:
     """Name a JSON value in a message: short, whatever the value is."""
     if isinstance(value, str):
         return repr(_shortened(value))

@@ -20,14 +20,7 @@ from onnxgather.datatypes import TensorDataType
 from onnxgather.descriptors import Descriptor
 from onnxgather.dxdispatch.descriptor import is_owned, tensors
 from onnxgather.dxdispatch.document import Field
-from onnxgather.dxdispatch.program import (
-    Binding,
-    DispatchCommand,
-    PrintCommand,
-    Program,
-    Resources,
-    WriteFileCommand,
-)
+from onnxgather.dxdispatch.program import DispatchCommand, PrintCommand, Program, WriteFileCommand
 from onnxgather.dxdispatch.resources import Bytes, is_inside
 from onnxgather.errors import FileFormatError, located
 from onnxgather.files import reason
@@ -112,11 +105,11 @@ def _lines(program: Program, evaluate: Evaluate, targets: dict[str, str]) -> Ite
 
 
 class _Buffers(dict[str, Bytes]):
-    """The buffers of resources by name; each is made when it is first used."""
+    """The buffers of a program's resources, by name; each is made when it is first used."""
 
-    def __init__(self, resources: Resources) -> None:
+    def __init__(self, program: Program) -> None:
         super().__init__()
-        self._resources = resources
+        self._resources = program.resources
 
     def __missing__(self, name: str) -> Bytes:
         self[name] = self._resources[name].initial_bytes()
@@ -128,25 +121,24 @@ class _Memory:
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        self.buffers = _Buffers(program.resources)
-        # OWNED_BY_DML inputs are read before the first command, and never again.
-        self._initial_buffers = _Buffers(program.resources)
+        self.buffers = _Buffers(program)
+        # OWNED_BY_DML inputs have the values that their resources had before the first command.
+        self._initial_buffers = _Buffers(program)
 
     def dispatch(self, command: DispatchCommand, evaluate: Evaluate) -> Dispatch:
         desc = self._program.dispatchables[command.dispatchable].descriptor
         try:
-            views = {
-                name: self._view(tensor, command.bindings[name])
-                for name, tensor in tensors(desc).items()
-            }
-            data, indices = views["InputTensor"].copy(), views["IndicesTensor"].copy()
+            data, indices, output = (
+                self._view(tensor, command, name) for name, tensor in tensors(desc).items()
+            )
+            data, indices = data.copy(), indices.copy()  # the output may be in the same resource
             with located(command.path):
-                output = evaluate(desc, data, indices)
-                check_array("OutputTensor", desc.output_tensor, output)
-            _store(desc.output_tensor, views["OutputTensor"], output)
+                computed = evaluate(desc, data, indices)
+                check_array("OutputTensor", desc.output_tensor, computed)
+            _store(desc.output_tensor, output, computed)
         except MemoryError:
             raise FileFormatError(f"{command.path}: there is no memory for its tensors") from None
-        return Dispatch(command.path, command.dispatchable, desc, data, indices, output)
+        return Dispatch(command.path, command.dispatchable, desc, data, indices, computed)
 
     def printed(self, command: PrintCommand) -> str:
         resource = self._program.resources[command.resource]
@@ -154,20 +146,21 @@ class _Memory:
         content = self.buffers[command.resource][: resource.values.size]
         return printed(command.resource, resource.data_type, content, verbose=command.verbose)
 
-    def _view(self, tensor: TensorDesc, binding: Binding) -> Array:
-        """View the part of a buffer that a tensor is, as the array that stands for the tensor."""
+    def _view(self, tensor: TensorDesc, command: DispatchCommand, name: str) -> Array:
+        """View the bytes that a tensor is bound to as the array that stands for the tensor."""
         buffers = self._initial_buffers if is_owned(tensor) else self.buffers
-        buffer, shape = buffers[binding.resource], tensor.array_shape
-        flat = np.frombuffer(buffer, tensor.data_type.numpy, math.prod(shape), binding.offset)
+        binding, shape = command.bindings[name], tensor.array_shape
+        buffer, count = buffers[binding.resource], math.prod(shape)
+        flat = np.frombuffer(buffer, tensor.data_type.numpy, count, binding.offset)
         return flat.reshape(shape)
 
 
-def _store(tensor: TensorDesc, buffer: Array, output: Array) -> None:
-    """Write the elements of the output; what lies between them stays as it was."""
+def _store(tensor: TensorDesc, target: Array, output: Array) -> None:
+    """Write the elements of an output; what lies between them in `target` stays as it was."""
     if tensor.strides is not None:
-        steps = [stride * buffer.itemsize for stride in tensor.strides]
-        buffer = np.lib.stride_tricks.as_strided(buffer, tensor.sizes, steps)
-    buffer[...] = elements(tensor, output)
+        steps = [stride * target.itemsize for stride in tensor.strides]
+        target = np.lib.stride_tricks.as_strided(target, tensor.sizes, steps)
+    target[...] = elements(tensor, output)
 
 
 def _target(field: Field, folder: str, allow_outside: bool) -> str:

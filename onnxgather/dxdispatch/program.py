@@ -14,13 +14,10 @@ from numpy.lib import format as npy
 from onnxgather.datatypes import TensorDataType
 from onnxgather.descriptors import Descriptor
 from onnxgather.dxdispatch.descriptor import fields_of, is_owned, names, read_descriptor, tensors
-from onnxgather.dxdispatch.document import UINT32_MAX, Field, parse_json, shown
+from onnxgather.dxdispatch.document import UINT32_MAX, Field, parse_json, quoted
 from onnxgather.dxdispatch.resources import Resource, is_npy, read_resource, refuse_image
 from onnxgather.errors import DescriptorError, FileFormatError, located
-from onnxgather.tensors import TensorDesc
-
-ALIGNMENT = 16
-"""`DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT`: byte offsets of bindings are multiples of it."""
+from onnxgather.tensors import LEAST_ALIGNMENT, TensorDesc
 
 MAX_NPY_DIMENSIONS = 32
 """The most dimensions that every version of numpy reads."""
@@ -175,7 +172,7 @@ def _dispatchable(field: Field, resources: Resources) -> Dispatchable:
     flags = field.member("executionFlags", [])
     for flag in names(flags):
         if flag.removeprefix(_EXECUTION_FLAG_PREFIX) not in _EXECUTION_FLAGS:
-            raise flags.error(f"must be among {', '.join(_EXECUTION_FLAGS)}", shown(flag))
+            raise flags.error(f"must be among {', '.join(_EXECUTION_FLAGS)}", quoted(flag))
     bindings = _bindings(field.member("bindings", {}), descriptor, resources, owned=True)
     return Dispatchable(descriptor, bindings)
 
@@ -227,7 +224,7 @@ def _write_file(field: Field, resources: Resources) -> WriteFileCommand:
     if needed > resource.size_in_bytes:
         raise dimensions.error(
             f"must describe at most the {resource.size_in_bytes} bytes of resource "
-            f"{shown(name.value)}",
+            f"{quoted(name.value)}",
             needed,
         )
     return WriteFileCommand(field.path, name.text(), target, npy_header(data_type, shape))
@@ -242,7 +239,7 @@ def _bindings(
     for name, binding in found.items():
         if name not in wanted:
             rule = f"must be the name of a tensor ({', '.join(wanted)})"
-            raise binding.error(rule, shown(name))
+            raise binding.error(rule, quoted(name))
         if is_owned(wanted[name]) != owned:
             flag = "not OWNED_BY_DML" if owned else "OWNED_BY_DML"
             where = "by the dispatch" if owned else "in the dispatchable"
@@ -274,8 +271,8 @@ def _binding(name: str, tensor: TensorDesc, field: Field, resources: Resources) 
     if size == 0 and resource.data_type is not None:
         size = resource.data_type.size
     offset = options.member("elementOffset", 0).unsigned() * size
-    if offset % ALIGNMENT:
-        rule = f"elementOffset times elementSizeInBytes must be a multiple of {ALIGNMENT}"
+    if offset % LEAST_ALIGNMENT:
+        rule = f"elementOffset times elementSizeInBytes must be a multiple of {LEAST_ALIGNMENT}"
         raise FileFormatError(f"{field.path}: {rule}, got {offset}")
     # DirectML binds from the offset to the end of the resource, whatever elementCount says.
     bound, needed = resource.size_in_bytes - offset, tensor.total_tensor_size_in_bytes

@@ -31,7 +31,7 @@ _NPY_TYPES = {t.numpy: t for t in TensorDataType} | {np.dtype(bool): TensorDataT
 class Values:
     """Initial values: checked when they are read, computed when they are first needed.
 
-    A program whose resources are large can so be read without holding them.
+    So a program whose resources are large can be read without holding them.
     """
 
     size: int
@@ -90,7 +90,7 @@ def read_resource(field: Field, folder: str, *, allow_outside: bool) -> Resource
     elif not isinstance(initial.value, list):
         raise initial.error("must be an array or an object")
     elif data_type is None:
-        values = _listed(list(map(_typed_number, initial.items())))
+        values = _listed([_typed_number(item) for item in initial.items()])
     else:
         values = _listed([read_numbers(data_type, initial)])
     if values.size == 0:
