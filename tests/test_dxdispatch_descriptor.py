@@ -246,6 +246,6 @@ def test_any_value_anywhere_gives_a_descriptor_or_our_error(path: tuple[str, ...
         desc = from_dict(changed(path, value))
     except (DescriptorError, FileFormatError) as error:
         message = str(error)
-        assert any(words in message for words in ("must", "is required", "are not gathers"))
+        assert any(rule in message for rule in ("must", "is required", "are not gathers"))
         return
     assert from_dict(to_dict(desc)) == desc

@@ -323,7 +323,7 @@ def test_nans_are_printed_as_on_windows(data_type: str, bits: str, line: str):
     assert shown(data_type, bytes.fromhex(bits)) == f"Resource 'r': {line}"
 
 
-def test_verbose_prints_place_and_bits():
+def test_verbose_prints_position_and_bits():
     assert shown("FLOAT32", struct.pack("<2f", 1, 5e-45), verbose=True) == (
         "Resource 'r':\n[0] 1 (0x3F800000)\n[1] 5.60519e-45 (0x       4)\n"
     )

@@ -62,7 +62,7 @@ def test_an_integer_is_a_json_integer(value: object):
     )
 
 
-def test_floats_take_numbers_and_the_three_words_in_any_case():
+def test_floats_take_numbers_and_the_three_names_in_any_case():
     values = [0, -0.0, 1, 0.1, 1e300, "inf", "-INF", "NaN", 2**63]
     expected = [0.0, -0.0, 1.0, 0.1, 1e300, float("inf"), float("-inf")]
     nan = b"\0\0\0\0\0\0\xf8\x7f"
@@ -84,7 +84,7 @@ def test_float16_is_rounded_through_float32():
 
 
 @pytest.mark.parametrize("value", ["infinity", "+inf", "", True, None, []])
-def test_a_float_is_a_number_or_one_of_the_words(value: object):
+def test_a_float_is_a_number_or_one_of_the_three_names(value: object):
     rule = '$.initialValues[0] must be a number, "nan", "inf" or "-inf", got '
     assert refusal([value], "FLOAT32").startswith(rule)
 
@@ -380,11 +380,11 @@ def test_a_file_that_changes_is_noticed(tmp_path: Path):
 @settings(deadline=None)  # it writes files
 @given(st.binary(max_size=40), st.integers(0, 130))
 def test_damaged_npy_headers_only_raise_our_error(
-    tmp_path_factory: pytest.TempPathFactory, damage: bytes, place: int
+    tmp_path_factory: pytest.TempPathFactory, damage: bytes, start: int
 ):
     whole = npy_header(TensorDataType.INT32, (2, 3)) + bytes(24)
     folder = tmp_path_factory.mktemp("npy")
-    (folder / "x.npy").write_bytes(whole[:place] + damage + whole[place + len(damage) :])
+    (folder / "x.npy").write_bytes(whole[:start] + damage + whole[start + len(damage) :])
     try:
         found = content({"sourcePath": "x.npy"}, None, str(folder))
     except FileFormatError as error:

@@ -135,7 +135,8 @@ class _Memory:
             with located(command.path):
                 computed = evaluate(desc, data, indices)
                 check_array("OutputTensor", desc.output_tensor, computed)
-            _store(desc.output_tensor, output, computed)
+            # Only the elements are written; the bytes between them stay as they were.
+            elements(desc.output_tensor, output)[...] = elements(desc.output_tensor, computed)
         except MemoryError:
             raise FileFormatError(f"{command.path}: there is no memory for its tensors") from None
         return Dispatch(command.path, command.dispatchable, desc, data, indices, computed)
@@ -153,14 +154,6 @@ class _Memory:
         buffer, count = buffers[binding.resource], math.prod(shape)
         flat = np.frombuffer(buffer, tensor.data_type.numpy, count, binding.offset)
         return flat.reshape(shape)
-
-
-def _store(tensor: TensorDesc, target: Array, output: Array) -> None:
-    """Write the elements of an output; what lies between them in `target` stays as it was."""
-    if tensor.strides is not None:
-        steps = [stride * target.itemsize for stride in tensor.strides]
-        target = np.lib.stride_tricks.as_strided(target, tensor.sizes, steps)
-    target[...] = elements(tensor, output)
 
 
 def _target(field: Field, folder: str, allow_outside: bool) -> str:
