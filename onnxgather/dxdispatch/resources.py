@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -243,12 +243,12 @@ def _source(field: Field, folder: str, allow_outside: bool) -> tuple[Values, Ten
     """Read what a `sourcePath` names, and the data type if the file says it."""
     refuse_image(field)
     path = _find(field, folder, allow_outside)
-    offset, swapped, data_type = 0, False, None
+    offset, dtype, data_type = 0, np.dtype(np.uint8), None
     try:
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
             if is_npy(field):
-                data_type, swapped = _npy_type(field, file, size)
+                dtype, data_type = _npy_type(field, file, size)
                 offset = file.tell()
     except OSError as error:
         raise FileFormatError(f"{field.path}: {reason(error)}: {field.text()}") from None
@@ -262,9 +262,9 @@ def _source(field: Field, folder: str, allow_outside: bool) -> tuple[Values, Ten
             raise FileFormatError(f"{field.path}: {reason(error)}: {path}") from None
         if found.size != size:
             raise FileFormatError(f"{field.path}: the file changed while it was used: {path}")
-        if swapped and data_type:
-            whole = found[: size // data_type.size * data_type.size]
-            whole.view(f"u{data_type.size}").byteswap(inplace=True)
+        if not dtype.isnative:
+            whole = found[: size // dtype.itemsize * dtype.itemsize]
+            whole.view(dtype).byteswap(inplace=True)
         return found
 
     return Values(size, content, path), data_type
@@ -284,8 +284,8 @@ def _find(field: Field, folder: str, allow_outside: bool) -> str:
     return path
 
 
-def _npy_type(field: Field, file: BinaryIO, size: int) -> tuple[TensorDataType, bool]:
-    """Read the header of an .npy file: its data type, and whether its bytes are to be swapped."""
+def _npy_type(field: Field, file: BinaryIO, size: int) -> tuple[np.dtype[Any], TensorDataType]:
+    """Read the header of an .npy file of `size` bytes: its type for numpy and for DirectML."""
     shape, fortran, dtype = _npy_header(field, file)
     data_type = _NPY_TYPES.get(dtype.newbyteorder("="))
     rule = f"{field.path}: the .npy file must hold"
@@ -298,10 +298,10 @@ def _npy_type(field: Field, file: BinaryIO, size: int) -> tuple[TensorDataType, 
     needed = math.prod(shape) * data_type.size
     if min(shape, default=0) < 0 or size < needed:
         raise FileFormatError(f"{rule} {needed} bytes for its shape, got {size}")
-    return data_type, not dtype.isnative
+    return dtype, data_type
 
 
-def _npy_header(field: Field, file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]]:
+def _npy_header(field: Field, file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # numpy's remark on files of Python 2
