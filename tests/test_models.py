@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shutil
 import subprocess
 import sys
 from functools import partial
@@ -46,13 +47,12 @@ every_program = pytest.mark.parametrize("name", NAMES)
 
 
 def build_models() -> Any:
-    """Return the script that makes models/."""
+    """Return the script that makes models/, as a module."""
     path = ROOT / "scripts" / "build_models.py"
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
     return module
 
@@ -131,37 +131,71 @@ def test_models_holds_ten_documented_and_six_recognisable_programs() -> None:
     assert files == {f"{name}.{kind}" for name in NAMES for kind in ("json", "txt", "onnx")}
 
 
-def test_rebuilding_models_gives_the_same_bytes(tmp_path: Path) -> None:
-    folder = tmp_path / "models"
-    assert set(BUILD.update(folder, BUILD.build()).values()) == {"added"}
-    rebuilt = {path.name: path.read_bytes() for path in folder.iterdir()}
-    assert rebuilt == {path.name: path.read_bytes() for path in MODELS.iterdir()}
+def copied_programs(folder: Path) -> Path:
+    """Return a folder with the programs of models/ and nothing made from them."""
+    copy = folder / "models"
+    copy.mkdir()
+    for path in MODELS.glob("*.json"):
+        shutil.copy(path, copy)
+    return copy
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Return the content of every file of a folder, by its name."""
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_build_models_makes_models_from_its_programs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = copied_programs(tmp_path)
+    assert BUILD.main(["--folder", str(folder)]) == 0
+    added = sorted(f"added {name}.{kind}" for name in NAMES for kind in ("txt", "onnx"))
+    assert capsys.readouterr().out.splitlines() == added
+    assert contents(folder) == contents(MODELS)
 
 
 def test_build_models_reports_and_repairs_what_differs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = tmp_path / "models"
-    BUILD.update(folder, BUILD.build())
+    folder = copied_programs(tmp_path)
+    arguments = ["--folder", str(folder)]
+    BUILD.main(arguments)
     folder.joinpath("image_remap.txt").write_text("Resource 'turned':\n")
     folder.joinpath("token_embedding.onnx").unlink()
-    folder.joinpath("stray.json").write_text("{}")
-    arguments = ["--folder", str(folder)]
+    folder.joinpath("stray.txt").write_text("Resource 'stray':\n")
+    damaged = contents(folder)
+    capsys.readouterr()
     assert BUILD.main([*arguments, "--check"]) == 1
     assert capsys.readouterr().out.splitlines() == [
         "image_remap.txt differs",
-        "stray.json is not one of the examples",
+        "stray.txt belongs to no program",
         "token_embedding.onnx is missing",
     ]
+    assert contents(folder) == damaged
     assert BUILD.main(arguments) == 0
     assert capsys.readouterr().out.splitlines() == [
         "changed image_remap.txt",
-        "removed stray.json",
+        "removed stray.txt",
         "added token_embedding.onnx",
     ]
+    assert contents(folder) == contents(MODELS)
     assert BUILD.main([*arguments, "--check"]) == 0
     assert capsys.readouterr().out == "48 files, none differs\n"
-    assert [path.name for path in tmp_path.iterdir()] == ["models"]
+
+
+def test_build_models_makes_the_files_of_a_changed_program_again(tmp_path: Path) -> None:
+    folder = copied_programs(tmp_path)
+    BUILD.main(["--folder", str(folder)])
+    path = folder / "gather_1_remap_1d.json"
+    text = path.read_text(encoding="utf-8")
+    changed = text.replace('"UINT32"', '"INT64"').replace("[3, 1, 3, 0, 2]", "[0, 0, 0, 0, 0]")
+    path.write_text(changed, encoding="utf-8")
+    assert BUILD.main(["--folder", str(folder)]) == 0
+    found = contents(folder)
+    assert found["gather_1_remap_1d.json"] == changed.encode()
+    assert found["gather_1_remap_1d.txt"] == b"Resource 'output': 11, 11, 11, 11, 11\n"
+    assert found["gather_1_remap_1d.onnx"] != MODELS.joinpath("gather_1_remap_1d.onnx").read_bytes()
 
 
 # Every program.
@@ -209,12 +243,14 @@ def test_program_gives_the_same_under_every_policy_as_its_indices_are_in_range(n
 
 
 @every_program
-def test_program_says_its_result_in_its_comment(name: str) -> None:
+def test_comment_of_a_program_gives_the_sizes_and_the_values_of_its_result(name: str) -> None:
     text = (MODELS / f"{name}.json").read_text(encoding="utf-8")
     comment = " ".join(line[2:] for line in text.splitlines() if line.startswith("//"))
-    result = comment.partition("Result {")[2].partition(":")[2].split()
+    sizes, _, numbers = comment.partition("Result {")[2].partition("}:")
     line = (MODELS / f"{name}.txt").read_text(encoding="latin-1").removesuffix("\n")
-    assert result == line.partition(": ")[2].split(", ")
+    assert numbers.split() == line.partition(": ")[2].split(", ")
+    output = only_dispatch(name).descriptor.output_tensor
+    assert tuple(map(int, sizes.split(","))) == output.sizes
 
 
 @pytest.mark.parametrize(("name", "operator"), RECOGNISABLE.items())
