@@ -2,7 +2,7 @@
 
     python scripts/speed.py
 
-Prints seconds, wall clock; the two commands are whole processes, best of five.
+Prints seconds of wall-clock time. The import and the conversion are whole processes, best of five.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 
 import onnxgather as og
 from onnxgather.datatypes import INDEX_TYPES
+from onnxgather.gather import Gather
 from onnxgather.model import check_model
 from onnxgather.options import OutOfRange
 
@@ -23,35 +24,30 @@ COUNT = 10_000
 POLICIES: list[OutOfRange] = ["clamp", "error", "zero", "directml"]
 MODEL = Path(__file__).parent.parent / "models" / "token_embedding.json"
 
+INDICES = {
+    "GATHER": ((5, 2), 1),
+    "GATHER_ELEMENTS": ((3, 7, 4), 1),
+    "GATHER_ND": ((5, 2), 0),
+    "GATHER_ND1": ((3, 5, 1), 1),
+}
+"""The sizes of each operator's indices, and its axis or number of batches."""
+
 
 def descriptors() -> list[og.Descriptor]:
-    """Return COUNT different descriptors of all operators and types."""
+    """COUNT different descriptors of all operators and types."""
     made: list[og.Descriptor] = []
-    kinds = itertools.cycle(itertools.product(range(4), og.TensorDataType, INDEX_TYPES))
-    for number, (kind, data_type, index_type) in zip(range(COUNT), kinds, strict=False):
-        n = 2 + number
-        data = og.TensorDesc(data_type, [1, 3, n, 4])
-        indices, output = og.TensorDesc(index_type, [1, 1, 5, 2]), [3, 5, 2, 4]
-        if kind == 0:
-            result = og.TensorDesc(data_type, output)
-            made.append(og.GatherDesc(data, indices, result, axis=2, index_dimensions=2))
-        elif kind == 1:
-            indices = og.TensorDesc(index_type, [1, 3, 7, 4])
-            result = og.TensorDesc(data_type, [1, 3, 7, 4])
-            made.append(og.GatherElementsDesc(data, indices, result, axis=2))
-        elif kind == 2:
-            result = og.TensorDesc(data_type, [1, 1, 5, 4])
-            made.append(og.GatherNDDesc(data, indices, result, 3, 2))
-        else:
-            indices = og.TensorDesc(index_type, [1, 3, 5, 1])
-            result = og.TensorDesc(data_type, [1, 3, 5, 4])
-            made.append(og.GatherND1Desc(data, indices, result, 3, 3, 1))
+    kinds = itertools.cycle(itertools.product(INDICES, og.TensorDataType, INDEX_TYPES))
+    for n, (operator, data_type, index_type) in enumerate(itertools.islice(kinds, COUNT), 2):
+        gather = Gather(operator, (3, n, 4), *INDICES[operator], dimension_count=4)
+        types = (data_type, index_type, data_type)
+        tensors = list(map(og.TensorDesc, types, gather.tensor_sizes()))
+        made.append(gather.descriptor(tensors))
     assert len(set(made)) == COUNT
     return made
 
 
 def translate() -> float:
-    """Return the seconds from nothing to COUNT serialized, checked models."""
+    """The seconds from nothing to COUNT serialized, checked models."""
     start = time.perf_counter()
     for number, desc in enumerate(descriptors()):
         model = og.to_onnx(desc, POLICIES[number % len(POLICIES)])
@@ -61,7 +57,7 @@ def translate() -> float:
 
 
 def whole_process(*arguments: str) -> float:
-    """Return the seconds that a Python process takes, best of five."""
+    """The seconds that a Python process takes, best of five."""
     seconds: list[float] = []
     for _ in range(5):
         start = time.perf_counter()

@@ -1,30 +1,54 @@
-"""The host that the scripts ask."""
+"""What the scripts share: the host of DirectML.dll, and its verdict on a descriptor."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
+from typing import NoReturn
 
-from onnxgather.errors import ProviderError
-from onnxgather.lanes.directml_host import Host, find_host, setup_command
+from rules import Raw
 
-NONE = 3
-"""The exit code where there is no DirectML.dll."""
+from onnxgather.errors import NOT_RUN, DescriptorError, ProviderError
+from onnxgather.lanes.directml_host import REFUSALS, Answer, Host, find_host, setup_command
+
+VERDICTS = ("refused", "accepted", "crashed", "not asked")
 
 
-def add_option(parser: argparse.ArgumentParser) -> None:
-    """Add `--host`."""
+def run(
+    parser: argparse.ArgumentParser, script: Callable[[argparse.Namespace, list[str]], int]
+) -> NoReturn:
+    """Run a script and exit with its code; with 3 if DirectML.dll cannot run.
+
+    Args:
+        parser: The script's options; `--host` is added.
+        script: Takes the options and the command that starts the host.
+    """
     parser.add_argument("--host", help="the folder with the host, by default setup.sh's")
-
-
-def open_host(folder: str | None) -> Host | None:
-    """Return a host that runs; None, said on the standard error, where there is none."""
-    command = find_host(folder)
+    options = parser.parse_args()
+    command = find_host(options.host)
     if command is None:
-        print(f"no host of DirectML.dll; {setup_command(folder)} makes it", file=sys.stderr)
-        return None
+        print(f"no host of DirectML.dll; {setup_command(options.host)} makes it", file=sys.stderr)
+        sys.exit(NOT_RUN)
     try:
-        return Host(command)
+        sys.exit(script(options, command))
     except ProviderError as error:
         print(error, file=sys.stderr)
-        return None
+        sys.exit(NOT_RUN)
+
+
+def verdict(host: Host, raw: Raw, feature_level: str = "1_0") -> tuple[str, str]:
+    """DirectML's verdict on a descriptor, one of VERDICTS, and its reason: "" if accepted."""
+    try:
+        answer = host.create_operator(raw, feature_level)
+    except DescriptorError as error:
+        return "not asked", str(error)  # DirectML's structures cannot hold it
+    if answer.accepted:
+        return "accepted", ""
+    refused = answer.crashed is None and answer.stage in REFUSALS
+    return "refused" if refused else "crashed", failure(answer)
+
+
+def failure(answer: Answer) -> str:
+    """How the host crashed, or which call failed."""
+    return answer.crashed or f"{answer.stage} gave 0x{answer.hresult:08X}"

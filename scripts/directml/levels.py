@@ -1,13 +1,14 @@
 """Records which operators, data types and dimension counts a DirectML.dll accepts.
 
-DirectML 1.15.4 accepts the same however low the minimum feature level that its device was created
-with, so the levels are asked of the DLLs whose highest level they were. Each comes in a wheel of
-PyPI, got by `pip download --no-deps --platform win_amd64 --only-binary=:all: NAME==VERSION`:
+A DirectML device is created with a minimum feature level. DirectML 1.15.4 accepts the same whatever
+that minimum is, so each feature level is asked of a DLL whose highest level it was. Each such DLL
+comes in a wheel of PyPI, got by
+`pip download --no-deps --platform win_amd64 --only-binary=:all: NAME==VERSION`:
 
     python3 scripts/directml/levels.py [--host FOLDER] FILE WHEEL...
 
-Writes FILE, a line for the DLL of the lane and one for that of each wheel. A DLL's `accepted` has,
-by operator, data type and index type, the dimension counts that CreateOperator accepts.
+Writes FILE, with a line for setup.sh's own DLL and one for that of each wheel. `accepted` has, by
+operator, data type and index type, the dimension counts that CreateOperator accepts.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
 
+from hosts import run, verdict
 from record import write_lines
 
 import onnxgather as og
@@ -31,70 +33,72 @@ from onnxgather.datatypes import INDEX_TYPES, TensorDataType
 from onnxgather.descriptors import OPERATORS
 from onnxgather.feature_levels import FEATURE_LEVELS
 from onnxgather.gather import Gather
-from onnxgather.lanes.directml_host import Host, find_host, setup_command
+from onnxgather.lanes.directml_host import Host
 from onnxgather.layouts import laid_out
 
 _DLL = re.compile(r"(.*/)?DirectML(\.?[0-9a-f]{40})?\.dll")
 
 
 def accepted(host: Host, feature_level: str) -> dict[str, list[int]]:
-    """Return what a device accepts: dimension counts by operator and types."""
+    """The dimension counts that a DirectML device accepts, by operator and types.
+
+    Args:
+        host: The host of a DLL.
+        feature_level: The minimum that the device is created with.
+    """
     found: dict[str, list[int]] = {}
-    every = itertools.product(OPERATORS, TensorDataType, INDEX_TYPES, range(1, MAX_DIMENSIONS + 1))
-    for operator, data_type, index_type, count in every:
-        indices = (2,) if operator in ("GATHER", "GATHER_ELEMENTS") else (2, 1)[-count:]
-        gather = Gather(operator, (3,), indices, dimension_count=count)
-        desc = laid_out(gather, data_type, index_type)
-        assert desc.input_tensor.dimension_count == count
-        answer = host.create_operator(og.to_dict(desc), feature_level)
-        if answer.crashed is not None:
-            raise SystemExit(f"{operator} {data_type} {index_type} {count}: {answer.crashed}")
-        if answer.accepted:
-            found.setdefault(f"{operator} {data_type} {index_type}", []).append(count)
+    for operator, data_type, index_type in itertools.product(
+        OPERATORS, TensorDataType, INDEX_TYPES
+    ):
+        kind = f"{operator} {data_type} {index_type}"
+        for count in range(1, MAX_DIMENSIONS + 1):
+            indices = (2, 1)[-count:] if "ND" in operator else (2,)
+            gather = Gather(operator, (3,), indices, dimension_count=count)
+            raw = og.to_dict(laid_out(gather, data_type, index_type))
+            word, reason = verdict(host, raw, feature_level)
+            if word == "crashed":
+                raise SystemExit(f"{kind} {count}: {reason}")
+            if word == "accepted":
+                found.setdefault(kind, []).append(count)
     return found
 
 
 def answers(command: Sequence[str]) -> dict[str, Any]:
-    """Return what a DLL is and accepts, the same at whatever level its device was created."""
+    """The line of one DLL. Ends the script if the minimum level of the device plays a part."""
     with Host(command) as host:
-        highest = host.info.feature_level
-        asked = FEATURE_LEVELS[: FEATURE_LEVELS.index(highest) + 1]
-        first, *others = (accepted(host, level) for level in asked)
-        if any(other != first for other in others):
-            raise SystemExit(f"DirectML.dll {host.info.version}: the device's level plays a part")
-        return {
-            "version": host.info.version,
-            "feature_level": highest,
-            "devices": list(asked),
-            "accepted": first,
-        }
+        version, highest = host.info.version, host.info.feature_level
+        levels = FEATURE_LEVELS[: FEATURE_LEVELS.index(highest) + 1]
+        found = accepted(host, levels[0])
+        for level in levels[1:]:
+            if accepted(host, level) != found:
+                raise SystemExit(
+                    f"DirectML.dll {version} must accept the same whatever the minimum feature "
+                    f"level of its device, got others at {level}"
+                )
+    return {
+        "version": version,
+        "feature_level": highest,
+        "devices": list(levels),
+        "accepted": found,
+    }
 
 
 @contextlib.contextmanager
 def unpacked(wheel: Path, host: Path) -> Generator[str, None, None]:
-    """Put a wheel's DirectML.dll where the host finds it and yield its path as the host has it."""
+    """Put a wheel's DirectML.dll where the host finds it. Yields the path by which it does."""
     folder = host.parent if sys.platform == "win32" else host.parent / "root" / "lane"
-    place = folder / f"{wheel.stem}.dll"
+    file = folder / f"{wheel.stem}.dll"
     with zipfile.ZipFile(wheel) as members:
         (name,) = filter(_DLL.fullmatch, members.namelist())
-        place.write_bytes(members.read(name))
+        file.write_bytes(members.read(name))
     try:
-        yield str(place) if sys.platform == "win32" else f"Z:\\lane\\{place.name}"
+        yield str(file) if sys.platform == "win32" else f"Z:\\lane\\{file.name}"
     finally:
-        place.unlink()
+        file.unlink()
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Ask the DLLs; return the exit code."""
-    parser = argparse.ArgumentParser(description="Records what DirectML.dll accepts, by level.")
-    parser.add_argument("file", type=Path, help="where the recording goes")
-    parser.add_argument("wheels", type=Path, nargs="*", metavar="wheel")
-    parser.add_argument("--host", help="the folder with the host, by default setup.sh's")
-    options = parser.parse_args(arguments)
-    command = find_host(options.host)
-    if command is None:
-        print(f"no host of DirectML.dll; {setup_command(options.host)} makes it", file=sys.stderr)
-        return 3
+def main(options: argparse.Namespace, command: list[str]) -> int:
+    """Ask the DLLs. Returns the exit code."""
     lines = [answers(command)]
     for wheel in options.wheels:
         with unpacked(wheel, Path(command[0])) as path:
@@ -109,4 +113,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    parser = argparse.ArgumentParser(description="Records what DirectML.dll accepts, by level.")
+    parser.add_argument("file", type=Path, help="where the recording goes")
+    parser.add_argument("wheels", type=Path, nargs="*", metavar="wheel")
+    run(parser, main)

@@ -1,7 +1,7 @@
-"""Records what DirectML.dll does with random gathers, in the form of tests/data/observed.
+"""Records what DirectML.dll does with random gathers, in the format of tests/data/observed.
 
 Writes in_range.json.xz, out_of_range.json.xz and invalid.json.xz, one case per line, and
-versions.json: what answered, and what makes the same again.
+versions.json: the DLL and the host that answered, and the seed and counts that make the same again.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 from broken import broken_descriptors
-from hosts import NONE, add_option, open_host
+from hosts import failure, run, verdict
 from rules import RECORDINGS
 
 import onnxgather as og
@@ -28,72 +29,68 @@ from onnxgather.arrays import Array, elements
 from onnxgather.cases import DescriptorCase
 from onnxgather.corpus import random_cases
 from onnxgather.corpus.words import seed_of, words
-from onnxgather.lanes.directml_host import Answer, Host
+from onnxgather.lanes.directml_host import Host
 
 Record = dict[str, Any]
 
-COUNTS = {"in_range": 400, "out_of_range": 500, "invalid": 640}
 
-
-def in_range(host: Host, seed: int) -> Iterator[Record]:
-    """Yield what becomes of the random cases of a seed whose indices are in range."""
-    return (_valid(host, case) for case in _cases(seed) if case.in_range)
-
-
-def out_of_range(host: Host, seed: int) -> Iterator[Record]:
-    """Yield what becomes of those whose indices are not."""
-    return (_valid(host, case) for case in _cases(seed) if not case.in_range)
+def valid(host: Host, seed: int, *, in_range: bool) -> Iterator[Record]:
+    """Records of the random cases of a seed, those with all indices in range or the others."""
+    cases = random_cases(sys.maxsize, seed, "directml")
+    return (_output(host, case) for case in cases if case.in_range == in_range)
 
 
 def invalid(host: Host, seed: int) -> Iterator[Record]:
-    """Yield what becomes of descriptors that break a rule each."""
+    """Records of random descriptors that break one rule each."""
     for number, (rule, raw) in enumerate(broken_descriptors(seed)):
         record = {"id": f"broken/{seed}/{number}", "operator": raw["type"], "desc": raw["desc"]}
-        try:
-            answer = host.create_operator(raw)
-        except og.DescriptorError as error:
-            verdict, reason = None, f"not asked: {error}"
-        else:
-            verdict = None if answer.crashed else answer.accepted
-            reason = None if answer.accepted else _trouble(answer)
-        yield record | {"rule": rule, "directml_accepts": verdict} | _reason(reason)
+        word, reason = verdict(host, raw)
+        accepts = {"accepted": True, "refused": False}.get(word)
+        record |= {"rule": rule, "directml_accepts": accepts}
+        if reason:
+            record["reason"] = reason if accepts is False else f"{word}: {reason}"
+        yield record
 
 
-def _cases(seed: int) -> Iterator[DescriptorCase]:
-    return random_cases(sys.maxsize, seed, "directml")
+KINDS: dict[str, tuple[int, Callable[[Host, int], Iterator[Record]]]] = {
+    "in_range": (400, partial(valid, in_range=True)),
+    "out_of_range": (500, partial(valid, in_range=False)),
+    "invalid": (640, invalid),
+}
+"""How many cases of each kind are recorded by default, and how."""
 
 
-def _valid(host: Host, case: DescriptorCase) -> Record:
+def _output(host: Host, case: DescriptorCase) -> Record:
     desc = case.descriptor
-    tensor, spelled = desc.output_tensor, og.to_dict(desc)
-    # What the gaps and the padding hold before shows whether DirectML writes them.
-    before = words(seed_of(case.name), tensor.total_tensor_size_in_bytes // 8 + 1).tobytes()
-    before = before[: tensor.total_tensor_size_in_bytes]
-    buffers = (case.data.tobytes(), case.indices.tobytes())
-    answer = host.run_raw(spelled, *buffers, before)
+    tensor, raw = desc.output_tensor, og.to_dict(desc)
+    # The gaps and the padding hold random bytes at first, to show whether DirectML writes them.
+    size = tensor.total_tensor_size_in_bytes
+    before = words(seed_of(case.name), size // 8 + 1).tobytes()[:size]
+    answer = host.run_raw(raw, case.data.tobytes(), case.indices.tobytes(), before)
     record = {
         "id": case.name,
-        "operator": spelled["type"],
-        "desc": spelled["desc"],
+        "operator": raw["type"],
+        "desc": raw["desc"],
         "input_hex": _buffer(desc.input_tensor, case.data),
         "indices_hex": _buffer(desc.indices_tensor, case.indices),
         "output_hex": None,
     }
-    if answer.output is None or answer.guards_touched:
-        return record | _reason(_trouble(answer))
-    after = answer.output.tobytes()
-    places = _places(tensor)
-    record["output_hex"] = np.frombuffer(after, np.uint8)[places].tobytes().hex()
-    rest = np.ones(len(after), np.bool_)
-    rest[places] = False
-    if rest.any():
-        pair = (np.frombuffer(buffer, np.uint8)[rest].tobytes() for buffer in (before, after))
-        record["rest_kept"] = next(pair) == next(pair)
+    if answer.crashed:
+        return record | {"reason": f"crashed: {answer.crashed}"}
+    if answer.guards_touched:
+        return record | {"reason": "bytes beside OutputTensor were written"}
+    if answer.output is None:
+        return record | {"reason": failure(answer)}
+    written = _element_bytes(tensor)
+    record["output_hex"] = answer.output[written].tobytes().hex()
+    rest = np.delete(np.frombuffer(before, np.uint8), written)
+    if rest.size:
+        record["rest_kept"] = np.array_equal(rest, np.delete(answer.output, written))
     return record
 
 
-def _places(tensor: og.TensorDesc) -> Array:
-    """Return the bytes of a tensor's buffer that its elements take, in row-major order."""
+def _element_bytes(tensor: og.TensorDesc) -> Array:
+    """The offsets of the bytes that a tensor's elements take in its buffer, in row-major order."""
     size = tensor.data_type.size
     numbers = np.arange(tensor.span).reshape(tensor.sizes if tensor.strides is None else -1)
     first = elements(tensor, numbers).reshape(-1, 1) * size
@@ -101,64 +98,40 @@ def _places(tensor: og.TensorDesc) -> Array:
 
 
 def _buffer(tensor: og.TensorDesc, array: Array) -> str:
-    """Return a tensor's buffer: TotalTensorSizeInBytes of it, zeros after the array."""
+    """A tensor's buffer as hexadecimal digits: the array, and zeros to TotalTensorSizeInBytes."""
     padding = tensor.total_tensor_size_in_bytes - math.prod(array.shape) * array.itemsize
     return (np.ascontiguousarray(array).tobytes() + b"\0" * padding).hex()
 
 
-def _reason(reason: str | None) -> Record:
-    return {} if reason is None else {"reason": reason}
-
-
-def _trouble(answer: Answer) -> str:
-    if answer.crashed:
-        return f"crashed: {answer.crashed}"
-    if answer.guards_touched:
-        return "bytes beside OutputTensor were written"
-    return f"{answer.stage} gave 0x{answer.hresult:08X}"
-
-
-KINDS: dict[str, Callable[[Host, int], Iterator[Record]]] = {
-    "in_range": in_range,
-    "out_of_range": out_of_range,
-    "invalid": invalid,
-}
-
-
 def write_lines(path: Path, lines: list[Record]) -> None:
-    """Write records as a JSON list, one per line, compressed: the same ones as the same bytes."""
+    """Write records as a compressed JSON list, one per line; equal records make equal bytes."""
     text = ",\n".join(json.dumps(line, separators=(",", ":")) for line in lines)
     path.write_bytes(lzma.compress(f"[\n{text}\n]\n".encode(), preset=9))
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Record all kinds of cases; return the exit code."""
-    parser = argparse.ArgumentParser(description="Records what DirectML.dll does.")
-    parser.add_argument("folder", type=Path, nargs="?", default=RECORDINGS)
-    parser.add_argument("--seed", type=int, default=1)
-    add_option(parser)
-    for kind, count in COUNTS.items():
-        option = f"--{kind.replace('_', '-')}"
-        parser.add_argument(option, type=int, default=count, help=f"cases, by default {count}")
-    options = parser.parse_args(arguments)
-    opened = open_host(options.host)
-    if opened is None:
-        return NONE
+def main(options: argparse.Namespace, command: list[str]) -> int:
+    """Record all kinds of cases. Returns the exit code."""
     options.folder.mkdir(parents=True, exist_ok=True)
-    counts = {kind: getattr(options, kind) for kind in KINDS}
-    with opened as host:
-        for kind, make in KINDS.items():
+    with Host(command) as host:
+        versions: Record = {"onnxgather": og.__version__, **msgspec.to_builtins(host.info)}
+        versions["seed"] = options.seed
+        for kind, (_, recorded) in KINDS.items():
             begun = time.monotonic()
-            records = list(itertools.islice(make(host, options.seed), counts[kind]))
+            count = versions[kind] = getattr(options, kind)
+            records = list(itertools.islice(recorded(host, options.seed), count))
             path = options.folder / f"{kind}.json.xz"
             write_lines(path, records)
             print(f"{path}: {len(records)} cases in {time.monotonic() - begun:.1f} s")
-        versions = {"onnxgather": og.__version__, **msgspec.to_builtins(host.info)}
-        versions |= {"seed": options.seed, **counts}
     text = json.dumps(versions, indent=2) + "\n"
     (options.folder / "versions.json").write_text(text, encoding="utf-8")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    parser = argparse.ArgumentParser(description="Records what DirectML.dll does.")
+    parser.add_argument("folder", type=Path, nargs="?", default=RECORDINGS)
+    parser.add_argument("--seed", type=int, default=1)
+    for kind, (count, _) in KINDS.items():
+        option = f"--{kind.replace('_', '-')}"
+        parser.add_argument(option, type=int, default=count, help=f"cases, by default {count}")
+    run(parser, main)

@@ -4,52 +4,41 @@ from __future__ import annotations
 
 import json
 import re
-from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import onnxgather as og
 
 RECORDINGS = Path(__file__).parents[2] / "tests" / "data" / "observed"
 
+RULES: dict[str, dict[str, str]] = json.loads(
+    (RECORDINGS / "rules.json").read_text(encoding="utf-8")
+)
+"""Of each rule the `message` with which onnxgather refuses a descriptor, {} for its values.
+
+Where DirectML accepts some descriptors that break the rule, `accepted` says why it holds anyway.
+"""
+
+_PATTERNS = {
+    name: re.compile(re.escape(rule["message"]).replace(r"\{\}", "(.+)"))
+    for name, rule in RULES.items()
+}
+
 Raw = dict[str, Any]
 """A descriptor as `to_dict` spells it, valid or not."""
 
 
-class Rule(NamedTuple):
-    """What is refused, in the words of onnxgather's own message."""
-
-    message: str
-    """{} stands for the names and the values of a descriptor."""
-    accepted: str | None = None
-    """Why the rule holds although DirectML accepts some descriptors that break it."""
-
-
-def load_rules() -> dict[str, Rule]:
-    """Return the rules by name, those of a tensor first."""
-    text = (RECORDINGS / "rules.json").read_text(encoding="utf-8")
-    return {name: Rule(**rule) for name, rule in json.loads(text).items()}
-
-
 def broken_rule(raw: Raw) -> str | None:
-    """Return which rule onnxgather says that a descriptor breaks; None where it accepts it.
+    """Name the first rule by which onnxgather refuses a descriptor; None if it accepts it.
 
     Raises:
-        DescriptorError: It breaks a rule that has no name.
+        DescriptorError: The descriptor breaks a rule that has no name.
     """
     try:
         og.from_dict(raw)
     except og.DescriptorError as error:
-        for name, pattern in _patterns().items():
+        for name, pattern in _PATTERNS.items():
             if pattern.fullmatch(str(error)):
                 return name
         raise
     return None
-
-
-@cache
-def _patterns() -> dict[str, re.Pattern[str]]:
-    def pattern(message: str) -> re.Pattern[str]:
-        return re.compile(re.escape(message).replace(r"\{\}", "(.+)"))
-
-    return {name: pattern(rule.message) for name, rule in load_rules().items()}

@@ -1,17 +1,19 @@
 #!/bin/bash
-# Makes, in one folder, what runs DirectML.dll on a Debian machine without a GPU: a newer Debian
-# suite with Wine and a software Vulkan driver, DirectML.dll itself, and the program host.exe.
+# Fills one folder with all that it takes to run DirectML.dll on a Debian machine without a GPU: a
+# newer Debian suite with Wine and a software Vulkan driver, DirectML.dll itself, and the program
+# host.exe.
 #
 #   setup.sh [FOLDER]            make it, or finish what was begun; a second run is quick
 #   setup.sh --remove [FOLDER]   remove what it made
 #
-# FOLDER is ${XDG_CACHE_HOME:-$HOME/.cache}/onnxgather/directml by default and grows to 2.6 GB;
-# nothing outside it changes. Needs root, as it mounts and changes roots; every mount is in a
-# namespace of its own, so none is left behind. Package sources, their proxy and their keys are
-# those of the machine's apt; the wheels come through the machine's pip. Ends by running one gather
-# and checking its numbers. Where that cannot be had, or where SIGTERM, SIGINT or SIGHUP ends it,
-# the last line on standard error is a sentence of why, and the exit code is 1; nothing that it
-# started goes on.
+# FOLDER is ${XDG_CACHE_HOME:-$HOME/.cache}/onnxgather/directml by default and grows to 2.6 GB.
+# Nothing outside it changes. Needs root, to mount and to change roots; every mount is in a
+# namespace of its own, so no mount is left behind. Debian packages come from the sources of the
+# machine's apt, with its proxy and its keys; the wheels come through the machine's pip. At the end
+# it runs one gather and checks its numbers.
+#
+# If a step fails, or if SIGTERM, SIGINT or SIGHUP interrupts it, the last line on standard error
+# says why, the exit code is 1, and every program that it started has ended.
 set -euo pipefail
 
 suite=trixie
@@ -53,39 +55,43 @@ fi
 folder=$(cd "$folder" && pwd -P)
 root=$folder/root
 log=$folder/setup.log
-# Says whose folder it is, and which steps are done.
+# Marks the folder as one that setup.sh made. Holds a file, a stamp, for every step that is done.
 stamps=$folder/.onnxgather-stamps
-# What is made in the folder, the stamps last.
+# Everything that setup.sh makes in the folder. The stamps are last: while they are there, a
+# removal that was interrupted can be run again.
 made=(apt debootstrap root wheels run-host setup.log lock .onnxgather-stamps)
 
-# A folder of somebody else's is neither filled nor removed.
+# A folder with files that setup.sh did not make is neither filled nor removed.
 if [ ! -d "$stamps" ]; then
     [ $remove = no ] || fail "$folder is not removed, as setup.sh did not make it"
-    [ -z "$(ls -A "$folder")" ] || fail "$folder holds what setup.sh did not make"
+    [ -z "$(ls -A "$folder")" ] || fail "$folder holds files that setup.sh did not make"
     mkdir "$stamps"
 fi
 exec 9>"$folder/lock"
-# What a killed setup.sh left running still holds the lock until it ends.
+# The programs that a killed setup.sh left running hold the lock until they end.
 flock -w 60 9 || fail "another setup.sh works in $folder"
 
 # --- Removal ---------------------------------------------------------------------------------
 
 if [ $remove = yes ]; then
-    # Nothing is mounted unless somebody did so by hand; --one-file-system guards what still is.
+    # Something is mounted in the folder only if a user did so by hand. If umount fails,
+    # --one-file-system keeps rm away from what is mounted.
     awk -v under="$folder/" '{ gsub(/\\040/, " ", $2) } index($2, under) == 1 { print $2 }' \
-        FS=' ' /proc/mounts | sort -r | while IFS= read -r place; do umount "$place"; done
+        FS=' ' /proc/mounts | sort -r | while IFS= read -r mounted; do umount "$mounted"; done
     for name in "${made[@]}"; do
         rm -rf --one-file-system "${folder:?}/$name" || fail "$folder/$name is still in use"
     done
-    rmdir "$folder" 2>/dev/null || fail "$folder stays, as it holds what setup.sh did not make"
+    rmdir "$folder" 2>/dev/null ||
+        fail "$folder stays, as it holds files that setup.sh did not make"
     echo "removed $folder"
     exit 0
 fi
 
 # --- Steps -----------------------------------------------------------------------------------
 
-# The first process of a namespace ignores signals that it has no handler for, and unshare blocks
-# them; so what runs is killed, from the leaves up, and a namespace ends with its unshare.
+# Kills a process and all below it, children first. Milder signals do not end a step: the first
+# process of a namespace ignores those that it has no handler for, and unshare blocks them. A
+# namespace ends with its unshare.
 kill_tree() {
     local child
     # shellcheck disable=SC2013  # words
@@ -117,7 +123,8 @@ inside() {
             DEBIAN_FRONTEND=noninteractive chroot "$root" "$@"' sh "$root" "$@"
 }
 
-# Prints what says best why a command failed whose output in the log begins at a byte.
+# reason BYTE: prints why a command failed whose output begins at that byte of the log. That is
+# the first line that looks like an error, or else the last line.
 reason() {
     tail -c "+$1" "$log" | tr '\r' '\n' | awk '
         NF { last = $0 }
@@ -125,24 +132,26 @@ reason() {
         END { print telling == "" ? last : telling }'
 }
 
-# What a step that works makes others out of date of, by the kinds of their stamps.
-declare -A above=([root]="packages prefix wheels host" [packages]="prefix host")
+# The steps that must run again after a step of some kind has run, by their kinds.
+declare -A run_again=([root]="packages prefix wheels host" [packages]="prefix host")
 
-# step STAMP TEXT COMMAND...: runs a command unless its stamp says that it once finished. What it
-# prints goes to the log. A stamp is a kind, or a kind, a hyphen and what the step depends on.
+# step STAMP TEXT COMMAND...: runs a command and then makes its stamp, unless there is one already.
+# What the command prints goes to the log. A stamp's name is the step's kind; if the step depends on
+# something that may change, a hyphen and that thing's name or digest follow.
 step() {
-    local stamp=$stamps/$1 kind=${1%%-*} text=$2 begun=$SECONDS place status=0
+    local stamp=$stamps/$1 kind=${1%%-*} text=$2 begun=$SECONDS start status=0
     shift 2
     if [ -e "$stamp" ]; then
         echo "$text: done before"
         return
     fi
-    for kind in "$kind" ${above[$kind]-}; do rm -f "$stamps/$kind" "$stamps/$kind"-*; done
+    for kind in "$kind" ${run_again[$kind]-}; do rm -f "$stamps/$kind" "$stamps/$kind"-*; done
     touch "$log"
-    place=$(($(stat -c %s "$log") + 1))
+    start=$(($(stat -c %s "$log") + 1))
     printf '%s ... ' "$text"
-    # Waited for, so that a signal is heard meanwhile. It is ignored in here, where timeout sends it
-    # too: what ended by itself would leave its children behind, out of kill_tree's reach.
+    # In the background, as bash runs a trap only while it waits. A signal may reach the command
+    # too, for example from timeout, and is ignored there: a process that ended by itself would
+    # leave its children behind, out of kill_tree's reach.
     (
         trap '' TERM INT HUP
         "$@"
@@ -152,28 +161,28 @@ step() {
     running=
     if [ $status != 0 ]; then
         echo "failed after $((SECONDS - begun)) s"
-        fail "\"$text\" failed: $(reason "$place") (all of it: $log; run again to go on)"
+        fail "\"$text\" failed: $(reason "$start") (full output: $log; run again to go on)"
     fi
     touch "$stamp"
     echo "$((SECONDS - begun)) s"
 }
 
-# The machine's apt, which keeps its files in the folder: also the package lists where `lists` says
-# so. Not as the user _apt, who may not reach the folder.
+# Runs the machine's apt-get, with its downloads in the folder, and its package lists too if `lists`
+# is set. Downloads as root, since the user _apt may have no access to the folder.
 lists=
 machine_apt() {
     apt-get -o "Dir::Cache=$folder/apt" -o APT::Sandbox::User=root \
         ${lists:+-o "Dir::State::Lists=$lists"} "$@"
 }
 
-# For a machine whose own package lists are missing or old.
+# Gets package lists into the folder, for a machine whose own lists are missing or old.
 get_lists() {
     lists=$folder/apt/lists
     mkdir -p "$lists/partial" "$folder/apt/archives/partial"
     machine_apt update
 }
 
-# Prints where the machine's apt gets Debian from, without the updates and security suites.
+# Prints the address from which the machine's apt gets Debian itself, not its updates.
 mirror() {
     # shellcheck disable=SC2016  # for apt
     machine_apt indextargets --format '$(ORIGIN) $(LABEL) $(REPO_URI)' 'Created-By: Packages' |
@@ -206,10 +215,10 @@ make_root() {
     fi
     [ -n "$from" ] || fail "the machine's apt has no source of Debian packages"
     rm -rf --one-file-system "$root"
-    # debootstrap fetches with wget, which takes its proxy from the environment.
+    # debootstrap downloads with wget, which takes its proxy from the environment.
     local proxy
     proxy=$(apt-config dump --format '%v' Acquire::http::Proxy)
-    # It does not take a folder with a space, so the folder is mounted in a place without one.
+    # debootstrap does not take a path with a space, so the folder is mounted at /mnt.
     # shellcheck disable=SC2016  # for the inner shell
     env ${proxy:+"http_proxy=$proxy"} \
         unshare --mount --pid --fork --kill-child --propagation private sh -ec '
@@ -220,14 +229,15 @@ make_root() {
             --keyring=/usr/share/keyrings/debian-archive-keyring.gpg "$2" /mnt/root "$3"
         ' sh "$folder" "$suite" "$from"
     rm -rf "$folder/apt"
-    # apt in the new root reaches the same sources in the same way.
+    # Gives the new root's apt the machine's proxy, passwords, certificates and name servers.
     local apt=$root/etc/apt
     apt-config dump | awk '/^Acquire::(http|https|Check|Retries)/' >"$apt/apt.conf.d/90machine"
     cp -a /etc/apt/auth.conf* "$apt/" || true
     cp -aL /etc/ssl/certs "$root/etc/ssl/" || true
     cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
     echo "deb $from $suite main" >"$apt/sources.list"
-    # Quick and small, as the root can always be made again.
+    # Makes installing quick and small: no translations, documentation or recommended packages, and
+    # no care for a power failure, as the root can always be made again.
     printf '%s;\n' 'Acquire::Languages "none"' 'APT::Install-Recommends "false"' \
         >"$apt/apt.conf.d/91lane"
     printf '%s\n' force-unsafe-io 'path-exclude=/usr/share/doc/*' 'path-exclude=/usr/share/man/*' \
@@ -242,7 +252,7 @@ install_packages() {
     rm -rf "$root"/var/lib/apt/lists/*
 }
 
-# DirectML.dll and the four DLLs that it imports, out of their wheels.
+# Gets DirectML.dll and the four DLLs that it imports, out of their wheels.
 get_dlls() {
     rm -rf "$folder/wheels"
     python3 -m pip download --quiet --no-cache-dir --no-deps --only-binary=:all: --require-hashes \
@@ -269,7 +279,8 @@ PYTHON
     rm -rf "$folder/wheels"
 }
 
-# Wine's folder for Windows: Direct3D on Vulkan, which makes the software driver an adapter.
+# Makes the folder that Wine shows to programs as Windows. Its Direct3D runs on Vulkan, so that the
+# software driver is an adapter.
 make_prefix() {
     rm -rf "$root/prefix"
     # shellcheck disable=SC2016  # for the inner shell
@@ -291,8 +302,8 @@ build_host() {
 }
 
 write_run_host() {
-    # Inside: a screen, a registry of this instance's own, and the program. The first process of
-    # the namespace: what it started ends with it.
+    # Runs inside the root: starts a screen, copies the registry for this run alone, and runs
+    # host.exe. As the first process of its namespace it takes all that it started with it.
     cat >"$root/lane/run" <<'RUN'
 #!/bin/sh
 mkdir /tmp/wine
@@ -309,8 +320,8 @@ done
 RUN
     cat >"$folder/run-host" <<'RUN'
 #!/bin/sh
-# Runs host.exe under Wine, its input and output those of this script; ends with it, and everything
-# that it started, killed or not. Any number may run at once. Written by setup.sh.
+# Runs host.exe under Wine, with the input and output of this script. When this script ends, even
+# killed, all that it started ends too. Any number may run at once. Written by setup.sh.
 root=$(cd "$(dirname "$0")" && pwd -P)/root
 # shellcheck disable=SC2016  # for the inner shell
 exec unshare --mount --pid --net --ipc --fork --kill-child --propagation private sh -ec '
