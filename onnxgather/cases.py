@@ -181,18 +181,23 @@ def program_cases(program: Program, out_of_range: OutOfRange) -> Iterator[Descri
         )
 
 
-def allowed_beside(case: NodeCase) -> DescriptorCase:
-    """The smallest case of a forbidden node's operator that ONNX allows, as the lane's proof."""
-    operator, data = case.operator, np.arange(3).astype(case.data.dtype)
-    value, index = TensorDesc(case.data_type, [3]), TensorDesc("INT64", [3])
+def smallest_case(operator: str, data_type: str) -> DescriptorCase:
+    """A case whose model is one node of ONNX's operator, with three elements and three indices."""
+    value, index = TensorDesc(data_type, [3]), TensorDesc("INT64", [3])
     desc: Descriptor
     if operator == "Gather":
         desc = GatherDesc(value, index, value, axis=0, index_dimensions=1)
     elif operator == "GatherElements":
         desc = GatherElementsDesc(value, index, value, axis=0)
     else:
-        value, index = TensorDesc(case.data_type, [3, 1]), TensorDesc("INT64", [3, 1])
+        value, index = TensorDesc(data_type, [3, 1]), TensorDesc("INT64", [3, 1])
         desc = GatherNDDesc(value, index, value, input_dimension_count=2, indices_dimension_count=2)
-    indices = np.array([2, 0, 1]).reshape(desc.indices_tensor.sizes)
-    allowed = DescriptorCase("allowed", desc, data.reshape(value.sizes), indices, "error")
+    data = np.arange(3).astype(value.data_type.numpy).reshape(value.sizes)
+    indices = np.array([2, 0, 1]).reshape(index.sizes)
+    return DescriptorCase(operator, desc, data, indices, "error")
+
+
+def allowed_beside(case: NodeCase) -> DescriptorCase:
+    """The smallest case of a forbidden node's operator that ONNX allows, as the lane's proof."""
+    allowed = smallest_case(case.operator, case.data_type)
     return allowed.wrapped_in() if case.wrapped else allowed

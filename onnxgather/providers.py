@@ -1,11 +1,15 @@
-"""The one table of execution providers: short name, ONNX Runtime's name, what brings it."""
+"""The one table of execution providers: short name, ONNX Runtime's name, the wheel to install."""
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from onnxgather.checks import shown
 from onnxgather.errors import ProviderError
+
+OLDEST_RUNTIME = "1.24.4"
+"""The oldest ONNX Runtime that onnxgather supports; it records which provider ran a node."""
 
 
 class Provider(NamedTuple):
@@ -13,11 +17,30 @@ class Provider(NamedTuple):
 
     name: str
     """ONNX Runtime's full name."""
-    source: str
-    """What to install for it."""
+    wheel: str = ""
+    """The requirement, as pip takes it, of the ONNX Runtime that has the provider; empty where the
+    table knows none."""
+    plugin: str = ""
+    """The requirement of the wheel whose plugin library adds the provider to any ONNX Runtime."""
+    extra: str = ""
+    """The extra of onnxgather that has the same wheel."""
+    system: str = ""
+    """The only operating system that the provider exists on: Windows or macOS."""
 
-    def why_not_run(self, kind: str, detail: str) -> str:
-        """Return one sentence for what `runtime.NotRunError` holds."""
+    @property
+    def distribution(self) -> str:
+        """The name of the distribution that `wheel`, or else `plugin`, asks for."""
+        return re.split(r"[\[<>=]", self.wheel or self.plugin)[0]
+
+    @property
+    def source(self) -> str:
+        """What to install for the provider, in words."""
+        source = f"onnxgather[{self.extra}]" if self.extra else self.distribution
+        source = source or f"an ONNX Runtime with {self.name}"
+        return f"{source} on {self.system}" if self.system else source
+
+    def why_not_run(self, kind: str, detail: str = "") -> str:
+        """One sentence for what `runtime.NotRunError` holds."""
         return _NOT_RUN[kind].format(name=self.name, source=self.source, detail=detail)
 
 
@@ -27,28 +50,45 @@ _NOT_RUN = {
     "it; reinstall {source}",
     "absent": "{name} is not available (available: {detail}); install {source}",
     "too-old": "{name} must say which nodes it ran, which ONNX Runtime {detail} does not record; "
-    "install 1.24.4 or later",
+    f"install {OLDEST_RUNTIME} or later",
     "library": "the plugin library of {name} does not load: {detail}",
     "no-device": "the plugin library of {name} loads, but offers no device for it",
     "elsewhere": "{name} must run every node, but {detail}",
     "folded": "{name} must run a node, but {detail}",
 }
-"""What to say of each kind of `runtime.NotRunError`."""
+"""The sentence for each kind of `runtime.NotRunError`."""
+
+_PLAIN = f"onnxruntime>={OLDEST_RUNTIME}"
+_CUDA = f"onnxruntime-gpu[cuda,cudnn]>={OLDEST_RUNTIME}"
 
 PROVIDERS = {
-    "cpu": Provider("CPUExecutionProvider", "onnxgather[cpu]"),
-    "directml": Provider("DmlExecutionProvider", "onnxgather[directml] on Windows"),
-    "openvino": Provider("OpenVINOExecutionProvider", "onnxgather[openvino]"),
-    "cuda": Provider("CUDAExecutionProvider", "onnxruntime-gpu"),
-    "tensorrt": Provider("TensorrtExecutionProvider", "onnxruntime-gpu"),
-    "webgpu": Provider("WebGpuExecutionProvider", "onnxruntime-webgpu"),
-    "qnn": Provider("QNNExecutionProvider", "onnxruntime-qnn on Windows"),
-    "coreml": Provider("CoreMLExecutionProvider", "onnxgather[cpu] on macOS"),
+    "cpu": Provider("CPUExecutionProvider", _PLAIN, extra="cpu"),
+    "directml": Provider(
+        "DmlExecutionProvider",
+        f"onnxruntime-directml>={OLDEST_RUNTIME}",
+        extra="directml",
+        system="Windows",
+    ),
+    "openvino": Provider(
+        "OpenVINOExecutionProvider", "onnxruntime-openvino>=1.24.1", extra="openvino"
+    ),
+    "cuda": Provider("CUDAExecutionProvider", _CUDA),
+    "tensorrt": Provider("TensorrtExecutionProvider", _CUDA),
+    "webgpu": Provider(
+        "WebGpuExecutionProvider", "onnxruntime-webgpu>=1.27", plugin="onnxruntime-ep-webgpu>=0.4"
+    ),
+    "qnn": Provider("QNNExecutionProvider", plugin="onnxruntime-qnn>=2.7", system="Windows"),
+    "coreml": Provider("CoreMLExecutionProvider", _PLAIN, extra="cpu", system="macOS"),
 }
+
+NAMES = f"{', '.join(PROVIDERS)}, or ONNX Runtime's full name of one"
+"""How a user may name a provider."""
 
 
 def find_provider(name: object) -> Provider:
-    """Return the provider of a short or full name.
+    """The provider of a short or full name.
+
+    A full name that the table does not have is taken as it is.
 
     Raises:
         ProviderError: The name is neither short nor one of ONNX Runtime's.
@@ -58,8 +98,5 @@ def find_provider(name: object) -> Provider:
         if text in (short, provider.name):
             return provider
     if text.endswith("ExecutionProvider"):
-        return Provider(text, f"an ONNX Runtime with {text}")
-    known = ", ".join(PROVIDERS)
-    raise ProviderError(
-        f"provider must be one of {known}, or ONNX Runtime's full name of one, got {shown(name)}"
-    )
+        return Provider(text)
+    raise ProviderError(f"provider must be one of {NAMES}, got {shown(name)}")

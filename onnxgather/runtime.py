@@ -175,11 +175,18 @@ def load(provider: str, library: str | None = None) -> Any:
 
 
 def about() -> dict[str, Any]:
-    """Return the versions, the providers and the devices of this environment."""
+    """What this environment has.
+
+    Returns:
+        `versions`, `providers` as ONNX Runtime lists them, `devices`; `records_nodes`: whether
+        ONNX Runtime records which provider runs a node; `fault`: why it does not load.
+    """
     known: dict[str, Any] = {
         "versions": {"python": platform.python_version(), "numpy": np.__version__},
         "providers": [],
         "devices": [],
+        "records_nodes": True,
+        "fault": None,
     }
     try:
         import onnxruntime
@@ -187,13 +194,16 @@ def about() -> dict[str, Any]:
         runtime: Any = onnxruntime
         known["versions"]["onnxruntime"] = runtime.__version__
         known["providers"] = runtime.get_available_providers()
+        known["records_nodes"] = hasattr(
+            runtime.InferenceSession, "get_provider_graph_assignment_info"
+        )
         devices: list[Any] = getattr(runtime, "get_ep_devices", list)()
         known["devices"] = [
             f"{device.ep_name}: {str(device.device.type).rsplit('.', 1)[-1]} {device.device.vendor}"
             for device in devices
         ]
-    except (ImportError, AttributeError):
-        pass  # the first request says what is wrong with it
+    except (ImportError, AttributeError) as error:  # the first request fails likewise
+        known["fault"] = _line(error)
     return known
 
 

@@ -9,7 +9,7 @@ import click
 
 from onnxgather.errors import ProviderError
 from onnxgather.options import DEFAULT_OPSET, OPSETS, POLICIES, TARGETS
-from onnxgather.providers import find_provider
+from onnxgather.providers import NAMES, find_provider
 
 
 def _either(names: Iterable[str]) -> str:
@@ -64,7 +64,7 @@ run_on = click.option(
     show_default=True,
     callback=provider,
     metavar="NAME",
-    help="cpu, directml, openvino, ... or ONNX Runtime's full name.",
+    help=f"{NAMES}.",
 )
 allow_outside = click.option(
     "--allow-outside",
