@@ -9,9 +9,10 @@ from typing import Any, ClassVar, Self, TypeAlias, cast
 import numpy as np
 
 from onnxgather.arrays import Array, check_indices
-from onnxgather.descriptors import Descriptor, GatherDesc, GatherElementsDesc, GatherNDDesc
+from onnxgather.descriptors import Descriptor
 from onnxgather.dxdispatch import Program, dispatches
 from onnxgather.errors import IndexOutOfRangeError
+from onnxgather.gather import gather_of_node
 from onnxgather.options import OutOfRange
 from onnxgather.reference import reference
 from onnxgather.tensors import TensorDesc
@@ -182,19 +183,13 @@ def program_cases(program: Program, out_of_range: OutOfRange) -> Iterator[Descri
 
 
 def smallest_case(operator: str, data_type: str) -> DescriptorCase:
-    """A case whose model is one node of ONNX's operator, with three elements and three indices."""
-    value, index = TensorDesc(data_type, [3]), TensorDesc("INT64", [3])
-    desc: Descriptor
-    if operator == "Gather":
-        desc = GatherDesc(value, index, value, axis=0, index_dimensions=1)
-    elif operator == "GatherElements":
-        desc = GatherElementsDesc(value, index, value, axis=0)
-    else:
-        value, index = TensorDesc(data_type, [3, 1]), TensorDesc("INT64", [3, 1])
-        desc = GatherNDDesc(value, index, value, input_dimension_count=2, indices_dimension_count=2)
-    data = np.arange(3).astype(value.data_type.numpy).reshape(value.sizes)
-    indices = np.array([2, 0, 1]).reshape(index.sizes)
-    return DescriptorCase(operator, desc, data, indices, "error")
+    """A case whose model is one node of an ONNX operator, with three elements and three indices."""
+    sizes = (3, 1) if operator == "GatherND" else (3,)
+    gather = gather_of_node(operator, sizes, sizes, 0)
+    types = (data_type, "INT64", data_type)
+    desc = gather.descriptor([*map(TensorDesc, types, gather.tensor_sizes())])
+    data = np.arange(3).astype(desc.input_tensor.data_type.numpy).reshape(sizes)
+    return DescriptorCase(operator, desc, data, np.array([2, 0, 1]).reshape(sizes), "error")
 
 
 def allowed_beside(case: NodeCase) -> DescriptorCase:

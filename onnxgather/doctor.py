@@ -62,6 +62,11 @@ class Wheel(msgspec.Struct, frozen=True):
     missing: int
     """Files among them that are not there."""
 
+    @property
+    def pinned(self) -> str:
+        """The requirement that this very wheel meets."""
+        return f"{self.name}=={self.version}"
+
     def __str__(self) -> str:
         return f"{self.name} {self.version} ({self.files} files, {self.missing} missing)"
 
@@ -104,7 +109,6 @@ class Environment(msgspec.Struct, frozen=True, omit_defaults=True):
     def _fault_and_cure(self, wanted: Provider) -> tuple[str | None, str | None]:
         loaded = self.versions.get(MODULE)
         names = [wheel.name for wheel in self.wheels]
-        pinned = [f"{wheel.name}=={wheel.version}" for wheel in self.wheels]
         if "numpy" not in self.versions:
             return "numpy is not installed", self.install("numpy>=1.26")
         if not (names or loaded) and (self.empty or not self.folders):
@@ -116,12 +120,13 @@ class Environment(msgspec.Struct, frozen=True, omit_defaults=True):
             what += f"files belong to several; the module {now}"
             # All have the CPU provider: whoever installed a special one wanted what it has beyond.
             kept = min(self.wheels, key=lambda w: (w.name == MODULE, w.version != loaded))
-            return what, self.install(pinned[self.wheels.index(kept)], instead_of=names)
-        for wheel, exact in zip(self.wheels, pinned, strict=True):
+            return what, self.install(kept.pinned, instead_of=names)
+        for wheel in self.wheels:
             if wheel.missing:
-                again = self.install("--force-reinstall", "--no-deps", exact)
+                again = self.install("--force-reinstall", "--no-deps", wheel.pinned)
                 return f"{wheel} is half removed", again
         if self.fault is not None:
+            pinned = [wheel.pinned for wheel in self.wheels]
             again = self.install("--force-reinstall", *pinned) if pinned else None
             if "DLL load failed" in self.fault:  # the cause that ONNX Runtime documents
                 again = "winget install --id Microsoft.VCRedist.2015+.x64"
@@ -308,7 +313,8 @@ def look_at(python: str, timeout: float = TIMEOUT) -> Environment:
         if (package := _installed(name, path)) is not None:
             versions[name] = package.version
     spec = PathFinder.find_spec(MODULE, path)
-    folders = tuple(spec.submodule_search_locations or ()) if spec else ()
+    found = spec.submodule_search_locations if spec else None
+    folders = tuple(str(Path(folder)) for folder in found or ())
     owned = {owner: _files(owner) for owner in _owners(path, folders)}
     files = [file for files in owned.values() for file in files]
     worker = Worker(python, timeout)

@@ -99,11 +99,6 @@ def _whole(name: str, value: object, least: int, most: int) -> int:
     return number
 
 
-def newest_written() -> tuple[int, int]:
-    """Return the newest opset and IR version that the installed onnx writes."""
-    return onnx.defs.onnx_opset_version(), onnx.IR_VERSION
-
-
 def check_model(model: onnx.ModelProto) -> None:
     """Check a model with ONNX's own checker, inferred shapes included.
 
@@ -146,7 +141,6 @@ def bare_model(
     data: Array,
     indices: Array,
     output_shape: Sequence[int],
-    opset: int = DEFAULT_OPSET,
 ) -> onnx.ModelProto:
     """Return a model of one node on arrays of these types and shapes; nothing is checked."""
     inputs, values = ["InputTensor", "IndicesTensor"], cast("dict[str, Any]", attributes)
@@ -163,7 +157,7 @@ def bare_model(
         ],
         [helper.make_tensor_value_info("OutputTensor", element_type, output_shape)],
     )
-    opsets = [onnx.OperatorSetIdProto(version=opset)]
+    opsets = [onnx.OperatorSetIdProto(version=DEFAULT_OPSET)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=8, producer_name="onnxgather")
 
 
