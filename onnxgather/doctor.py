@@ -18,6 +18,7 @@ from contextlib import closing
 from importlib.machinery import PathFinder
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -85,7 +86,7 @@ class Environment(msgspec.Struct, frozen=True, omit_defaults=True):
     empty: bool = False
     """Whether the module holds no code, as uninstalling a wheel leaves it."""
     wheels: tuple[Wheel, ...] = ()
-    """The owners of the module: one where all is well, none of somebody's own build."""
+    """The owners of the module; there is none where it is somebody's own build."""
     shared: int = 0
     """Files that several wheels own."""
     providers: tuple[str, ...] = ()
@@ -118,7 +119,7 @@ class Environment(msgspec.Struct, frozen=True, omit_defaults=True):
             now = f"loads as {loaded}" if loaded else f"does not load: {self.fault}"
             what = f"{' and '.join(map(str, self.wheels))} overwrite one another: {self.shared} "
             what += f"files belong to several; the module {now}"
-            # All have the CPU provider: whoever installed a special one wanted what it has beyond.
+            # Every wheel has the CPU provider; a special one was installed for what it adds.
             kept = min(self.wheels, key=lambda w: (w.name == MODULE, w.version != loaded))
             return what, self.install(kept.pinned, instead_of=names)
         for wheel in self.wheels:
@@ -220,7 +221,7 @@ class Examination(msgspec.Struct, frozen=True):
 
 
 class Checkup(msgspec.Struct, frozen=True):
-    """All that the doctor found; `onnxgather doctor --json` prints it."""
+    """Everything that the doctor found, as `onnxgather doctor --json` prints it."""
 
     onnxgather: str
     """Its version."""
@@ -317,28 +318,26 @@ def look_at(python: str, timeout: float = TIMEOUT) -> Environment:
     folders = tuple(str(Path(folder)) for folder in found or ())
     owned = {owner: _files(owner) for owner in _owners(path, folders)}
     files = [file for files in owned.values() for file in files]
-    worker = Worker(python, timeout)
-    try:
-        worker.start()
-        fault = worker.about["fault"]
-    except WorkerError as error:
-        fault = str(error)
-    finally:
-        worker.close()
+    about: dict[str, Any] = {}
+    with closing(Worker(python, timeout)) as worker:
+        try:
+            about, _ = worker.ask({}, b"")
+        except WorkerError as error:
+            about["fault"] = str(error)
     return Environment(
         python,
-        versions | worker.about.get("versions", {}),
-        PathFinder.find_spec("pip", path) is not None,
-        folders,
-        spec is not None and spec.origin is None,
-        tuple(
+        versions=versions | about.get("versions", {}),
+        pip=PathFinder.find_spec("pip", path) is not None,
+        folders=folders,
+        empty=spec is not None and spec.origin is None,
+        wheels=tuple(
             Wheel(owner.name, owner.version, len(files), sum(not file.exists() for file in files))
             for owner, files in owned.items()
         ),
-        len(files) - len(set(files)),
-        tuple(worker.about.get("providers", ())),
-        worker.about.get("records_nodes", True),
-        fault,
+        shared=len(files) - len(set(files)),
+        providers=tuple(about.get("providers", ())),
+        records_nodes=about.get("records_nodes", True),
+        fault=about.get("fault"),
     )
 
 
@@ -364,8 +363,8 @@ def _installed(name: str, path: list[str]) -> Distribution | None:
 
 def _owners(path: list[str], folders: tuple[str, ...]) -> list[Distribution]:
     """The distributions whose files lie where Python finds the module."""
-    names = {found.name for found in distributions(path=path) if _files(found)}
-    # Not those that were found: pip may leave a folder of a wheel that it could not remove.
+    names = {found.name for found in distributions(path=path) if found.name and _files(found)}
+    # By name once more, as pip may leave the folder of a wheel that it could not remove.
     owners = [owner for name in sorted(names) if (owner := _installed(name, path))]
     return [o for o in owners if not folders or str(o.locate_file(MODULE)) in folders]
 

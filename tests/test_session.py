@@ -192,3 +192,18 @@ def test_failure_while_running_is_a_provider_error() -> None:
 def test_provider_table_has_no_name_twice() -> None:
     assert len({provider.name for provider in PROVIDERS.values()}) == len(PROVIDERS)
     assert all(isinstance(provider, Provider) for provider in PROVIDERS.values())
+
+
+def test_what_to_install_for_each_provider() -> None:
+    assert {short: provider.source for short, provider in PROVIDERS.items()} == {
+        "cpu": "onnxgather[cpu]",
+        "directml": "onnxgather[directml] on Windows",
+        "openvino": "onnxgather[openvino]",
+        "cuda": "onnxruntime-gpu",
+        "tensorrt": "onnxruntime-gpu",
+        "webgpu": "onnxruntime-webgpu",
+        "qnn": "onnxruntime-qnn on Windows",
+        "coreml": "onnxgather[cpu] on macOS",
+    }
+    unknown = find_provider("XyzExecutionProvider")
+    assert unknown.source == "an ONNX Runtime with XyzExecutionProvider"

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 def doctor(pythons: dict[str, str], plugins: dict[str, str], timeout: float, as_json: bool) -> int:
     """Examine this Python environment, and others given as lanes.
 
-    Says which wheels own the module onnxruntime, what the versions load, and which providers
-    really run a gather; for what is wrong, the command that mends it.
+    Says which wheels own the module onnxruntime, and which providers really run a gather; for what
+    is wrong, the command that mends it.
     """
     from onnxgather.doctor import examine
 
