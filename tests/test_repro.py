@@ -20,6 +20,7 @@ import pytest
 from stub_runtime import environment
 
 import onnxgather as og
+from onnxgather import runtime
 from onnxgather.cases import Case, DescriptorCase, ForbiddenNode, NodeCase, Origin
 from onnxgather.cli.terminal import json_bytes
 from onnxgather.datatypes import TensorDataType
@@ -34,17 +35,19 @@ from onnxgather.parity.results import Blob, CaseResult, Evidence, Report, Result
 from onnxgather.repro import flow
 from onnxgather.repro.flow import Outcome, make_repro
 from onnxgather.repro.folder import write_folder
-from onnxgather.repro.run import runs_of
+from onnxgather.repro.issue import Finding
 from onnxgather.repro.sources import (
     case_of_finding,
     case_of_program,
     lane_of_finding,
     read_findings,
 )
+from onnxgather.repro.trial import trials_of
 
 STUB = "StubExecutionProvider"
 
 GATHERS = """
+SCRIPT = sys.argv[0].endswith("repro.py")
 class InferenceSession(InferenceSession):
     def compute(self, data, indices):
         n = data.shape[0]
@@ -55,7 +58,8 @@ class InferenceSession(InferenceSession):
     def rank(self, data, indices):
         return data.ndim - 1 + (indices.ndim if data.ndim == 1 else 1)
 """
-"""A provider that takes rows of the data, and runs whatever model it is given."""
+"""A provider that takes rows of the data, and runs whatever model it is given. SCRIPT tells whether
+a repro.py asks it, or else a worker."""
 
 NEGATIVE = """
 class InferenceSession(InferenceSession):
@@ -82,7 +86,7 @@ def made(tmp_path: Path, change: str, case: Case = CASE, **options: Any) -> Outc
     python = environment(tmp_path / "environment", GATHERS + textwrap.dedent(change))
     (lane,) = open_lanes([STUB], {STUB: python})
     with closing(lane):
-        return make_repro(case, lane, str(tmp_path / "out"), python=python, **options)
+        return make_repro(case, lane, str(tmp_path / "out"), **options)
 
 
 def rerun(tmp_path: Path) -> tuple[int, str]:
@@ -116,6 +120,7 @@ class TestTheFlow:
             "model.onnx",
             "program.json",
             "repro.py",
+            "runtime.py",
         ]
         assert outcome.case.indices.reshape(-1).tolist() == [-1]
         assert outcome.case.data.reshape(-1).tolist() == [1, 2]
@@ -202,8 +207,8 @@ class TestTheFlow:
             "## How to run it\n\n"
             "`python repro.py`, where onnxruntime and numpy are installed, runs `model.onnx` on "
             "`inputs.npz` with\n"
-            f"{STUB} alone. Its exit code is 1 where it differs, 0 where it does not, and 3 where\n"
-            "the provider did not run the model.\n\n"
+            f"{STUB} alone, by `runtime.py` beside it. Its exit code is 1 where it differs, 0 "
+            "where\nit does not, and 3 where the provider did not run the model.\n\n"
             "`program.json` says the same to dxdispatch, for DirectML itself.\n"
         )
 
@@ -223,7 +228,7 @@ class TestTheFlow:
         change = """
         class InferenceSession(InferenceSession):
             def __init__(self, model, *more, **options):
-                if isinstance(model, str) or b"Mul" not in model:
+                if b"Mul" not in model:
                     raise ValueError("not a model for us")
                 super().__init__(model, *more, **options)
         """
@@ -271,12 +276,11 @@ class TestTheFlow:
         assert outcome.text == f"{tmp_path / 'python'} does not start: No such file or directory"
 
     def test_a_script_that_does_not_show_it(self, tmp_path: Path) -> None:
-        # The worker gets the model as bytes, the script as a file.
         change = """
         class InferenceSession(InferenceSession):
             def compute(self, data, indices):
                 right = super().compute(data, indices)
-                return right if isinstance(self.model, str) else -right
+                return right if SCRIPT else -right
         """
         outcome = made(tmp_path, change)
         assert not outcome.shown
@@ -296,7 +300,7 @@ class TestTheFlow:
         change = """
         class InferenceSession(InferenceSession):
             def compute(self, data, indices):
-                if isinstance(self.model, str): time.sleep(60)
+                if SCRIPT: time.sleep(60)
                 return -super().compute(data, indices)
         """
         outcome = made(tmp_path, change)
@@ -306,7 +310,7 @@ class TestTheFlow:
         change = """
         class InferenceSession(InferenceSession):
             def compute(self, data, indices):
-                if isinstance(self.model, str): return None
+                if SCRIPT: return None
                 return -super().compute(data, indices)
         """
         outcome = made(tmp_path, change)
@@ -320,9 +324,11 @@ class TestTheFlow:
         python = environment(tmp_path / "environment", GATHERS + NEGATIVE)
         (lane,) = open_lanes([STUB], {STUB: python})
         with closing(lane):
-            outcome = make_repro(CASE, lane, str(tmp_path / "out"), python="/no/python")
+            outcome = make_repro(
+                CASE, lane, str(tmp_path / "out"), tried=lambda _: Path(python).unlink(True)
+            )
         assert outcome.text.endswith(
-            "; but repro.py does not show it: /no/python does not start: No such file or directory"
+            f"; but repro.py does not show it: {python} does not start: No such file or directory"
         )
 
     def test_memory_that_nobody_wrote_differs_only_sometimes(self, tmp_path: Path) -> None:
@@ -331,7 +337,7 @@ class TestTheFlow:
             runs = 0
             def compute(self, data, indices):
                 self.runs += 1
-                late = self.runs == 3 or not isinstance(self.model, str)
+                late = self.runs == 3 or not SCRIPT
                 return super().compute(data, indices) * (-1 if late else 1)
         """
         outcome = made(tmp_path, change)
@@ -354,7 +360,7 @@ class TestTheFlow:
                 wrong = "One" in feeds and len(feeds["InputTensor"]) > 1
                 return [super().run(_, feeds, options)[0] * (-1 if wrong else 1)]
         """
-        outcome = made(tmp_path, change, wrap=True)
+        outcome = made(tmp_path, change, CASE.wrapped_in())
         assert outcome.case.wrapped
         assert outcome.shown
         model = onnx.ModelProto.FromString((tmp_path / "out" / "model.onnx").read_bytes())
@@ -403,15 +409,15 @@ DIFFERENT = Result("cpu", "DIFF", "1 of 12 elements differ")
 
 class TestTheFolder:
     def write(self, folder: Path, case: Case = CASE, info: LaneInfo = INFO) -> None:
-        *_, run = runs_of(case, "portable")
-        write_folder(case, info, DIFFERENT, str(folder), run)
+        *_, trial = trials_of(case, "portable")
+        write_folder(str(folder), Finding(case, info, DIFFERENT), trial)
 
     @pytest.mark.parametrize("policy", ["clamp", "zero", "error", "directml"])
     def test_onnx_runtime_passes_what_is_right(self, tmp_path: Path, policy: OutOfRange) -> None:
         case = CASE if policy == "error" else replace(OUTSIDE, out_of_range=policy)
-        for number, run in enumerate(runs_of(case, "cpu")):
+        for number, trial in enumerate(trials_of(case, "cpu")):
             folder = tmp_path / str(number)
-            write_folder(case, INFO, DIFFERENT, str(folder), run)
+            write_folder(str(folder), Finding(case, INFO, DIFFERENT), trial)
             command = [sys.executable, str(folder / "repro.py")]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             assert (done.returncode, done.stderr) == (0, "")
@@ -437,12 +443,15 @@ class TestTheFolder:
     @pytest.mark.parametrize(
         ("change", "why"),
         [
-            ("PLACE = 'CPUExecutionProvider'", "it did not get every node"),
-            ("NODES = []", "it did not get every node"),
+            (
+                "PLACE = 'CPUExecutionProvider'",
+                "it did not get every node: Gather (Gather) runs on CPUExecutionProvider",
+            ),
+            ("NODES = []", "it did not get any node: none is left to run"),
             (
                 "class InferenceSession:\n    def __init__(self, *_, **__):\n        raise "
                 "RuntimeError('nodes were assigned to the default CPU EP')",
-                "some node would run on the CPU",
+                "it did not get every node: some node would run on CPUExecutionProvider",
             ),
         ],
     )
@@ -466,8 +475,9 @@ class TestTheFolder:
             def add_provider_for_devices(self, devices, options): print("for", len(devices))
         """
         environment(tmp_path / "environment", GATHERS + textwrap.dedent(change))
-        *_, run = runs_of(CASE, "portable", "/lib/stub.so")
-        write_folder(CASE, LaneInfo("stub", STUB), DIFFERENT, str(tmp_path / "out"), run)
+        *_, trial = trials_of(CASE, "portable", "/lib/stub.so")
+        finding = Finding(CASE, LaneInfo("stub", STUB), DIFFERENT)
+        write_folder(str(tmp_path / "out"), finding, trial)
         code, printed = rerun(tmp_path)
         assert code == 0
         assert f"registered {STUB} /lib/stub.so\nfor 1\n" in printed
@@ -482,16 +492,16 @@ class TestTheFolder:
         )
         data = np.arange(12, dtype=np.float32).reshape(4, 3)
         case = DescriptorCase("tuples", desc, data, np.array([[1, 2], [-1, 0]]), "error")
-        runs = list(runs_of(case, "portable"))
-        models = [onnx.ModelProto.FromString(run.model) for run in runs]
+        trials = list(trials_of(case, "portable"))
+        models = [onnx.ModelProto.FromString(trial.model) for trial in trials]
         found = [[node.op_type for node in model.graph.node] for model in models]
         assert found == [["GatherND"], ["Reshape", "GatherND"]]
-        shapes = [run.expected.shape for run in runs if run.expected is not None]
+        shapes = [trial.expected.shape for trial in trials if trial.expected is not None]
         assert shapes == [(2,), (1, 2)]
         node = ForbiddenNode("Gather", {"axis": 9}, (), "axis")
         forbidden = NodeCase("forbidden", node, case.data, case.indices)
-        assert len(list(runs_of(forbidden, "portable"))) == 1
-        assert len(list(runs_of(replace(case, out_of_range="clamp"), "portable"))) == 1
+        assert len(list(trials_of(forbidden, "portable"))) == 1
+        assert len(list(trials_of(replace(case, out_of_range="clamp"), "portable"))) == 1
 
     def test_an_issue_of_a_strided_case(self, tmp_path: Path) -> None:
         desc = og.GatherND1Desc(
@@ -506,8 +516,8 @@ class TestTheFolder:
         case = DescriptorCase("strided", desc, data, np.array([7], np.uint32))
         answer = Answer(AnswerKind.RAN, None, ("Gather",), np.zeros(4, np.float16))
         result = judge(case, INFO, answer)
-        *_, run = runs_of(case, "portable")
-        write_folder(case, INFO, result, str(tmp_path / "out"), run)
+        *_, trial = trials_of(case, "portable")
+        write_folder(str(tmp_path / "out"), Finding(case, INFO, result), trial)
         text = (tmp_path / "out" / "ISSUE.md").read_text()
         assert text.startswith(
             "# CPUExecutionProvider returns wrong elements for GatherND of FLOAT16 data by UINT32 "
@@ -540,6 +550,32 @@ class TestTheFolder:
         for name in os.listdir(tmp_path / "a"):
             assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
+    def test_the_runtime_is_the_package_s_own(self, tmp_path: Path) -> None:
+        self.write(tmp_path / "out")
+        assert (tmp_path / "out" / "runtime.py").read_bytes() == Path(runtime.__file__).read_bytes()
+
+    def test_a_script_finds_its_runtime_wherever_python_looks_for_modules(
+        self, tmp_path: Path
+    ) -> None:
+        self.write(tmp_path / "out")
+        command = [sys.executable, "-I", str(tmp_path / "out" / "repro.py")]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/")
+        assert (done.returncode, done.stderr) == (0, "")
+
+    def test_a_wrong_bit_that_no_comparison_of_numbers_sees(self, tmp_path: Path) -> None:
+        case = replace(CASE, data=np.zeros((5, 4), np.float32))
+        *_, trial = trials_of(case, "portable")
+        assert trial.expected is not None
+        trial = replace(trial, expected=-trial.expected)
+        write_folder(str(tmp_path / "out"), Finding(case, INFO, DIFFERENT), trial)
+        command = [sys.executable, str(tmp_path / "out" / "repro.py")]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (1, "")
+        assert done.stdout.splitlines()[-1] == (
+            "It differs: 12 of 12 elements, first OutputTensor[0,0]: expected -0.0 (bytes 00 00 00 "
+            "80), actual 0.0 (bytes 00 00 00 00)."
+        )
+
     def test_a_repro_with_something_else_in_it_is_kept(self, tmp_path: Path) -> None:
         self.write(tmp_path / "out")
         tmp_path.joinpath("out", "notes.txt").write_text("mine")
@@ -554,7 +590,7 @@ class TestTheFolder:
     def test_an_empty_folder_is_taken(self, tmp_path: Path) -> None:
         tmp_path.joinpath("out").mkdir()
         self.write(tmp_path / "out")
-        assert len(os.listdir(tmp_path / "out")) == 6
+        assert len(os.listdir(tmp_path / "out")) == 7
 
     def test_a_file_is_not(self, tmp_path: Path) -> None:
         tmp_path.joinpath("out").touch()
@@ -581,14 +617,14 @@ class TestTheFolder:
     def test_all_or_nothing(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.write(tmp_path / "out")
         before = {p.name: p.read_bytes() for p in (tmp_path / "out").iterdir()}
-        rename = Path.rename
+        moves, failing = os.replace, iter([OSError(28, "No space left on device")])
 
-        def stop(path: Path, target: Path) -> Path:
-            if path.name.endswith(".partial"):
-                raise OSError(28, "No space left on device")
-            return rename(path, target)
+        def stop(source: Path, target: Path) -> None:
+            if target == tmp_path / "out" / "repro.py" and (error := next(failing, None)):
+                raise error
+            moves(source, target)
 
-        monkeypatch.setattr(Path, "rename", stop)
+        monkeypatch.setattr(os, "replace", stop)
         with pytest.raises(OnnxGatherError) as caught:
             self.write(tmp_path / "out", OUTSIDE)
         assert str(caught.value) == f"{tmp_path / 'out'}: no space left on device"

@@ -113,17 +113,17 @@ def repro(
         python, target = python or info.python or "", target or info.target
     pythons = {lane_name: python or sys.executable}
     plugins = {lane_name: plugin} if plugin else {}
+    if wrap and not case.wrapped:
+        case = case.wrapped_in()
     (opened,) = open_lanes([], pythons, plugins, target, timeout)
     with closing(opened), _counter() as tried:
         made = make_repro(
             case,
             opened,
             output,
-            reduce=not no_reduce,
-            wrap=wrap,
-            target=target,
             library=plugin,
-            seen=tried,
+            reduce=not no_reduce,
+            tried=tried,
         )
     say(made.text)
     if made.result.state == "NOT-RUN":

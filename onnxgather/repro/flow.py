@@ -14,15 +14,12 @@ from onnxgather.cases import Case
 from onnxgather.checks import shown
 from onnxgather.errors import OnnxGatherError
 from onnxgather.lanes.lane import Lane
-from onnxgather.options import Target
 from onnxgather.parity.compare import judge
 from onnxgather.parity.results import Result
-from onnxgather.providers import find_provider
-from onnxgather.repro.folder import check_folder, runnable, write_folder
-from onnxgather.repro.issue import title
-from onnxgather.repro.reduce import MOST_TRIES, Fault, reduce_case
-from onnxgather.repro.run import runs_of
-from onnxgather.session import target_of
+from onnxgather.repro.folder import REPRO, runnable, write_folder
+from onnxgather.repro.issue import Finding
+from onnxgather.repro.reduce import Fault, reduce_case
+from onnxgather.repro.trial import trials_of
 
 LONGEST_RUN = 120.0
 """Seconds that a written repro.py may take."""
@@ -48,13 +45,9 @@ def make_repro(
     lane: Lane,
     folder: str,
     *,
-    reduce: bool = True,
-    wrap: bool = False,
-    target: Target | None = None,
     library: str | None = None,
-    python: str | None = None,
-    most_tries: int = MOST_TRIES,
-    seen: Callable[[int], object] = lambda _: None,
+    reduce: bool = True,
+    tried: Callable[[int], object] = lambda _: None,
 ) -> Outcome:
     """Run a case on a lane; where it is wrong, reduce it, write a folder, and run its repro.py.
 
@@ -62,68 +55,66 @@ def make_repro(
         case: The case.
         lane: The lane; it is started here, and left to the caller to close.
         folder: Where the repro goes: new, empty or an earlier repro.
-        reduce: Whether to reduce the case.
-        wrap: Whether to put the gather between two operators.
-        target: Whom the lane's models are for; None is the target that suits its provider.
         library: The plugin library that brings the lane's provider, if one does.
-        python: The interpreter of the lane's environment, if it is not the one that the lane
-            tells, as with a script that sets the environment up.
-        most_tries: How many smaller cases may be run.
-        seen: Called with how many were run, after each.
+        reduce: Whether to reduce the case.
+        tried: Called after each smaller case that was run, with how many those are.
 
     Raises:
         OnnxGatherError: The folder holds something else or cannot be written, or the lane runs
             no ONNX model.
     """
-    check_folder(folder)
-    case = case.wrapped_in() if wrap and not case.wrapped else case
+    REPRO.check(folder)
     info = lane.start()
     if info.not_run is not None:
         return Outcome(info.not_run, Result(info.name, "NOT-RUN", info.not_run), case)
-    python = os.path.expanduser(python) if python else info.python
-    library = os.path.abspath(library) if library else None
-    if python is None:
+    if info.python is None or info.target is None:
         raise OnnxGatherError(f"lane {shown(info.name)} must run ONNX models, but runs none")
-    result = judge(case, info, lane.answer(case))
-    fault = Fault.of(result)
+    finding = Finding(case, info, judge(case, info, lane.answer(case)))
+    fault = Fault.of(finding.result)
     if fault is None:
         text = f"case {shown(case.name)} passes on lane {info.name}: nothing to reproduce"
-        if result.state == "NOT-RUN":
-            text = f"case {shown(case.name)} did not run on lane {info.name}: {result.reason}"
-        return Outcome(text, result, case)
-    last, tries = [result], count(1)
+        if finding.result.state == "NOT-RUN":
+            text = f"case {shown(case.name)} did not run on lane {info.name}: "
+            text += f"{finding.result.reason}"
+        return Outcome(text, finding.result, case)
+    numbers = count(1)
 
     def still(candidate: Case) -> bool:
-        found = judge(candidate, info, lane.answer(candidate))
-        seen(next(tries))
-        if Fault.of(found) != fault:
+        nonlocal finding
+        result = judge(candidate, info, lane.answer(candidate))
+        tried(next(numbers))
+        if Fault.of(result) != fault:
             return False
-        last[0] = found
+        finding = Finding(candidate, info, result)
         return True
 
     if reduce:
-        case, result = reduce_case(case, still, most_tries), last[0]
-    trouble, printed, run = "", "", None
-    for run in runs_of(case, target or target_of(find_provider(info.provider)), library):
-        trouble, printed = _tried(python, runnable(case, info, result, run), result)
+        reduce_case(case, still)
+    trial = trouble = printed = None
+    for trial in trials_of(finding.case, info.target, library and os.path.abspath(library)):
+        trouble, printed = _tried(info.python, runnable(finding, trial), finding.result)
         if trouble is None:
             break
-    assert run is not None
-    write_folder(case, info, result, folder, run, printed if trouble is None else None)
-    text = f"{folder}: {title(case, info, result)}; "
+    assert trial is not None
+    write_folder(folder, finding, trial, printed)
+    text = f"{folder}: {finding.title}; "
     text += f"but repro.py does not show it: {trouble}" if trouble else "repro.py shows it"
-    return Outcome(text, result, case, folder, trouble is None)
+    return Outcome(text, finding.result, finding.case, folder, trouble is None)
 
 
 def _tried(
     python: str, contents: Mapping[str, bytes], result: Result
 ) -> tuple[str | None, str | None]:
-    """Run a repro.py; return why it does not show a difference, None if it does; what it prints.
+    """Run a repro.py.
 
     Args:
         python: The interpreter.
-        contents: The files that it needs, itself included.
+        contents: The files that the script needs, itself included.
         result: The difference.
+
+    Returns:
+        Why the script does not show the difference, None if it does; and what it printed, if it
+        got as far as to say how the output differs.
     """
     reason = result.reason or ""
     with tempfile.TemporaryDirectory(prefix="onnxgather.") as folder:

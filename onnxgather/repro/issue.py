@@ -3,91 +3,99 @@
 from __future__ import annotations
 
 import textwrap
+from dataclasses import dataclass
 
 import numpy as np
 
 from onnxgather.arrays import Array
 from onnxgather.cases import Case, DescriptorCase, NodeCase
 from onnxgather.datatypes import TensorDataType
+from onnxgather.descriptors import TENSORS, header_names
 from onnxgather.formula import write_formula
 from onnxgather.lanes.lane import LaneInfo
 from onnxgather.parity.results import Result
 from onnxgather.repro.candidates import candidate_of
-from onnxgather.repro.run import Run
+from onnxgather.repro.trial import Trial
 
 MOST_SHOWN = 64
 """Elements of an array that an issue shows."""
 
-_FORBIDDEN = "runs a {operator} that ONNX forbids"
-_OUTSIDE = "returns an output for {operator} with an index out of range"
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A case that a lane gets wrong."""
+
+    case: Case
+    info: LaneInfo
+    """The lane."""
+    result: Result
+    """How: DIFF or ERROR."""
+
+    @property
+    def title(self) -> str:
+        """The title of an issue."""
+        case, result = self.case, self.result
+        provider, reason = self.info.provider, result.reason or ""
+        operator = candidate_of(case).gather.onnx
+        gather = f"{operator} of {case.data_type} data by {case.index_type} indices"
+        if result.state == "DIFF" and isinstance(case, NodeCase):
+            what = f"runs a {operator} that ONNX forbids"
+        elif result.state == "DIFF" and case.must_refuse:
+            what = f"returns an output for {operator} with an index out of range"
+        elif result.state == "DIFF" and result.first is None:
+            what = f"returns an output of the wrong form for {gather}"
+        elif result.state == "DIFF":
+            what = f"returns wrong elements for {gather}"
+        elif reason.startswith(f"{provider} cannot run the model"):
+            what = f"refuses {gather}"
+        elif reason.startswith(f"{provider} failed"):
+            what = f"fails in {gather}"
+        else:
+            what = f"takes the host down in {gather}"
+        return f"{provider} {what}"
 
 
-def title(case: Case, info: LaneInfo, result: Result) -> str:
-    """Return the title of an issue."""
-    operator = candidate_of(case).gather.onnx
-    types = f"{case.data_type} data by {case.index_type} indices"
-    reason = result.reason or ""
-    if isinstance(case.expected(), str) and result.state == "DIFF":
-        what = (_FORBIDDEN if isinstance(case, NodeCase) else _OUTSIDE).format(operator=operator)
-    elif result.state == "DIFF":
-        what = f"returns wrong elements for {operator} of {types}"
-        if result.first is None:
-            what = f"returns an output of the wrong form for {operator} of {types}"
-    elif reason.startswith(f"{info.provider} cannot run the model"):
-        what = f"refuses {operator} of {types}"
-    elif reason.startswith(f"{info.provider} failed"):
-        what = f"fails in {operator} of {types}"
-    else:
-        what = f"takes the host down in {operator} of {types}"
-    return f"{info.provider} {what}"
-
-
-def issue_text(
-    case: Case, info: LaneInfo, result: Result, run: Run, system: str, printed: str | None
-) -> str:
+def issue_text(finding: Finding, trial: Trial, system: str, printed: str | None) -> str:
     """Return an issue in Markdown, without links.
 
     Args:
-        case: The case.
-        info: Who answered.
-        result: What was made of the answer; not PASS.
-        run: What repro.py runs.
+        finding: What it is about.
+        trial: What repro.py runs.
         system: The operating system, such as `Linux x86_64`.
         printed: What repro.py printed when it showed the difference, if it did.
     """
-    expected, wanted = case.expected(), list[str]()
-    if isinstance(expected, str) or run.expected is None:
-        wanted.append(f"An error: {expected}.")
+    case, info, result = finding.case, finding.info, finding.result
+    if trial.expected is None:
+        wanted = [f"An error: {case.expected()}."]
     else:
-        wanted.append(_shown("OutputTensor", run.expected))
-        if result.first is not None and result.first.source is not None:
-            wanted.append(f"The first element that differs: `{result.first.source}`.")
+        wanted = [_array_text("OutputTensor", trial.expected)]
+    if result.first is not None and result.first.source is not None:
+        wanted.append(f"The first element that differs: `{result.first.source}`.")
     versions = [f"- {name} {version}" for name, version in info.versions.items()]
     devices = [f"- {device}" for device in info.devices]
-    provider = f"- {info.provider}"
     reason = result.reason or ""
     actual = f"{reason[:1].upper()}{reason[1:]}."
     if printed is not None:
         actual = "`repro.py` prints:\n\n" + textwrap.indent(printed.rstrip(), "    ")
     parts = [
-        f"# {title(case, info, result)}",
+        f"# {finding.title}",
         "## Versions",
-        "\n".join([provider, *versions, *devices, f"- {system}"]),
+        "\n".join([f"- {info.provider}", *versions, *devices, f"- {system}"]),
         "## The model",
         _meaning(case),
-        *(_shown(name, array) for name, array in run.inputs.items()),
+        *(_array_text(name, array) for name, array in trial.inputs.items()),
         "## Expected",
         *wanted,
         "## Actual",
         actual,
         "## How to run it",
         "`python repro.py`, where onnxruntime and numpy are installed, runs `model.onnx` on "
-        f"`inputs.npz` with {info.provider} alone. Its exit code is 1 where it differs, 0 where "
-        "it does not, and 3 where the provider did not run the model.",
+        f"`inputs.npz` with {info.provider} alone, by `runtime.py` beside it. Its exit code is 1 "
+        "where it differs, 0 where it does not, and 3 where the provider did not run the model.",
     ]
     if isinstance(case, DescriptorCase):
         parts.append("`program.json` says the same to dxdispatch, for DirectML itself.")
-    return "\n\n".join(map(_wrapped, parts)) + "\n"
+    return "\n\n".join(map(_filled, parts)) + "\n"
 
 
 def _meaning(case: Case) -> str:
@@ -109,14 +117,11 @@ def _meaning(case: Case) -> str:
     if formula.bounds:
         said.append(f"for `{formula.bounds}`")
     operator = f"`DML_OPERATOR_{case.descriptor.operator}`"
+    names = header_names(type(case.descriptor))
     odd = [
-        f"{name}.Strides {list(tensor.strides)}"
-        for name, tensor in (
-            ("InputTensor", case.descriptor.input_tensor),
-            ("IndicesTensor", case.descriptor.indices_tensor),
-            ("OutputTensor", case.descriptor.output_tensor),
-        )
-        if tensor.strides is not None
+        f"{names[field]}.Strides {list(strides)}"
+        for field in TENSORS
+        if (strides := getattr(case.descriptor, field).strides) is not None
     ]
     strides = f", with {' and '.join(odd)} in elements" if odd else ""
     return (
@@ -125,7 +130,7 @@ def _meaning(case: Case) -> str:
     )
 
 
-def _shown(name: str, array: Array) -> str:
+def _array_text(name: str, array: Array) -> str:
     head = f"{name}: {array.dtype} {list(array.shape)}"
     if array.size > MOST_SHOWN:
         return head
@@ -133,7 +138,7 @@ def _shown(name: str, array: Array) -> str:
     return head + "\n\n" + textwrap.indent(text, "    ")
 
 
-def _wrapped(part: str) -> str:
+def _filled(part: str) -> str:
     if part.startswith(("#", "-")) or "\n" in part:
         return part
     return textwrap.fill(part, 100, break_long_words=False, break_on_hyphens=False)

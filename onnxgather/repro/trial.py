@@ -19,7 +19,7 @@ from onnxgather.session import threads_for
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class Trial:
     """A model, what goes in and what must come out."""
 
     model: bytes
@@ -32,7 +32,7 @@ class Run:
     """The plugin library that brings the provider, if one does."""
 
 
-def runs_of(case: Case, target: Target, library: str | None = None) -> Iterator[Run]:
+def trials_of(case: Case, target: Target, library: str | None = None) -> Iterator[Trial]:
     """Yield the ways to run a case, the plainest first; the last is what the lane ran.
 
     Where nothing but one node of ONNX says the case, that node on its own shapes is the plainest:
@@ -57,9 +57,9 @@ def runs_of(case: Case, target: Target, library: str | None = None) -> Iterator[
         model = wrapped(model) if case.wrapped else model
         inputs = {"InputTensor": candidate.data, "IndicesTensor": candidate.indices, **one}
         wanted = None if expected is None else expected.reshape(shape)
-        yield Run(model.SerializeToString(), inputs, wanted, threads, library)
+        yield Trial(model.SerializeToString(), inputs, wanted, threads, library)
     inputs = {"InputTensor": case.data, "IndicesTensor": case.indices, **one}
-    yield Run(model_of(case, target, threads), inputs, expected, threads, library)
+    yield Trial(model_of(case, target, threads), inputs, expected, threads, library)
 
 
 def _is_one_node(case: DescriptorCase) -> bool:
