@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ import pytest
 from command_line import DATA_4X3, DESC, call, outcome, program
 
 import onnxgather as og
+from onnxgather import files as files_module
 from onnxgather import model as model_module
 from onnxgather import session as session_module
 from onnxgather.arrays import Array
@@ -374,26 +377,30 @@ class TestConvert:
     def test_a_failure_amid_writing_leaves_nothing_behind(
         self, monkeypatch: pytest.MonkeyPatch, existing: bytes | None
     ) -> None:
-        def break_off(path: Path, content: bytes) -> int:
-            with path.open("wb") as file:
-                file.write(content[: len(content) // 2])
-            assert path.parent == Path.cwd()
-            assert path.exists()
-            raise OSError(28, "No space left on device")
+        class Full(io.FileIO):
+            """A file on a device that has room for ten bytes."""
+
+            def writelines(self, lines: Iterable[Any], /) -> None:
+                self.write(b"".join(lines)[:10])
+                assert Path(os.fsdecode(self.name)).parent == Path.cwd()
+                assert len(files()) == 2 + (existing is not None)
+                raise OSError(28, "No space left on device")
 
         program("x.json")
         if existing is not None:
             Path("x.onnx").write_bytes(existing)
         before = {name: Path(name).read_bytes() for name in files()}
         with monkeypatch.context() as patch:
-            patch.setattr(Path, "write_bytes", break_off)
+            patch.setattr(files_module, "open", Full, raising=False)
             sentence = "Error: x.onnx: no space left on device\n"
             assert outcome("convert", "x.json") == (2, "", sentence)
         assert {name: Path(name).read_bytes() for name in files()} == before
 
     def test_a_model_is_checked_before_it_is_written(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        to_onnx = model_module.to_onnx
+
         def wrong(*_: object, **__: object) -> onnx.ModelProto:
-            model = og.to_onnx(DESC)
+            model = to_onnx(DESC)
             model.graph.node[0].op_type = "Nonsense"
             return model
 
@@ -926,6 +933,34 @@ class TestProgress:
             raise og.OnnxGatherError("no")
         assert err.text == "xxx\r   \rError: no\n"
         assert batch.finish() == 2
+
+    def test_a_count_tells_the_time_that_is_left(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        err = _Terminal(True)
+        monkeypatch.setattr(sys, "stdout", _Terminal(True))
+        monkeypatch.setattr(sys, "stderr", err)
+        now = [100.0]
+        monkeypatch.setattr(terminal.time, "monotonic", lambda: now[0])
+        progress = terminal.Batch(prints=False).progress
+        for _ in range(1000):
+            progress.count("Checking", 3000)
+        assert err.text == ""
+        now[0] += 40
+        progress.count("Checking", 3000)
+        line = "Checking 1,001/3,000, 0:01:20 left"
+        assert err.text == line
+        progress.show("a" * 100)
+        progress.clear()
+        progress.clear()
+        assert err.text == f"{line}\r{' ' * len(line)}\r{'a' * 79}\r{' ' * 79}\r"
+
+    def test_without_a_standard_error_there_is_none(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sys, "stderr", None)
+        now = [100.0]
+        monkeypatch.setattr(terminal.time, "monotonic", lambda: now[0])
+        progress = terminal.Progress()
+        now[0] += 2
+        progress.count("Checking")
+        progress.clear()
 
 
 class TestTable:

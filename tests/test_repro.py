@@ -325,7 +325,7 @@ class TestTheFlow:
         (lane,) = open_lanes([STUB], {STUB: python})
         with closing(lane):
             outcome = make_repro(
-                CASE, lane, str(tmp_path / "out"), tried=lambda _: Path(python).unlink(True)
+                CASE, lane, str(tmp_path / "out"), tried=lambda: Path(python).unlink(True)
             )
         assert outcome.text.endswith(
             f"; but repro.py does not show it: {python} does not start: No such file or directory"

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
@@ -116,7 +115,7 @@ def check(
     if not (lanes or pythons or plugins):
         lanes = [provider or "cpu"]
         required = [*required, *lanes]
-    batch = Batch()
+    batch = Batch(prints=False)
     programs, invalid = _programs(batch, paths, allow_outside)
     _check_files((json_file, junit_file, html_file), programs)
     with ExitStack() as stack:
@@ -143,8 +142,10 @@ def check(
         )
         if wrap:
             found = (case.wrapped_in() for case in found)
-        with _progress(total) as bar:
-            report = check_lanes(found, opened, required, lambda _: bar.update(1))
+        stack.callback(batch.progress.clear)
+        report = check_lanes(
+            found, opened, required, lambda _: batch.progress.count("Checking", total)
+        )
     report = msgspec.structs.replace(report, invalid=invalid, unusable=batch.messages)
     batch.codes += _codes(report)
     _write(batch, report, json_file, junit_file, html_file)
@@ -209,18 +210,6 @@ def _random(count: int, seed: int, out_of_range: OutOfRange | None) -> Iterator[
     from onnxgather.corpus import random_cases
 
     yield from random_cases(count, seed, out_of_range)
-
-
-def _progress(total: int) -> Any:
-    """Return a bar on the standard error; where that is no terminal it shows nothing."""
-    return click.progressbar(
-        length=total,
-        label="Checking",
-        file=sys.stderr,
-        show_pos=True,
-        update_min_steps=5,
-        hidden=not sys.stderr.isatty(),
-    )
 
 
 def _codes(report: Report) -> Iterator[int]:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import click
 
 from onnxgather.cli import options
 from onnxgather.cli.group import main
-from onnxgather.cli.terminal import say, say_json
+from onnxgather.cli.terminal import Progress, say, say_json
 from onnxgather.dxdispatch import read_program
 from onnxgather.errors import FINDINGS, GOOD, NOT_RUN, UNUSABLE, OnnxGatherError
 from onnxgather.options import OutOfRange, Target
@@ -93,8 +92,8 @@ def repro(
     """Write the smallest model that still differs on a lane, with all that shows it.
 
     SOURCE is a program, a report of `check --json`, or an ONNX model with --node and --inputs.
-    DIR gets model.onnx, inputs.npz, a repro.py that needs onnxruntime and numpy only, and the
-    text of an issue.
+    DIR gets model.onnx, inputs.npz, a repro.py that needs onnxruntime, numpy and the runtime.py
+    beside it only, and the text of an issue.
     """
     from onnxgather.lanes.environment import open_lanes
     from onnxgather.repro import case_of_finding, lane_of_finding, make_repro, read_findings
@@ -116,14 +115,17 @@ def repro(
     if wrap and not case.wrapped:
         case = case.wrapped_in()
     (opened,) = open_lanes([], pythons, plugins, target, timeout)
-    with closing(opened), _counter() as tried:
+    progress = Progress()
+    with ExitStack() as stack:
+        stack.callback(opened.close)
+        stack.callback(progress.clear)
         made = make_repro(
             case,
             opened,
             output,
             library=plugin,
             reduce=not no_reduce,
-            tried=tried,
+            tried=lambda: progress.count("Smaller cases tried:"),
         )
     say(made.text)
     if made.result.state == "NOT-RUN":
@@ -131,24 +133,6 @@ def repro(
     if made.folder is None:
         return GOOD
     return FINDINGS if made.shown else UNUSABLE
-
-
-@contextmanager
-def _counter() -> Generator[Callable[[int], object]]:
-    """Show how many smaller cases were tried, on the standard error where it is a terminal."""
-    shows, shown = sys.stderr is not None and sys.stderr.isatty(), False
-
-    def tried(count: int) -> None:
-        nonlocal shown
-        if shows:
-            shown = True
-            say(f"\rSmaller cases tried: {count:,}", err=True, end="")
-
-    try:
-        yield tried
-    finally:
-        if shown:
-            say("", err=True)
 
 
 def _case(

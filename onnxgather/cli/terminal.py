@@ -9,6 +9,7 @@ import shutil
 import sys
 import time
 from collections.abc import Generator, Sequence
+from datetime import timedelta
 from typing import TextIO
 
 import msgspec
@@ -21,20 +22,62 @@ INTERRUPTED, BROKEN_PIPE = 130, 141  # 128 + the signal, as shells count
 _BEST_TO_WORST = (GOOD, FINDINGS, NOT_RUN, UNUSABLE)
 
 
+class Progress:
+    """One line on the standard error that says how far the work is.
+
+    It shows where the standard error is a terminal, once the work takes a second.
+
+    Args:
+        hidden: Whether it does not show at all.
+    """
+
+    def __init__(self, *, hidden: bool = False) -> None:
+        self._start = time.monotonic()
+        self._shows = _is_terminal(sys.stderr) and not hidden
+        self._width = self._done = 0
+
+    def show(self, text: str) -> None:
+        """Show a text in place of the last one."""
+        if self._shows and time.monotonic() - self._start > 1:
+            self.clear()
+            text = text[:79]
+            say(text, err=True, end="")
+            self._width = len(text)
+
+    def count(self, what: str, total: int | None = None) -> None:
+        """Show that one more is done.
+
+        Args:
+            what: What is counted, such as `Checking`.
+            total: Of how many, if that is known; then the line tells the time that is left.
+        """
+        self._done += 1
+        text = f"{what} {self._done:,}"
+        if total is not None:
+            seconds = (time.monotonic() - self._start) / self._done * (total - self._done)
+            text += f"/{total:,}, {timedelta(seconds=round(seconds))} left"
+        self.show(text)
+
+    def clear(self) -> None:
+        """Take the line away, so that something else can be printed."""
+        if self._width:
+            say("\r" + " " * self._width + "\r", err=True, end="")
+            self._width = 0
+
+
 class Batch:
     """Work on many files: a bad one does not stop the others, and progress shows.
 
-    Progress is a line on the terminal once the work takes a second, and only where the standard
-    output goes elsewhere; otherwise what is printed there shows it.
+    Args:
+        prints: Whether a line is printed for each file. Those show the progress themselves where
+            the standard output is a terminal.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, prints: bool = True) -> None:
         self.codes: list[int] = []
         self.failed: list[str] = []
         self.messages: list[str] = []
-        self._start = time.monotonic()
-        self._shows = _is_terminal(sys.stderr) and not _is_terminal(sys.stdout)
-        self._width = 0
+        self.progress = Progress(hidden=prints and _is_terminal(sys.stdout))
 
     def sources(self, paths: Sequence[str]) -> list[Source]:
         """Return the programs that the paths stand for."""
@@ -47,15 +90,11 @@ class Batch:
     @contextlib.contextmanager
     def step(self, name: str, number: int = 0, total: int = 0) -> Generator[None]:
         """Show what is being done, and report an error that ends it."""
-        if self._shows and time.monotonic() - self._start > 1:
-            line = (f"{number}/{total} " if total else "") + name
-            self._clear()
-            say(line[:79], err=True, end="")
-            self._width = len(line[:79])
+        self.progress.show((f"{number}/{total} " if total else "") + name)
         try:
             yield
         except OnnxGatherError as error:
-            self._clear()
+            self.progress.clear()
             say(f"Error: {error}", err=True)
             self.failed.append(name)
             self.messages.append(str(error))
@@ -63,18 +102,13 @@ class Batch:
 
     def say(self, text: str) -> None:
         """Print a line."""
-        self._clear()
+        self.progress.clear()
         say(text)
 
     def finish(self) -> int:
         """Return the exit code of the whole."""
-        self._clear()
+        self.progress.clear()
         return max(self.codes, key=_BEST_TO_WORST.index, default=GOOD)
-
-    def _clear(self) -> None:
-        if self._width:
-            say("\r" + " " * self._width + "\r", err=True, end="")
-            self._width = 0
 
 
 def say(text: str | bytes, *, err: bool = False, end: str = "\n") -> None:

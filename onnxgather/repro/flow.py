@@ -7,7 +7,6 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 
 from onnxgather.cases import Case
@@ -47,7 +46,7 @@ def make_repro(
     *,
     library: str | None = None,
     reduce: bool = True,
-    tried: Callable[[int], object] = lambda _: None,
+    tried: Callable[[], object] = lambda: None,
 ) -> Outcome:
     """Run a case on a lane; where it is wrong, reduce it, write a folder, and run its repro.py.
 
@@ -57,7 +56,7 @@ def make_repro(
         folder: Where the repro goes: new, empty or an earlier repro.
         library: The plugin library that brings the lane's provider, if one does.
         reduce: Whether to reduce the case.
-        tried: Called after each smaller case that was run, with how many those are.
+        tried: Called after each smaller case that was run.
 
     Raises:
         OnnxGatherError: The folder holds something else or cannot be written, or the lane runs
@@ -77,12 +76,11 @@ def make_repro(
             text = f"case {shown(case.name)} did not run on lane {info.name}: "
             text += f"{finding.result.reason}"
         return Outcome(text, finding.result, case)
-    numbers = count(1)
 
     def still(candidate: Case) -> bool:
         nonlocal finding
         result = judge(candidate, info, lane.answer(candidate))
-        tried(next(numbers))
+        tried()
         if Fault.of(result) != fault:
             return False
         finding = Finding(candidate, info, result)
