@@ -34,10 +34,8 @@ def write_whole(path: str, *content: bytes | memoryview) -> None:
     """
     try:
         replace_file(path, *content)
-    except (FileExistsError, NotADirectoryError):
-        raise OnnxGatherError(f"{path}: a file stands where its folder should be") from None
     except OSError as error:
-        raise OnnxGatherError(f"{path}: {reason(error)}") from None
+        raise _sentence(path, error, "its folder") from None
 
 
 def replace_file(path: str, *content: bytes | memoryview) -> None:
@@ -95,7 +93,7 @@ class FolderKind:
         except FileNotFoundError:
             return
         except OSError as error:
-            raise _folder_error(folder, error) from None
+            raise _sentence(folder, error, "the folder") from None
         other = found - {*self.sometimes, *self.always}
         if other or (found and not (found.issuperset(self.always) and self.is_earlier(folder))):
             raise OnnxGatherError(f"{folder}: {self.rule.format(shown(min(other or found)))}")
@@ -129,7 +127,7 @@ class FolderKind:
                         stream.write(content)
                 self._exchange(target, partial)
         except OSError as error:
-            raise _folder_error(folder, error) from None
+            raise _sentence(folder, error, "the folder") from None
 
     def _exchange(self, folder: Path, partial: Path) -> None:
         """Move what a folder holds aside, and what `partial` holds into the folder."""
@@ -177,7 +175,8 @@ def _remove_empty(folder: Path) -> None:
         folder.rmdir()
 
 
-def _folder_error(folder: str, error: OSError) -> OnnxGatherError:
+def _sentence(path: str, error: OSError, folder: str) -> OnnxGatherError:
+    what = reason(error)
     if isinstance(error, (FileExistsError, NotADirectoryError)):
-        return OnnxGatherError(f"{folder}: a file stands where the folder should be")
-    return OnnxGatherError(f"{folder}: {reason(error)}")
+        what = f"a file stands where {folder} should be"
+    return OnnxGatherError(f"{path}: {what}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from onnxgather.descriptors import Descriptor
@@ -18,10 +18,11 @@ _UNSAFE = frozenset('%/\\:*?"<>|') | {chr(c) for c in range(32)}
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file with a program, and the folders to it below the folder that was named."""
+    """A file with a program."""
 
     path: str
-    below: str = ""
+    inside: str
+    """The path of the file in the folder that was named; of a file that was named its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,9 @@ class Job:
     descriptor: Descriptor
     output: str
 
+    def __str__(self) -> str:
+        return f"{dispatchable_path(self.dispatchable)} of {self.source}"
+
 
 def find_sources(path: str) -> list[Source]:
     """Return the programs that a path stands for: a file is one, a folder all its *.json.
@@ -41,22 +45,18 @@ def find_sources(path: str) -> list[Source]:
         FileFormatError: A folder has none, or one of its folders cannot be read.
     """
     if not os.path.isdir(path):
-        return [Source(path)]
-    sources: list[Source] = []
+        return [Source(path, os.path.basename(path))]
+    found: list[str] = []
     try:
-        for folder, folders, files in os.walk(path, onerror=_stop):
+        for folder, folders, names in os.walk(path, onerror=_stop):
             folders.sort()
-            below = os.path.relpath(folder, path)
-            sources += [
-                Source(os.path.join(folder, name), "" if below == os.curdir else below)
-                for name in sorted(files)
-                if name.lower().endswith(".json")
-            ]
+            found += [os.path.join(folder, name) for name in sorted(names)]
     except OSError as error:
         raise FileFormatError(f"{error.filename}: {reason(error)}") from None
-    if not sources:
+    found = [file for file in found if file.lower().endswith(".json")]
+    if not found:
         raise FileFormatError(f"{path}: the folder must have a *.json file, got none")
-    return sources
+    return [Source(file, os.path.relpath(file, path)) for file in found]
 
 
 def plan(
@@ -80,13 +80,24 @@ def plan(
         and output.lower().endswith(".onnx")
         and not os.path.isdir(output)
     )
-    jobs: list[Job] = []
+    inputs = [*unread, *(file for _, program in programs for file in _files(program))]
+    taken = {_identity(file): file for file in inputs}
+    jobs: dict[str, Job] = {}
     for source, program in programs:
         for name, dispatchable in program.dispatchables.items():
             target = output if output and one_file else _target(source, program, name, output)
-            jobs.append(Job(source.path, name, dispatchable.descriptor, target))
-    _check_targets(jobs, [*unread, *(file for _, program in programs for file in _files(program))])
-    return jobs
+            job = Job(source.path, name, dispatchable.descriptor, target)
+            identity = _identity(target)
+            if identity in taken:
+                raise OnnxGatherError(
+                    f"{target} must not be written, as it is an input: {taken[identity]}"
+                )
+            if identity in jobs:
+                raise OnnxGatherError(
+                    f"{target} must not be written twice, for {jobs[identity]} and {job}"
+                )
+            jobs[identity] = job
+    return list(jobs.values())
 
 
 def dispatchable_path(name: str) -> str:
@@ -99,29 +110,11 @@ def _stop(error: OSError) -> None:
 
 
 def _target(source: Source, program: Program, dispatchable: str, output: str | None) -> str:
-    folder, file = os.path.split(source.path)
-    name = os.path.splitext(file)[0]
+    path = source.path if output is None else os.path.join(output, source.inside)
+    stem = os.path.splitext(path)[0]
     if len(program.dispatchables) > 1:
-        name += "." + "".join(f"%{ord(c):02X}" if c in _UNSAFE else c for c in dispatchable)
-    if output is not None:
-        folder = os.path.join(output, source.below)
-    return os.path.join(folder, name + ".onnx")
-
-
-def _check_targets(jobs: Iterable[Job], files: Iterable[str]) -> None:
-    inputs = {_identity(file): file for file in files}
-    taken: dict[str, Job] = {}
-    for job in jobs:
-        target = _identity(job.output)
-        if target in inputs:
-            raise OnnxGatherError(
-                f"{job.output} must not be written, as it is an input: {inputs[target]}"
-            )
-        if other := taken.get(target):
-            raise OnnxGatherError(
-                f"{job.output} must not be written twice, for {_called(other)} and {_called(job)}"
-            )
-        taken[target] = job
+        stem += "." + "".join(f"%{ord(c):02X}" if c in _UNSAFE else c for c in dispatchable)
+    return stem + ".onnx"
 
 
 def _files(program: Program) -> list[str]:
@@ -131,7 +124,3 @@ def _files(program: Program) -> list[str]:
 
 def _identity(path: str) -> str:
     return os.path.normcase(os.path.realpath(path))
-
-
-def _called(job: Job) -> str:
-    return f"{dispatchable_path(job.dispatchable)} of {job.source}"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import textwrap
 from dataclasses import dataclass
+from importlib.resources import files
+from string import Template
 
 import numpy as np
 
@@ -66,36 +68,29 @@ def issue_text(finding: Finding, trial: Trial, system: str, printed: str | None)
     """
     case, info, result = finding.case, finding.info, finding.result
     if trial.expected is None:
-        wanted = [f"An error: {case.expected()}."]
+        expected = f"An error: {case.expected()}."
     else:
-        wanted = [_array_text("OutputTensor", trial.expected)]
+        expected = _array_text("OutputTensor", trial.expected)
     if result.first is not None and result.first.source is not None:
-        wanted.append(f"The first element that differs: `{result.first.source}`.")
-    versions = [f"- {name} {version}" for name, version in info.versions.items()]
-    devices = [f"- {device}" for device in info.devices]
+        expected += f"\n\nThe first element that differs: `{result.first.source}`."
+    versions = [f"{name} {version}" for name, version in info.versions.items()]
     reason = result.reason or ""
     actual = f"{reason[:1].upper()}{reason[1:]}."
     if printed is not None:
         actual = "`repro.py` prints:\n\n" + textwrap.indent(printed.rstrip(), "    ")
-    parts = [
-        f"# {finding.title}",
-        "## Versions",
-        "\n".join([f"- {info.provider}", *versions, *devices, f"- {system}"]),
-        "## The model",
-        _meaning(case),
-        *(_array_text(name, array) for name, array in trial.inputs.items()),
-        "## Expected",
-        *wanted,
-        "## Actual",
-        actual,
-        "## How to run it",
-        "`python repro.py`, where onnxruntime and numpy are installed, runs `model.onnx` on "
-        f"`inputs.npz` with {info.provider} alone, by `runtime.py` beside it. Its exit code is 1 "
-        "where it differs, 0 where it does not, and 3 where the provider did not run the model.",
-    ]
+    page = files("onnxgather.repro").joinpath("issue.md.template").read_text("utf-8")
+    text = Template(page).substitute(
+        title=finding.title,
+        versions="\n".join(f"- {x}" for x in (info.provider, *versions, *info.devices, system)),
+        meaning=_meaning(case),
+        inputs="\n\n".join(_array_text(name, array) for name, array in trial.inputs.items()),
+        expected=expected,
+        actual=actual,
+        provider=info.provider,
+    )
     if isinstance(case, DescriptorCase):
-        parts.append("`program.json` says the same to dxdispatch, for DirectML itself.")
-    return "\n\n".join(map(_filled, parts)) + "\n"
+        text += "\n`program.json` says the same to dxdispatch, for DirectML itself.\n"
+    return "\n\n".join(map(_filled, text.rstrip().split("\n\n"))) + "\n"
 
 
 def _meaning(case: Case) -> str:
@@ -138,7 +133,8 @@ def _array_text(name: str, array: Array) -> str:
     return head + "\n\n" + textwrap.indent(text, "    ")
 
 
-def _filled(part: str) -> str:
-    if part.startswith(("#", "-")) or "\n" in part:
-        return part
-    return textwrap.fill(part, 100, break_long_words=False, break_on_hyphens=False)
+def _filled(paragraph: str) -> str:
+    """A paragraph in lines of 100 columns; a heading, a list and indented text as they are."""
+    if paragraph.startswith(("#", "-", " ")):
+        return paragraph
+    return textwrap.fill(paragraph, 100, break_long_words=False, break_on_hyphens=False)
