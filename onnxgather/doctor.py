@@ -24,9 +24,10 @@ import msgspec
 
 from onnxgather.cases import smallest_case
 from onnxgather.errors import FINDINGS, GOOD, NOT_RUN
-from onnxgather.lanes.environment import TIMEOUT, ModelLane
-from onnxgather.lanes.lane import LaneInfo
-from onnxgather.lanes.worker import Worker, WorkerError
+from onnxgather.lanes.child import NoAnswerError
+from onnxgather.lanes.lane import TIMEOUT, LaneInfo
+from onnxgather.lanes.python import ModelLane
+from onnxgather.lanes.worker import Worker
 from onnxgather.model import VERSION
 from onnxgather.parity.compare import judge
 from onnxgather.parity.results import Result
@@ -322,7 +323,7 @@ def look_at(python: str, timeout: float = TIMEOUT) -> Environment:
     with closing(Worker(python, timeout)) as worker:
         try:
             about, _ = worker.ask({}, b"")
-        except WorkerError as error:
+        except NoAnswerError as error:
             about["fault"] = str(error)
     return Environment(
         python,

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from onnxgather.checks import shown
 from onnxgather.errors import ProviderError
+from onnxgather.options import Target
 
 OLDEST_RUNTIME = "1.24.4"
 """The oldest ONNX Runtime that onnxgather supports; it records which provider ran a node."""
@@ -83,6 +84,16 @@ PROVIDERS = {
 
 NAMES = f"{', '.join(PROVIDERS)}, or ONNX Runtime's full name of one"
 """How a user may name a provider."""
+
+
+def target_of(provider: str, asked: Target | None = None) -> Target:
+    """The target of the models that a provider runs: the one asked for, else what suits it.
+
+    Args:
+        provider: The provider's full name.
+        asked: What a user asks for; None if nothing.
+    """
+    return asked or ("cpu" if provider == PROVIDERS["cpu"].name else "portable")
 
 
 def find_provider(name: object) -> Provider:

@@ -99,7 +99,7 @@ class _Lanes:
             OnnxGatherError: An item names no provider, a lane is named twice, or there is none.
         """
         from onnxgather.errors import OnnxGatherError
-        from onnxgather.lanes.environment import REFERENCE, open_lanes
+        from onnxgather.lanes import REFERENCE, open_lanes
 
         items = [item.strip() for item in (self._specs if specs is None else specs).split(",")]
         items = [item for item in items if item not in ("", REFERENCE)]

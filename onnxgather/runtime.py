@@ -11,13 +11,15 @@ the provider asked for.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 import platform
 import struct
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, BinaryIO, Literal
 
 if __name__ == "__main__" and not getattr(
@@ -68,7 +70,7 @@ class Opened:
     """A model on one provider.
 
     Args:
-        model: The serialized model.
+        model: The serialized model, or the path of its file.
         provider: The full name of the only provider that may run its nodes.
         threads: How many threads it may use; 0 means one per core.
         library: The plugin library that brings the provider, if one does.
@@ -79,7 +81,7 @@ class Opened:
     """
 
     def __init__(
-        self, model: bytes, provider: str, threads: int = 0, library: str | None = None
+        self, model: bytes | str, provider: str, threads: int = 0, library: str | None = None
     ) -> None:
         runtime = load(provider, library)
         options = runtime.SessionOptions()
@@ -91,22 +93,23 @@ class Opened:
         if provider == DIRECTML:
             options.enable_mem_pattern = False
             options.execution_mode = runtime.ExecutionMode.ORT_SEQUENTIAL
-        providers: list[str] = [provider]
         if library is not None:
             options.add_provider_for_devices(_plugin_devices(runtime, provider), {})
-            providers = []
+        make = partial(
+            runtime.InferenceSession,
+            model,
+            options,
+            providers=[provider] if library is None else [],
+            enable_fallback=0,
+        )
         try:
-            self._session = runtime.InferenceSession(
-                model, options, providers=providers, enable_fallback=0
-            )
+            self._session = make()
         except Exception as error:
             if "assigned to the default CPU EP" not in str(error):
                 raise RefusedError(_line(error)) from error
+            options.add_session_config_entry("session.disable_cpu_ep_fallback", "0")
             try:  # for the proof to say which node goes where
-                options.add_session_config_entry("session.disable_cpu_ep_fallback", "0")
-                self._session = runtime.InferenceSession(
-                    model, options, providers=providers, enable_fallback=0
-                )
+                self._session = make()
             except Exception:
                 raise NotRunError("elsewhere", f"some node would run on {CPU}") from error
         if not hasattr(self._session, "get_provider_graph_assignment_info"):
@@ -233,48 +236,55 @@ def answer(request: Mapping[str, Any], blobs: bytes) -> tuple[dict[str, Any], by
     except RefusedError as error:
         return {"refused": str(error)}, b""
     outputs: list[Any] = []
-    content = b""
+    content = bytearray()
     for feed in request["feeds"]:
-        arrays = {
-            name: np.frombuffer(blobs, dtype, math.prod(shape), offset).reshape(shape)
-            for name, (dtype, shape, offset) in feed.items()
-        }
+        arrays = {name: unpacked(array, blobs) for name, array in feed.items()}
         try:
-            array = opened.run(arrays)
+            outputs.append(packed(opened.run(arrays), content))
         except FailedError as error:
             outputs.append(str(error))
-            continue
-        outputs.append([array.dtype.name, array.shape, len(content)])
-        content += np.ascontiguousarray(array).tobytes()
     nodes = [operator for _, operator in opened.assignment]
-    return {"nodes": nodes, "outputs": outputs}, content
+    return {"nodes": nodes, "outputs": outputs}, bytes(content)
 
 
-def write_frame(stream: BinaryIO, header: Mapping[str, Any], blobs: bytes = b"") -> None:
-    """Write a frame: magic, lengths, JSON, bytes."""
+def packed(array: np.ndarray[Any, Any], blobs: bytearray) -> list[Any]:
+    """Append an array to `blobs`; return its data type, its shape and its offset there."""
+    offset = len(blobs)
+    blobs += array.tobytes()
+    return [array.dtype.name, array.shape, offset]
+
+
+def unpacked(described: Sequence[Any], blobs: bytes) -> np.ndarray[Any, Any]:
+    """Return the array of which `packed` returned a description."""
+    dtype, shape, offset = described
+    return np.frombuffer(blobs, dtype, math.prod(shape), offset).reshape(shape)
+
+
+def frame(header: Mapping[str, Any], blobs: bytes | bytearray = b"") -> bytes:
+    """Return a frame: magic, lengths, JSON, bytes."""
     text = json.dumps(header).encode()
-    stream.write(MAGIC + _LENGTHS.pack(len(text), len(blobs)) + text + blobs)
-    stream.flush()
+    return MAGIC + _LENGTHS.pack(len(text), len(blobs)) + text + blobs
 
 
-def read_frame(stream: BinaryIO, banner: int = 0) -> tuple[dict[str, Any], bytes] | None:
-    """Return the next frame, None where the stream ends.
+def read_frame(stream: BinaryIO, banner: int = 0) -> tuple[dict[str, Any], bytes]:
+    """Return the header and the bytes of the next frame.
 
     Args:
         stream: Where it comes from.
         banner: How many bytes of something else may stand before it.
 
     Raises:
-        ValueError: Something else stands there; it is what the error holds.
+        EOFError: The stream ends.
+        ValueError: Something else stands there; the error holds its bytes.
     """
     start = stream.read(len(MAGIC))
-    while start and not start.endswith(MAGIC):
+    if not start:
+        raise EOFError
+    while not start.endswith(MAGIC):
         byte = stream.read(1) if len(start) < len(MAGIC) + banner else b""
         if not byte:
             raise ValueError(start)
         start += byte
-    if not start:
-        return None
     lengths = stream.read(_LENGTHS.size)
     if len(lengths) < _LENGTHS.size:
         raise ValueError(lengths)
@@ -282,7 +292,10 @@ def read_frame(stream: BinaryIO, banner: int = 0) -> tuple[dict[str, Any], bytes
     text, blobs = stream.read(length), stream.read(size)
     if len(text) < length or len(blobs) < size:
         raise ValueError(text)
-    return json.loads(text), blobs
+    try:
+        return json.loads(text), blobs
+    except ValueError:
+        raise ValueError(text) from None
 
 
 def serve() -> None:
@@ -293,12 +306,13 @@ def serve() -> None:
     requests = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what libraries print must not stand between the frames
-    write_frame(answers, about())
-    while True:
-        frame = read_frame(requests)
-        if frame is None:
-            return
-        write_frame(answers, *(answer(*frame) if frame[0] else (about(), b"")))
+    answers.write(frame(about()))
+    answers.flush()
+    with contextlib.suppress(EOFError):
+        while True:
+            header, blobs = read_frame(requests)
+            answers.write(frame(*answer(header, blobs)) if header else frame(about()))
+            answers.flush()
 
 
 if __name__ == "__main__":

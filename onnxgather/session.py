@@ -12,7 +12,7 @@ from onnxgather.descriptors import Descriptor
 from onnxgather.errors import ProviderError
 from onnxgather.model import to_onnx
 from onnxgather.options import OutOfRange, Target
-from onnxgather.providers import PROVIDERS, Provider, find_provider
+from onnxgather.providers import Provider, find_provider, target_of
 from onnxgather.runtime import FailedError, NotRunError, Opened, RefusedError
 
 CACHED_SESSIONS = 128
@@ -114,7 +114,7 @@ def open_session(
         ProviderError: The provider is missing, cannot start, or did not get every node.
     """
     threads = threads_for(math.prod(desc.output_tensor.sizes))
-    model = to_onnx(desc, out_of_range, target or target_of(provider), threads=threads)
+    model = to_onnx(desc, out_of_range, target_of(provider.name, target), threads=threads)
     return Session(model.SerializeToString(), provider, threads)
 
 
@@ -126,8 +126,3 @@ def _cached_session(desc: Descriptor, out_of_range: OutOfRange, provider: Provid
 def threads_for(elements: int) -> int:
     """Return how many threads a session has for that many output elements."""
     return 1 if elements < THREADED_ELEMENTS else os.cpu_count() or 1
-
-
-def target_of(provider: Provider) -> Target:
-    """Return the target that suits a provider."""
-    return "cpu" if provider == PROVIDERS["cpu"] else "portable"

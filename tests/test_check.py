@@ -20,8 +20,8 @@ from stub_runtime import environment
 import onnxgather as og
 from onnxgather.arrays import Array
 from onnxgather.cases import Case, DescriptorCase
-from onnxgather.lanes.environment import ModelLane
 from onnxgather.lanes.lane import Answer, AnswerKind
+from onnxgather.lanes.python import ModelLane
 from onnxgather.parity.results import Report, read_report
 
 MODELS = Path(__file__).parent.parent / "models"

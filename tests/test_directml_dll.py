@@ -15,38 +15,51 @@ from command_line import DESC
 from fake_directml import NO_DEVICE, done, failed, fake
 
 import onnxgather as og
-from onnxgather.lanes.directml_host import Answer, Host, Info, find_host, setup_command
+from onnxgather.lanes.child import NoAnswerError
+from onnxgather.lanes.directml import Host, HostInfo, Verdict, find_host, setup_command
 from onnxgather.lanes.directml_protocol import LONGEST_FRAME
-from onnxgather.lanes.lane import Breakdown
+from onnxgather.lanes.lane import Answer, AnswerKind, Breakdown
 
 RAW = og.to_dict(DESC)
 INDICES = np.array([[2, 7]], np.uint32)
 
 
-def run(host: Host) -> Answer:
-    """Return the answer to one small gather."""
-    return host.run(DESC, DATA, INDICES)
+BUFFERS = (DATA.tobytes(), INDICES.tobytes(), b"")
+
+
+def ask(host: Host) -> Verdict:
+    """Return the verdict on one small gather."""
+    return host.ask(RAW, BUFFERS)
+
+
+def broken_by(host: Host) -> Answer:
+    """Return what a lane answers where the host gives no verdict on the small gather."""
+    with pytest.raises(NoAnswerError) as caught:
+        ask(host)
+    return caught.value.answer
+
+
+def broken(reason: str, how: Breakdown, detail: str) -> Answer:
+    """Return the answer of a lane that broke down."""
+    return Answer(AnswerKind.BROKEN, reason, how=how, detail=detail)
 
 
 def test_a_host_says_what_it_is() -> None:
     with Host(fake(done())) as host:
-        assert host.info == Info("1.15.4.0", "llvmpipe", "6_4", True, "10.0")
+        assert host.info == HostInfo("1.15.4.0", "llvmpipe", "6_4", "10.0")
 
 
-def test_an_answer_becomes_the_array_of_the_output_tensor() -> None:
+def test_a_verdict_has_the_output_tensor() -> None:
     with Host(fake(done())) as host:
-        answer = run(host)
-    assert answer.output is not None
-    assert answer.output.dtype == np.float32
-    assert answer.output.tolist() == [[0, 1], [2, 3], [4, 5], [6, 7]]
-    assert (answer.accepted, answer.hresult, answer.stage) == (True, 0, "done")
-    assert (answer.guards_touched, answer.crashed) == (False, None)
+        verdict = ask(host)
+    assert verdict == Verdict("done", 0, np.arange(8, dtype=np.float32).tobytes(), False)
+    assert verdict.accepted
 
 
 @pytest.mark.parametrize("flags", [1, 2, 3])
 def test_guard_bytes_that_were_written(flags: int) -> None:
     with Host(fake(done(flags=flags))) as host:
-        assert run(host).guards_touched
+        assert ask(host).guards_touched
 
 
 def test_what_a_request_holds() -> None:
@@ -62,9 +75,8 @@ def test_what_a_request_holds() -> None:
     with Host(fake(done("request"))) as host:
         raw = og.to_dict(desc)
         buffers = (data.tobytes(), indices.tobytes(), b"\5\6")
-        answer = host.run_raw(raw, *buffers, feature_level="4_1")
-        created = host.create_operator(raw)
-    assert answer.output is not None
+        verdict = host.ask(raw, buffers, feature_level="4_1")
+        created = host.ask(raw)
     tensors = [
         struct.pack("<IIIIQI4I", 2, 1, 2, 1, 16, 32, 2, 3, 3, 1),
         struct.pack("<IIIIQI2I", 11, 0, 2, 0, 16, 0, 2, 1),
@@ -74,8 +86,8 @@ def test_what_a_request_holds() -> None:
         struct.pack("<III", 0, 140, 0x4100) + b"".join(tensors) + struct.pack("<4I", 3, 2, 2, 1)
     )
     wanted += b"".join(struct.pack("<Q", len(buffer)) + buffer for buffer in buffers)
-    assert answer.output.tobytes() == wanted
-    assert created == Answer(True, 0, "done")
+    assert verdict.output == wanted
+    assert created == Verdict("done")
 
 
 @pytest.mark.parametrize(
@@ -84,75 +96,95 @@ def test_what_a_request_holds() -> None:
 )
 def test_a_refusal_names_its_call(number: int, stage: str, accepted: bool) -> None:
     with Host(fake(failed(number, 0x80070057))) as host:
-        assert run(host) == Answer(accepted, 0x80070057, stage)
-        assert host.accepts(RAW) == accepted
+        assert ask(host) == host.ask(RAW) == Verdict(stage, 0x80070057)
+        assert ask(host).accepted == accepted
 
 
 @pytest.mark.parametrize(
-    ("action", "crashed"),
+    ("action", "reason", "how", "detail"),
     [
-        ("sys.exit(3)", "the host ended with exit code 3"),
+        ("sys.exit(3)", "the host ended with exit code 3", Breakdown.EXITED, "3"),
         (
             "print('host.exe: exception 0xC0000005', file=sys.stderr); sys.exit(3)",
             "the host ended with exit code 3, host.exe: exception 0xC0000005",
+            Breakdown.EXITED,
+            "3",
         ),
         (
             "sys.stdout.buffer.write(b'1234567'); sys.exit()",
             "the host ended with exit code 0",
+            Breakdown.EXITED,
+            "0",
         ),
         (
             "sys.stdout.buffer.write(b'ERROR: no ' * 9); sys.stdout.buffer.flush()",
             "the host wrote what is not its protocol, b'ERROR: n'",
+            Breakdown.STRAY,
+            "ERROR: n",
         ),
-        ("frame(b'abc')", "the host wrote what is not its protocol, b'abc'"),
+        (
+            "frame(b'abc')",
+            "the host wrote what is not its protocol, b'abc'",
+            Breakdown.STRAY,
+            "abc",
+        ),
+        pytest.param(
+            "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
+            "the host died of SIGKILL",
+            Breakdown.DIED,
+            "SIGKILL",
+            marks=pytest.mark.skipif(sys.platform == "win32", reason="no signals"),
+        ),
         (
             "frame(struct.pack('<III', 99, 0, 0) + text(b''))",
             "the host wrote what is not its protocol, "
             r"b'c\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'",
+            Breakdown.STRAY,
+            "c" + "\0" * 19,
         ),
         (
             "frame(struct.pack('<IIIQ', 0, 0, 0, 2**60))",
             "the host wrote what is not its protocol, "
             r"b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x10'",
+            Breakdown.STRAY,
+            "\0" * 19 + "\x10",
         ),
     ],
 )
 def test_a_host_that_does_not_answer_is_started_anew(
-    action: str, crashed: str, tmp_path: Path
+    action: str, reason: str, how: Breakdown, detail: str, tmp_path: Path
 ) -> None:
     # Misbehaves once: from then on a file says that it did.
     once = tmp_path / "once"
     start = f"import pathlib; once = pathlib.Path({str(once)!r}); frame(HELLO)"
     action = f"\n    if once.exists():\n        {done()}\n    else:\n        once.touch(); {action}"
     with Host(fake(action, start)) as host:
-        answer = run(host)
-        how = Breakdown.EXITED if "exit code" in crashed else Breakdown.NONSENSE
-        detail = {"3": "3", "0": "0"}.get(answer.detail) or crashed.partition("protocol, ")[2]
-        assert answer == Answer(False, 0, "host", crashed=crashed, how=how, detail=detail)
-        assert run(host).stage == "done"
+        assert broken_by(host) == broken(reason, how, detail)
+        assert ask(host).stage == "done"
+
+
+LATE = broken("the host gave no answer within 0.2 s", Breakdown.LATE, "0.2 s")
 
 
 def test_a_host_that_hangs_is_ended() -> None:
     with Host(fake("time.sleep(60)"), timeout=2) as host:
         host.timeout = 0.2
-        crashed = "the host gave no answer within 0.2 s"
-        late = Answer(False, 0, "host", crashed=crashed, how=Breakdown.LATE, detail="0.2 s")
-        assert run(host) == late
+        assert broken_by(host) == LATE
 
 
 def test_a_host_that_reads_nothing_is_ended() -> None:
-    big = og.TensorDesc("UINT8", [1 << 20])
-    desc = og.GatherElementsDesc(big, og.TensorDesc("UINT32", [1 << 20]), big, axis=0)
     with Host(fake("pass", "frame(HELLO); time.sleep(60)"), timeout=2) as host:
         host.timeout = 0.2
-        answer = host.run(desc, np.zeros(1 << 20, np.uint8), np.zeros(1 << 20, np.uint32))
-    assert answer.crashed == "the host gave no answer within 0.2 s"
+        with pytest.raises(NoAnswerError) as caught:
+            host.ask(RAW, (bytes(1 << 20),) * 3)
+    assert caught.value.answer == LATE
 
 
 def test_a_host_that_lost_its_device_is_started_anew() -> None:
     action = f"{failed(7, 0x887A0005, flags=4)}; sys.exit(1)"
     with Host(fake(action)) as host:
-        assert run(host) == run(host) == Answer(True, 0x887A0005, "dispatch")
+        assert ask(host) == ask(host) == Verdict("dispatch", 0x887A0005)
+        assert ask(host).accepted
 
 
 @pytest.mark.parametrize(
@@ -181,7 +213,7 @@ def test_a_command_that_does_not_exist() -> None:
     )
 
 
-def broken(**changes: Any) -> dict[str, Any]:
+def changed(**changes: Any) -> dict[str, Any]:
     """Return the small gather with other fields of InputTensor."""
     tensor = {**RAW["desc"]["InputTensor"], **changes}
     return {**RAW, "desc": {**RAW["desc"], "InputTensor": tensor}}
@@ -195,35 +227,29 @@ def broken(**changes: Any) -> dict[str, Any]:
             "type must be one of GATHER, GATHER_ELEMENTS, GATHER_ND, GATHER_ND1, got 'SCATTER'",
         ),
         (
-            broken(DataType="BOOL"),
+            changed(DataType="BOOL"),
             "InputTensor.DataType must be one of FLOAT64, FLOAT32, FLOAT16, INT64, INT32, INT16, "
             "INT8, UINT64, UINT32, UINT16, UINT8, UNKNOWN, UINT4, INT4, got 'BOOL'",
         ),
         (
-            broken(Strides=[1]),
+            changed(Strides=[1]),
             "InputTensor.Strides must have as many elements as Sizes (2), got 1",
         ),
         (
-            broken(Sizes=[1, 2**32]),
+            changed(Sizes=[1, 2**32]),
             "InputTensor.Sizes[1] must be an integer from 0 to 4294967295, got 4294967296",
         ),
     ],
 )
 def test_what_cannot_be_asked(raw: dict[str, Any], message: str) -> None:
     with Host(fake(done())) as host, pytest.raises(og.DescriptorError) as caught:
-        host.create_operator(raw)
+        host.ask(raw)
     assert str(caught.value) == message
-
-
-def test_an_array_that_does_not_fit() -> None:
-    with Host(fake(done())) as host, pytest.raises(og.DescriptorError) as caught:
-        host.run(DESC, DATA, INDICES, np.zeros(8, np.float32))
-    assert str(caught.value) == "OutputTensor must be an array of float32 (4, 2), got float32 (8,)"
 
 
 def test_a_feature_level_that_is_none() -> None:
     with Host(fake(done())) as host, pytest.raises(og.DescriptorError) as caught:
-        host.accepts(RAW, "2.1")
+        host.ask(RAW, feature_level="2.1")
     assert str(caught.value) == "feature_level must be such as 2_1, got '2.1'"
 
 
@@ -260,18 +286,14 @@ def test_directml_says_what_it_is(directml: Host) -> None:
 
 
 def test_directml_gathers(directml: Host) -> None:
-    answer = run(directml)
-    assert (answer.stage, answer.guards_touched) == ("done", False)
-    assert answer.output is not None
-    assert answer.output.tolist() == [[2, 7], [5, 10], [8, 11], [11, 11]]
+    output = np.array([2, 7, 5, 10, 8, 11, 11, 11], np.float32)
+    assert ask(directml) == Verdict("done", 0, output.tobytes(), False)
 
 
 def test_directml_refuses(directml: Host) -> None:
-    refused = broken(Sizes=[4, 4])
-    assert directml.create_operator(refused).hresult == 0
-    refused = broken(Sizes=[5, 3])
-    assert directml.create_operator(refused) == Answer(False, 0x80070057, "CreateOperator")
-    assert directml.accepts(RAW)
+    assert directml.ask(changed(Sizes=[4, 4])).hresult == 0
+    assert directml.ask(changed(Sizes=[5, 3])) == Verdict("CreateOperator", 0x80070057)
+    assert directml.ask(RAW).accepted
 
 
 def test_directml_lives_on_after_a_descriptor_that_ends_it(directml: Host) -> None:
@@ -281,8 +303,9 @@ def test_directml_lives_on_after_a_descriptor_that_ends_it(directml: Host) -> No
         name: {"DataType": "UINT32", "Sizes": sizes} for name, sizes in tensors.items()
     }
     raw = {"type": "GATHER", "desc": desc | {"Axis": 1, "IndexDimensions": 0}}
-    assert directml.create_operator(raw).stage == "host"
-    assert run(directml).stage == "done"
+    with pytest.raises(NoAnswerError):
+        directml.ask(raw)
+    assert ask(directml).stage == "done"
 
 
 def test_a_frame_is_at_most_8_gib() -> None:

@@ -19,8 +19,7 @@ from msgspec.structs import replace
 from onnxgather.cases import Case, DescriptorCase
 from onnxgather.corpus import corpus, random_cases
 from onnxgather.corpus.forbidden import forbidden_cases
-from onnxgather.lanes.directml import DirectMLLane
-from onnxgather.lanes.directml_host import find_host, setup_command
+from onnxgather.lanes.directml import DirectMLLane, find_host, setup_command
 from onnxgather.lanes.lane import Answer, AnswerKind, Breakdown, LaneInfo
 from onnxgather.options import OutOfRange
 from onnxgather.parity.compare import check_cases

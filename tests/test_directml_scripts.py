@@ -19,7 +19,7 @@ import pytest
 from fake_directml import NO_DEVICE, done, failed, fake_folder
 
 import onnxgather
-from onnxgather.lanes.directml_host import find_host, setup_command
+from onnxgather.lanes.directml import find_host, setup_command
 
 SCRIPTS = Path(__file__).parent.parent / "scripts" / "directml"
 OBSERVED = Path(__file__).parent / "data" / "observed"

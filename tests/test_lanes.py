@@ -16,9 +16,11 @@ from stub_runtime import environment
 import onnxgather as og
 from onnxgather import model as model_module
 from onnxgather.cases import Case, DescriptorCase
-from onnxgather.lanes.environment import ModelLane, open_lanes
+from onnxgather.lanes import open_lanes
+from onnxgather.lanes.child import NoAnswerError
 from onnxgather.lanes.lane import Answer, AnswerKind, Breakdown, Lane
-from onnxgather.lanes.worker import Worker, WorkerError
+from onnxgather.lanes.python import ModelLane
+from onnxgather.lanes.worker import Worker
 from onnxgather.parity.compare import check_cases
 from onnxgather.parity.results import CaseResult
 from onnxgather.providers import PROVIDERS, find_provider
@@ -160,7 +162,7 @@ class TestWhatCounts:
 
         lane = ModelLane("cpu", PROVIDERS["cpu"])
         lane.start()
-        monkeypatch.setattr("onnxgather.lanes.environment.to_onnx", folded)
+        monkeypatch.setattr("onnxgather.lanes.python.to_onnx", folded)
         answer = lane.answer(case())
         lane.close()
         assert answer == Answer(
@@ -330,7 +332,7 @@ class TestBadWorkers:
         banner = "import os; os.write(1, bytes([147]) + b'gather\\n' + bytes([9] * 12))"
         python = environment(tmp_path, banner=banner)
         worker = Worker(python, 1)
-        with pytest.raises(WorkerError) as caught:
+        with pytest.raises(NoAnswerError) as caught:
             worker.start()
         worker.close()
         assert str(caught.value) in (
@@ -383,8 +385,8 @@ class TestBadWorkers:
         lane = stub(tmp_path)
         lane.start()
         worker: Any = lane._worker  # type: ignore[reportPrivateUsage]
-        worker._running.kill()
-        worker._running.wait()
+        worker._program.kill()
+        worker._program.wait()
         assert lane.answer(case()).kind is AnswerKind.RAN
         lane.close()
 
@@ -430,7 +432,7 @@ class TestBadWorkers:
         lane = stub(tmp_path)
         lane.start()
         worker: Any = lane._worker  # type: ignore[reportPrivateUsage]
-        pid = worker._running.pid
+        pid = worker._program.pid
         for _ in range(300):
             lane.answer(case())
         first = _resident(pid)

@@ -10,7 +10,7 @@ import pytest
 import onnxgather as og
 from onnxgather.cases import DescriptorCase
 from onnxgather.corpus import corpus
-from onnxgather.lanes.environment import open_lanes
+from onnxgather.lanes import open_lanes
 from onnxgather.lanes.lane import Lane
 from onnxgather.parity.checks import check
 from onnxgather.parity.results import Report

@@ -13,10 +13,9 @@ import pytest
 import onnxgather as og
 
 # Here, as what an inner run imports is forgotten at its end, and onnx cannot be imported twice.
-from onnxgather import corpus
+from onnxgather import corpus, lanes
 from onnxgather.cases import Case, DescriptorCase
 from onnxgather.errors import OnnxGatherError
-from onnxgather.lanes import environment as lanes
 from onnxgather.lanes.lane import Answer, AnswerKind, LaneInfo
 from onnxgather.parity import known
 from onnxgather.parity.known import Known, Pattern

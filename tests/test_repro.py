@@ -26,7 +26,7 @@ from onnxgather.cli.terminal import json_bytes
 from onnxgather.datatypes import TensorDataType
 from onnxgather.dxdispatch import dispatches, parse_program, read_program
 from onnxgather.errors import FileFormatError, OnnxGatherError
-from onnxgather.lanes.environment import open_lanes
+from onnxgather.lanes import open_lanes
 from onnxgather.lanes.lane import Answer, AnswerKind, LaneInfo
 from onnxgather.model import check_model
 from onnxgather.options import OutOfRange

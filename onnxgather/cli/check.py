@@ -107,7 +107,7 @@ def check(
     A lane is an execution provider, in this environment or another. A PATH is a program, or a
     folder: all *.json files in it and below it.
     """
-    from onnxgather.lanes.environment import open_lanes
+    from onnxgather.lanes import open_lanes
     from onnxgather.parity.checks import check as check_lanes
 
     if json_file is not None and _is_input(json_file):  # `--json PATH`: the flag, and a path

@@ -95,7 +95,7 @@ def repro(
     DIR gets model.onnx, inputs.npz, a repro.py that needs onnxruntime, numpy and the runtime.py
     beside it only, and the text of an issue.
     """
-    from onnxgather.lanes.environment import open_lanes
+    from onnxgather.lanes import open_lanes
     from onnxgather.repro import case_of_finding, lane_of_finding, make_repro, read_findings
 
     if inputs is not None and node is None:

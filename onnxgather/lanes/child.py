@@ -1,41 +1,215 @@
-"""Programs that onnxgather starts, and can end with whatever they started."""
+"""Programs that onnxgather starts and asks over pipes; every answer has a deadline."""
 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
-from typing import BinaryIO, cast
+import tempfile
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import BinaryIO, TypeVar, cast
+
+from onnxgather.errors import ProviderError
+from onnxgather.lanes.lane import Answer, AnswerKind, Breakdown
+
+LONGEST_UNREAD = 2**16
+"""Bytes that are still read of what a program wrote before it was killed."""
+
+_PAUSE = 0.1
+"""Seconds between looks at the deadline."""
+
+_T = TypeVar("_T")
 
 
-def start(command: Sequence[str], said: BinaryIO) -> subprocess.Popen[bytes]:
-    """Start a program with pipes to it and from it.
+class NoAnswerError(ProviderError):
+    """A program gave no answer; one sentence says why, with what it printed."""
 
-    It has a group of its own: a terminal's interruption is not for it, and `kill` reaches what
-    it started, such as the interpreter behind a script.
+    def __init__(self, how: Breakdown, reason: str, detail: str = "") -> None:
+        super().__init__(reason)
+        self.answer = Answer(AnswerKind.BROKEN, reason, how=how, detail=detail)
+        """What a lane says to the case at hand."""
+
+
+class Child(ABC):
+    """A program that answers requests, one at a time, and greets before the first.
+
+    A program that ends, hangs or writes something else than an answer costs the request at hand:
+    it is killed with whatever it started, and the next request starts another.
 
     Args:
         command: The program and its arguments.
-        said: Where its standard error goes.
-
-    Raises:
-        OSError: It does not start.
+        timeout: Seconds that an answer may take.
     """
-    pipe = subprocess.PIPE
-    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=said, start_new_session=True)
+
+    def __init__(self, command: Sequence[str], timeout: float) -> None:
+        self.command, self.timeout = list(command), timeout
+        self._program: subprocess.Popen[bytes] | None = None
+        self._printed: BinaryIO | None = None
+        self._deadline, self._late = math.inf, False
+        self._closed = False
+        self._asking = threading.Lock()
+        self._timing = threading.Lock()
+
+    @abstractmethod
+    def _greeted(self, stream: BinaryIO) -> None:
+        """Read what the program writes at its start; raises as `read` of `exchange`."""
+
+    @abstractmethod
+    def _sentence(self, how: Breakdown, detail: str, stray: bytes, printed: bytes) -> str:
+        """One sentence for a request without an answer.
+
+        Args:
+            how: Why there is none.
+            detail: As `Breakdown` says.
+            stray: What the program wrote instead of an answer.
+            printed: What else the program wrote, its standard error included.
+        """
+
+    def start(self) -> None:
+        """Start the program if it does not run, and read its greeting.
+
+        Raises:
+            NoAnswerError: The program does not start, or does not greet.
+        """
+        self.exchange(b"", lambda _: None)
+
+    def exchange(self, request: bytes, read: Callable[[BinaryIO], _T]) -> _T:
+        """Send a request and return what `read` makes of the program's standard output.
+
+        `read` raises EOFError where the output ends too early, and ValueError with the bytes that
+        are no answer.
+
+        Raises:
+            NoAnswerError: There is no answer.
+        """
+        with self._asking:
+            if self._closed:
+                raise self._no_answer(Breakdown.CLOSED)
+            if self._program is None or self._program.poll() is not None:
+                self._start()
+            return self._exchange(request, read)
+
+    def restart(self) -> None:
+        """End the program; the next request starts another."""
+        with self._asking:
+            self._end()
+
+    def close(self) -> None:
+        """End the program for good; a request that waits for its answer hears that it ended."""
+        self._closed = True
+        if self._program is not None:
+            _kill(self._program)
+        self.restart()
+
+    def _start(self) -> None:
+        self._end()
+        self._printed = tempfile.TemporaryFile()  # noqa: SIM115 as it is open while it runs
+        pipe = subprocess.PIPE
+        try:
+            # In a group of its own, which a terminal's interruption does not reach.
+            self._program = subprocess.Popen(
+                self.command, stdin=pipe, stdout=pipe, stderr=self._printed, start_new_session=True
+            )
+        except OSError as error:
+            self._end()
+            raise self._no_answer(Breakdown.NOT_STARTED, error.strerror or "") from error
+        threading.Thread(target=self._watch, args=(self._program,), daemon=True).start()
+        self._exchange(b"", self._greeted)
+
+    def _exchange(self, request: bytes, read: Callable[[BinaryIO], _T]) -> _T:
+        assert self._program is not None
+        stdin, stdout = _pipes(self._program)
+        how, stray = Breakdown.EXITED, b""
+        self._deadline, self._late = time.monotonic() + self.timeout, False
+        try:
+            stdin.write(request)
+            stdin.flush()
+            answer = read(stdout)
+            self._disarm()
+            if not self._late:
+                self._forget()
+                return answer
+        except (OSError, EOFError):
+            self._program.wait()  # a program that closed its output but does not end is late
+        except (MemoryError, OverflowError):
+            how = Breakdown.TOO_LONG
+        except ValueError as error:
+            how, stray = Breakdown.STRAY, error.args[0]
+        except BaseException:  # an interruption, for one: the answer must not be the next one's
+            self._end()
+            raise
+        code, printed = self._end()
+        detail = stray.decode(errors="replace")
+        if self._late:
+            how, detail = Breakdown.LATE, f"{self.timeout:g} s"
+        elif how is Breakdown.EXITED and -code in set(signal.Signals):
+            how, detail = Breakdown.DIED, signal.Signals(-code).name
+        elif how is Breakdown.EXITED:
+            detail = str(code)
+        raise self._no_answer(how, detail, stray, printed)
+
+    def _watch(self, program: subprocess.Popen[bytes]) -> None:
+        """Kill a program that passes its deadline; a timer for each request would be slow."""
+        while program is self._program:
+            with self._timing:
+                if self._deadline < time.monotonic():
+                    self._late = True
+                    _kill(program)
+                    return
+            time.sleep(_PAUSE)
+
+    def _disarm(self) -> None:
+        """Take the deadline away; `_late` now says whether it was kept."""
+        with self._timing:
+            self._deadline = math.inf
+
+    def _end(self) -> tuple[int, bytes]:
+        """Kill the program, and return its exit code and what it wrote that was not read."""
+        self._disarm()
+        program, self._program = self._program, None
+        code, unread = 0, b""
+        if program is not None:
+            _kill(program)
+            stdin, stdout = _pipes(program)
+            with contextlib.suppress(OSError):  # the program did not read all of the request
+                stdin.close()
+            with stdout:
+                code, unread = program.wait(), stdout.read(LONGEST_UNREAD)
+        if self._printed is not None:
+            unread += b" " + self._forget()
+            self._printed.close()
+            self._printed = None
+        return code, unread
+
+    def _forget(self) -> bytes:
+        """Return and drop what the program printed; it writes at the file's one position too."""
+        assert self._printed is not None
+        self._printed.seek(0)
+        printed = self._printed.read()
+        self._printed.seek(0)
+        self._printed.truncate()
+        return printed
+
+    def _no_answer(
+        self, how: Breakdown, detail: str = "", stray: bytes = b"", printed: bytes = b""
+    ) -> NoAnswerError:
+        return NoAnswerError(how, self._sentence(how, detail, stray, printed), detail)
 
 
-def pipes(child: subprocess.Popen[bytes]) -> tuple[BinaryIO, BinaryIO]:
-    """Return the pipe to a child and the one from it."""
-    return cast("BinaryIO", child.stdin), cast("BinaryIO", child.stdout)
+def _pipes(program: subprocess.Popen[bytes]) -> tuple[BinaryIO, BinaryIO]:
+    """The pipe to a program and the one from it."""
+    return cast("BinaryIO", program.stdin), cast("BinaryIO", program.stdout)
 
 
-def kill(child: subprocess.Popen[bytes]) -> None:
-    """Kill a child and, but on Windows, its group."""
-    child.kill()
+def _kill(program: subprocess.Popen[bytes]) -> None:
+    """Kill a program and, but on Windows, what it started, such as the interpreter of a script."""
+    program.kill()
     if sys.platform != "win32":
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(child.pid, signal.SIGKILL)
+            os.killpg(program.pid, signal.SIGKILL)

@@ -1,23 +1,166 @@
-"""The lane on DirectML.dll itself: descriptors, not models."""
+"""DirectML.dll itself, asked for descriptors through the program of scripts/directml/host.cpp.
+
+On Windows the host runs as it is; elsewhere under Wine, in the folder that
+scripts/directml/setup.sh makes.
+"""
 
 from __future__ import annotations
 
+import math
+import os
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, Self
+
+import msgspec
 import numpy as np
 
-from onnxgather.arrays import Array, elements
+from onnxgather.arrays import elements
 from onnxgather.cases import Case, DescriptorCase, NodeCase
-from onnxgather.errors import ProviderError
-from onnxgather.lanes.directml_host import REFUSALS, Host, find_host, setup_command
-from onnxgather.lanes.lane import Answer, AnswerKind, Breakdown, LaneInfo
+from onnxgather.checks import shown
+from onnxgather.dxdispatch import to_dict
+from onnxgather.lanes.child import Child, NoAnswerError
+from onnxgather.lanes.directml_protocol import (
+    DEVICE_LOST,
+    GUARDS_TOUCHED,
+    STAGES,
+    encoded,
+    read_answer,
+    read_hello,
+)
+from onnxgather.lanes.lane import TIMEOUT, Answer, AnswerKind, Breakdown, LaneInfo
 
 DIRECTML_DLL = "directml-dll"
 """The lane's name; the provider `directml` is ONNX Runtime's."""
 
 LIBRARY = "DirectML.dll"
 
+REFUSALS = STAGES[3:5]
+"""The calls that judge a descriptor; what fails before or later is no verdict on it."""
+
+E_INVALIDARG = 0x80070057
+"""What a refusal is; another failure is none."""
+
+_SENTENCES = {
+    Breakdown.NOT_STARTED: "{command} does not start, {detail}",
+    Breakdown.LATE: "the host gave no answer within {detail}",
+    Breakdown.STRAY: "the host wrote what is not its protocol, {stray}",
+    Breakdown.TOO_LONG: "the host announced more bytes than there can be",
+    Breakdown.DIED: "the host died of {detail}{said}",
+    Breakdown.EXITED: "the host ended with exit code {detail}{said}",
+    Breakdown.CLOSED: "the host was ended",
+}
+
+
+class HostInfo(msgspec.Struct, frozen=True):
+    """What a host says of itself."""
+
+    version: str
+    """Of DirectML.dll, such as "1.15.4.0"."""
+    adapter: str
+    feature_level: str
+    """The highest that DirectML reports, such as "6_4"."""
+    wine: str
+    """Wine's version; empty on Windows."""
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What became of one descriptor."""
+
+    stage: str
+    """The call that failed, "done" where none did."""
+    hresult: int = 0
+    """What that call returned, unsigned."""
+    output: bytes | None = None
+    """OutputTensor after the dispatch; None where nothing ran."""
+    guards_touched: bool = False
+    """Whether bytes beside OutputTensor were written."""
+
+    @property
+    def accepted(self) -> bool:
+        """Whether CreateOperator and CompileOperator took the descriptor."""
+        return self.stage == "done" or self.stage in STAGES[5:]
+
+    def __str__(self) -> str:
+        return f"{self.stage} gave 0x{self.hresult:08X}"
+
+
+class Host(Child):
+    """DirectML.dll in a program of its own, which is started at once.
+
+    Args:
+        command: What starts the host, such as `find_host` returns.
+        timeout: Seconds for one answer.
+
+    Raises:
+        NoAnswerError: The host does not start.
+    """
+
+    def __init__(self, command: Sequence[str], timeout: float = TIMEOUT) -> None:
+        super().__init__(command, timeout)
+        self.info: HostInfo
+        self.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def ask(
+        self,
+        raw: Mapping[str, Any],
+        buffers: Sequence[bytes] | None = None,
+        feature_level: str = "1_0",
+    ) -> Verdict:
+        """Return what DirectML.dll makes of a descriptor.
+
+        Args:
+            raw: The descriptor, a dict as `to_dict` gives, valid or not.
+            buffers: What InputTensor, IndicesTensor and OutputTensor hold before the dispatch;
+                one that is too short ends in zeros. None has the operator created and not run.
+            feature_level: The minimum that the DirectML device is created with. It is no
+                ceiling: a device of DirectML 1.15.4 takes the same whatever the minimum.
+
+        Raises:
+            DescriptorError: A value has no place in DirectML's structures.
+            NoAnswerError: There is no verdict; a descriptor may crash DirectML, for one.
+        """
+        request = encoded(raw, buffers, feature_level)
+        stage, hresult, flags, output = self.exchange(request, read_answer)
+        if flags & DEVICE_LOST:
+            self.restart()
+        ran = buffers is not None and stage == "done"
+        verdict = Verdict(stage, hresult, output if ran else None, bool(flags & GUARDS_TOUCHED))
+        if stage in REFUSALS and hresult != E_INVALIDARG:
+            raise NoAnswerError(Breakdown.NO_VERDICT, f"{verdict}, which is no verdict")
+        return verdict
+
+    def _start(self) -> None:
+        try:
+            super()._start()
+        except NoAnswerError as error:
+            reason = f"{LIBRARY} cannot run: {error}"
+            raise NoAnswerError(Breakdown.NOT_STARTED, reason) from error
+
+    def _greeted(self, stream: BinaryIO) -> None:
+        (stage, hresult, level, _), texts = read_hello(stream)
+        if stage != "done":
+            raise NoAnswerError(Breakdown.NOT_STARTED, str(Verdict(stage, hresult)))
+        version, adapter, wine = (text.decode(errors="replace") for text in texts)
+        self.info = HostInfo(version, adapter, f"{level >> 12}_{level >> 8 & 15}", wine)
+
+    def _sentence(self, how: Breakdown, detail: str, stray: bytes, printed: bytes) -> str:
+        lines = printed.decode(errors="replace").strip().splitlines()
+        said = f", {lines[-1].strip()}" if lines else ""
+        command = shlex.join(self.command)
+        return _SENTENCES[how].format(command=command, detail=detail, stray=shown(stray), said=said)
+
 
 class DirectMLLane:
-    """DirectML.dll, asked through the program of scripts/directml.
+    """DirectML.dll, asked through its host.
 
     It runs descriptors, and has one rule for indices out of range. So a case is NOT-RUN here
     that is a forbidden node, stands between other operators, or has such indices under another
@@ -25,24 +168,24 @@ class DirectMLLane:
 
     Args:
         name: As the user named it.
-        folder: Where the program is; None is where scripts/directml/setup.sh puts it.
+        folder: Where the host is; None is where scripts/directml/setup.sh puts it.
         timeout: Seconds that one case may take.
     """
 
-    def __init__(self, name: str, folder: str | None = None, timeout: float = 60) -> None:
+    def __init__(self, name: str, folder: str | None = None, timeout: float = TIMEOUT) -> None:
         self.name = name
         self._folder, self._timeout = folder, timeout
         self._host: Host | None = None
 
     def start(self) -> LaneInfo:
-        """Start the program."""
+        """Start the host."""
         command = find_host(self._folder)
         if command is None:
             why = f"{LIBRARY} is not set up; run {setup_command(self._folder)}"
             return LaneInfo(self.name, LIBRARY, not_run=why)
         try:
             self._host = Host(command, self._timeout)
-        except ProviderError as error:
+        except NoAnswerError as error:
             return LaneInfo(self.name, LIBRARY, not_run=str(error))
         info = self._host.info
         versions = {"DirectML": info.version, "feature level": info.feature_level}
@@ -52,50 +195,75 @@ class DirectMLLane:
 
     def answer(self, case: Case) -> Answer:
         """Run a case's descriptor."""
-        if isinstance(case, NodeCase):
-            why = f"{LIBRARY} runs descriptors, and no descriptor says this node"
-            return Answer(AnswerKind.NOT_RUN, why)
         if (why := _why_not(case)) is not None:
             return Answer(AnswerKind.NOT_RUN, why)
         assert self._host is not None
+        assert isinstance(case, DescriptorCase)
+        tensor = case.descriptor.output_tensor
+        buffers = (case.data.tobytes(), case.indices.tobytes(), _wrong_everywhere(case))
         try:
-            before = _wrong_everywhere(case)
-            answer = self._host.run(case.descriptor, case.data, case.indices, before)
-        except ProviderError as error:
-            return Answer(AnswerKind.BROKEN, str(error), how=Breakdown.NOT_STARTED)
-        if answer.crashed is not None:
-            broken = AnswerKind.BROKEN
-            return Answer(broken, answer.crashed, how=answer.how, detail=answer.detail)
-        failed = f"{answer.stage} gave 0x{answer.hresult:08X}"
-        if answer.stage in REFUSALS:
-            return Answer(AnswerKind.REFUSED, failed)
-        nodes = (f"DML_OPERATOR_{case.operator}",)
-        if answer.output is None:
-            return Answer(AnswerKind.FAILED, failed, nodes)
-        if answer.guards_touched:
+            verdict = self._host.ask(to_dict(case.descriptor), buffers)
+            if verdict.stage in REFUSALS:
+                return Answer(AnswerKind.REFUSED, str(verdict))
+            nodes = (f"DML_OPERATOR_{case.operator}",)
+            if verdict.output is None:
+                return Answer(AnswerKind.FAILED, str(verdict), nodes)
+            size, found = tensor.total_tensor_size_in_bytes, len(verdict.output)
+            if found != size:
+                reason = f"the host must return {size} bytes of OutputTensor, got {found}"
+                raise NoAnswerError(Breakdown.NONSENSE, reason)
+        except NoAnswerError as error:
+            return error.answer
+        if verdict.guards_touched:
             return Answer(AnswerKind.FAILED, "bytes beside OutputTensor were written", nodes)
-        return Answer(AnswerKind.RAN, None, nodes, answer.output)
+        count = math.prod(tensor.array_shape)  # without the padding
+        output = np.frombuffer(verdict.output, tensor.data_type.numpy, count)
+        return Answer(AnswerKind.RAN, None, nodes, output.reshape(tensor.array_shape))
 
     def close(self) -> None:
-        """End the program."""
+        """End the host."""
         if self._host is not None:
             self._host.close()
 
 
-def _wrong_everywhere(case: DescriptorCase) -> Array:
-    """Return what OutputTensor holds before: every bit of every element wrong, zeros between."""
+def find_host(folder: str | None = None) -> list[str] | None:
+    """The command that starts the host in a folder, by default setup.sh's; None without."""
+    path = _folder(folder) / ("host.exe" if sys.platform == "win32" else "run-host")
+    return [str(path)] if path.is_file() else None
+
+
+def setup_command(folder: str | None = None) -> str:
+    """What makes that `find_host` finds the host: a command, on Windows what to do."""
+    if sys.platform == "win32":
+        built = "scripts/directml/host.cpp, built as its first lines say"
+        return f"{built}, with {LIBRARY} beside it in {_folder(folder)}"
+    return shlex.join(["scripts/directml/setup.sh", *([] if folder is None else [folder])])
+
+
+def _folder(folder: str | None) -> Path:
+    variable, other = "XDG_CACHE_HOME", ".cache"
+    if sys.platform == "win32":
+        variable, other = "LOCALAPPDATA", "AppData/Local"
+    cache = os.environ.get(variable) or Path.home() / other
+    return Path(folder) if folder is not None else Path(cache) / "onnxgather" / "directml"
+
+
+def _wrong_everywhere(case: DescriptorCase) -> bytes:
+    """What OutputTensor holds before: every bit of every element wrong, zeros between."""
     wanted = case.expected()
     assert not isinstance(wanted, str)
-    bits = wanted.view(f"u{wanted.itemsize}").reshape(-1)
+    bits = wanted.view(f"u{wanted.itemsize}")
+    offsets = np.arange(bits.size).reshape(bits.shape)
+    own = elements(case.descriptor.output_tensor, offsets)
     before = np.zeros_like(bits)
-    places = np.arange(bits.size).reshape(wanted.shape)
-    own = elements(case.descriptor.output_tensor, places).reshape(-1)
-    before[own] = ~bits[own]
-    return before.view(wanted.dtype).reshape(wanted.shape)
+    before.put(own, ~bits.take(own))
+    return before.tobytes()
 
 
-def _why_not(case: DescriptorCase) -> str | None:
-    """Return why a case is none for DirectML."""
+def _why_not(case: Case) -> str | None:
+    """Why DirectML cannot be asked a case; None if it can."""
+    if isinstance(case, NodeCase):
+        return f"{LIBRARY} runs descriptors, and no descriptor says this node"
     if case.wrapped:
         return f"{LIBRARY} runs descriptors, and no descriptor says a gather between operators"
     if case.out_of_range != "directml" and not case.in_range:

@@ -12,6 +12,9 @@ from onnxgather.cases import Case
 from onnxgather.options import Target
 from onnxgather.runtime import NotRunKind
 
+TIMEOUT = 60.0
+"""Seconds that one case may take."""
+
 
 class AnswerKind(StrEnum):
     """What an answer is."""

@@ -19,7 +19,7 @@ from onnxgather.lanes.lane import LaneInfo
 from onnxgather.lowering.graph import ONNX_TYPES
 from onnxgather.options import DEFAULT_OPSET, Target
 from onnxgather.parity.results import BAD, CaseResult, Report, Result, worst
-from onnxgather.providers import PROVIDERS
+from onnxgather.providers import target_of
 from onnxgather.report.picture import picture
 from onnxgather.report.words import STATES, counted, printable, total, unmet
 from onnxgather.show import describe
@@ -184,11 +184,10 @@ def _detail(case: CaseResult, lanes: Sequence[LaneInfo]) -> dict[str, Any]:
 
 def _targets(case: CaseResult, lanes: Sequence[LaneInfo]) -> list[Target]:
     """Return whom the models were made for that did not pass."""
-    cpu = PROVIDERS["cpu"].name
     targets: dict[Target, None] = {}
     for lane, result in zip(lanes, case.results, strict=True):
         if _is_telling(lane, result):
-            known: Target = lane.target or ("cpu" if lane.provider == cpu else "portable")
+            known = target_of(lane.provider, lane.target)
             targets["portable" if case.wrapped else known] = None
     return list(targets)
 

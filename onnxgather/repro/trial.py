@@ -11,7 +11,7 @@ import numpy as np
 from onnxgather.arrays import Array
 from onnxgather.cases import Case, DescriptorCase
 from onnxgather.descriptors import TENSORS
-from onnxgather.lanes.environment import model_of
+from onnxgather.lanes.python import model_of
 from onnxgather.model import bare_model, wrapped
 from onnxgather.options import Target
 from onnxgather.repro.candidates import candidate_of

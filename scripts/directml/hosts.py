@@ -9,8 +9,9 @@ from typing import NoReturn
 
 from rules import Raw
 
-from onnxgather.errors import NOT_RUN, DescriptorError, ProviderError
-from onnxgather.lanes.directml_host import REFUSALS, Answer, Host, find_host, setup_command
+from onnxgather.errors import NOT_RUN, DescriptorError
+from onnxgather.lanes.child import NoAnswerError
+from onnxgather.lanes.directml import REFUSALS, Host, find_host, setup_command
 
 VERDICTS = ("refused", "accepted", "crashed", "not asked")
 
@@ -32,7 +33,7 @@ def run(
         sys.exit(NOT_RUN)
     try:
         sys.exit(script(options, command))
-    except ProviderError as error:
+    except NoAnswerError as error:
         print(error, file=sys.stderr)
         sys.exit(NOT_RUN)
 
@@ -40,15 +41,11 @@ def run(
 def verdict(host: Host, raw: Raw, feature_level: str = "1_0") -> tuple[str, str]:
     """DirectML's verdict on a descriptor, one of VERDICTS, and its reason: "" if accepted."""
     try:
-        answer = host.create_operator(raw, feature_level)
+        answer = host.ask(raw, feature_level=feature_level)
     except DescriptorError as error:
         return "not asked", str(error)  # DirectML's structures cannot hold it
+    except NoAnswerError as error:
+        return "crashed", str(error)
     if answer.accepted:
         return "accepted", ""
-    refused = answer.crashed is None and answer.stage in REFUSALS
-    return "refused" if refused else "crashed", failure(answer)
-
-
-def failure(answer: Answer) -> str:
-    """How the host crashed, or which call failed."""
-    return answer.crashed or f"{answer.stage} gave 0x{answer.hresult:08X}"
+    return ("refused" if answer.stage in REFUSALS else "crashed"), str(answer)

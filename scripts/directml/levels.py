@@ -33,7 +33,7 @@ from onnxgather.datatypes import INDEX_TYPES, TensorDataType
 from onnxgather.descriptors import OPERATORS
 from onnxgather.feature_levels import FEATURE_LEVELS
 from onnxgather.gather import Gather
-from onnxgather.lanes.directml_host import Host
+from onnxgather.lanes.directml import Host
 from onnxgather.layouts import laid_out
 
 _DLL = re.compile(r"(.*/)?DirectML(\.?[0-9a-f]{40})?\.dll")

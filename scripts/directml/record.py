@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 import numpy as np
 from broken import broken_descriptors
-from hosts import failure, run, verdict
+from hosts import run, verdict
 from rules import RECORDINGS
 
 import onnxgather as og
@@ -29,7 +29,8 @@ from onnxgather.arrays import Array, elements
 from onnxgather.cases import DescriptorCase
 from onnxgather.corpus import random_cases
 from onnxgather.corpus.words import seed_of, words
-from onnxgather.lanes.directml_host import Host
+from onnxgather.lanes.child import NoAnswerError
+from onnxgather.lanes.directml import Host
 
 Record = dict[str, Any]
 
@@ -66,7 +67,6 @@ def _output(host: Host, case: DescriptorCase) -> Record:
     # The gaps and the padding hold random bytes at first, to show whether DirectML writes them.
     size = tensor.total_tensor_size_in_bytes
     before = words(seed_of(case.name), size // 8 + 1).tobytes()[:size]
-    answer = host.run_raw(raw, case.data.tobytes(), case.indices.tobytes(), before)
     record = {
         "id": case.name,
         "operator": raw["type"],
@@ -75,17 +75,19 @@ def _output(host: Host, case: DescriptorCase) -> Record:
         "indices_hex": _buffer(desc.indices_tensor, case.indices),
         "output_hex": None,
     }
-    if answer.crashed:
-        return record | {"reason": f"crashed: {answer.crashed}"}
+    try:
+        answer = host.ask(raw, (case.data.tobytes(), case.indices.tobytes(), before))
+    except NoAnswerError as error:
+        return record | {"reason": f"crashed: {error}"}
     if answer.guards_touched:
         return record | {"reason": "bytes beside OutputTensor were written"}
     if answer.output is None:
-        return record | {"reason": failure(answer)}
-    written = _element_bytes(tensor)
-    record["output_hex"] = answer.output[written].tobytes().hex()
+        return record | {"reason": str(answer)}
+    after, written = np.frombuffer(answer.output, np.uint8), _element_bytes(tensor)
+    record["output_hex"] = after[written].tobytes().hex()
     rest = np.delete(np.frombuffer(before, np.uint8), written)
     if rest.size:
-        record["rest_kept"] = np.array_equal(rest, np.delete(answer.output, written))
+        record["rest_kept"] = np.array_equal(rest, np.delete(after, written))
     return record
 
 
