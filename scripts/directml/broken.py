@@ -88,12 +88,12 @@ def _put(field: str, values: Sequence[Any], *tensors: str) -> Change:
 # --- Changes that break a single rule --------------------------------------------------------
 
 
-def _too_large(field: str, *, most: int = 0, zero: bool = False) -> Change:
-    """Give a field a value from DimensionCount + `most` on, or zero if that is not allowed."""
+def _too_large(field: str, *, more: int = 0, zero: bool = False) -> Change:
+    """Give a field a value from DimensionCount + `more` on, or zero if that breaks the rule too."""
 
     def change(desc: Raw, stream: Stream) -> None:
         _require(field in desc)
-        value = len(desc[_DATA]["Sizes"]) + most + stream.between(0, 3)
+        value = len(desc[_DATA]["Sizes"]) + more + stream.between(0, 3)
         desc[field] = stream.of((value, value, _UINT32_MAX, 0 if zero else value))
 
     return change
@@ -198,13 +198,13 @@ def _dimensions_of_output(desc: Raw, stream: Stream) -> None:
     desc["InputDimensionCount"] = desc["IndicesDimensionCount"] = stream.between(3, count)
 
 
-_NO_INDEX_TYPES = ("INT8", "INT16", "UINT8", "UINT16", "FLOAT32", "FLOAT64")
-_NO_TOTALS = (8 * _UINT32_MAX + 1, 2**40, 2**63, 2**64 - 4)
-_NO_ALIGNMENTS = (1, 2, 3, 4, 5, 8, 12, 17, 24, 100, 2**31 + 16, _UINT32_MAX)
+_WRONG_INDEX_TYPES = ("INT8", "INT16", "UINT8", "UINT16", "FLOAT32", "FLOAT64")
+_WRONG_TOTALS = (8 * _UINT32_MAX + 1, 2**40, 2**63, 2**64 - 4)
+_WRONG_ALIGNMENTS = (1, 2, 3, 4, 5, 8, 12, 17, 24, 100, 2**31 + 16, _UINT32_MAX)
 
 BREAKS: dict[str, Change] = {
     "INPUT_DATA_TYPE": _put("DataType", ("UNKNOWN", "UINT4", "INT4"), _DATA, _OUTPUT),
-    "INDICES_DATA_TYPE": _put("DataType", _NO_INDEX_TYPES, _INDICES),
+    "INDICES_DATA_TYPE": _put("DataType", _WRONG_INDEX_TYPES, _INDICES),
     "OUTPUT_DATA_TYPE": _put("DataType", _TYPES, _OUTPUT),
     "DIMENSION_COUNT_RANGE": _nine_dimensions,
     "DIMENSION_COUNT_EQUAL": _one_dimension_more,
@@ -213,20 +213,20 @@ BREAKS: dict[str, Change] = {
     "MAX_ELEMENTS": _far_apart,
     "TOTAL_SIZE": _too_few_bytes,
     "SIZE_LIMIT": _too_many_bytes,
-    "SIZE_RANGE": _put("TotalTensorSizeInBytes", _NO_TOTALS),
-    "ALIGNMENT": _put("GuaranteedBaseOffsetAlignment", _NO_ALIGNMENTS),
+    "SIZE_RANGE": _put("TotalTensorSizeInBytes", _WRONG_TOTALS),
+    "ALIGNMENT": _put("GuaranteedBaseOffsetAlignment", _WRONG_ALIGNMENTS),
     "OUTPUT_FLAGS": _put("Flags", ("OWNED_BY_DML",), _OUTPUT),
     "OUTPUT_STRIDE": _output_stride_zero,
     "OUTPUT_OVERLAP": _output_strides,
     "AXIS_RANGE": _too_large("Axis"),
-    "INDEX_DIMENSIONS_RANGE": _too_large("IndexDimensions", most=1),
+    "INDEX_DIMENSIONS_RANGE": _too_large("IndexDimensions", more=1),
     "INDICES_LEADING_ONES": _larger_size(_INDICES, last="IndexDimensions"),
     "GATHER_OUTPUT_RANK": _cropped_size,
     "GATHER_OUTPUT_SIZES": _larger_size(_OUTPUT),
     "ELEMENTS_NON_AXIS_SIZES": _larger_size(_INDICES),
     "ELEMENTS_OUTPUT_SIZES": _larger_size(_OUTPUT),
-    "ND_INPUT_DIMENSION_COUNT": _too_large("InputDimensionCount", most=1, zero=True),
-    "ND_INDICES_DIMENSION_COUNT": _too_large("IndicesDimensionCount", most=1, zero=True),
+    "ND_INPUT_DIMENSION_COUNT": _too_large("InputDimensionCount", more=1, zero=True),
+    "ND_INDICES_DIMENSION_COUNT": _too_large("IndicesDimensionCount", more=1, zero=True),
     "ND_BATCH_RANGE": _too_large("BatchDimensionCount"),
     "ND_BATCH_COUNTS": _too_many_batches,
     "ND_TUPLE_SIZE": _long_tuples,

@@ -47,9 +47,8 @@ def accepted(host: Host, feature_level: str) -> dict[str, list[int]]:
         feature_level: The minimum that the device is created with.
     """
     found: dict[str, list[int]] = {}
-    for operator, data_type, index_type in itertools.product(
-        OPERATORS, TensorDataType, INDEX_TYPES
-    ):
+    kinds = itertools.product(OPERATORS, TensorDataType, INDEX_TYPES)
+    for operator, data_type, index_type in kinds:
         kind = f"{operator} {data_type} {index_type}"
         for count in range(1, MAX_DIMENSIONS + 1):
             indices = (2, 1)[-count:] if "ND" in operator else (2,)
