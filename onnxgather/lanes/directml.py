@@ -62,6 +62,8 @@ class HostInfo(msgspec.Struct, frozen=True):
     adapter: str
     feature_level: str
     """The highest that DirectML reports, such as "6_4"."""
+    doubles: bool
+    """Whether the Direct3D device reports double-precision arithmetic."""
     wine: str
     """Wine's version; empty on Windows."""
 
@@ -146,11 +148,12 @@ class Host(Child):
             raise NoAnswerError(Breakdown.NOT_STARTED, reason) from error
 
     def _greeted(self, stream: BinaryIO) -> None:
-        (stage, hresult, level, _), texts = read_hello(stream)
+        (stage, hresult, level, doubles), texts = read_hello(stream)
         if stage != "done":
             raise NoAnswerError(Breakdown.NOT_STARTED, str(Verdict(stage, hresult)))
         version, adapter, wine = (text.decode(errors="replace") for text in texts)
-        self.info = HostInfo(version, adapter, f"{level >> 12}_{level >> 8 & 15}", wine)
+        highest = f"{level >> 12}_{level >> 8 & 15}"
+        self.info = HostInfo(version, adapter, highest, bool(doubles), wine)
 
     def _sentence(self, how: Breakdown, detail: str, stray: bytes, printed: bytes) -> str:
         lines = printed.decode(errors="replace").strip().splitlines()
