@@ -46,7 +46,7 @@ def broken(reason: str, how: Breakdown, detail: str) -> Answer:
 
 def test_a_host_says_what_it_is() -> None:
     with Host(fake(done())) as host:
-        assert host.info == HostInfo("1.15.4.0", "llvmpipe", "6_4", "10.0")
+        assert host.info == HostInfo("1.15.4.0", "llvmpipe", "6_4", True, "10.0")
 
 
 def test_a_verdict_has_the_output_tensor() -> None:
