@@ -11,7 +11,6 @@ import math
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from onnxgather.dxdispatch.document import Field
 from onnxgather.dxdispatch.program import DispatchCommand, PrintCommand, Program, WriteFileCommand
 from onnxgather.dxdispatch.resources import Bytes, is_inside
 from onnxgather.errors import FileFormatError, located
-from onnxgather.files import reason
+from onnxgather.files import reason, replace_file
 from onnxgather.tensors import TensorDesc
 
 Evaluate = Callable[[Descriptor, Array, Array], Array]
@@ -165,18 +164,8 @@ def _target(field: Field, folder: str, allow_outside: bool) -> str:
 
 
 def _write_file(field: Field, target: str, header: bytes, content: Bytes) -> None:
-    """Write a file whole or not at all."""
-    folder, name = os.path.split(target)
-    partial = os.path.join(folder, f".{name}.{os.getpid()}.partial")
     try:
-        os.makedirs(folder, exist_ok=True)
-        try:
-            with open(partial, "wb") as file:
-                file.write(header)
-                content.tofile(file)
-            os.replace(partial, target)
-        finally:
-            Path(partial).unlink(missing_ok=True)
+        replace_file(target, header, content.data)
     except OSError as error:
         raise FileFormatError(f"{field.path}: {reason(error)}: {field.text()}") from None
 
