@@ -162,9 +162,9 @@ def quoted(value: object) -> str:
         return "an array"
     if isinstance(value, dict):
         return "an object"
-    if isinstance(value, int) and value.bit_length() > 128:
-        return "a larger integer"
-    return str(value) if isinstance(value, int | float) else f"a Python {type(value).__name__}"
+    if isinstance(value, int):
+        return str(value) if value.bit_length() <= 128 else "a larger integer"
+    return repr(value) if isinstance(value, float) else f"a Python {type(value).__name__}"
 
 
 def _shortened(text: str) -> str:
