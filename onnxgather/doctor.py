@@ -29,7 +29,7 @@ from onnxgather.lanes.lane import TIMEOUT, LaneInfo
 from onnxgather.lanes.python import ModelLane
 from onnxgather.lanes.worker import Worker
 from onnxgather.model import VERSION
-from onnxgather.parity.compare import judge
+from onnxgather.parity.judge import judge
 from onnxgather.parity.results import Result
 from onnxgather.providers import PROVIDERS, Provider, find_provider
 

@@ -19,8 +19,8 @@ from pathlib import Path
 from onnxgather.checks import shown
 from onnxgather.errors import OnnxGatherError
 
-_REPORT = re.compile(rb'(\xef\xbb\xbf)?\s*\{\s*"onnxgather"\s*:')
-"""How a report starts, whoever formatted it."""
+_REPORT = re.compile(rb'(\xef\xbb\xbf)?\s*\{\s*("schema"\s*:\s*\d+\s*,\s*)?"onnxgather"\s*:')
+"""How a report starts, whoever formatted it; those of earlier versions have no schema."""
 
 _UNFINISHED = re.compile(r"\.onnxgather\..*\.partial")
 """The names of what an interruption may leave."""

@@ -80,10 +80,9 @@ class _Running:
         return self.lane.start()
 
     def ask(self, case: Case) -> Result:
-        from onnxgather.parity.compare import ask
-        from onnxgather.parity.known import known_differences
+        from onnxgather.parity.check import ask
 
-        return ask(case, self.lane, self.info, known_differences())[0]
+        return ask(case, self.lane, self.info)[0]
 
 
 class _Lanes:
@@ -211,7 +210,7 @@ class _CaseTest(pytest.Item):
 
 def _judge(results: list[Result]) -> None:
     """Fail where a result is a finding, else skip where one is not PASS."""
-    from onnxgather.parity.results import BAD
+    from onnxgather.parity.states import BAD
 
     if found := [_told(result) for result in results if result.state in BAD]:
         pytest.fail("\n".join(found), pytrace=False)

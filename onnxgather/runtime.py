@@ -51,11 +51,17 @@ NotRunKind = Literal[
 
 
 class NotRunError(Exception):
-    """The provider did not run the model; `kind` says why, `detail` more."""
+    """The provider did not run the model; `kind` says why, `detail` more.
 
-    def __init__(self, kind: NotRunKind, detail: str = "") -> None:
+    Of "elsewhere", `node` holds the node's name, its operator and the provider that it went to,
+    where ONNX Runtime tells them.
+    """
+
+    def __init__(
+        self, kind: NotRunKind, detail: str = "", node: tuple[str, str, str] | None = None
+    ) -> None:
         super().__init__(kind, detail)
-        self.kind, self.detail = kind, detail
+        self.kind, self.detail, self.node = kind, detail, node
 
 
 class RefusedError(Exception):
@@ -140,9 +146,9 @@ class Opened:
         for part in self._session.get_provider_graph_assignment_info():
             for node in part.get_nodes():
                 if part.ep_name != provider:
-                    raise NotRunError(
-                        "elsewhere", f"{node.name} ({node.op_type}) runs on {part.ep_name}"
-                    )
+                    detail = f"{node.name} ({node.op_type}) runs on {part.ep_name}"
+                    found = (node.name, node.op_type, part.ep_name)
+                    raise NotRunError("elsewhere", detail, found)
                 nodes.append((node.name, node.op_type))
         if not nodes:
             raise NotRunError("folded", "none is left to run")
@@ -232,7 +238,7 @@ def answer(request: Mapping[str, Any], blobs: bytes) -> tuple[dict[str, Any], by
             blobs[: request["model"]], request["provider"], request["threads"], request["library"]
         )
     except NotRunError as error:
-        return {"not-run": [error.kind, error.detail]}, b""
+        return {"not-run": [error.kind, error.detail], "node": error.node}, b""
     except RefusedError as error:
         return {"refused": str(error)}, b""
     outputs: list[Any] = []

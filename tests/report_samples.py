@@ -12,7 +12,15 @@ from onnxgather.cases import Case, DescriptorCase, ForbiddenNode, NodeCase
 from onnxgather.dxdispatch.descriptor import to_dict
 from onnxgather.lanes.lane import LaneInfo
 from onnxgather.options import OutOfRange
-from onnxgather.parity.results import Blob, CaseResult, Element, Evidence, Report, Result
+from onnxgather.parity.results import (
+    Blob,
+    CaseResult,
+    Element,
+    Evidence,
+    Report,
+    Result,
+    ResultKind,
+)
 
 Array = npt.NDArray[Any]
 
@@ -36,16 +44,26 @@ DIRECTML = LaneInfo(
 DIFF = Result(
     "openvino",
     "DIFF",
+    ResultKind.ELEMENTS,
     "1 of 4 elements differ, first OutputTensor[1,0]: expected 5.0 (00 00 a0 40), got 0.0 "
     "(00 00 00 00)",
     ("Clip", "Gather"),
+    1,
+    4,
     Element((1, 0), "5.0", "00 00 a0 40", "0.0", "00 00 00 00", "output[1,0] = input[1, 2] = 5"),
 )
-ERROR = Result("openvino", "ERROR", "OpenVINOExecutionProvider failed: no such layout")
-ELSEWHERE = Result("openvino", "NOT-RUN", "Gather went to CPUExecutionProvider")
+ERROR = Result(
+    "openvino",
+    "ERROR",
+    ResultKind.FAILED,
+    "OpenVINOExecutionProvider failed: no such layout",
+    message="no such layout",
+)
+ELSEWHERE = Result("openvino", "NOT-RUN", ResultKind.NOT_RUN, "Gather went to CPUExecutionProvider")
 KNOWN = Result(
     "openvino",
     "KNOWN",
+    ResultKind.ELEMENTS,
     "2 of 4 elements differ",
     ("Gather",),
     found="DIFF",
@@ -54,6 +72,7 @@ KNOWN = Result(
 FIXED = Result(
     "openvino",
     "FIXED",
+    ResultKind.SAME,
     "passes, although it is a known difference",
     ("Gather",),
     known="Crashes below 1.25 (https://example.com/2)",
@@ -62,12 +81,12 @@ FIXED = Result(
 
 def passed(lane: str, *nodes: str) -> Result:
     """A result that passed."""
-    return Result(lane, "PASS", nodes=nodes)
+    return Result(lane, "PASS", ResultKind.SAME, nodes=nodes)
 
 
 def absent(lane: LaneInfo = DIRECTML) -> Result:
     """A result of a lane that did not start."""
-    return Result(lane.name, "NOT-RUN", lane.not_run)
+    return Result(lane.name, "NOT-RUN", ResultKind.NOT_STARTED, lane.not_run)
 
 
 def gather(

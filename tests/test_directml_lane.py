@@ -22,7 +22,7 @@ from onnxgather.corpus.forbidden import forbidden_cases
 from onnxgather.lanes.directml import DirectMLLane, find_host, setup_command
 from onnxgather.lanes.lane import Answer, AnswerKind, Breakdown, LaneInfo
 from onnxgather.options import OutOfRange
-from onnxgather.parity.compare import check_cases
+from onnxgather.parity.check import check_cases
 
 NODES = ("DML_OPERATOR_GATHER",)
 RIGHT = "struct.pack('<8f', 2, 1, 5, 4, 8, 7, 11, 10)"

@@ -32,7 +32,7 @@ from onnxgather.doctor import (
 from onnxgather.errors import ProviderError
 from onnxgather.lanes.lane import LaneInfo
 from onnxgather.model import to_onnx
-from onnxgather.parity.results import Result
+from onnxgather.parity.results import Result, ResultKind
 from onnxgather.providers import PROVIDERS, find_provider
 
 pytestmark = pytest.mark.skipif(
@@ -630,17 +630,24 @@ def checkup_of(*findings: Finding) -> Checkup:
     """Return a checkup that has everything a text may hold."""
     ran = Asked(
         "Gather",
-        Result("openvino", "PASS", None, ("Gather",)),
-        Result("openvino", "PASS", None, ("Mul", "Gather", "Mul")),
+        Result("openvino", "PASS", ResultKind.SAME, None, ("Gather",)),
+        Result("openvino", "PASS", ResultKind.SAME, None, ("Mul", "Gather", "Mul")),
     )
     elements = Asked(
         "GatherElements",
         Result(
-            "openvino", "NOT-RUN", "OpenVINOExecutionProvider must run every node, but it sleeps"
+            "openvino",
+            "NOT-RUN",
+            ResultKind.NOT_RUN,
+            "OpenVINOExecutionProvider must run every node, but it sleeps",
         ),
-        Result("openvino", "PASS", None, ("Mul", "GatherElements", "Mul")),
+        Result("openvino", "PASS", ResultKind.SAME, None, ("Mul", "GatherElements", "Mul")),
     )
-    wrong = Asked("GatherND", Result("x", "DIFF", "no", ("GatherND",)), Result("x", "ERROR", "oh"))
+    wrong = Asked(
+        "GatherND",
+        Result("x", "DIFF", ResultKind.SHAPE, "no", ("GatherND",)),
+        Result("x", "ERROR", ResultKind.BROKEN, "oh"),
+    )
     openvino = LaneInfo("openvino", "OpenVINOExecutionProvider", {}, ("GPU Intel", "CPU Intel"))
     environment = Environment(
         "/env/python",
@@ -650,7 +657,11 @@ def checkup_of(*findings: Finding) -> Checkup:
         shared=314,
     )
     cuda = LaneInfo("cuda", "CUDAExecutionProvider", not_run="no adapter")
-    none = Asked("Gather", Result("z", "NOT-RUN", "b"), Result("z", "NOT-RUN", "c"))
+    none = Asked(
+        "Gather",
+        Result("z", "NOT-RUN", ResultKind.NOT_RUN, "b"),
+        Result("z", "NOT-RUN", ResultKind.NOT_RUN, "c"),
+    )
     examined = (
         Examined(openvino, (ran, elements, wrong)),
         Examined(cuda),

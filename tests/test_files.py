@@ -280,6 +280,8 @@ class TestFolders:
     [
         (b'\xef\xbb\xbf {\r\n\t"onnxgather" : 1', True),
         (b'{"onnxgather":', True),
+        (b'{ "schema": 12, "onnxgather":', True),
+        (b'{"schema": 1, "gathers": []}', False),
         (b'{"onnxgather"', False),
         (b'{"made": "now", "onnxgather": "0"}', False),
         (b'// {"onnxgather": 1}\n{}', False),

@@ -21,7 +21,7 @@ from onnxgather.lanes.child import NoAnswerError
 from onnxgather.lanes.lane import Answer, AnswerKind, Breakdown, Lane
 from onnxgather.lanes.python import ModelLane
 from onnxgather.lanes.worker import Worker
-from onnxgather.parity.compare import check_cases
+from onnxgather.parity.check import check_cases
 from onnxgather.parity.results import CaseResult
 from onnxgather.providers import PROVIDERS, find_provider
 

@@ -12,7 +12,7 @@ from onnxgather.cases import DescriptorCase
 from onnxgather.corpus import corpus
 from onnxgather.lanes import open_lanes
 from onnxgather.lanes.lane import Lane
-from onnxgather.parity.checks import check
+from onnxgather.parity.check import check
 from onnxgather.parity.results import Report
 
 ELEMENTS = og.GatherElementsDesc(

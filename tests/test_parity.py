@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -15,11 +16,19 @@ from strategies import cases
 import onnxgather as og
 from onnxgather.arrays import Array
 from onnxgather.cases import Case, DescriptorCase, ForbiddenNode, NodeCase
-from onnxgather.lanes.lane import Answer, AnswerKind, LaneInfo
-from onnxgather.parity.checks import check
-from onnxgather.parity.compare import check_cases
-from onnxgather.parity.known import Known, Pattern, known_differences
-from onnxgather.parity.results import CaseResult, Report, Result, read_report
+from onnxgather.lanes.lane import Answer, AnswerKind, Breakdown, LaneInfo, NodeElsewhere
+from onnxgather.parity.check import check, check_cases
+from onnxgather.parity.known import Found, Known, Pattern, known_differences
+from onnxgather.parity.results import (
+    STATE_OF,
+    ArrayType,
+    CaseResult,
+    Report,
+    Result,
+    ResultKind,
+    Returned,
+    read_report,
+)
 from onnxgather.reference import reference
 
 DESC = og.GatherDesc(
@@ -83,10 +92,19 @@ def ran(output: Any, proof: Any = None, error: str | None = None) -> Answer:
     return Answer(kind, error, ("Gather",), array, zeros)
 
 
+ELSEWHERE = Answer(
+    AnswerKind.NOT_RUN,
+    "Or runs on the CPU",
+    how="elsewhere",
+    detail="the CPU",
+    elsewhere=NodeElsewhere("a", "Or", "CPUExecutionProvider"),
+)
+
+
 class TestArrays:
     def test_the_same_bytes_pass(self) -> None:
         found = result(case(2, 0), ran([[5, 6], [1, 2]]))
-        assert found.results == (Result("stub", "PASS", None, ("Gather",)),)
+        assert found.results == (Result("stub", "PASS", ResultKind.SAME, None, ("Gather",)),)
         assert found.evidence is None
 
     def test_another_byte_differs(self) -> None:
@@ -124,21 +142,35 @@ class TestArrays:
         assert found.reason == f"1 of 4 elements differ, first OutputTensor[0,0]: {reason}"
 
     @pytest.mark.parametrize(
-        ("output", "reason"),
+        ("output", "kind", "reason"),
         [
-            (np.zeros((2, 2)), "expected data type float32, got float64"),
-            (np.zeros(4, np.float32), "expected shape [2, 2], got [4]"),
+            (
+                np.zeros((2, 2)),
+                ResultKind.DATA_TYPE,
+                "expected data type float32, got float64",
+            ),
+            (np.zeros(4, np.float32), ResultKind.SHAPE, "expected shape [2, 2], got [4]"),
         ],
     )
-    def test_type_and_shape_count(self, output: Array, reason: str) -> None:
+    def test_type_and_shape_count(self, output: Array, kind: ResultKind, reason: str) -> None:
         answer = Answer(AnswerKind.RAN, None, ("Gather",), output)
-        assert only(case(0, 0), answer) == Result("stub", "DIFF", reason, ("Gather",))
+        assert only(case(0, 0), answer) == Result(
+            "stub",
+            "DIFF",
+            kind,
+            reason,
+            ("Gather",),
+            expected=ArrayType("float32", (2, 2)),
+            got=ArrayType.of(output),
+        )
 
     def test_what_changes_from_run_to_run_is_told(self) -> None:
         answers = ran([[5, 6], [1, 7]]), ran([[5, 6], [1, 8]])
-        reason = only(case(2, 0), *answers).reason
-        assert reason is not None
-        assert reason.endswith("(00 00 e0 40); a second run returned something else")
+        found = only(case(2, 0), *answers)
+        assert found.unsteady
+        assert found.reason is not None
+        assert found.reason.endswith("(00 00 e0 40); a second run returned something else")
+        assert not only(case(2, 0), answers[0], answers[0]).unsteady
 
     def test_a_strided_output_names_the_element(self) -> None:
         desc = og.GatherDesc(
@@ -163,17 +195,45 @@ class TestArrays:
     def test_other_answers(self) -> None:
         error = Answer(AnswerKind.FAILED, "no memory", ("Gather",))
         assert only(case(0, 0), error) == Result(
-            "stub", "ERROR", "StubExecutionProvider failed: no memory", ("Gather",)
+            "stub",
+            "ERROR",
+            ResultKind.FAILED,
+            "StubExecutionProvider failed: no memory",
+            ("Gather",),
+            message="no memory",
         )
-        refused = only(case(0, 0), Answer(AnswerKind.REFUSED, "no such type"))
-        assert refused.reason == "StubExecutionProvider cannot run the model: no such type"
-        assert refused.state == "ERROR"
-        assert only(case(0, 0), Answer(AnswerKind.BROKEN, "died")) == Result(
-            "stub", "ERROR", "died"
+        assert only(case(0, 0), Answer(AnswerKind.REFUSED, "no such type")) == Result(
+            "stub",
+            "ERROR",
+            ResultKind.NOT_TAKEN,
+            "StubExecutionProvider cannot run the model: no such type",
+            message="no such type",
         )
-        assert only(case(0, 0), Answer(AnswerKind.NOT_RUN, "absent")) == Result(
-            "stub", "NOT-RUN", "absent"
+        broken = Answer(AnswerKind.BROKEN, "it died", how=Breakdown.DIED, detail="SIGSEGV")
+        assert only(case(0, 0), broken) == Result(
+            "stub",
+            "ERROR",
+            ResultKind.BROKEN,
+            "it died",
+            breakdown=Breakdown.DIED,
+            detail="SIGSEGV",
         )
+        assert only(case(0, 0), ELSEWHERE) == Result(
+            "stub",
+            "NOT-RUN",
+            ResultKind.NOT_RUN,
+            "Or runs on the CPU",
+            not_run="elsewhere",
+            detail="the CPU",
+            elsewhere=NodeElsewhere("a", "Or", "CPUExecutionProvider"),
+        )
+        own = Answer(AnswerKind.NOT_RUN, "the lane runs descriptors")
+        assert only(case(0, 0), own) == Result(
+            "stub", "NOT-RUN", ResultKind.NOT_RUN, "the lane runs descriptors"
+        )
+
+    def test_every_kind_has_a_state(self) -> None:
+        assert set(STATE_OF) == set(ResultKind)
 
 
 class TestRefusals:
@@ -184,23 +244,38 @@ class TestRefusals:
 
     def test_both_refuse(self) -> None:
         found = only(case(0, 7), ran(None, self.ZEROS, "out of bounds"))
-        assert found == Result("stub", "PASS", f"both refuse: {self.RULE}", ("Gather",))
+        assert found == Result(
+            "stub",
+            "PASS",
+            ResultKind.REFUSED,
+            f"both refuse: {self.RULE}",
+            ("Gather",),
+            rule=self.RULE,
+            message="out of bounds",
+        )
 
     @pytest.mark.parametrize(
-        ("row", "what"),
+        ("row", "returned", "what"),
         [
-            ((0, 0), "zeros"),
-            ((5, 6), "the elements at the clamped indices"),
-            ((3, 4), "other elements of InputTensor"),
-            ((99, 98), "values that InputTensor has not"),
+            ((0, 0), Returned.ZEROS, "zeros"),
+            ((5, 6), Returned.CLAMPED, "the elements at the clamped indices"),
+            ((3, 4), Returned.OTHER, "other elements of InputTensor"),
+            ((99, 98), Returned.FOREIGN, "values that InputTensor has not"),
         ],
     )
     def test_an_array_differs_and_its_content_is_told(
-        self, row: tuple[int, int], what: str
+        self, row: tuple[int, int], returned: Returned, what: str
     ) -> None:
         found = only(case(0, 7), ran([(1, 2), row], self.ZEROS))
         assert found == Result(
-            "stub", "DIFF", f"must refuse, but returned {what}: {self.RULE}", ("Gather",)
+            "stub",
+            "DIFF",
+            ResultKind.NOT_REFUSED,
+            f"must refuse, but returned {what}: {self.RULE}",
+            ("Gather",),
+            returned=returned,
+            got=ArrayType("float32", (2, 2)),
+            rule=self.RULE,
         )
 
     def test_what_directml_returns_is_recognised(self) -> None:
@@ -208,14 +283,16 @@ class TestRefusals:
         wild = DescriptorCase("case", DESC, DATA, indices, "error")
         output = reference(DESC, DATA, indices, "directml")
         assert output.tolist() == [[1, 2], [6, 6]]
-        reason = only(wild, ran(output, self.ZEROS)).reason
-        assert reason is not None
-        assert reason.startswith("must refuse, but returned what DirectML returns: ")
+        found = only(wild, ran(output, self.ZEROS))
+        assert found.returned is Returned.DIRECTML
+        assert found.reason is not None
+        assert found.reason.startswith("must refuse, but returned what DirectML returns: ")
 
-    def test_who_refuses_everything_refuses_nothing(self) -> None:
+    def test_a_refusal_counts_only_beside_a_right_answer(self) -> None:
         answer = ran(None, None, "never")
-        assert only(case(0, 7), answer).state == "ERROR"
-        assert only(case(0, 7), Answer(AnswerKind.REFUSED, "never")).state == "ERROR"
+        assert only(case(0, 7), answer).kind is ResultKind.FAILED
+        refused = only(case(0, 7), Answer(AnswerKind.REFUSED, "never"))
+        assert refused.kind is ResultKind.NOT_TAKEN
 
     def test_indices_in_range_must_be_answered_rightly(self) -> None:
         found = only(case(0, 7), ran(None, ((1, 2), (9, 2)), "out of bounds"))
@@ -224,27 +301,48 @@ class TestRefusals:
             "with indices of zero: 1 of 4 elements differ, first OutputTensor[1,0]: expected 1.0 "
             "(00 00 80 3f), got 9.0 (00 00 10 41)"
         )
-        assert found.first is None
+        assert (found.kind, found.with_zeros) == (ResultKind.ELEMENTS, True)
+        assert found.first is not None
+        assert found.first.source == "output[1,0] = input[indices[1], 0] = input[0, 0] = 1"
 
     ALLOWED = ran([[2], [0], [1]])
 
     def test_a_forbidden_node(self) -> None:
-        assert only(bare(), Answer(AnswerKind.REFUSED, "bad batch"), self.ALLOWED) == Result(
-            "stub", "PASS", "refused: bad batch"
+        refused = Answer(AnswerKind.REFUSED, "bad batch")
+        for answer in (refused, ran(None, None, "bad batch")):
+            assert only(bare(), answer, self.ALLOWED) == Result(
+                "stub",
+                "PASS",
+                ResultKind.REFUSED,
+                "refused: bad batch",
+                answer.nodes,
+                message="bad batch",
+            )
+        assert only(bare(), ran([1, 2])) == Result(
+            "stub",
+            "DIFF",
+            ResultKind.NOT_REFUSED,
+            f"must refuse, but returned an array of float32 [2]: {NODE.rule}",
+            ("Gather",),
+            returned=Returned.UNKNOWN,
+            got=ArrayType("float32", (2,)),
+            rule=NODE.rule,
         )
-        assert only(bare(), ran(None, None, "bad batch"), self.ALLOWED) == Result(
-            "stub", "PASS", "refused: bad batch", ("Gather",)
+
+    def test_a_forbidden_node_whose_allowed_one_does_not_run_either(self) -> None:
+        found = only(bare(), Answer(AnswerKind.REFUSED, "bad batch"), ELSEWHERE)
+        assert (found.state, found.kind) == ("NOT-RUN", ResultKind.UNPROVED)
+        assert found.reason == (
+            "refused, but an allowed node of the kind does not run either: Or runs on the CPU"
         )
-        found = only(bare(), ran([1, 2]))
-        assert found.state == "DIFF"
-        assert found.reason == (f"must refuse, but returned an array of float32 [2]: {NODE.rule}")
+        assert found.elsewhere == ELSEWHERE.elsewhere
 
 
 KNOWN = Known(
     "StubExecutionProvider",
     ">=1.29,<1.31",
     (Pattern(operator=("GATHER",), out_of_range=("error",), in_range=False),),
-    ("DIFF",),
+    (Found(ResultKind.NOT_REFUSED),),
     "It answers with zeros.",
     "https://example.org/1",
 )
@@ -276,17 +374,43 @@ class TestKnownDifferences:
     def test_another_state_is_not_covered(self) -> None:
         assert only(case(0, 7), Answer(AnswerKind.BROKEN, "died"), known=(KNOWN,)).state == "ERROR"
 
-    def test_what_is_said_counts(self) -> None:
-        said = structs.replace(KNOWN, says="returned zeros")
-        assert only(case(0, 7), self.WILD, known=(said,)).state == "KNOWN"
-        other = structs.replace(KNOWN, says="returned the elements")
-        assert only(case(0, 7), self.WILD, known=(other,)).state == "DIFF"
+    DIED = Answer(AnswerKind.BROKEN, "died", how=Breakdown.DIED, detail="SIGSEGV")
+    NAN = ran([[5, 6], [float("nan"), 2]])
+
+    @pytest.mark.parametrize(
+        ("answer", "found", "state"),
+        [
+            (ELSEWHERE, Found(ResultKind.NOT_RUN), "KNOWN"),
+            (ELSEWHERE, Found(ResultKind.NOT_RUN, not_run="elsewhere"), "KNOWN"),
+            (ELSEWHERE, Found(ResultKind.NOT_RUN, not_run="folded"), "NOT-RUN"),
+            (ELSEWHERE, Found(ResultKind.NOT_RUN, node=("And", "Or")), "KNOWN"),
+            (ELSEWHERE, Found(ResultKind.NOT_RUN, node=("And",)), "NOT-RUN"),
+            (ELSEWHERE, Found(ResultKind.UNPROVED), "NOT-RUN"),
+            (DIED, Found(ResultKind.BROKEN, breakdown=Breakdown.DIED, detail="SIGSEGV"), "KNOWN"),
+            (DIED, Found(ResultKind.BROKEN, breakdown=Breakdown.LATE), "ERROR"),
+            (DIED, Found(ResultKind.BROKEN, detail="SIGABRT"), "ERROR"),
+            (DIED, Found(ResultKind.BROKEN, says="died"), "ERROR"),  # the lane's words
+            (ran(None, None, "no\nmemory"), Found(ResultKind.FAILED, says="o.m"), "KNOWN"),
+            (ran(None, None, "no memory"), Found(ResultKind.FAILED, says="Stub"), "ERROR"),
+            (NAN, Found(ResultKind.ELEMENTS, element=("1.0", "nan")), "KNOWN"),
+            (NAN, Found(ResultKind.ELEMENTS, element=("nan", "nan")), "DIFF"),
+        ],
+    )
+    def test_every_part_of_what_is_found_must_hold(
+        self, answer: Answer, found: Found, state: str
+    ) -> None:
+        entry = structs.replace(KNOWN, cases=(Pattern(),), found=(found,))
+        assert only(case(2, 0), answer, known=(entry,)).state == state
+        either = structs.replace(entry, found=(Found(ResultKind.SHAPE), found))
+        assert only(case(2, 0), answer, known=(either,)).state == state
 
     def test_nothing_is_known_of_a_lane_that_did_not_start(self) -> None:
-        anything = Known(KNOWN.provider, "", (Pattern(),), ("NOT-RUN",), "x", "y")
+        anything = Known(
+            KNOWN.provider, "", (Pattern(),), (Found(ResultKind.NOT_STARTED),), "x", "y"
+        )
         absent = LaneInfo("stub", KNOWN.provider, {"onnxruntime": "1.30.0"}, not_run="absent")
-        (found,) = check_cases([case(0, 0)], [Planned()], [absent], (anything,))
-        assert found.results == (Result("stub", "NOT-RUN", "absent"),)
+        (only,) = check_cases([case(0, 0)], [Planned()], [absent], (anything,))
+        assert only.results == (Result("stub", "NOT-RUN", ResultKind.NOT_STARTED, "absent"),)
 
     @pytest.mark.parametrize("version", ["", "nightly build", "2024.a"])
     def test_a_version_that_is_none_is_in_no_range(self, version: str) -> None:
@@ -321,9 +445,11 @@ class TestKnownDifferences:
             assert known.link
             assert known.cases
             assert known.found
-            assert set(known.found) <= {"DIFF", "ERROR", "NOT-RUN"}
-            if "ERROR" in known.found:  # a crash is explained by name only
-                assert known.says
+            for found in known.found:
+                assert STATE_OF[found.kind] in ("DIFF", "ERROR", "NOT-RUN")
+                if found.kind is ResultKind.BROKEN:  # a crash is explained by name only
+                    assert found.breakdown
+                    assert found.detail
 
 
 class TestReports:
@@ -334,14 +460,15 @@ class TestReports:
         assert seen == report.cases
         assert report.lanes[0].required
         assert report.counts(0) == {"DIFF": 2}
-        import msgspec
-
-        assert read_report(msgspec.json.encode(report)) == report
+        content = msgspec.json.encode(report)
+        assert content.startswith(b'{"schema":1,"onnxgather":')
+        assert read_report(content) == report
 
     def test_a_lane_that_did_not_start_runs_nothing(self) -> None:
         info = LaneInfo("stub", "StubExecutionProvider", not_run="there is none")
         (found,) = check_cases([case(0, 0)], [Planned()], [info], ())
-        assert found.results == (Result("stub", "NOT-RUN", "there is none"),)
+        absent = Result("stub", "NOT-RUN", ResultKind.NOT_STARTED, "there is none")
+        assert found.results == (absent,)
 
     def test_lanes_stay_in_order(self) -> None:
         right, wrong = Planned(ran([[1, 2], [1, 2]])), Planned(ran([[1, 2], [1, 3]]))

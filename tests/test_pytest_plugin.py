@@ -17,8 +17,9 @@ from onnxgather import corpus, lanes
 from onnxgather.cases import Case, DescriptorCase
 from onnxgather.errors import OnnxGatherError
 from onnxgather.lanes.lane import Answer, AnswerKind, LaneInfo
-from onnxgather.parity import known
-from onnxgather.parity.known import Known, Pattern
+from onnxgather.parity import check
+from onnxgather.parity.known import Found, Known, Pattern
+from onnxgather.parity.results import ResultKind
 
 pytest_plugins = ["pytester"]
 
@@ -93,7 +94,14 @@ def known_differences() -> list[Known]:
     """Return a known difference of two of the lanes."""
     odd = (Pattern("*/odd"),)
     return [
-        Known(f"{name}Provider", ">=1.24", odd, ("DIFF",), "It is odd.", "https://example.com")
+        Known(
+            f"{name}Provider",
+            ">=1.24",
+            odd,
+            (Found(ResultKind.ELEMENTS),),
+            "It is odd.",
+            "https://example.com",
+        )
         for name in ("known", "mended")
     ]
 
@@ -114,7 +122,7 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(lanes, "open_lanes", open_lanes)
     monkeypatch.setattr(corpus, "corpus", lambda: iter(CASES))
     monkeypatch.setattr(corpus, "random_cases", random_cases)
-    monkeypatch.setattr(known, "known_differences", known_differences)
+    monkeypatch.setattr(check, "known_differences", known_differences)
     return told
 
 

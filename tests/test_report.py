@@ -29,9 +29,9 @@ from report_samples import (
     spoiled,
 )
 
-from onnxgather.parity.results import BAD, Invalid, Report, Result
+from onnxgather.parity.results import Invalid, Report, Result
+from onnxgather.parity.states import BAD, STATES
 from onnxgather.report import junit, render
-from onnxgather.report.words import STATES
 
 HOSTILE = "a\x1b[31m\x00b\udc80\u202e</name>\"'&\n🦖"
 
@@ -125,7 +125,7 @@ def test_when_cases_are_many(count: int, rows: int) -> None:
 
 
 def test_details_are_cut_and_say_so() -> None:
-    errors = [Result("openvino", "ERROR", f"failure {k}") for k in range(53)]
+    errors = [replace(ERROR, reason=f"failure {k}") for k in range(53)]
     text = render(many(60, *errors))
     assert "failure 49\n... and 3 more findings; --json or --html has them all\n" in text
     assert "failure 50" not in text
@@ -134,7 +134,7 @@ def test_details_are_cut_and_say_so() -> None:
 
 
 def test_reasons_are_cut_and_say_so() -> None:
-    reasons = [Result("openvino", "NOT-RUN", f"reason {k:02}") for k in range(52)]
+    reasons = [replace(ELSEWHERE, reason=f"reason {k:02}") for k in range(52)]
     text = render(many(120, *reasons, *reasons))
     assert "openvino: 2 cases, such as case 49\n         reason 49\n" in text
     assert "... and 2 more reasons, of 4 results; --json or --html has them all\n" in text
@@ -142,9 +142,9 @@ def test_reasons_are_cut_and_say_so() -> None:
 
 
 def test_more_lanes_than_fit_make_more_tables() -> None:
-    lanes = [replace(CPU, name=f"lane-{k}") for k in range(9)]
+    lanes, states = [replace(CPU, name=f"lane-{k}") for k in range(9)], list(STATES)
     cases = [
-        entry(gather_case(f"case {k}"), *(Result(lane.name, STATES[k % 6]) for lane in lanes))
+        entry(gather_case(f"case {k}"), *(replace(ERROR, state=states[k % 6]) for _ in lanes))
         for k in range(31)
     ]
     sections = render(report_of(lanes, *cases), 60).split("\n\n")

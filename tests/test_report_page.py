@@ -41,10 +41,10 @@ from onnxgather.errors import FileFormatError
 from onnxgather.explain import explain
 from onnxgather.lanes.lane import LaneInfo
 from onnxgather.parity.results import Blob, CaseResult, Evidence, Invalid, Report
+from onnxgather.parity.states import STATES
 from onnxgather.report import html
 from onnxgather.report.page import CHUNK, write_verdict
 from onnxgather.report.picture import MOST_ELEMENTS, Grid, Link, Picture, Wrong, picture
-from onnxgather.report.words import STATES
 
 HOSTILE = "</script><script>alert(1)</script><!--'\"&\x00\x1b\udc80\u202e\u2028🦖{{data}}"
 
@@ -180,7 +180,7 @@ def test_a_node_that_onnx_forbids() -> None:
     array = np.ones((2, 2), "f4")
     case = entry(bare_case(), replace(DIFF, reason="must refuse"), got={"openvino": array})
     (detail,) = Page(html(report_of([OPENVINO], case))).details
-    assert detail["bare"] == {
+    assert detail["node"] == {
         "operator": "GatherND",
         "attributes": {"batch_dims": 1},
         "output_shape": [2, 2],

@@ -30,8 +30,9 @@ from onnxgather.lanes import open_lanes
 from onnxgather.lanes.lane import Answer, AnswerKind, LaneInfo
 from onnxgather.model import check_model
 from onnxgather.options import OutOfRange
-from onnxgather.parity.compare import check_cases, judge
-from onnxgather.parity.results import Blob, CaseResult, Evidence, Report, Result
+from onnxgather.parity.check import check_cases
+from onnxgather.parity.judge import judge
+from onnxgather.parity.results import Blob, CaseResult, Evidence, Report, Result, ResultKind
 from onnxgather.repro import flow
 from onnxgather.repro.flow import Outcome, make_repro
 from onnxgather.repro.folder import write_folder
@@ -404,7 +405,7 @@ class TestTheFlow:
 
 
 INFO = LaneInfo("cpu", "CPUExecutionProvider", {"onnxruntime": "9.9.9"}, python=sys.executable)
-DIFFERENT = Result("cpu", "DIFF", "1 of 12 elements differ")
+DIFFERENT = Result("cpu", "DIFF", ResultKind.SHAPE, "expected shape [3, 4], got [3]")
 
 
 class TestTheFolder:
@@ -786,11 +787,11 @@ class TestCasesOfReports:
             case_of_finding(report, case.name, "r.json")
         return str(caught.value)
 
-    def test_evidence_is_of_a_descriptor_or_a_bare_node(self, report: Report) -> None:
-        rule = "evidence must have a descriptor or a bare node"
-        both = self.changed(report, 0, bare=NODE)
+    def test_evidence_is_of_a_descriptor_or_a_node(self, report: Report) -> None:
+        rule = "evidence must have a descriptor or a node"
+        both = self.changed(report, 0, node=NODE)
         assert both == f"r.json: case 'rows': {rule}, got both"
-        assert self.changed(report, 2, bare=None) == f"r.json: case 'bare': {rule}, got none"
+        assert self.changed(report, 2, node=None) == f"r.json: case 'bare': {rule}, got none"
 
     @pytest.mark.parametrize(
         ("number", "changes", "message"),
@@ -814,14 +815,14 @@ class TestCasesOfReports:
             (0, {"descriptor": {}}, "$.type is required"),
             (
                 2,
-                {"bare": ForbiddenNode("Gather", {"axes": 1}, (3, 4), "no")},
-                "a bare node must be one of Gather with axis, GatherElements with axis, GatherND "
+                {"node": ForbiddenNode("Gather", {"axes": 1}, (3, 4), "no")},
+                "a node must be one of Gather with axis, GatherElements with axis, GatherND "
                 "with batch_dims, got Gather with axes",
             ),
             (
                 2,
-                {"bare": ForbiddenNode("Where", {}, (3, 4), "no")},
-                "a bare node must be one of Gather with axis, GatherElements with axis, GatherND "
+                {"node": ForbiddenNode("Where", {}, (3, 4), "no")},
+                "a node must be one of Gather with axis, GatherElements with axis, GatherND "
                 "with batch_dims, got Where with nothing",
             ),
             (
@@ -853,7 +854,18 @@ class TestReportsInFiles:
         "now",
         "here",
         (INFO,),
-        [CaseResult("x", "GATHER", "INT8", "INT32", 1, "clamp", True, (Result("cpu", "PASS"),))],
+        [
+            CaseResult(
+                "x",
+                "GATHER",
+                "INT8",
+                "INT32",
+                1,
+                "clamp",
+                True,
+                (Result("cpu", "PASS", ResultKind.SAME),),
+            )
+        ],
     )
 
     def refusal(self, tmp_path: Path, content: bytes) -> str:
@@ -889,6 +901,19 @@ class TestReportsInFiles:
         said = self.refusal(tmp_path, content.replace(old, new))
         assert said.startswith(f"must be a report of onnxgather check --json ({why}")
 
+    @pytest.mark.parametrize(
+        ("schema", "got"),
+        [
+            (b"", "none, as in reports of earlier versions"),
+            (b'"schema":2,', "2"),
+        ],
+    )
+    def test_must_have_this_schema(self, tmp_path: Path, schema: bytes, got: str) -> None:
+        content = msgspec.json.encode(self.REPORT).replace(b'"schema":1,', schema)
+        assert self.refusal(tmp_path, content) == (
+            f"must be a report of onnxgather check --json (its schema must be 1, got {got})"
+        )
+
     def test_must_not_be_deep(self, tmp_path: Path) -> None:
         assert self.refusal(tmp_path, b'{"onnxgather":"0","x":' + b"[" * 100_000).startswith(
             "must be a report of onnxgather check --json (maximum recursion depth exceeded"
@@ -908,7 +933,7 @@ class TestReportsInFiles:
     def test_must_be_whole(self, tmp_path: Path) -> None:
         content = msgspec.json.encode(self.REPORT)
         why = "must be a report of onnxgather check --json (Input data was truncated)"
-        for size in range(content.index(b":") + 1, len(content)):
+        for size in range(content.index(b'"onnxgather":') + 13, len(content)):
             assert self.refusal(tmp_path, content[:size]) == why
 
     @pytest.mark.parametrize(
@@ -919,7 +944,9 @@ class TestReportsInFiles:
         self, tmp_path: Path, results: tuple[str, ...], got: str
     ) -> None:
         (case,) = self.REPORT.cases
-        case = msgspec.structs.replace(case, results=tuple(Result(n, "PASS") for n in results))
+        case = msgspec.structs.replace(
+            case, results=tuple(Result(n, "PASS", ResultKind.SAME) for n in results)
+        )
         report = msgspec.structs.replace(self.REPORT, cases=[case])
         assert self.refusal(tmp_path, msgspec.json.encode(report)) == (
             f"case 'x': results must be of the report's lanes, ['cpu'], got {got}"

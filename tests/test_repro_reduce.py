@@ -18,15 +18,16 @@ import onnxgather as og
 from onnxgather.arrays import Array, axis_sizes, elements
 from onnxgather.cases import Case, DescriptorCase, ForbiddenNode, NodeCase
 from onnxgather.corpus.forbidden import forbidden_cases
-from onnxgather.lanes.lane import Answer, AnswerKind, LaneInfo
+from onnxgather.lanes.lane import Answer, AnswerKind, Breakdown, LaneInfo
 from onnxgather.layouts import STRIDES
-from onnxgather.parity.compare import judge
-from onnxgather.parity.results import Result
+from onnxgather.parity.judge import judge
+from onnxgather.parity.results import STATE_OF, ArrayType, Result, ResultKind, Returned
 from onnxgather.repro.candidates import Candidate, candidate_of, case_of
 from onnxgather.repro.moves import fewer_dimensions, shorter_axes
 from onnxgather.repro.reduce import Fault, reduce_case, shows
 
-WRONG = Fault("DIFF", "elements differ")
+WRONG = Fault(ResultKind.ELEMENTS)
+NO_FAULT = ("PASS", "NOT-RUN")
 INFO = LaneInfo("fake", "FakeExecutionProvider", {"onnxruntime": "9.9.9"})
 
 
@@ -349,7 +350,7 @@ class TestForbiddenNodes:
         result = judge(
             case, INFO, Answer(AnswerKind.RAN, None, ("GatherND",), np.zeros(3, np.float32))
         )
-        return Fault.of(result) == Fault("DIFF", "must refuse")
+        return Fault.of(result) == Fault(ResultKind.NOT_REFUSED)
 
     def test_what_is_forbidden_stays_forbidden(self) -> None:
         result = reduce_case(MISMATCHED, self.still)
@@ -457,26 +458,28 @@ def test_forbidden_nodes_of_the_corpus_stay_forbidden(case: NodeCase) -> None:
     assert result.data.size <= 4
 
 
-DIFFERENT = "expected 1.0 (00), got 2.0 (00)"
-KINDS = {
-    ("DIFF", f"3 of 4 elements differ, first OutputTensor[0]: {DIFFERENT}"): "elements differ",
-    ("DIFF", "with indices of zero: 1 of 4 elements differ"): "elements differ",
-    ("DIFF", "expected shape [2, 3], got [3]"): "expected shape got",
-    ("DIFF", "must refuse, but returned zeros: IndicesTensor[0] must be in [0, 1)"): "must refuse",
-    ("ERROR", "the worker died of SIGSEGV and printed nothing"): "the worker died of sigsegv",
-    ("ERROR", "the worker died of SIGSEGV; it printed: oh, 12"): "the worker died of sigsegv",
-    ("ERROR", "X failed: size 3 of {2,3} is not 4"): "x failed size of is not",
-}
+@pytest.mark.parametrize(
+    ("kind", "facts", "what"),
+    [
+        (ResultKind.ELEMENTS, {"differing": 3, "compared": 4}, ""),
+        (ResultKind.ELEMENTS, {"differing": 1, "compared": 4, "with_zeros": True}, ""),
+        (ResultKind.SHAPE, {"got": ArrayType("int8", (3,))}, ""),
+        (ResultKind.NOT_REFUSED, {"returned": Returned.ZEROS, "rule": "no"}, ""),
+        (ResultKind.BROKEN, {"breakdown": Breakdown.DIED, "detail": "SIGSEGV"}, "died sigsegv"),
+        (ResultKind.BROKEN, {"breakdown": Breakdown.EXITED, "detail": "3"}, "exited"),
+        (ResultKind.BROKEN, {"breakdown": Breakdown.STRAY, "detail": "oh"}, "stray"),
+        (ResultKind.FAILED, {"message": "size 3 of {2,3} is not 4"}, "size of is not"),
+        (ResultKind.NOT_TAKEN, {"message": "no type 12"}, "no type"),
+    ],
+)
+def test_kinds_of_faults(kind: ResultKind, facts: dict[str, Any], what: str) -> None:
+    result = Result("fake", STATE_OF[kind], kind, "whatever", **facts)
+    assert Fault.of(result) == Fault(kind, what)
 
 
-@pytest.mark.parametrize(("state", "reason"), KINDS)
-def test_kinds_of_faults(state: Any, reason: str) -> None:
-    assert Fault.of(Result("fake", state, reason)) == Fault(state, KINDS[state, reason])
-
-
-@pytest.mark.parametrize("state", ["PASS", "NOT-RUN"])
-def test_what_is_no_fault(state: Any) -> None:
-    assert Fault.of(Result("fake", state, "whatever")) is None
+@pytest.mark.parametrize("kind", [kind for kind in ResultKind if STATE_OF[kind] in NO_FAULT])
+def test_what_is_no_fault(kind: ResultKind) -> None:
+    assert Fault.of(Result("fake", STATE_OF[kind], kind, "whatever")) is None
 
 
 def test_one_fault_does_not_become_another() -> None:

@@ -108,7 +108,7 @@ def check(
     folder: all *.json files in it and below it.
     """
     from onnxgather.lanes import open_lanes
-    from onnxgather.parity.checks import check as check_lanes
+    from onnxgather.parity.check import check as check_lanes
 
     if json_file is not None and _is_input(json_file):  # `--json PATH`: the flag, and a path
         paths, json_file = [*paths, json_file], "-"
@@ -216,7 +216,7 @@ def _codes(report: Report) -> Iterator[int]:
     """Yield the exit codes that a report calls for."""
     if report.invalid:
         yield FINDINGS
-    from onnxgather.parity.results import BAD
+    from onnxgather.parity.states import BAD
 
     ran = False
     for number, lane in enumerate(report.lanes):

@@ -56,6 +56,16 @@ class Breakdown(StrEnum):
     """onnxgather could not make the model."""
 
 
+class NodeElsewhere(msgspec.Struct, frozen=True):
+    """A node that went to another provider than the lane's."""
+
+    name: str
+    operator: str
+    """ONNX's name, such as Reshape."""
+    provider: str
+    """The full name of the provider that it went to."""
+
+
 class Answer(msgspec.Struct, frozen=True):
     """What a lane says to a case."""
 
@@ -74,6 +84,8 @@ class Answer(msgspec.Struct, frozen=True):
     """Of NOT_RUN which kind, None where the lane runs no such case; of BROKEN in which way."""
     detail: str = ""
     """What `how` leaves open, as `NotRunError` and `Breakdown` say."""
+    elsewhere: NodeElsewhere | None = None
+    """Of NOT_RUN, where a node went to another provider and ONNX Runtime tells which."""
 
 
 class LaneInfo(msgspec.Struct, frozen=True, omit_defaults=True):

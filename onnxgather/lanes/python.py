@@ -13,7 +13,7 @@ from onnxgather.cases import Case, DescriptorCase, NodeCase
 from onnxgather.descriptors import GatherDesc
 from onnxgather.errors import OnnxGatherError
 from onnxgather.lanes.child import NoAnswerError
-from onnxgather.lanes.lane import TIMEOUT, Answer, AnswerKind, Breakdown, LaneInfo
+from onnxgather.lanes.lane import TIMEOUT, Answer, AnswerKind, Breakdown, LaneInfo, NodeElsewhere
 from onnxgather.lanes.worker import Worker
 from onnxgather.model import bare_model, to_onnx, wrapped
 from onnxgather.options import Target
@@ -34,6 +34,7 @@ class _Frame(msgspec.Struct, frozen=True, rename={"not_run": "not-run"}):
     """What `runtime.answer` answers."""
 
     not_run: tuple[NotRunKind, str] | None = None
+    node: tuple[str, str, str] | None = None
     refused: str | None = None
     nodes: tuple[str, ...] = ()
     outputs: tuple[str | tuple[str, tuple[int, ...], int], ...] = ()
@@ -128,7 +129,8 @@ class ModelLane:
         if answer.not_run is not None:
             kind, detail = answer.not_run
             reason = self.provider.why_not_run(kind, detail)
-            return Answer(AnswerKind.NOT_RUN, reason, how=kind, detail=detail)
+            node = NodeElsewhere(*answer.node) if answer.node else None
+            return Answer(AnswerKind.NOT_RUN, reason, how=kind, detail=detail, elsewhere=node)
         if answer.refused is not None:
             return Answer(AnswerKind.REFUSED, answer.refused)
         if not answer.nodes:

@@ -14,16 +14,17 @@ from packaging.version import InvalidVersion
 
 from onnxgather.cases import Case, DescriptorCase
 from onnxgather.descriptors import GatherDesc
-from onnxgather.lanes.lane import LaneInfo
-from onnxgather.parity.results import Result, State
+from onnxgather.lanes.lane import Breakdown, LaneInfo
+from onnxgather.parity.results import Result, ResultKind
+from onnxgather.runtime import NotRunKind
 
 
 class Pattern(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which cases are meant; every field that is there must hold. Texts may hold `*`."""
+    """Which cases are meant; every field that is there must hold. The name may hold `*`."""
 
     name: str = "*"
     operator: tuple[str, ...] = ()
-    """GATHER, GATHER_ELEMENTS, GATHER_ND, GATHER_ND1; Gather, … of a bare node."""
+    """GATHER, GATHER_ELEMENTS, GATHER_ND, GATHER_ND1; Gather, … of a forbidden node."""
     data_type: tuple[str, ...] = ()
     index_type: tuple[str, ...] = ()
     dimension_count: tuple[int, ...] = ()
@@ -34,7 +35,7 @@ class Pattern(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     wrapped: bool | None = None
 
     def fits(self, case: Case) -> bool:
-        """Return whether a case is meant."""
+        """Whether a case is meant."""
         return (
             fnmatchcase(case.name, self.name)
             and case.operator in (self.operator or (case.operator,))
@@ -53,6 +54,35 @@ def _index_dimensions(case: Case) -> int | None:
     return desc.index_dimensions if isinstance(desc, GatherDesc) else None
 
 
+class Found(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which results are meant; every field that is there must hold."""
+
+    kind: ResultKind
+    says: str = ""
+    """A regular expression that the provider's own message holds."""
+    not_run: NotRunKind | None = None
+    node: tuple[str, ...] = ()
+    """ONNX operators; the node that went to another provider is one of them."""
+    breakdown: Breakdown | None = None
+    detail: str | None = None
+    """Of a breakdown, such as the signal's name."""
+    element: tuple[str, str] | None = None
+    """The value that is expected of the first element that differs, and the value it has."""
+
+    def fits(self, result: Result) -> bool:
+        """Whether a result is meant."""
+        node, first = result.elsewhere, result.first
+        return (
+            result.kind is self.kind
+            and re.search(self.says, result.message or "", re.DOTALL) is not None
+            and self.not_run in (None, result.not_run)
+            and (not self.node or (node is not None and node.operator in self.node))
+            and self.breakdown in (None, result.breakdown)
+            and self.detail in (None, result.detail)
+            and self.element in (None, first and (first.expected, first.got))
+        )
+
+
 class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One known difference."""
 
@@ -62,19 +92,17 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Of onnxruntime, or DirectML, as pip writes ranges: `>=1.24,<1.25`."""
     cases: tuple[Pattern, ...]
     """It is about a case that one of them fits."""
-    found: tuple[State, ...]
-    """DIFF, ERROR, NOT-RUN: what is found there."""
+    found: tuple[Found, ...]
+    """It explains a result that one of them fits."""
     reason: str
     """Why; one sentence."""
     link: str
     """Where it is reported or documented; how it was measured where it is neither."""
-    says: str = ""
-    """A regular expression that the reason of what is found holds; a crash needs one."""
     sometimes: bool = False
-    """Whether it may also pass, as with memory that nobody wrote."""
+    """Whether the case may also pass, as with memory that nobody wrote."""
 
     def is_about(self, case: Case, lane: LaneInfo) -> bool:
-        """Return whether it speaks of a case on a lane."""
+        """Whether it speaks of a case on a lane."""
         version = lane.versions.get("onnxruntime") or lane.versions.get("DirectML")
         return (
             lane.provider == self.provider
@@ -83,24 +111,37 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
     def explains(self, result: Result) -> bool:
-        """Return whether it is what a result says."""
-        said = re.search(self.says, result.reason or "", re.DOTALL)
-        return result.state in self.found and said is not None
+        """Whether it speaks of a result of such a case."""
+        return any(found.fits(result) for found in self.found)
 
     def __str__(self) -> str:
         return f"{self.reason} ({self.link})"
 
 
 def _is_within(version: str | None, versions: str) -> bool:
-    """Return whether a version is in a range; one that is no version is in none."""
+    """Whether a version is in a range; text that is not a version is in no range."""
     try:
         return version is not None and SpecifierSet(versions).contains(version, prereleases=True)
     except InvalidVersion:
         return False
 
 
+def explained(result: Result, case: Case, info: LaneInfo, known: Sequence[Known]) -> Result:
+    """The result as KNOWN or FIXED where a known difference speaks of it."""
+    for entry in known:
+        if not entry.is_about(case, info):
+            continue
+        replace = msgspec.structs.replace
+        if entry.explains(result):
+            return replace(result, state="KNOWN", found=result.state, known=str(entry))
+        if result.state == "PASS" and not entry.sometimes:
+            reason = "passes, although it is a known difference"
+            return replace(result, state="FIXED", reason=reason, known=str(entry))
+    return result
+
+
 @cache
 def known_differences() -> Sequence[Known]:
-    """Return the file that comes with onnxgather."""
+    """The known differences that come with onnxgather."""
     text = files("onnxgather.parity").joinpath("known_differences.json").read_bytes()
     return msgspec.json.decode(text, type=tuple[Known, ...])

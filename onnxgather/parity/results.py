@@ -1,34 +1,95 @@
-"""What became of the cases, as data: the terminal, JSON, JUnit and HTML are written from it."""
+"""What became of the cases, as data: the terminal, JSON, JUnit and HTML are written from it.
+
+docs/report.md is this module, and what it holds of `LaneInfo`, as a page for readers of the JSON.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from typing import Any, Literal
+from enum import StrEnum
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from onnxgather.arrays import Array
 from onnxgather.cases import Case, ForbiddenNode
-from onnxgather.lanes.lane import LaneInfo
+from onnxgather.lanes.lane import Breakdown, LaneInfo, NodeElsewhere
 from onnxgather.options import OutOfRange
+from onnxgather.parity.states import State
+from onnxgather.runtime import NotRunKind
 
-State = Literal["PASS", "DIFF", "ERROR", "NOT-RUN", "KNOWN", "FIXED"]
-"""PASS: the same data type, shape and bytes as the reference, or refused where both refuse.
-DIFF: not so. ERROR: the provider failed. NOT-RUN: the provider did not run it. KNOWN: one of
-the last three, as the file of known differences says. FIXED: PASS although that file says not.
-"""
+SCHEMA = 1
+"""The version of the report's JSON; a change that a reader must know of makes it one more."""
 
-BAD: tuple[State, ...] = ("DIFF", "ERROR", "FIXED")
-"""The states that somebody must look at."""
+
+class ResultKind(StrEnum):
+    """What an answer means."""
+
+    SAME = "same"
+    """The output has the data type, the shape and the bytes of the reference's."""
+    REFUSED = "refused"
+    """The provider refuses what it must refuse, and runs the like of it that is allowed."""
+    ELEMENTS = "elements"
+    """Elements of the output differ."""
+    DATA_TYPE = "data-type"
+    """The output has another data type."""
+    SHAPE = "shape"
+    """The output has another shape."""
+    NOT_REFUSED = "not-refused"
+    """The provider returned an output for what it must refuse."""
+    FAILED = "failed"
+    """The provider failed while it ran the model."""
+    NOT_TAKEN = "not-taken"
+    """The provider did not take the model."""
+    BROKEN = "broken"
+    """The program behind the lane gave no answer."""
+    NOT_RUN = "not-run"
+    """The provider did not run the model."""
+    NOT_STARTED = "not-started"
+    """The lane did not start."""
+    UNPROVED = "unproved"
+    """The provider refuses the forbidden node, but does not run an allowed one of the operator."""
+
+
+STATE_OF: dict[ResultKind, State] = {
+    ResultKind.SAME: "PASS",
+    ResultKind.REFUSED: "PASS",
+    ResultKind.ELEMENTS: "DIFF",
+    ResultKind.DATA_TYPE: "DIFF",
+    ResultKind.SHAPE: "DIFF",
+    ResultKind.NOT_REFUSED: "DIFF",
+    ResultKind.FAILED: "ERROR",
+    ResultKind.NOT_TAKEN: "ERROR",
+    ResultKind.BROKEN: "ERROR",
+    ResultKind.NOT_RUN: "NOT-RUN",
+    ResultKind.NOT_STARTED: "NOT-RUN",
+    ResultKind.UNPROVED: "NOT-RUN",
+}
+"""The state of each kind, known differences aside."""
+
+
+class Returned(StrEnum):
+    """What an output holds where the indices are out of range."""
+
+    ZEROS = "zeros"
+    CLAMPED = "clamped"
+    """The elements at the clamped indices."""
+    DIRECTML = "directml"
+    """The elements that DirectML returns."""
+    OTHER = "other"
+    """Other elements of InputTensor."""
+    FOREIGN = "foreign"
+    """Values that InputTensor does not have."""
+    UNKNOWN = "unknown"
+    """That cannot be told; `got` says what kind of array it is."""
 
 
 class Element(msgspec.Struct, frozen=True, omit_defaults=True):
     """The first element that differs."""
 
     index: tuple[int, ...]
-    """Its place in the array that stands for OutputTensor."""
+    """Its coordinates in the array that stands for OutputTensor."""
     expected: str
     expected_bytes: str
     """In hexadecimal, in the order of memory."""
@@ -37,58 +98,109 @@ class Element(msgspec.Struct, frozen=True, omit_defaults=True):
     source: str | None = None
     """Which index led there, such as `output[1, 0] = input[1, indices[0]] = input[1, 2] = 6`."""
 
-
-class Result(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one lane made of one case, with the evidence."""
-
-    lane: str
-    state: State
-    reason: str | None = None
-    """Why it is not PASS, or what both refused."""
-    nodes: tuple[str, ...] = ()
-    """The operators that the provider ran, by ONNX Runtime's own node assignment."""
-    first: Element | None = None
-    found: State | None = None
-    """Of KNOWN: what it would be without the file of known differences."""
-    known: str | None = None
-    """Of KNOWN and FIXED: what that file says."""
+    def __str__(self) -> str:
+        return (
+            f"first OutputTensor[{','.join(map(str, self.index))}]: expected {self.expected} "
+            f"({self.expected_bytes}), got {self.got} ({self.got_bytes})"
+        )
 
 
-class Blob(msgspec.Struct, frozen=True):
-    """An array in a report."""
+class ArrayType(msgspec.Struct, frozen=True):
+    """What an array is, without its elements."""
 
     data_type: str
     """numpy's name, such as float32."""
     shape: tuple[int, ...]
+
+    @classmethod
+    def of(cls, array: Array) -> ArrayType:
+        """The type of an array."""
+        return cls(array.dtype.name, array.shape)
+
+    @property
+    def sizes(self) -> list[int]:
+        """The shape as sentences write it."""
+        return list(self.shape)
+
+
+class Result(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What one lane made of one case; of kind unproved, what it made of the allowed node."""
+
+    lane: str
+    state: State
+    kind: ResultKind
+    reason: str | None = None
+    """A sentence for people: why the state is not PASS, or what both refused. Its wording may
+    change at any time; programs read the other fields."""
+    nodes: tuple[str, ...] = ()
+    """The operators that the provider ran, by ONNX Runtime's own node assignment."""
+    differing: int = 0
+    """Of kind elements: how many differ."""
+    compared: int = 0
+    """Of kind elements: how many there are."""
+    first: Element | None = None
+    """Of kind elements."""
+    expected: ArrayType | None = None
+    """Of kind data-type and shape."""
+    got: ArrayType | None = None
+    """Of kind data-type and shape, and where `returned` is unknown."""
+    returned: Returned | None = None
+    """Of kind not-refused."""
+    rule: str | None = None
+    """Of kind not-refused, and of kind refused where an index is out of range: the rule that the
+    case breaks. A sentence for people."""
+    message: str | None = None
+    """Of kind refused, failed and not-taken: the provider's own message, on one line."""
+    not_run: NotRunKind | None = None
+    """Of kind not-run: why; absent where the lane runs no such case."""
+    breakdown: Breakdown | None = None
+    """Of kind broken: how."""
+    detail: str = ""
+    """Of kind not-run and broken: what `not_run` or `breakdown` leaves open."""
+    elsewhere: NodeElsewhere | None = None
+    """Of kind not-run: the node that went to another provider, where ONNX Runtime tells it."""
+    with_zeros: bool = False
+    """Whether this is about the same case with indices of zero. Such a case is run beside one that
+    must be refused: a refusal counts only if the provider runs the case with valid indices."""
+    unsteady: bool = False
+    """Whether a second run returned something else."""
+    found: State | None = None
+    """Of KNOWN: what it would be without the file of known differences."""
+    known: str | None = None
+    """Of KNOWN and FIXED: what that file says. A sentence for people."""
+
+
+class Blob(ArrayType, frozen=True):
+    """An array in a report."""
+
     data: bytes
     """Little-endian, in the order of memory; base64 in JSON."""
 
     @classmethod
     def of(cls, array: Array) -> Blob:
-        """Return an array as a blob."""
-        return cls(
-            array.dtype.name, array.shape, array.astype(array.dtype.newbyteorder("<")).tobytes()
-        )
+        """An array as a blob."""
+        little = array.astype(array.dtype.newbyteorder("<"))
+        return cls(array.dtype.name, array.shape, little.tobytes())
 
     def array(self) -> Array:
-        """Return the array."""
+        """The blob as an array, in this machine's byte order."""
         dtype = np.dtype(self.data_type)
         array = np.frombuffer(self.data, dtype.newbyteorder("<")).reshape(self.shape)
         return array.astype(dtype)
 
 
 class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Everything needed to run a case again."""
+    """Everything needed to run a case again; exactly one of `descriptor` and `node` is there."""
 
     data: Blob
     indices: Blob
     descriptor: dict[str, Any] | None = None
     """In DxDispatch's spelling."""
-    bare: ForbiddenNode | None = None
+    node: ForbiddenNode | None = None
     expected: Blob | None = None
-    """None where the case must be refused."""
+    """Absent where the case must be refused."""
     got: dict[str, Blob] = {}
-    """What the lanes returned that did not pass."""
+    """What the lanes returned that did not pass, by their names."""
 
 
 class CaseResult(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -96,23 +208,31 @@ class CaseResult(msgspec.Struct, frozen=True, omit_defaults=True):
 
     name: str
     operator: str
+    """GATHER, GATHER_ELEMENTS, GATHER_ND or GATHER_ND1; of a forbidden node ONNX's name."""
     data_type: str
+    """Such as FLOAT32."""
     index_type: str
     dimension_count: int
+    """DimensionCount; of a forbidden node the rank of its data."""
     out_of_range: OutOfRange
+    """What an index out of range does."""
     in_range: bool
+    """Whether every index is in range."""
     results: tuple[Result, ...]
     """One per lane, in the order of the report's lanes."""
     wrapped: bool = False
+    """Whether the gather stands between two multiplications by one."""
     file: str | None = None
+    """The program that the case comes from; absent where it comes from none."""
     command: str | None = None
+    """The path to its command in that file, such as `$.commands[0]`."""
     dispatchable: str | None = None
     evidence: Evidence | None = None
-    """None where all lanes passed, and where the arrays exceed 1 MiB."""
+    """Absent where all lanes passed, and where the arrays exceed 1 MiB."""
 
     @classmethod
     def of(cls, case: Case, results: tuple[Result, ...], evidence: Evidence | None) -> CaseResult:
-        """Return the results of a case."""
+        """The results of a case."""
         origin = case.origin
         return cls(
             case.name,
@@ -136,9 +256,10 @@ class Invalid(msgspec.Struct, frozen=True):
 
     file: str
     reason: str
+    """A sentence for people."""
 
 
-class Report(msgspec.Struct, frozen=True):
+class Report(msgspec.Struct, frozen=True, tag_field="schema", tag=SCHEMA):
     """A whole check."""
 
     onnxgather: str
@@ -151,19 +272,25 @@ class Report(msgspec.Struct, frozen=True):
     cases: list[CaseResult]
     invalid: list[Invalid] = []
     unusable: list[str] = []
-    """What is wrong with the files that could not be checked."""
+    """What is wrong with the files that could not be checked; sentences for people."""
 
     def counts(self, lane: int) -> Counter[State]:
-        """Return how many cases of a lane have each state."""
+        """How many cases of a lane have each state."""
         return Counter(case.results[lane].state for case in self.cases)
 
 
-def worst(states: Iterable[State]) -> State:
-    """Return the state that a row of states is shown by."""
-    order: tuple[State, ...] = ("PASS", "KNOWN", "NOT-RUN", "FIXED", "ERROR", "DIFF")
-    return max(states, key=order.index) if (states := list(states)) else "NOT-RUN"
+class _Head(msgspec.Struct, frozen=True):
+    schema: object = None
 
 
 def read_report(text: bytes) -> Report:
-    """Return a report from its JSON."""
+    """A report from its JSON.
+
+    Raises:
+        msgspec.DecodeError: It is not a report of this version's schema.
+    """
+    schema = msgspec.json.decode(text, type=_Head).schema
+    if schema != SCHEMA:
+        got = "none, as in reports of earlier versions" if schema is None else schema
+        raise msgspec.ValidationError(f"its schema must be {SCHEMA}, got {got}")
     return msgspec.json.decode(text, type=Report)

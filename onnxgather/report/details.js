@@ -38,11 +38,11 @@ function resultList(found) {
   return make("ul", { class: "results" }, items);
 }
 
-function factList(found, bare) {
+function factList(found, forbidden) {
   const place = found.place.filter(Boolean).map(visible).join(", ");
   const range = found.inRange ? "all indices are in range" : "an index is out of range";
   const facts = [
-    ["Out of range", bare ? "" : `${found.policy}; ${range}`],
+    ["Out of range", forbidden ? "" : `${found.policy}; ${range}`],
     ["Program", place],
     ["Wrapped", found.wrapped ? "between two multiplications by one" : ""],
   ];
@@ -65,7 +65,7 @@ function detailSections(detail, found) {
     sections.push(...detail.graphs.map(graphSection));
   } else {
     sections.push(
-      make("section", {}, make("h3", {}, "Node that ONNX forbids"), fieldTable(detail.bare)),
+      make("section", {}, make("h3", {}, "Node that ONNX forbids"), fieldTable(detail.node)),
     );
   }
   return sections;

@@ -13,16 +13,9 @@ import xml.etree.ElementTree as ET
 from collections.abc import Mapping
 
 from onnxgather.lanes.lane import LaneInfo
-from onnxgather.parity.results import CaseResult, Report, Result, State
-from onnxgather.report.words import evidence_lines, unmet
-
-_ELEMENTS: dict[State, str] = {
-    "DIFF": "failure",
-    "FIXED": "failure",
-    "ERROR": "error",
-    "NOT-RUN": "skipped",
-    "KNOWN": "skipped",
-}
+from onnxgather.parity.results import CaseResult, Report, Result
+from onnxgather.parity.states import STATES
+from onnxgather.report.sentences import evidence_lines, unmet
 
 _COUNTED = {"failures": "failure", "errors": "error", "skipped": "skipped"}
 
@@ -89,7 +82,7 @@ def _case(suite: ET.Element, lane: LaneInfo, case: CaseResult, result: Result) -
     testcase = _testcase(suite, group, name)
     if result.state != "PASS":
         lines = evidence_lines(result) or ["no reason was given"]
-        _outcome(testcase, _ELEMENTS[result.state], result.state, lines)
+        _outcome(testcase, STATES[result.state].element, result.state, lines)
 
 
 def _testcase(suite: ET.Element, group: str, name: str) -> ET.Element:

@@ -161,7 +161,7 @@ async function open(item, found) {
   item.append(body);
   body.append(resultList(found));
   const detail = await detailOf(found).catch((error) => ({ failed: String(error) }));
-  body.append(factList(found, detail?.bare));
+  body.append(factList(found, detail?.node));
   if (detail?.failed)
     body.append(make("p", {}, `The details cannot be unpacked: ${detail.failed}`));
   else if (detail) body.append(...detailSections(detail, found));

@@ -18,10 +18,11 @@ from onnxgather.dxdispatch.descriptor import from_dict
 from onnxgather.lanes.lane import LaneInfo
 from onnxgather.lowering.graph import ONNX_TYPES
 from onnxgather.options import DEFAULT_OPSET, Target
-from onnxgather.parity.results import BAD, CaseResult, Report, Result, worst
+from onnxgather.parity.results import CaseResult, Report, Result
+from onnxgather.parity.states import BAD, BEST_TO_WORST, STATES
 from onnxgather.providers import target_of
 from onnxgather.report.picture import picture
-from onnxgather.report.words import STATES, counted, printable, total, unmet
+from onnxgather.report.sentences import counted, printable, total, unmet
 from onnxgather.show import describe
 
 CHUNK = 32
@@ -95,12 +96,13 @@ def write_verdict(report: Report) -> tuple[str, str, str]:
 def _data(report: Report) -> dict[str, Any]:
     """Return what the page shows; a text that many results share is there once."""
     texts: dict[str | None, int] = {None: 0}
+    states = list(STATES)
 
     def number(text: str | None) -> int:
         return texts.setdefault(text, len(texts))
 
     def result(found: Result) -> list[int] | int:
-        state = STATES.index(found.state)
+        state = states.index(found.state)
         row = [
             state,
             number(found.reason),
@@ -141,9 +143,9 @@ def _data(report: Report) -> dict[str, Any]:
         "onnxgather": report.onnxgather,
         "made": report.made,
         "machine": report.machine,
-        "states": STATES,
+        "states": states,
         "bad": BAD,
-        "worst": sorted(STATES, key=lambda s: sum(worst((s, other)) == s for other in STATES)),
+        "worst": BEST_TO_WORST,
         "lanes": _built(report.lanes),
         "invalid": _built(report.invalid),
         "unusable": report.unusable,
@@ -167,8 +169,8 @@ def _detail(case: CaseResult, lanes: Sequence[LaneInfo]) -> dict[str, Any]:
     evidence = case.evidence
     assert evidence is not None
     if evidence.descriptor is None:
-        bare = msgspec.to_builtins(evidence.bare)
-        return {"bare": bare, "picture": _built(picture(evidence, None, case.out_of_range))}
+        node = _built(evidence.node)
+        return {"node": node, "picture": _built(picture(evidence, None, case.out_of_range))}
     desc = from_dict(evidence.descriptor)
     graphs = [describe(desc, case.out_of_range, t, DEFAULT_OPSET, 1) for t in _targets(case, lanes)]
     return {

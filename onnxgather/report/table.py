@@ -8,15 +8,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from onnxgather.parity.results import BAD, CaseResult, Report, Result, State, worst
-from onnxgather.report.words import (
-    STATES,
-    about,
-    counted,
-    evidence_lines,
-    printable,
-    states_text,
-)
+from onnxgather.parity.results import CaseResult, Report, Result
+from onnxgather.parity.states import BAD, STATES, State, counts_text, worst
+from onnxgather.report.sentences import about, counted, evidence_lines, printable
 
 MOST_ROWS = 30
 """Cases that get a row each; more are summed up by operator and data type."""
@@ -30,15 +24,6 @@ _NARROWEST = len("00000 NOT-RUN")
 
 _COUNT = re.compile(rf"(?<=\d) (?={'|'.join(STATES)})")
 """The blank between a number and a state, at which no line ends."""
-
-_COLOURS: dict[State, str] = {
-    "PASS": "32",
-    "DIFF": "1;31",
-    "ERROR": "1;35",
-    "NOT-RUN": "33",
-    "KNOWN": "36",
-    "FIXED": "1;34",
-}
 
 
 class _Cell(NamedTuple):
@@ -108,7 +93,7 @@ def _summed(cases: Iterable[CaseResult]) -> Iterator[tuple[str, list[_Cell]]]:
     for (operator, data_type), group in sorted(groups.items()):
         columns = zip(*(case.results for case in group), strict=True)
         counts = [Counter(result.state for result in column) for column in columns]
-        cells = [_Cell(states_text(count), worst(count)) for count in counts]
+        cells = [_Cell(counts_text(count), worst(count)) for count in counts]
         yield f"{operator:<{longest}} {data_type}", cells
 
 
@@ -167,7 +152,7 @@ def _sums(report: Report, width: int, colour: bool) -> list[str]:
     lines: list[str] = []
     for k, lane in enumerate(report.lanes):
         counts = report.counts(k)
-        text = ", ".join(filter(None, [counted(counts.total(), "case"), states_text(counts)]))
+        text = ", ".join(filter(None, [counted(counts.total(), "case"), counts_text(counts)]))
         state = worst(counts) if counts else None
         lines += [
             _coloured(line, state if colour else None)
@@ -227,4 +212,4 @@ def _coloured(text: str, state: State | None) -> str:
     bare = text.strip()
     if state is None or not bare:
         return text
-    return text.replace(bare, f"\x1b[{_COLOURS[state]}m{bare}\x1b[0m")
+    return text.replace(bare, f"\x1b[{STATES[state].colour}m{bare}\x1b[0m")

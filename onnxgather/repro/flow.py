@@ -12,9 +12,9 @@ from pathlib import Path
 from onnxgather.cases import Case
 from onnxgather.checks import shown
 from onnxgather.errors import OnnxGatherError
-from onnxgather.lanes.lane import Lane
-from onnxgather.parity.compare import judge
-from onnxgather.parity.results import Result
+from onnxgather.lanes.lane import Breakdown, Lane
+from onnxgather.parity.judge import judge
+from onnxgather.parity.results import Result, ResultKind
 from onnxgather.repro.folder import REPRO, runnable, write_folder
 from onnxgather.repro.issue import Finding
 from onnxgather.repro.reduce import Fault, reduce_case
@@ -65,7 +65,8 @@ def make_repro(
     REPRO.check(folder)
     info = lane.start()
     if info.not_run is not None:
-        return Outcome(info.not_run, Result(info.name, "NOT-RUN", info.not_run), case)
+        kind = ResultKind.NOT_STARTED
+        return Outcome(info.not_run, Result(info.name, "NOT-RUN", kind, info.not_run), case)
     if info.python is None or info.target is None:
         raise OnnxGatherError(f"lane {shown(info.name)} must run ONNX models, but runs none")
     finding = Finding(case, info, judge(case, info, lane.answer(case)))
@@ -114,7 +115,6 @@ def _tried(
         Why the script does not show the difference, None if it does; and what it printed, if it
         got as far as to say how the output differs.
     """
-    reason = result.reason or ""
     with tempfile.TemporaryDirectory(prefix="onnxgather.") as folder:
         for name, content in contents.items():
             Path(folder, name).write_bytes(content)
@@ -122,14 +122,14 @@ def _tried(
         try:
             done = subprocess.run(command, capture_output=True, timeout=LONGEST_RUN, check=False)
         except subprocess.TimeoutExpired:
-            hangs = reason.startswith("the worker did not answer")
+            hangs = result.breakdown is Breakdown.LATE
             return None if hangs else f"it did not end within {LONGEST_RUN:g} s", None
         except OSError as error:
             return f"{python} does not start: {error.strerror}", None
     printed = done.stdout.decode(errors="replace")
     if done.returncode == 1 and "\nIt differs: " in printed:
         return None, printed
-    dies = reason.startswith(("the worker died of", "the worker ended with"))
+    dies = result.breakdown in (Breakdown.DIED, Breakdown.EXITED)
     if dies and done.returncode not in (0, 1, 3):
         return None, None
     lines = (printed + done.stderr.decode(errors="replace")).split("\n")

@@ -15,7 +15,7 @@ from onnxgather.datatypes import TensorDataType
 from onnxgather.descriptors import TENSORS, header_names
 from onnxgather.formula import write_formula
 from onnxgather.lanes.lane import LaneInfo
-from onnxgather.parity.results import Result
+from onnxgather.parity.results import Result, ResultKind
 from onnxgather.repro.candidates import candidate_of
 from onnxgather.repro.trial import Trial
 
@@ -37,20 +37,20 @@ class Finding:
     def title(self) -> str:
         """The title of an issue."""
         case, result = self.case, self.result
-        provider, reason = self.info.provider, result.reason or ""
+        provider = self.info.provider
         operator = candidate_of(case).gather.onnx
         gather = f"{operator} of {case.data_type} data by {case.index_type} indices"
         if result.state == "DIFF" and isinstance(case, NodeCase):
             what = f"runs a {operator} that ONNX forbids"
         elif result.state == "DIFF" and case.must_refuse:
             what = f"returns an output for {operator} with an index out of range"
-        elif result.state == "DIFF" and result.first is None:
+        elif result.state == "DIFF" and result.kind is not ResultKind.ELEMENTS:
             what = f"returns an output of the wrong form for {gather}"
         elif result.state == "DIFF":
             what = f"returns wrong elements for {gather}"
-        elif reason.startswith(f"{provider} cannot run the model"):
+        elif result.kind is ResultKind.NOT_TAKEN:
             what = f"refuses {gather}"
-        elif reason.startswith(f"{provider} failed"):
+        elif result.kind is ResultKind.FAILED:
             what = f"fails in {gather}"
         else:
             what = f"takes the host down in {gather}"

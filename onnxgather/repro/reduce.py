@@ -10,17 +10,16 @@ from dataclasses import dataclass, replace
 
 from onnxgather.cases import Case, DescriptorCase, NodeCase
 from onnxgather.errors import DescriptorError
-from onnxgather.lanes.lane import Lane, LaneInfo
+from onnxgather.lanes.lane import Breakdown, Lane, LaneInfo
 from onnxgather.options import OutOfRange
-from onnxgather.parity.compare import judge
-from onnxgather.parity.results import Result
+from onnxgather.parity.judge import judge
+from onnxgather.parity.results import Result, ResultKind
 from onnxgather.repro.candidates import Candidate, candidate_of, case_of
 from onnxgather.repro.moves import LARGEST, MOVES
 
 MOST_TRIES = 1000
 """Candidates that a reduction runs."""
 
-_REST = re.compile(r"; it printed: .*| and printed nothing$", re.DOTALL)
 _NUMBERS = re.compile(r"[\W\d_]+")
 
 
@@ -28,22 +27,20 @@ _NUMBERS = re.compile(r"[\W\d_]+")
 class Fault:
     """What kind of difference a result is, whatever the sizes and values of its case."""
 
-    state: str
-    """DIFF or ERROR."""
-    kind: str
-    """What differs; of an error its message without numbers."""
+    kind: ResultKind
+    what: str = ""
+    """Of an error how the lane broke down, or the provider's message, without numbers."""
 
     @classmethod
     def of(cls, result: Result) -> Fault | None:
         """Return the fault that a result shows, None if none."""
         if result.state not in ("DIFF", "ERROR"):
             return None
-        reason = (result.reason or "").removeprefix("with indices of zero: ")
-        if "elements differ" in reason and result.state == "DIFF":
-            return cls("DIFF", "elements differ")
-        if reason.startswith("must refuse"):
-            return cls("DIFF", "must refuse")
-        return cls(result.state, _NUMBERS.sub(" ", _REST.sub("", reason)).strip().lower())
+        what = result.message if result.state == "ERROR" else None
+        if result.breakdown is not None:
+            printed = result.breakdown is Breakdown.STRAY
+            what = f"{result.breakdown} {'' if printed else result.detail}"
+        return cls(result.kind, _NUMBERS.sub(" ", what or "").strip().lower())
 
 
 def shows(fault: Fault, lane: Lane, info: LaneInfo) -> Callable[[Case], bool]:

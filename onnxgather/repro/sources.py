@@ -25,7 +25,7 @@ MOST_LISTED = 10
 """Names that a message lists."""
 
 _OPERATORS = {"Gather": "axis", "GatherElements": "axis", "GatherND": "batch_dims"}
-"""The attribute of each operator that a bare node may be."""
+"""The attribute of each operator that a forbidden node may be."""
 
 
 def read_findings(path: str) -> Report | None:
@@ -142,16 +142,16 @@ def _rebuilt(found: CaseResult, where: str) -> Case:
             f"{where} must have evidence, got none, as it passed on every lane or its arrays "
             "exceed 1 MiB"
         )
-    if (evidence.descriptor is None) == (evidence.bare is None):
-        got = "none" if evidence.bare is None else "both"
-        raise FileFormatError(f"{where}: evidence must have a descriptor or a bare node, got {got}")
+    if (evidence.descriptor is None) == (evidence.node is None):
+        got = "none" if evidence.node is None else "both"
+        raise FileFormatError(f"{where}: evidence must have a descriptor or a node, got {got}")
     origin = None
     if found.file is not None:
         origin = Origin(found.file, found.command or "", found.dispatchable or "")
     try:
         data, indices = evidence.data.array(), evidence.indices.array()
-        if evidence.bare is not None:
-            case = NodeCase(found.name, evidence.bare, data, indices, found.wrapped)
+        if evidence.node is not None:
+            case = NodeCase(found.name, evidence.node, data, indices, found.wrapped)
             _check_node(case)
             return case
         desc = from_dict(evidence.descriptor)
@@ -166,11 +166,11 @@ def _rebuilt(found: CaseResult, where: str) -> Case:
 
 def _check_node(case: NodeCase) -> None:
     """Check that a node of a report is a gather, and that its arrays have DirectML's types."""
-    bare = case.node
-    if [_OPERATORS.get(bare.operator)] != list(bare.attributes):
+    node = case.node
+    if [_OPERATORS.get(node.operator)] != list(node.attributes):
         nodes = ", ".join(f"{operator} with {name}" for operator, name in _OPERATORS.items())
-        got = " and ".join(bare.attributes) or "nothing"
-        raise OnnxGatherError(f"a bare node must be one of {nodes}, got {bare.operator} with {got}")
+        got = " and ".join(node.attributes) or "nothing"
+        raise OnnxGatherError(f"a node must be one of {nodes}, got {node.operator} with {got}")
     for name, array in (("InputTensor", case.data), ("IndicesTensor", case.indices)):
         if array.dtype.name.upper() not in TensorDataType.__members__:
             types = ", ".join(TensorDataType.__members__)

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import get_args
 
 from onnxgather.lanes.lane import LaneInfo
-from onnxgather.parity.results import Report, Result, State
-
-STATES: tuple[State, ...] = get_args(State)
-"""In the order in which their counts are written."""
+from onnxgather.parity.results import Report, Result
+from onnxgather.parity.states import State
 
 
 def printable(text: str) -> str:
@@ -22,11 +19,6 @@ def printable(text: str) -> str:
 def counted(number: int, noun: str, grouped: str = "") -> str:
     """Return such as `1 case` or `1500 cases`; `grouped` is what stands between thousands."""
     return f"{number:,} {noun}".replace(",", grouped) + ("" if number == 1 else "s")
-
-
-def states_text(counts: Counter[State]) -> str:
-    """Return such as `1498 PASS, 2 DIFF`."""
-    return ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
 
 
 def total(report: Report) -> Counter[State]:

@@ -1,0 +1,138 @@
+"""docs/report.md names every field of a report, in the words of the classes that make it.
+
+`python tests/test_report_schema.py` writes the page.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from pathlib import Path
+from typing import Any, get_args
+
+import msgspec
+
+from onnxgather import cases, runtime
+from onnxgather.lanes import lane
+from onnxgather.parity import results, states
+from onnxgather.parity.results import Report
+
+PAGE = Path(__file__).parent.parent / "docs" / "report.md"
+MODULES = (cases, lane, results)
+
+HEAD = """\
+# The report of `onnxgather check --json`
+
+A JSON object in UTF-8, of schema 1. Its first two keys are `schema` and `onnxgather`, so that its
+first 40 bytes tell it from a program. The number grows when a field goes away or changes its
+meaning; a field may be added without that, so a reader passes over the keys that it does not know.
+
+What is called a sentence is for people, and its wording may change at any time. Programs read
+`state`, `kind` and the facts beside them. A field that is not required is absent where it has
+nothing to say: where it would be null, false, 0 or empty.
+
+This page is made of the classes that write the report: `python tests/test_report_schema.py`.
+"""
+
+
+def documented() -> dict[str, dict[str, str]]:
+    """The docstrings of the attributes of every class, by the names of both."""
+    found: dict[str, dict[str, str]] = {}
+    for module in MODULES:
+        for node in ast.parse(inspect.getsource(module)).body:
+            if isinstance(node, ast.ClassDef):
+                pairs = zip(node.body, node.body[1:], strict=False)
+                texts = found[node.name] = dict[str, str]()
+                for one, after in pairs:
+                    if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+                        if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name):
+                            texts[one.target.id] = plain(after.value.value)
+                        elif isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Name):
+                            texts[one.targets[0].id] = plain(after.value.value)
+    return found
+
+
+def plain(text: Any) -> str:
+    return " ".join(str(text).split())
+
+
+def type_text(schema: dict[str, Any]) -> str:
+    """A JSON schema of one value in a few words."""
+    if "$ref" in schema:
+        name = schema["$ref"].rsplit("/", 1)[-1]
+        return f"[{name}](#{name.lower()})"
+    if "anyOf" in schema:
+        (only,) = [kind for kind in schema["anyOf"] if kind.get("type") != "null"]
+        return type_text(only)
+    if "enum" in schema:
+        return ", ".join(f"`{value}`" for value in schema["enum"] if value is not None)
+    if schema.get("type") == "array":
+        return f"array of {type_text(schema['items'])}" if "items" in schema else "array"
+    if schema.get("type") == "object" and "additionalProperties" in schema:
+        return f"object of {type_text(schema['additionalProperties'])}"
+    if schema.get("contentEncoding") == "base64":
+        return "base64"
+    return str(schema.get("type", "any"))
+
+
+def sections() -> Iterator[str]:
+    """Yield the page part by part."""
+    yield HEAD
+    (_,), components = msgspec.json.schema_components([Report])
+    texts = documented()
+    classes = {name: value for module in MODULES for name, value in vars(module).items()}
+    names = ["Report", *(name for name in components if name != "Report")]
+    for name in names:
+        schema = components[name]
+        made: Any = classes[name]
+        yield f"## {name}\n\n{plain(made.__doc__)}\n"
+        if issubclass(made, Enum):
+            rows = [f"| `{member.value}` | {said(made, member.name)} |" for member in made]
+            yield "\n".join(["| value | meaning |", "| --- | --- |", *rows]) + "\n"
+            continue
+        rows = list[str]()
+        for field, kind in schema["properties"].items():
+            required = " (required)" if field in schema.get("required", ()) else ""
+            meaning = "1" if field == "schema" else texts_of(made, texts).get(field, "")
+            rows.append(f"| `{field}`{required} | {type_text(kind)} | {meaning} |")
+        yield "\n".join(["| field | type | meaning |", "| --- | --- | --- |", *rows]) + "\n"
+    kinds = re.findall(r'^    "([a-z-]+)",  # (.*)$', inspect.getsource(runtime), re.MULTILINE)
+    assert [kind for kind, _ in kinds] == [*get_args(runtime.NotRunKind)]
+    yield literals("not_run of a result", kinds)
+    meanings = re.findall(r"([A-Z-]+): ([^.]+)\.", plain(state_docstring()))
+    assert [state for state, _ in meanings] == [*states.STATES]
+    yield literals("state of a result", meanings)
+
+
+def literals(title: str, meanings: Iterable[tuple[str, str]]) -> str:
+    rows = [f"| `{value}` | {meaning} |" for value, meaning in meanings]
+    return "\n".join([f"## {title}\n", "| value | meaning |", "| --- | --- |", *rows]) + "\n"
+
+
+def said(made: type[Enum], member: str) -> str:
+    return documented()[made.__name__].get(member, "")
+
+
+def texts_of(made: type, texts: dict[str, dict[str, str]]) -> dict[str, str]:
+    """The docstrings of a class's attributes, those of its bases included."""
+    found: dict[str, str] = {}
+    for base in reversed(made.__mro__):
+        found |= texts.get(base.__name__, {})
+    return found
+
+
+def state_docstring() -> str:
+    source = inspect.getsource(states)
+    return source.split('"""', 4)[3]
+
+
+def test_the_page_is_the_schema() -> None:
+    assert PAGE.read_text(encoding="utf-8") == "\n".join(sections())
+
+
+if __name__ == "__main__":
+    PAGE.parent.mkdir(exist_ok=True)
+    PAGE.write_text("\n".join(sections()), encoding="utf-8")
