@@ -131,7 +131,7 @@ def check(
                 raise click.UsageError(f"--require must name a lane ({known}), got {name!r}")
         built_in = list(_built_in(out_of_range)) if corpus else []
         total = len(built_in) + (count or 0) + sum(p.dispatch_count for p in programs)
-        if not total + len(invalid) + len(batch.failed):
+        if not total + len(invalid) + len(batch.failures):
             raise click.UsageError("there is nothing to check: give a PATH, --corpus or --random N")
         if not total + len(invalid):
             return batch.finish()
@@ -146,10 +146,10 @@ def check(
         report = check_lanes(
             found, opened, required, lambda _: batch.progress.count("Checking", total)
         )
-    report = msgspec.structs.replace(report, invalid=invalid, unusable=batch.messages)
-    batch.codes += _codes(report)
+    unusable = [str(error) for _, error in batch.failures]
+    report = msgspec.structs.replace(report, invalid=invalid, unusable=unusable)
     _write(batch, report, json_file, junit_file, html_file)
-    return batch.finish()
+    return batch.finish(_codes(report))
 
 
 def _is_input(path: str) -> bool:

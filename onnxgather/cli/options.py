@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 import click
 
 from onnxgather.errors import ProviderError
-from onnxgather.options import DEFAULT_OPSET, OPSETS, POLICIES, TARGETS
+from onnxgather.options import DEFAULT_OPSET, OPSETS, POLICIES, TARGETS, OutOfRange, Target
 from onnxgather.providers import NAMES, find_provider
 
 
@@ -36,28 +36,48 @@ out_of_range = click.option(
     metavar="RULE",
     help=f"What an index out of range does: {_either(POLICIES)}.",
 )
-target = click.option(
-    "--target",
-    type=click.Choice(list(TARGETS)),
-    default="portable",
-    show_default=True,
-    metavar="TARGET",
-    help=f"Whom the model is for: {_either(TARGETS)}.",
-)
-opset = click.option(
-    "--opset",
-    type=click.IntRange(OPSETS[0], OPSETS[-1]),
-    default=DEFAULT_OPSET,
-    show_default=True,
-    metavar="N",
-    help="Version of the ONNX operator set.",
-)
-threads = click.option(
-    "--threads",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Threads that a model for the CPU provider is made for; default: 2.",
-)
+
+
+class Lowering(TypedDict):
+    """What the options of `lowering` give a command."""
+
+    out_of_range: OutOfRange
+    target: Target
+    threads: int | None
+    opset: int
+
+
+def lowering(command: Any) -> Any:
+    """Add the options that say how a model is made."""
+    for option in (
+        click.option(
+            "--opset",
+            type=click.IntRange(OPSETS[0], OPSETS[-1]),
+            default=DEFAULT_OPSET,
+            show_default=True,
+            metavar="N",
+            help="Version of the ONNX operator set.",
+        ),
+        click.option(
+            "--threads",
+            type=click.IntRange(1),
+            metavar="N",
+            help="Threads that a model for the CPU provider is made for; default: 2.",
+        ),
+        click.option(
+            "--target",
+            type=click.Choice(list(TARGETS)),
+            default="portable",
+            show_default=True,
+            metavar="TARGET",
+            help=f"Whom the model is for: {_either(TARGETS)}.",
+        ),
+        out_of_range,
+    ):
+        command = option(command)
+    return command
+
+
 run_on = click.option(
     "--provider",
     default="cpu",

@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from datetime import timedelta
 from typing import TextIO
 
@@ -74,9 +74,8 @@ class Batch:
     """
 
     def __init__(self, *, prints: bool = True) -> None:
-        self.codes: list[int] = []
-        self.failed: list[str] = []
-        self.messages: list[str] = []
+        self.failures: list[tuple[str, OnnxGatherError]] = []
+        """What each file that failed is called, and why it did."""
         self.progress = Progress(hidden=prints and _is_terminal(sys.stdout))
 
     def sources(self, paths: Sequence[str]) -> list[Source]:
@@ -96,19 +95,18 @@ class Batch:
         except OnnxGatherError as error:
             self.progress.clear()
             say(f"Error: {error}", err=True)
-            self.failed.append(name)
-            self.messages.append(str(error))
-            self.codes.append(error.exit_code)
+            self.failures.append((name, error))
 
     def say(self, text: str) -> None:
         """Print a line."""
         self.progress.clear()
         say(text)
 
-    def finish(self) -> int:
-        """Return the exit code of the whole."""
+    def finish(self, codes: Iterable[int] = ()) -> int:
+        """Return the exit code of the whole, of the failures and what else there was."""
         self.progress.clear()
-        return max(self.codes, key=_BEST_TO_WORST.index, default=GOOD)
+        codes = [*codes, *(error.exit_code for _, error in self.failures)]
+        return max(codes, key=_BEST_TO_WORST.index, default=GOOD)
 
 
 def say(text: str | bytes, *, err: bool = False, end: str = "\n") -> None:

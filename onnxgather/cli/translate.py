@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import Unpack
 
 import click
 
 from onnxgather.arrays import Array
 from onnxgather.cli import options
 from onnxgather.cli.group import main
+from onnxgather.cli.options import Lowering
 from onnxgather.cli.sources import Source, dispatchable_path, plan
 from onnxgather.cli.terminal import Batch, say, say_json
 from onnxgather.descriptors import Descriptor
@@ -21,7 +23,7 @@ from onnxgather.dxdispatch import Program, execute, read_program
 from onnxgather.errors import GOOD, DescriptorError, FileFormatError, located
 from onnxgather.feature_levels import FEATURE_LEVELS, check_feature_level
 from onnxgather.files import write_whole
-from onnxgather.options import OutOfRange, Target
+from onnxgather.options import OutOfRange
 
 
 @main.command(short_help="Write programs as ONNX models.")
@@ -32,10 +34,7 @@ from onnxgather.options import OutOfRange, Target
     metavar="PATH",
     help="A folder; or a file, if there is one model and the name ends in .onnx.",
 )
-@options.out_of_range
-@options.target
-@options.threads
-@options.opset
+@options.lowering
 @click.option(
     "--feature-level",
     type=click.Choice(FEATURE_LEVELS),
@@ -46,12 +45,9 @@ from onnxgather.options import OutOfRange, Target
 def convert(
     files: Sequence[str],
     output: str | None,
-    out_of_range: OutOfRange,
-    target: Target,
-    threads: int | None,
-    opset: int,
     feature_level: str | None,
     allow_outside: bool,
+    **lowering: Unpack[Lowering],
 ) -> int:
     """Write an ONNX model for each gather of each program.
 
@@ -64,13 +60,13 @@ def convert(
     for source in sources:
         with batch.step(source.path):
             programs.append((source, _read_gathers(source.path, allow_outside)))
-    jobs = plan(programs, output, batch.failed)
+    jobs = plan(programs, output, [name for name, _ in batch.failures])
     for number, job in enumerate(jobs, 1):
         with batch.step(job.source, number, len(jobs)):
             with located(f"{job.source}: {dispatchable_path(job.dispatchable)}"):
                 if feature_level is not None:
                     check_feature_level(job.descriptor, feature_level)
-                model = _model(job.descriptor, out_of_range, target, threads, opset)
+                model = _model(job.descriptor, lowering)
             write_whole(job.output, model)
             batch.say(f"{job.source} -> {job.output}")
     return batch.finish()
@@ -109,27 +105,16 @@ def run(
 
 @main.command(short_help="Explain a program's gathers and their models.")
 @click.argument("file", metavar="FILE")
-@options.out_of_range
-@options.target
-@options.threads
-@options.opset
+@options.lowering
 @options.as_json
 @options.allow_outside
-def show(
-    file: str,
-    out_of_range: OutOfRange,
-    target: Target,
-    threads: int | None,
-    opset: int,
-    as_json: bool,
-    allow_outside: bool,
-) -> int:
+def show(file: str, as_json: bool, allow_outside: bool, **lowering: Unpack[Lowering]) -> int:
     """Explain each gather of a program: its descriptor, its formula, its ONNX nodes."""
     from onnxgather.show import describe, render
 
     program = _read_gathers(file, allow_outside)
     descriptions = {
-        name: describe(dispatchable.descriptor, out_of_range, target, opset, threads)
+        name: describe(dispatchable.descriptor, **lowering)
         for name, dispatchable in program.dispatchables.items()
     }
     if as_json:
@@ -147,12 +132,10 @@ def _read_gathers(path: str, allow_outside: bool) -> Program:
     return program
 
 
-def _model(
-    desc: Descriptor, out_of_range: OutOfRange, target: Target, threads: int | None, opset: int
-) -> bytes:
+def _model(desc: Descriptor, lowering: Lowering) -> bytes:
     from onnxgather.model import check_model, to_onnx
 
-    model = to_onnx(desc, out_of_range, target, opset, threads=threads)
+    model = to_onnx(desc, **lowering)
     check_model(model)
     return model.SerializeToString(deterministic=True)
 

@@ -20,6 +20,7 @@ from onnxgather.checks import shown
 from onnxgather.corpus.formats import FORMATS
 from onnxgather.errors import OnnxGatherError
 from onnxgather.files import FolderKind
+from onnxgather.options import POLICIES
 
 FormatName = Literal["onnx", "dxdispatch", "json"]
 """ONNX backend tests, DxDispatch programs, or plain JSON."""
@@ -122,9 +123,9 @@ def _check_name(name: str, seen: set[str]) -> None:
 
 def _readme(name: str, exported: Exported) -> str:
     pages = files("onnxgather.corpus") / "readme"
-    why = (f"\nLeft out: {n}, as each {why}." for why, n in exported.left_out.items())
-    return Template((pages / f"{name}.md").read_text("utf-8")).substitute(
-        written=exported.written,
-        left_out="".join(why),
-        common=(pages / "common.md").read_text("utf-8"),
+    page, common = ((pages / f"{part}.md").read_text("utf-8") for part in (name, "common"))
+    policies = (f'- "{name}": it {policy.rule}.' for name, policy in POLICIES.items())
+    left_out = (f"\nLeft out: {n}, as each {why}." for why, n in exported.left_out.items())
+    return Template(page.replace("$common\n", common)).substitute(
+        written=exported.written, left_out="".join(left_out), policies="\n".join(policies)
     )

@@ -164,6 +164,7 @@ def _target(field: Field, folder: str, allow_outside: bool) -> str:
 
 
 def _write_file(field: Field, target: str, header: bytes, content: Bytes) -> None:
+    """Write a file whole or not at all."""
     try:
         replace_file(target, header, content.data)
     except OSError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable
 from importlib.resources import files
 from string import Template
 
@@ -65,22 +65,17 @@ def runnable(finding: Finding, trial: Trial) -> dict[str, bytes]:
     )
     contents = {
         "model.onnx": trial.model,
-        "inputs.npz": _npz(trial.inputs),
+        "inputs.npz": _saved(np.savez, **trial.inputs),
         "runtime.py": (package / "runtime.py").read_bytes(),
         "repro.py": script.encode(),
     }
     if trial.expected is not None:
-        contents["expected.npy"] = _npy(trial.expected)
+        contents["expected.npy"] = _saved(np.save, trial.expected)
     return contents
 
 
-def _npz(arrays: Mapping[str, Array]) -> bytes:
+def _saved(save: Callable[..., None], *array: Array, **arrays: Array) -> bytes:
+    """What `numpy.save` or `numpy.savez` writes."""
     stream = io.BytesIO()
-    np.savez(stream, **arrays)  # pyright: ignore[reportArgumentType]
-    return stream.getvalue()
-
-
-def _npy(array: Array) -> bytes:
-    stream = io.BytesIO()
-    np.save(stream, array)
+    save(stream, *array, **arrays)
     return stream.getvalue()
