@@ -9,8 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from onnxgather.cases import Case, DescriptorCase, NodeCase
-from onnxgather.descriptors import GatherDesc
+from onnxgather.cases import Case, DescriptorCase, NodeCase, smallest_case
 from onnxgather.errors import OnnxGatherError
 from onnxgather.lanes.child import NoAnswerError
 from onnxgather.lanes.lane import TIMEOUT, Answer, AnswerKind, Breakdown, LaneInfo, NodeElsewhere
@@ -20,7 +19,6 @@ from onnxgather.options import Target
 from onnxgather.providers import Provider, target_of
 from onnxgather.runtime import NotRunKind, packed, unpacked
 from onnxgather.session import threads_for
-from onnxgather.tensors import TensorDesc
 
 
 class _About(msgspec.Struct, frozen=True):
@@ -160,16 +158,4 @@ def model_of(case: Case, target: Target, threads: int) -> bytes:
     return (wrapped(model) if case.wrapped else model).SerializeToString()
 
 
-_PROBE = DescriptorCase(
-    "probe",
-    GatherDesc(
-        TensorDesc("FLOAT32", [4]),
-        TensorDesc("INT64", [2]),
-        TensorDesc("FLOAT32", [2]),
-        axis=0,
-        index_dimensions=1,
-    ),
-    np.arange(4, dtype=np.float32),
-    np.array([3, 1]),
-    "error",
-).wrapped_in()
+_PROBE = smallest_case("Gather", "FLOAT32").wrapped_in()
