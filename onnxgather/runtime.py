@@ -38,16 +38,23 @@ _LENGTHS = struct.Struct("<IQ")  # bytes of JSON, bytes of arrays
 
 
 NotRunKind = Literal[
-    "no-runtime",  # onnxruntime is not installed
-    "empty-runtime",  # its package is empty
-    "absent",  # the build has no such provider; the detail names those that it has
-    "too-old",  # it records no node assignment; the detail is its version
-    "library",  # the plugin library does not load; the detail is its error
-    "no-device",  # the plugin library offers no device
-    "elsewhere",  # a node went to another provider; the detail names it
-    "folded",  # no node was left to run
+    "no-runtime",
+    "empty-runtime",
+    "absent",
+    "too-old",
+    "library",
+    "no-device",
+    "elsewhere",
+    "folded",
 ]
-"""Why a provider did not run a model."""
+"""Why a provider did not run a model.
+
+no-runtime: onnxruntime is not installed. empty-runtime: its package is empty. absent: the build
+has no such provider; the detail names those that it has. too-old: it records no node assignment;
+the detail is its version. library: the plugin library does not load; the detail is its error.
+no-device: the plugin library offers no device. elsewhere: a node went to another provider; the
+detail names both. folded: no node was left to run.
+"""
 
 
 class NotRunError(Exception):
@@ -65,11 +72,11 @@ class NotRunError(Exception):
 
 
 class RefusedError(Exception):
-    """ONNX Runtime made no session of the model; says why, on one line."""
+    """ONNX Runtime made no session of the model; its message is on one line."""
 
 
 class FailedError(Exception):
-    """The provider failed while it ran; says why, on one line."""
+    """The provider failed while it ran; its message is on one line."""
 
 
 class Opened:
@@ -101,13 +108,8 @@ class Opened:
             options.execution_mode = runtime.ExecutionMode.ORT_SEQUENTIAL
         if library is not None:
             options.add_provider_for_devices(_plugin_devices(runtime, provider), {})
-        make = partial(
-            runtime.InferenceSession,
-            model,
-            options,
-            providers=[provider] if library is None else [],
-            enable_fallback=0,
-        )
+        names = [provider] if library is None else []
+        make = partial(runtime.InferenceSession, model, options, providers=names, enable_fallback=0)
         try:
             self._session = make()
         except Exception as error:
@@ -141,22 +143,20 @@ class Opened:
         return outputs[0]
 
     def _prove(self, provider: str) -> tuple[tuple[str, str], ...]:
-        """Return the name and the operator of each node, all run by the provider."""
-        nodes: list[tuple[str, str]] = []
-        for part in self._session.get_provider_graph_assignment_info():
-            for node in part.get_nodes():
-                if part.ep_name != provider:
-                    detail = f"{node.name} ({node.op_type}) runs on {part.ep_name}"
-                    found = (node.name, node.op_type, part.ep_name)
-                    raise NotRunError("elsewhere", detail, found)
-                nodes.append((node.name, node.op_type))
-        if not nodes:
+        """The name and the operator of each node, all run by the provider."""
+        parts = self._session.get_provider_graph_assignment_info()
+        placed = [(part.ep_name, node) for part in parts for node in part.get_nodes()]
+        for where, node in placed:
+            if where != provider:
+                detail = f"{node.name} ({node.op_type}) runs on {where}"
+                raise NotRunError("elsewhere", detail, (node.name, node.op_type, where))
+        if not placed:
             raise NotRunError("folded", "none is left to run")
-        return tuple(nodes)
+        return tuple((node.name, node.op_type) for _, node in placed)
 
 
 def load(provider: str, library: str | None = None) -> Any:
-    """Return the module onnxruntime, once it is known to have the provider.
+    """The module onnxruntime, once it is known to have the provider.
 
     Raises:
         NotRunError: It is not installed, is empty, or has no such provider.
@@ -168,18 +168,17 @@ def load(provider: str, library: str | None = None) -> Any:
     runtime: Any = onnxruntime
     if not hasattr(runtime, "InferenceSession"):
         raise NotRunError("empty-runtime")
-    if library is not None:
-        if not _plugin_devices(runtime, provider):
-            try:
-                runtime.register_execution_provider_library(provider, library)
-            except Exception as error:
-                raise NotRunError("library", _line(error)) from error
+    if library is None:
+        available: list[str] = runtime.get_available_providers()
+        if provider not in available:
+            raise NotRunError("absent", ", ".join(available))
+    elif not _plugin_devices(runtime, provider):
+        try:
+            runtime.register_execution_provider_library(provider, library)
+        except Exception as error:
+            raise NotRunError("library", _line(error)) from error
         if not _plugin_devices(runtime, provider):
             raise NotRunError("no-device")
-        return runtime
-    available: list[str] = runtime.get_available_providers()
-    if provider not in available:
-        raise NotRunError("absent", ", ".join(available))
     return runtime
 
 
@@ -221,16 +220,16 @@ def _plugin_devices(runtime: Any, provider: str) -> list[Any]:
 
 
 def _line(error: BaseException) -> str:
-    """Return an error of ONNX Runtime on one line."""
+    """An error of ONNX Runtime on one line."""
     return " ".join(str(error).split())
 
 
 def answer(request: Mapping[str, Any], blobs: bytes) -> tuple[dict[str, Any], bytes]:
-    """Return what a request asks for: a model opened, and run on each set of inputs.
+    """The answer to a request: a model is opened, and run on each set of inputs.
 
     Args:
         request: `model` (bytes of it at the start of `blobs`), `provider`, `threads`, `library`,
-            and `feeds`: per run, per input, data type, shape, and offset into `blobs`.
+            and `feeds`: per run, each input as `packed` describes it.
         blobs: The model and the arrays.
     """
     try:
@@ -254,20 +253,20 @@ def answer(request: Mapping[str, Any], blobs: bytes) -> tuple[dict[str, Any], by
 
 
 def packed(array: np.ndarray[Any, Any], blobs: bytearray) -> list[Any]:
-    """Append an array to `blobs`; return its data type, its shape and its offset there."""
+    """Append an array to `blobs`; return its data type, its shape and its offset in bytes."""
     offset = len(blobs)
     blobs += array.tobytes()
     return [array.dtype.name, array.shape, offset]
 
 
 def unpacked(described: Sequence[Any], blobs: bytes) -> np.ndarray[Any, Any]:
-    """Return the array of which `packed` returned a description."""
+    """The array that `packed` described."""
     dtype, shape, offset = described
     return np.frombuffer(blobs, dtype, math.prod(shape), offset).reshape(shape)
 
 
 def frame(header: Mapping[str, Any], blobs: bytes | bytearray = b"") -> bytes:
-    """Return a frame: magic, lengths, JSON, bytes."""
+    """A frame: magic, lengths, JSON, bytes."""
     text = json.dumps(header).encode()
     return MAGIC + _LENGTHS.pack(len(text), len(blobs)) + text + blobs
 
@@ -305,20 +304,20 @@ def read_frame(stream: BinaryIO, banner: int = 0) -> tuple[dict[str, Any], bytes
 
 
 def serve() -> None:
-    """Answer requests until the input ends; the first frame out says who answers.
+    """Answer requests until the input ends; the first frame out is what `about` returns.
 
     An empty request asks for that again, as a plugin brings its devices with its first model.
     """
     requests = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what libraries print must not stand between the frames
-    answers.write(frame(about()))
-    answers.flush()
+    content = frame(about())
     with contextlib.suppress(EOFError):
         while True:
-            header, blobs = read_frame(requests)
-            answers.write(frame(*answer(header, blobs)) if header else frame(about()))
+            answers.write(content)
             answers.flush()
+            header, blobs = read_frame(requests)
+            content = frame(*answer(header, blobs)) if header else frame(about())
 
 
 if __name__ == "__main__":

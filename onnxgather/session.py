@@ -54,7 +54,7 @@ def run(
     check_array("IndicesTensor", desc.indices_tensor, indices)
     if out_of_range == "error":  # before the model, as some providers answer with zeros
         check_indices(desc, indices)
-    session = _cached_session(desc, out_of_range, find_provider(provider))
+    session = open_session(desc, out_of_range, find_provider(provider))
     return session.run({"InputTensor": data, "IndicesTensor": indices})
 
 
@@ -99,16 +99,17 @@ class Session:
             raise ProviderError(f"{self.provider.name} failed: {error}") from error
 
 
+@lru_cache(maxsize=CACHED_SESSIONS)
 def open_session(
     desc: Descriptor, out_of_range: OutOfRange, provider: Provider, target: Target | None = None
 ) -> Session:
-    """Return a new session for a descriptor, as `run` opens it.
+    """Return the session that `run` uses for a descriptor, a new one if it is not kept.
 
     Args:
         desc: Any of the four gather descriptors.
         out_of_range: What an index out of range does.
         provider: The only provider that may run the model.
-        target: Whom the model is for; None is the target that suits the provider.
+        target: The target of the model; None is the one that suits the provider.
 
     Raises:
         ProviderError: The provider is missing, cannot start, or did not get every node.
@@ -116,11 +117,6 @@ def open_session(
     threads = threads_for(math.prod(desc.output_tensor.sizes))
     model = to_onnx(desc, out_of_range, target_of(provider.name, target), threads=threads)
     return Session(model.SerializeToString(), provider, threads)
-
-
-@lru_cache(maxsize=CACHED_SESSIONS)
-def _cached_session(desc: Descriptor, out_of_range: OutOfRange, provider: Provider) -> Session:
-    return open_session(desc, out_of_range, provider)
 
 
 def threads_for(elements: int) -> int:

@@ -264,6 +264,68 @@ class TestBadWorkers:
         crashed = ("ERROR", reason + tail)
         assert found == [("PASS", None), crashed, ("PASS", None), crashed, ("PASS", None)]
 
+    @pytest.mark.parametrize(
+        ("change", "how", "detail"),
+        [
+            ("os.kill(os.getpid(), signal.SIGSEGV)", Breakdown.DIED, "SIGSEGV"),
+            ("os._exit(7)", Breakdown.EXITED, "7"),
+            ("time.sleep(600)", Breakdown.LATE, "2 s"),
+            ("os.closerange(3, 12); time.sleep(600)", Breakdown.LATE, "2 s"),
+            ("os.closerange(3, 12); time.sleep(0.5); os._exit(7)", Breakdown.EXITED, "7"),
+            ("write(b'12345678')", Breakdown.STRAY, "12345678"),
+        ],
+    )
+    def test_an_answer_says_how_the_worker_broke_down(
+        self, tmp_path: Path, change: str, how: Breakdown, detail: str
+    ) -> None:
+        folder = environment(
+            tmp_path,
+            f"""
+import contextlib
+def write(content):
+    for pipe in range(3, 12):
+        with contextlib.suppress(OSError):
+            os.write(pipe, content)
+class InferenceSession(InferenceSession):
+    def compute(self, data, indices):
+        if indices[0] == 1:
+            {change}
+        return super().compute(data, indices)
+""",
+        )
+        lane = ModelLane("stub", find_provider(STUB), folder, timeout=2)
+        assert lane.start().not_run is None
+        answer = lane.answer(case(1, 1))
+        assert (answer.kind, answer.how, answer.detail) == (AnswerKind.BROKEN, how, detail)
+        assert lane.answer(case(0, 0)).kind is AnswerKind.RAN
+        lane.close()
+
+    def test_an_answer_of_a_lane_whose_interpreter_is_not_there(self, tmp_path: Path) -> None:
+        python = str(tmp_path / "none")
+        answer = ModelLane("stub", find_provider(STUB), python).answer(case())
+        reason = f"{python} does not start: No such file or directory"
+        assert answer == Answer(
+            AnswerKind.BROKEN,
+            reason,
+            how=Breakdown.NOT_STARTED,
+            detail="No such file or directory",
+        )
+
+    def test_a_refusal_and_a_failure_are_in_the_words_of_the_provider(self, tmp_path: Path) -> None:
+        change = """
+class InferenceSession(InferenceSession):
+    def open(self):
+        if b"Mul" not in self.model: raise RuntimeError("no such type")
+    def compute(self, data, indices): raise RuntimeError("no memory")
+"""
+        lane = stub(tmp_path, change)
+        lane.start()
+        assert lane.answer(case()) == Answer(AnswerKind.REFUSED, "no such type")
+        assert lane.answer(case().wrapped_in()) == Answer(
+            AnswerKind.FAILED, "no memory", ("Gather",)
+        )
+        lane.close()
+
     def test_a_hang(self, tmp_path: Path) -> None:
         change = """
         class InferenceSession(InferenceSession):
@@ -385,8 +447,8 @@ class TestBadWorkers:
         lane = stub(tmp_path)
         lane.start()
         worker: Any = lane._worker  # type: ignore[reportPrivateUsage]
-        worker._program.kill()
-        worker._program.wait()
+        worker._program.popen.kill()
+        worker._program.popen.wait()
         assert lane.answer(case()).kind is AnswerKind.RAN
         lane.close()
 
@@ -432,7 +494,7 @@ class TestBadWorkers:
         lane = stub(tmp_path)
         lane.start()
         worker: Any = lane._worker  # type: ignore[reportPrivateUsage]
-        pid = worker._program.pid
+        pid = worker._program.popen.pid
         for _ in range(300):
             lane.answer(case())
         first = _resident(pid)

@@ -13,10 +13,9 @@ from command_line import DATA_4X3 as DATA
 from command_line import DESC, INDICES
 
 import onnxgather as og
-from onnxgather import session as session_module
 from onnxgather.errors import ProviderError
 from onnxgather.providers import PROVIDERS, Provider, find_provider
-from onnxgather.session import Session
+from onnxgather.session import Session, open_session
 
 
 def model() -> bytes:
@@ -38,12 +37,11 @@ def test_short_and_full_provider_names(provider: str) -> None:
 
 
 def test_sessions_are_cached_by_descriptor_and_options() -> None:
-    cache: Any = session_module._cached_session  # type: ignore[reportPrivateUsage]
-    cache.cache_clear()
+    open_session.cache_clear()
     for _ in range(3):
         og.run(DESC, DATA, INDICES)
     og.run(DESC, DATA, INDICES, "zero")
-    info = cache.cache_info()
+    info = open_session.cache_info()
     assert (info.hits, info.misses) == (2, 2)
 
 

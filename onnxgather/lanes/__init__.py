@@ -34,7 +34,7 @@ def open_lanes(
         pythons: Lanes that run in another environment, and its interpreter; of DirectML itself
             the folder of its program.
         plugins: Lanes whose provider comes from a plugin library, and its path.
-        target: Whom the models are for; None is the target that suits the provider.
+        target: The target of the models; None is the one that suits the provider.
         timeout: Seconds that one case may take.
 
     Raises:

@@ -49,8 +49,7 @@ class Child(ABC):
 
     def __init__(self, command: Sequence[str], timeout: float) -> None:
         self.command, self.timeout = list(command), timeout
-        self._program: subprocess.Popen[bytes] | None = None
-        self._printed: BinaryIO | None = None
+        self._program: Program | None = None
         self._deadline, self._late = math.inf, False
         self._closed = False
         self._asking = threading.Lock()
@@ -91,9 +90,10 @@ class Child(ABC):
         with self._asking:
             if self._closed:
                 raise self._no_answer(Breakdown.CLOSED)
-            if self._program is None or self._program.poll() is not None:
-                self._start()
-            return self._exchange(request, read)
+            program = self._program
+            if program is None or program.popen.poll() is not None:
+                program = self._start()
+            return self._exchange(program, request, read)
 
     def restart(self) -> None:
         """End the program; the next request starts another."""
@@ -103,40 +103,34 @@ class Child(ABC):
     def close(self) -> None:
         """End the program for good; a request that waits for its answer hears that it ended."""
         self._closed = True
-        if self._program is not None:
-            _kill(self._program)
+        program = self._program
+        if program is not None:
+            program.kill()
         self.restart()
 
-    def _start(self) -> None:
+    def _start(self) -> Program:
         self._end()
-        self._printed = tempfile.TemporaryFile()  # noqa: SIM115 as it is open while it runs
-        pipe = subprocess.PIPE
         try:
-            # In a group of its own, which a terminal's interruption does not reach.
-            self._program = subprocess.Popen(
-                self.command, stdin=pipe, stdout=pipe, stderr=self._printed, start_new_session=True
-            )
+            program = self._program = Program(self.command)
         except OSError as error:
-            self._end()
             raise self._no_answer(Breakdown.NOT_STARTED, error.strerror or "") from error
-        threading.Thread(target=self._watch, args=(self._program,), daemon=True).start()
-        self._exchange(b"", self._greeted)
+        threading.Thread(target=self._watch, args=(program,), daemon=True).start()
+        self._exchange(program, b"", self._greeted)
+        return program
 
-    def _exchange(self, request: bytes, read: Callable[[BinaryIO], _T]) -> _T:
-        assert self._program is not None
-        stdin, stdout = _pipes(self._program)
+    def _exchange(self, program: Program, request: bytes, read: Callable[[BinaryIO], _T]) -> _T:
         how, stray = Breakdown.EXITED, b""
-        self._deadline, self._late = time.monotonic() + self.timeout, False
+        self._late, self._deadline = False, time.monotonic() + self.timeout
         try:
-            stdin.write(request)
-            stdin.flush()
-            answer = read(stdout)
+            program.stdin.write(request)
+            program.stdin.flush()
+            answer = read(program.stdout)
             self._disarm()
             if not self._late:
-                self._forget()
+                program.printed()  # nobody asks for it
                 return answer
         except (OSError, EOFError):
-            self._program.wait()  # a program that closed its output but does not end is late
+            program.popen.wait()  # a program that closed its output but does not end is late
         except (MemoryError, OverflowError):
             how = Breakdown.TOO_LONG
         except ValueError as error:
@@ -154,13 +148,13 @@ class Child(ABC):
             detail = str(code)
         raise self._no_answer(how, detail, stray, printed)
 
-    def _watch(self, program: subprocess.Popen[bytes]) -> None:
+    def _watch(self, program: Program) -> None:
         """Kill a program that passes its deadline; a timer for each request would be slow."""
         while program is self._program:
             with self._timing:
                 if self._deadline < time.monotonic():
                     self._late = True
-                    _kill(program)
+                    program.kill()
                     return
             time.sleep(_PAUSE)
 
@@ -170,31 +164,10 @@ class Child(ABC):
             self._deadline = math.inf
 
     def _end(self) -> tuple[int, bytes]:
-        """Kill the program, and return its exit code and what it wrote that was not read."""
+        """End the program, and return its exit code and what it wrote that was not read."""
         self._disarm()
         program, self._program = self._program, None
-        code, unread = 0, b""
-        if program is not None:
-            _kill(program)
-            stdin, stdout = _pipes(program)
-            with contextlib.suppress(OSError):  # the program did not read all of the request
-                stdin.close()
-            with stdout:
-                code, unread = program.wait(), stdout.read(LONGEST_UNREAD)
-        if self._printed is not None:
-            unread += b" " + self._forget()
-            self._printed.close()
-            self._printed = None
-        return code, unread
-
-    def _forget(self) -> bytes:
-        """Return and drop what the program printed; it writes at the file's one position too."""
-        assert self._printed is not None
-        self._printed.seek(0)
-        printed = self._printed.read()
-        self._printed.seek(0)
-        self._printed.truncate()
-        return printed
+        return (0, b"") if program is None else program.end()
 
     def _no_answer(
         self, how: Breakdown, detail: str = "", stray: bytes = b"", printed: bytes = b""
@@ -202,14 +175,47 @@ class Child(ABC):
         return NoAnswerError(how, self._sentence(how, detail, stray, printed), detail)
 
 
-def _pipes(program: subprocess.Popen[bytes]) -> tuple[BinaryIO, BinaryIO]:
-    """The pipe to a program and the one from it."""
-    return cast("BinaryIO", program.stdin), cast("BinaryIO", program.stdout)
+class Program:
+    """A program that runs, with pipes to it and from it.
 
+    It has a group of its own: a terminal's interruption is not for it, and `kill` reaches what
+    it started, such as the interpreter behind a script.
+    """
 
-def _kill(program: subprocess.Popen[bytes]) -> None:
-    """Kill a program and, but on Windows, what it started, such as the interpreter of a script."""
-    program.kill()
-    if sys.platform != "win32":
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(program.pid, signal.SIGKILL)
+    def __init__(self, command: Sequence[str]) -> None:
+        # A file, as nobody reads the standard error while the program runs.
+        self._errors: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115
+        pipe = subprocess.PIPE
+        try:
+            self.popen = subprocess.Popen(
+                command, stdin=pipe, stdout=pipe, stderr=self._errors, start_new_session=True
+            )
+        except OSError:
+            self._errors.close()
+            raise
+        self.stdin = cast("BinaryIO", self.popen.stdin)
+        self.stdout = cast("BinaryIO", self.popen.stdout)
+
+    def kill(self) -> None:
+        """Kill the program and, but on Windows, its group."""
+        self.popen.kill()
+        if sys.platform != "win32":
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.popen.pid, signal.SIGKILL)
+
+    def printed(self) -> bytes:
+        """Return and drop the standard error; the program writes at the file's one position too."""
+        self._errors.seek(0)
+        printed = self._errors.read()
+        self._errors.seek(0)
+        self._errors.truncate()
+        return printed
+
+    def end(self) -> tuple[int, bytes]:
+        """Kill the program, and return its exit code and what it wrote that was not read."""
+        self.kill()
+        with contextlib.suppress(OSError):  # the program did not read all of the request
+            self.stdin.close()
+        with self.stdout, self._errors:
+            code, unread = self.popen.wait(), self.stdout.read(LONGEST_UNREAD)
+            return code, unread + b" " + self.printed()

@@ -21,7 +21,7 @@ from onnxgather.arrays import elements
 from onnxgather.cases import Case, DescriptorCase, NodeCase
 from onnxgather.checks import shown
 from onnxgather.dxdispatch import to_dict
-from onnxgather.lanes.child import Child, NoAnswerError
+from onnxgather.lanes.child import Child, NoAnswerError, Program
 from onnxgather.lanes.directml_protocol import (
     DEVICE_LOST,
     GUARDS_TOUCHED,
@@ -64,8 +64,8 @@ class HostInfo(msgspec.Struct, frozen=True):
     """The highest that DirectML reports, such as "6_4"."""
     doubles: bool
     """Whether the Direct3D device reports double-precision arithmetic."""
-    wine: str
-    """Wine's version; empty on Windows."""
+    wine: str | None
+    """Wine's version; None on Windows."""
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -140,20 +140,20 @@ class Host(Child):
             raise NoAnswerError(Breakdown.NO_VERDICT, f"{verdict}, which is no verdict")
         return verdict
 
-    def _start(self) -> None:
+    def _start(self) -> Program:
         try:
-            super()._start()
+            return super()._start()
         except NoAnswerError as error:
             reason = f"{LIBRARY} cannot run: {error}"
             raise NoAnswerError(Breakdown.NOT_STARTED, reason) from error
 
     def _greeted(self, stream: BinaryIO) -> None:
-        (stage, hresult, level, doubles), texts = read_hello(stream)
+        stage, hresult, level, doubles, *texts = read_hello(stream)
         if stage != "done":
             raise NoAnswerError(Breakdown.NOT_STARTED, str(Verdict(stage, hresult)))
         version, adapter, wine = (text.decode(errors="replace") for text in texts)
         highest = f"{level >> 12}_{level >> 8 & 15}"
-        self.info = HostInfo(version, adapter, highest, bool(doubles), wine)
+        self.info = HostInfo(version, adapter, highest, bool(doubles), wine or None)
 
     def _sentence(self, how: Breakdown, detail: str, stray: bytes, printed: bytes) -> str:
         lines = printed.decode(errors="replace").strip().splitlines()

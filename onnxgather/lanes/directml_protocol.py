@@ -39,11 +39,7 @@ _DATA_TYPES = {t.name: t.directml for t in TensorDataType} | {"UNKNOWN": 0, "UIN
 _BITS = {t.name: 8 * t.size for t in TensorDataType} | {"UNKNOWN": 0, "UINT4": 4, "INT4": 4}
 
 
-# What stands in front of the parts whose lengths vary: the stage first.
-_HELLO, _ANSWER = struct.Struct("<IIII"), struct.Struct("<III")
-
-
-def counted(content: bytes) -> bytes:
+def _counted(content: bytes) -> bytes:
     """Bytes with their number in front."""
     return struct.pack("<Q", len(content)) + content
 
@@ -64,19 +60,11 @@ def encoded(raw: Mapping[str, Any], buffers: Sequence[bytes] | None, feature_lev
         raise DescriptorError(f"type must be one of {', '.join(_OPERATORS)}, got {shown(operator)}")
     names, desc = list(header_names(OPERATORS[operator]).values()), raw["desc"]
     tensors, fields = names[: len(TENSORS)], names[len(TENSORS) :]
-    return counted(
-        b"".join(
-            [
-                _u32("request", _CREATE if buffers is None else _RUN),
-                _u32("type", _OPERATORS[operator]),
-                _u32("feature level", _level_number(feature_level)),
-                *(_tensor(name, desc[name]) for name in tensors),
-                _u32("fields", len(fields)),
-                *(_u32(name, desc[name]) for name in fields),
-                *map(counted, buffers or ()),
-            ]
-        )
-    )
+    kind = _CREATE if buffers is None else _RUN
+    request = struct.pack("<III", kind, _OPERATORS[operator], _level_number(feature_level))
+    request += b"".join(_tensor(name, desc[name]) for name in tensors)
+    request += struct.pack("<I", len(fields)) + _u32s({name: desc[name] for name in fields})
+    return _counted(request + b"".join(map(_counted, buffers or ())))
 
 
 def _tensor(name: str, raw: Mapping[str, Any]) -> bytes:
@@ -96,22 +84,16 @@ def _tensor(name: str, raw: Mapping[str, Any]) -> bytes:
         total = min((max(0, span) * _BITS[short] + 31) // 32 * 4, 2**64 - 4)
     flags = TensorFlags.parse(raw.get("Flags", TensorFlags.NONE))
     alignment = raw.get("GuaranteedBaseOffsetAlignment", 0)
-    return b"".join(
-        [
-            _u32("DataType", _DATA_TYPES[short]),
-            _u32("Flags", int(flags)),
-            _u32("DimensionCount", len(sizes)),
-            _u32("Strides", int(strides is not None)),
-            struct.pack("<Q", uint(f"{name}.TotalTensorSizeInBytes", total, 2**64 - 1)),
-            _u32(f"{name}.GuaranteedBaseOffsetAlignment", alignment),
-            *(_u32(f"{name}.Sizes[{k}]", n) for k, n in enumerate(sizes)),
-            *(_u32(f"{name}.Strides[{k}]", n) for k, n in enumerate(strides or [])),
-        ]
-    )
+    head = (_DATA_TYPES[short], int(flags), len(sizes), int(strides is not None))
+    total = uint(f"{name}.TotalTensorSizeInBytes", total, 2**64 - 1)
+    numbers = {f"{name}.GuaranteedBaseOffsetAlignment": alignment}
+    numbers |= {f"{name}.Sizes[{k}]": n for k, n in enumerate(sizes)}
+    numbers |= {f"{name}.Strides[{k}]": n for k, n in enumerate(strides or [])}
+    return struct.pack("<4IQ", *head, total) + _u32s(numbers)
 
 
-def _u32(name: str, value: object) -> bytes:
-    return struct.pack("<I", uint(name, value))
+def _u32s(numbers: Mapping[str, object]) -> bytes:
+    return b"".join(struct.pack("<I", uint(name, number)) for name, number in numbers.items())
 
 
 def _level_number(feature_level: str) -> int:
@@ -122,38 +104,33 @@ def _level_number(feature_level: str) -> int:
     return int(numbers[1]) << 12 | int(numbers[2]) << 8
 
 
-def read_hello(stream: BinaryIO) -> tuple[list[Any], list[bytes]]:
+def read_hello(stream: BinaryIO) -> list[Any]:
     """The stage, HRESULT, feature level and whether there are doubles, and the three texts.
 
     Raises:
         EOFError: The stream ends.
         ValueError: Something else stands there; the error holds its bytes.
     """
-    frame = _read_counted(stream)
-    if not frame.startswith(MAGIC):
-        raise ValueError(frame)
-    return _parts(frame, len(MAGIC), _HELLO, 3)
+    return _read_frame(stream, MAGIC, struct.Struct("<IIII"), 3)
 
 
-def read_answer(stream: BinaryIO) -> tuple[str, int, int, bytes]:
+def read_answer(stream: BinaryIO) -> list[Any]:
     """The stage, HRESULT and flags of an answer, and OutputTensor; raises as `read_hello`."""
-    (stage, hresult, flags), (output,) = _parts(_read_counted(stream), 0, _ANSWER, 1)
-    return stage, hresult, flags, output
+    return _read_frame(stream, b"", struct.Struct("<III"), 1)
 
 
-def _parts(
-    frame: bytes, start: int, numbers: struct.Struct, texts: int
-) -> tuple[list[Any], list[bytes]]:
+def _read_frame(stream: BinaryIO, magic: bytes, numbers: struct.Struct, texts: int) -> list[Any]:
     """The numbers of a frame, the first of which is a stage, and its texts."""
-    stream = io.BytesIO(frame[start:])
+    frame = _read_counted(stream)
+    rest = io.BytesIO(frame.removeprefix(magic))
     try:
-        stage, *others = numbers.unpack(stream.read(numbers.size))
-        read = [_read_counted(stream) for _ in range(texts)]
-        if stream.read():
-            raise ValueError
-        return [STAGES[stage], *others], read
+        stage, *others = numbers.unpack(rest.read(numbers.size))
+        parts: list[Any] = [STAGES[stage], *others, *(_read_counted(rest) for _ in range(texts))]
     except (struct.error, EOFError, ValueError, IndexError):
         raise ValueError(frame) from None
+    if rest.read() or not frame.startswith(magic):
+        raise ValueError(frame)
+    return parts
 
 
 def _read_counted(stream: BinaryIO) -> bytes:

@@ -89,7 +89,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class LaneInfo(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Who a lane is."""
+    """What a lane is."""
 
     name: str
     """As the user named it, such as `cpu` or `openvino@old`."""
@@ -101,22 +101,20 @@ class LaneInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     python: str | None = None
     """The interpreter that ran it."""
     not_run: str | None = None
-    """Why it could not start at all."""
+    """Why the lane could not start at all."""
     target: Target | None = None
-    """Whom its models are for; None where it runs no ONNX model."""
+    """The target of its models; None where the lane runs no ONNX model."""
     required: bool = False
 
 
 class Lane(Protocol):
     """A provider, in this environment or another, or DirectML itself."""
 
-    @property
-    def name(self) -> str:
-        """As the user named it, such as `cpu` or `openvino@old`."""
-        ...
+    name: str
+    """As the user named it, such as `cpu` or `openvino@old`."""
 
     def start(self) -> LaneInfo:
-        """Start it and say who it is; what cannot start says so in `not_run`."""
+        """Start the lane and say what it is; `not_run` says why it cannot start."""
         ...
 
     def answer(self, case: Case) -> Answer:
@@ -124,5 +122,4 @@ class Lane(Protocol):
         ...
 
     def close(self) -> None:
-        """End it."""
-        ...
+        """End the lane."""

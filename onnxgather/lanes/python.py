@@ -45,8 +45,8 @@ class ModelLane:
         name: As the user named it, such as `cpu` or `openvino@old`.
         provider: The provider.
         python: The interpreter of the environment that has it.
-        library: The plugin library that brings it, if one does.
-        target: Whom the models are for; None is the target that suits the provider.
+        library: The plugin library that brings the provider, if one does.
+        target: The target of the models; None is the one that suits the provider.
         timeout: Seconds that one case may take.
     """
 
@@ -146,7 +146,7 @@ class ModelLane:
 
 
 def model_of(case: Case, target: Target, threads: int) -> bytes:
-    """Return the model that a lane runs for a case, serialized."""
+    """The model that a lane runs for a case, serialized."""
     if isinstance(case, NodeCase):
         node = case.node
         model = bare_model(
