@@ -269,8 +269,8 @@ class TestBadWorkers:
         [
             ("os.kill(os.getpid(), signal.SIGSEGV)", Breakdown.DIED, "SIGSEGV"),
             ("os._exit(7)", Breakdown.EXITED, "7"),
-            ("time.sleep(600)", Breakdown.LATE, "2 s"),
-            ("os.closerange(3, 12); time.sleep(600)", Breakdown.LATE, "2 s"),
+            ("time.sleep(600)", Breakdown.LATE, "0.5 s"),
+            ("os.closerange(3, 12); time.sleep(600)", Breakdown.LATE, "0.5 s"),
             ("os.closerange(3, 12); time.sleep(0.5); os._exit(7)", Breakdown.EXITED, "7"),
             ("write(b'12345678')", Breakdown.STRAY, "12345678"),
         ],
@@ -293,9 +293,12 @@ class InferenceSession(InferenceSession):
         return super().compute(data, indices)
 """,
         )
-        lane = ModelLane("stub", find_provider(STUB), folder, timeout=2)
+        lane = ModelLane("stub", find_provider(STUB), folder)
         assert lane.start().not_run is None
+        worker: Any = lane._worker  # type: ignore[reportPrivateUsage]
+        worker.timeout = 0.5 if how is Breakdown.LATE else 30
         answer = lane.answer(case(1, 1))
+        worker.timeout = 30
         assert (answer.kind, answer.how, answer.detail) == (AnswerKind.BROKEN, how, detail)
         assert lane.answer(case(0, 0)).kind is AnswerKind.RAN
         lane.close()
