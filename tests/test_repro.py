@@ -247,7 +247,7 @@ class TestTheFlow:
             def compute(self, data, indices):
                 os.kill(os.getpid(), signal.SIGSEGV)
         """
-        probe = "if data.size == 4: return data[indices]\n                "
+        probe = "if data.size == 3: return data[indices]\n                "
         outcome = made(tmp_path, change.replace("os.kill", probe + "os.kill"))
         title = f"{STUB} takes the host down in Gather of FLOAT32 data by INT64 indices"
         assert outcome.text == f"{tmp_path / 'out'}: {title}; repro.py shows it"
