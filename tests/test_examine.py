@@ -202,7 +202,7 @@ class TestRepro:
 
         evidence = report["cases"][0]["evidence"]
         descriptor = evidence.pop("descriptor")
-        rule = "evidence must have a descriptor or a bare node"
+        rule = "evidence must have a descriptor or a node"
         assert refusal() == f"Error: {case}: {rule}, got none\n"
         evidence["descriptor"] = descriptor
         evidence["data"]["shape"] = [3, 4]
