@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import runpy
 import subprocess
 import sys
 import textwrap
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import numpy as np
@@ -463,6 +464,16 @@ class TestTheFolder:
         code, printed = rerun(tmp_path)
         assert code == 3
         assert printed.splitlines()[-1] == f"{STUB} did not run the model: {why}"
+
+    def test_a_script_has_a_sentence_for_whatever_keeps_a_model_from_running(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self.write(tmp_path / "out")
+        monkeypatch.setattr(sys, "path", [*sys.path])
+        monkeypatch.setitem(sys.modules, "runtime", runtime)
+        script = runpy.run_path(str(tmp_path / "out" / "repro.py"), {}, "repro")
+        assert set(script["WHY"]) == set(get_args(runtime.NotRunKind))
+        assert all(why.format("x") for why in script["WHY"].values())
 
     def test_a_plugin_library_is_registered(self, tmp_path: Path) -> None:
         tmp_path.joinpath("environment").mkdir()

@@ -92,8 +92,8 @@ def repro(
     """Write the smallest model that still differs on a lane, with all that shows it.
 
     SOURCE is a program, a report of `check --json`, or an ONNX model with --node and --inputs.
-    DIR gets model.onnx, inputs.npz, a repro.py that needs onnxruntime, numpy and the runtime.py
-    beside it only, and the text of an issue.
+    DIR gets model.onnx, inputs.npz, a repro.py that needs only onnxruntime, numpy and the
+    runtime.py that comes with it, and the text of an issue.
     """
     from onnxgather.lanes import open_lanes
     from onnxgather.repro import case_of_finding, lane_of_finding, make_repro, read_findings

@@ -39,7 +39,7 @@ class Job:
 
 
 def find_sources(path: str) -> list[Source]:
-    """Return the programs that a path stands for: a file is one, a folder all its *.json.
+    """The programs that a path stands for: the file itself, or all *.json files of a folder.
 
     Raises:
         FileFormatError: A folder has none, or one of its folders cannot be read.
@@ -62,7 +62,7 @@ def find_sources(path: str) -> list[Source]:
 def plan(
     programs: Sequence[tuple[Source, Program]], output: str | None, unread: Sequence[str] = ()
 ) -> list[Job]:
-    """Return the models to write, one per dispatchable, all to files of their own.
+    """The models to write: one per dispatchable, each to a file of its own.
 
     Args:
         programs: The programs and where they come from.
@@ -101,7 +101,7 @@ def plan(
 
 
 def dispatchable_path(name: str) -> str:
-    """Return the path to a dispatchable in its file, such as `$.dispatchables.gather`."""
+    """The path to a dispatchable in its file, such as `$.dispatchables.gather`."""
     return Field({name: None}, "$.dispatchables").member(name).path
 
 

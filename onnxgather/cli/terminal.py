@@ -79,7 +79,7 @@ class Batch:
         self.progress = Progress(hidden=prints and _is_terminal(sys.stdout))
 
     def sources(self, paths: Sequence[str]) -> list[Source]:
-        """Return the programs that the paths stand for."""
+        """The programs that the paths stand for."""
         sources: list[Source] = []
         for path in paths:
             with self.step(path):
@@ -137,7 +137,7 @@ def say_json(value: object) -> None:
 
 
 def json_bytes(value: object) -> bytes:
-    """Return a value as indented JSON."""
+    """A value as indented JSON."""
     try:
         return msgspec.json.format(msgspec.json.encode(value), indent=2)
     except UnicodeEncodeError:  # a file name that is not Unicode: escaped, as json reads it back
@@ -145,14 +145,14 @@ def json_bytes(value: object) -> bytes:
 
 
 def width() -> int:
-    """Return how many columns a table may take."""
+    """How many columns a table may take."""
     if not _is_terminal(sys.stdout):
         return 100
     return min(max(shutil.get_terminal_size().columns, 60), 160)
 
 
 def has_colours() -> bool:
-    """Return whether the standard output shows colours: a terminal, unless NO_COLOR is set."""
+    """Whether the standard output shows colours: a terminal, unless NO_COLOR is set."""
     return _is_terminal(sys.stdout) and not os.environ.get("NO_COLOR")
 
 

@@ -52,7 +52,7 @@ def write_folder(folder: str, finding: Finding, trial: Trial, printed: str | Non
 
 
 def runnable(finding: Finding, trial: Trial) -> dict[str, bytes]:
-    """Return the files that repro.py needs, itself included."""
+    """The files that repro.py needs, itself included."""
     rule, provider = finding.case.expected(), finding.info.provider
     package = files("onnxgather")
     script = Template((package / "repro" / "repro.py.template").read_text("utf-8")).substitute(

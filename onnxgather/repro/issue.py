@@ -58,7 +58,7 @@ class Finding:
 
 
 def issue_text(finding: Finding, trial: Trial, system: str, printed: str | None) -> str:
-    """Return an issue in Markdown, without links.
+    """The text of an issue, in Markdown without links.
 
     Args:
         finding: What it is about.
