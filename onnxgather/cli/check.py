@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
-from itertools import chain
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -42,6 +42,40 @@ def _names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> l
     return names
 
 
+@dataclass(frozen=True, slots=True)
+class CheckOptions:
+    """What `onnxgather check` is asked for, as its options say."""
+
+    paths: tuple[str, ...]
+    corpus: bool
+    count: int
+    """Random cases."""
+    seed: int
+    lanes: list[str]
+    provider: str | None
+    """The only lane where no other is named."""
+    pythons: dict[str, str]
+    plugins: dict[str, str]
+    timeout: float
+    required: tuple[str, ...]
+    wrap: bool
+    out_of_range: OutOfRange | None
+    """None means the one of each case, of programs "clamp"."""
+    target: Target | None
+    json_file: str | None
+    """"-" is the standard output."""
+    junit_file: str | None
+    html_file: str | None
+    allow_outside: bool
+
+    @property
+    def files(self) -> list[str]:
+        """The files that are written."""
+        json_file = None if self.json_file == "-" else self.json_file
+        files = (json_file, self.junit_file, self.html_file)
+        return [file for file in files if file is not None]
+
+
 @main.command(short_help="Compare providers with the reference.", epilog=_STATES)
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
 @click.option("--corpus", is_flag=True, help="Check the built-in corpus.")
@@ -49,6 +83,7 @@ def _names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> l
     "--random",
     "count",
     type=click.IntRange(1),
+    default=0,
     metavar="N",
     help="Check N random descriptors.",
 )
@@ -83,72 +118,57 @@ def _names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> l
 @click.option("--junit", "junit_file", metavar="FILE", help="Write them for test reporters.")
 @click.option("--html", "html_file", metavar="FILE", help="Write them as one page to read.")
 @options.allow_outside
-def check(
-    paths: Sequence[str],
-    corpus: bool,
-    count: int | None,
-    seed: int,
-    lanes: list[str],
-    provider: str | None,
-    pythons: dict[str, str],
-    plugins: dict[str, str],
-    timeout: float,
-    required: Sequence[str],
-    wrap: bool,
-    out_of_range: OutOfRange | None,
-    target: Target | None,
-    json_file: str | None,
-    junit_file: str | None,
-    html_file: str | None,
-    allow_outside: bool,
-) -> int:
+def check(**given: Any) -> int:
     """Compare what each lane returns with the reference, bit by bit.
 
     A lane is an execution provider, in this environment or another. A PATH is a program, or a
     folder: all *.json files in it and below it.
     """
+    asked = CheckOptions(**given)
+    if asked.json_file is not None and _is_input(asked.json_file):  # the flag, and then a path
+        asked = replace(asked, paths=(*asked.paths, asked.json_file), json_file="-")
+    if not (asked.lanes or asked.pythons or asked.plugins):
+        only = asked.provider or "cpu"
+        asked = replace(asked, lanes=[only], required=(*asked.required, only))
+    return _run(asked)
+
+
+def _run(asked: CheckOptions) -> int:
     from onnxgather.lanes import open_lanes
     from onnxgather.parity.check import check as check_lanes
 
-    if json_file is not None and _is_input(json_file):  # `--json PATH`: the flag, and a path
-        paths, json_file = [*paths, json_file], "-"
-    if not (lanes or pythons or plugins):
-        lanes = [provider or "cpu"]
-        required = [*required, *lanes]
     batch = Batch(prints=False)
-    programs, invalid = _programs(batch, paths, allow_outside)
-    _check_files((json_file, junit_file, html_file), programs)
+    programs, invalid = _programs(batch, asked)
+    _check_files(asked.files, programs)
     with ExitStack() as stack:
         try:
-            opened = open_lanes(lanes, pythons, plugins, target, timeout)
+            lanes = open_lanes(
+                asked.lanes, asked.pythons, asked.plugins, asked.target, asked.timeout
+            )
         except OnnxGatherError as error:
             raise click.UsageError(str(error)) from None
-        for lane in opened:
+        for lane in lanes:
             stack.callback(lane.close)
-        for name in required:
-            if name not in [lane.name for lane in opened]:
-                known = ", ".join(lane.name for lane in opened)
+        names = [lane.name for lane in lanes]
+        for name in asked.required:
+            if name not in names:
+                known = ", ".join(names)
                 raise click.UsageError(f"--require must name a lane ({known}), got {name!r}")
-        built_in = list(_built_in(out_of_range)) if corpus else []
-        total = len(built_in) + (count or 0) + sum(p.dispatch_count for p in programs)
+        built_in = list(_built_in(asked.out_of_range)) if asked.corpus else []
+        total = len(built_in) + asked.count + sum(p.dispatch_count for p in programs)
         if not total + len(invalid) + len(batch.failures):
             raise click.UsageError("there is nothing to check: give a PATH, --corpus or --random N")
         if not total + len(invalid):
             return batch.finish()
-        found = chain(
-            _from_programs(batch, programs, out_of_range or "clamp"),
-            built_in,
-            _random(count or 0, seed, out_of_range),
-        )
-        if wrap:
-            found = (case.wrapped_in() for case in found)
+        cases = _cases(batch, asked, programs, built_in)
+        if asked.wrap:
+            cases = (case.wrapped_in() for case in cases)
         stack.callback(batch.progress.clear)
-        report = check_lanes(
-            found, opened, required, lambda _: batch.progress.count("Checking", total)
-        )
+        seen = partial(batch.progress.count, "Checking", total)
+        report = check_lanes(cases, lanes, asked.required, lambda _: seen())
     unusable = [str(error) for _, error in batch.failures]
     report = msgspec.structs.replace(report, invalid=invalid, unusable=unusable)
-    _write(batch, report, json_file, junit_file, html_file)
+    _write(batch, report, asked)
     return batch.finish(_codes(report))
 
 
@@ -160,37 +180,36 @@ def _is_input(path: str) -> bool:
         return not is_report(file.read(100))
 
 
-def _programs(
-    batch: Batch, paths: Sequence[str], allow_outside: bool
-) -> tuple[list[Program], list[Invalid]]:
-    """Return the programs to check, and what holds a broken descriptor instead."""
+def _programs(batch: Batch, asked: CheckOptions) -> tuple[list[Program], list[Invalid]]:
+    """The programs to check, and the files that hold a broken descriptor instead."""
     from onnxgather.parity.results import Invalid
 
     programs: list[Program] = []
     invalid: list[Invalid] = []
-    sources = {source.path: source for source in batch.sources(paths)}
-    for source in sources.values():
-        with batch.step(source.path):
+    for path in {source.path: None for source in batch.sources(asked.paths)}:
+        with batch.step(path):
             try:
-                program = read_program(source.path, allow_outside=allow_outside)
+                program = read_program(path, allow_outside=asked.allow_outside)
             except DescriptorError as error:
-                text = str(error).removeprefix(f"{source.path}: ")
-                invalid.append(Invalid(source.path, text))
+                invalid.append(Invalid(path, str(error).removeprefix(f"{path}: ")))
                 continue
             if not program.dispatch_count:
-                raise FileFormatError(f"{source.path}: $.commands must hold a dispatch")
+                raise FileFormatError(f"{path}: $.commands must hold a dispatch")
             programs.append(program)
     return programs, invalid
 
 
-def _from_programs(
-    batch: Batch, programs: Sequence[Program], out_of_range: OutOfRange
+def _cases(
+    batch: Batch, asked: CheckOptions, programs: Sequence[Program], built_in: Sequence[Case]
 ) -> Iterator[Case]:
     from onnxgather.cases import program_cases
+    from onnxgather.corpus import random_cases
 
     for program in programs:
         with batch.step(program.path):
-            yield from program_cases(program, out_of_range)
+            yield from program_cases(program, asked.out_of_range or "clamp")
+    yield from built_in
+    yield from random_cases(asked.count, asked.seed, asked.out_of_range)
 
 
 def _built_in(out_of_range: OutOfRange | None) -> Iterator[Case]:
@@ -206,64 +225,38 @@ def _built_in(out_of_range: OutOfRange | None) -> Iterator[Case]:
             yield replace(case, name=name, out_of_range=out_of_range)
 
 
-def _random(count: int, seed: int, out_of_range: OutOfRange | None) -> Iterator[Case]:
-    from onnxgather.corpus import random_cases
-
-    yield from random_cases(count, seed, out_of_range)
-
-
 def _codes(report: Report) -> Iterator[int]:
     """Yield the exit codes that a report calls for."""
-    if report.invalid:
-        yield FINDINGS
     from onnxgather.parity.states import BAD
+    from onnxgather.report.sentences import unmet
 
-    ran = False
-    for number, lane in enumerate(report.lanes):
-        counts = report.counts(number)
-        ran |= any(
-            (case.results[number].found or case.results[number].state) != "NOT-RUN"
-            for case in report.cases
-        )
-        if any(counts[state] for state in BAD):
-            yield FINDINGS
-        if lane.required and counts["NOT-RUN"]:
-            yield NOT_RUN
-    if report.cases and not ran:
+    results = [result for case in report.cases for result in case.results]
+    if report.invalid or any(result.state in BAD for result in results):
+        yield FINDINGS
+    nothing_ran = all((result.found or result.state) == "NOT-RUN" for result in results)
+    if unmet(report) or (results and nothing_ran):
         yield NOT_RUN
 
 
-def _write(
-    batch: Batch,
-    report: Report,
-    json_file: str | None,
-    junit_file: str | None,
-    html_file: str | None,
-) -> None:
+def _write(batch: Batch, report: Report, asked: CheckOptions) -> None:
     """Write a report in the forms asked for; the table goes to the terminal unless JSON does."""
     from onnxgather.report import html, junit, render
 
-    if json_file == "-":
+    writers = [(asked.json_file, json_bytes), (asked.junit_file, junit), (asked.html_file, html)]
+    if asked.json_file == "-":
         say_json(report)
     else:
         batch.say(render(report, width(), colour=has_colours()))
-    forms: list[tuple[str | None, Callable[[Report], bytes]]] = [
-        (None if json_file == "-" else json_file, json_bytes),
-        (junit_file, junit),
-        (html_file, html),
-    ]
-    for file, form in forms:
-        if file is not None:
+    for file, written in writers:
+        if file in asked.files:
             with batch.step(file):
-                write_whole(file, form(report))
+                write_whole(file, written(report))
 
 
-def _check_files(files: Sequence[str | None], programs: Sequence[Program]) -> None:
+def _check_files(files: Sequence[str], programs: Sequence[Program]) -> None:
     """Check that each report goes to a file of its own, which is no program."""
     taken = {os.path.realpath(program.path): program.path for program in programs}
     for file in files:
-        if file is None or file == "-":
-            continue
         if (other := taken.get(os.path.realpath(file))) is not None:
             raise click.UsageError(f"a report must go to a file of its own, got {file} and {other}")
         taken[os.path.realpath(file)] = file
