@@ -98,20 +98,17 @@ class _Lanes:
             OnnxGatherError: An item names no provider, a lane is named twice, or there is none.
         """
         from onnxgather.errors import OnnxGatherError
-        from onnxgather.lanes import REFERENCE, open_lanes
+        from onnxgather.lanes import REFERENCE, open_lanes, parse_lane
 
         items = [item.strip() for item in (self._specs if specs is None else specs).split(",")]
         items = [item for item in items if item not in ("", REFERENCE)]
         if not items:
             raise OnnxGatherError("lanes must name a lane, got none")
-        pythons: dict[str, str] = {}
-        for name, equals, python in (item.partition("=") for item in items):
-            if equals and not (name and python):
-                raise OnnxGatherError(f"a lane must be NAME or NAME=PYTHON, got '{name}={python}'")
-            if equals:
-                pythons[name] = python
-        names = [item.partition("=")[0] for item in items]
-        for item, lane in zip(items, open_lanes(names, pythons), strict=True):
+        parsed = [parse_lane(item) for item in items]
+        pythons = {name: python for name, python in parsed if python is not None}
+        for item, lane in zip(
+            items, open_lanes([name for name, _ in parsed], pythons), strict=True
+        ):
             self._opened.setdefault(item, _Running(lane))
         return [self._opened[item] for item in items]
 
@@ -212,16 +209,17 @@ def _judge(results: list[Result]) -> None:
     """Fail where a result is a finding, else skip where one is not PASS."""
     from onnxgather.parity.states import BAD
 
-    if found := [_told(result) for result in results if result.state in BAD]:
+    if found := [_message(result) for result in results if result.state in BAD]:
         pytest.fail("\n".join(found), pytrace=False)
-    if missing := [_told(result) for result in results if result.state != "PASS"]:
+    if missing := [_message(result) for result in results if result.state != "PASS"]:
         pytest.skip("\n".join(missing))
 
 
-def _told(result: Result) -> str:
-    """Return why a result is not PASS, and where its first wrong element comes from."""
-    reason = result.known if result.state == "KNOWN" else result.reason
-    lines = [f"{result.lane}: {result.state}: {reason}"]
+def _message(result: Result) -> str:
+    """Why a result is not PASS, and where its first wrong element comes from."""
+    from onnxgather.report.sentences import why
+
+    lines = [f"{result.lane}: {result.state}: {why(result)}"]
     if result.state == "FIXED":
         lines.append(str(result.known))
     if result.first is not None and result.first.source is not None:

@@ -48,7 +48,7 @@ class CheckOptions:
 
     paths: tuple[str, ...]
     corpus: bool
-    count: int
+    count: int | None
     """Random cases."""
     seed: int
     lanes: list[str]
@@ -83,7 +83,6 @@ class CheckOptions:
     "--random",
     "count",
     type=click.IntRange(1),
-    default=0,
     metavar="N",
     help="Check N random descriptors.",
 )
@@ -155,7 +154,7 @@ def _run(asked: CheckOptions) -> int:
                 known = ", ".join(names)
                 raise click.UsageError(f"--require must name a lane ({known}), got {name!r}")
         built_in = list(_built_in(asked.out_of_range)) if asked.corpus else []
-        total = len(built_in) + asked.count + sum(p.dispatch_count for p in programs)
+        total = len(built_in) + (asked.count or 0) + sum(p.dispatch_count for p in programs)
         if not total + len(invalid) + len(batch.failures):
             raise click.UsageError("there is nothing to check: give a PATH, --corpus or --random N")
         if not total + len(invalid):
@@ -209,7 +208,7 @@ def _cases(
         with batch.step(program.path):
             yield from program_cases(program, asked.out_of_range or "clamp")
     yield from built_in
-    yield from random_cases(asked.count, asked.seed, asked.out_of_range)
+    yield from random_cases(asked.count or 0, asked.seed, asked.out_of_range)
 
 
 def _built_in(out_of_range: OutOfRange | None) -> Iterator[Case]:

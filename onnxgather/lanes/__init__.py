@@ -64,6 +64,18 @@ def open_lanes(
     ]
 
 
+def parse_lane(text: str) -> tuple[str, str | None]:
+    """The name and the interpreter of a lane that is given as NAME or NAME=PYTHON.
+
+    Raises:
+        OnnxGatherError: It is neither.
+    """
+    name, equals, python = text.partition("=")
+    if not name or (equals and not python):
+        raise OnnxGatherError(f"a lane must be NAME or NAME=PYTHON, got {shown(text)}")
+    return name, python or None
+
+
 def _interpreter(path: str) -> str:
     """An interpreter as an absolute path, or as a command that the PATH leads to."""
     path = os.path.expanduser(path)

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from onnxgather.lanes.lane import LaneInfo
 from onnxgather.parity.results import CaseResult, Report, Result
 from onnxgather.parity.states import STATES
-from onnxgather.report.sentences import evidence_lines, unmet
+from onnxgather.report.sentences import evidence_lines, title, unmet
 
 _COUNTED = {"failures": "failure", "errors": "error", "skipped": "skipped"}
 
@@ -78,11 +78,9 @@ def _properties(report: Report, lane: LaneInfo) -> dict[str, str]:
 
 def _case(suite: ET.Element, lane: LaneInfo, case: CaseResult, result: Result) -> None:
     group = f"{lane.name}.{case.operator}.{case.data_type}"
-    name = case.name + (" (wrapped)" if case.wrapped else "")
-    testcase = _testcase(suite, group, name)
-    if result.state != "PASS":
-        lines = evidence_lines(result) or ["no reason was given"]
-        _outcome(testcase, STATES[result.state].element, result.state, lines)
+    testcase = _testcase(suite, group, title(case))
+    if element := STATES[result.state].element:
+        _outcome(testcase, element, result.state, evidence_lines(result))
 
 
 def _testcase(suite: ET.Element, group: str, name: str) -> ET.Element:

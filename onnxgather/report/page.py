@@ -22,7 +22,7 @@ from onnxgather.parity.results import CaseResult, Report, Result
 from onnxgather.parity.states import BAD, BEST_TO_WORST, STATES
 from onnxgather.providers import target_of
 from onnxgather.report.picture import picture
-from onnxgather.report.sentences import counted, printable, total, unmet
+from onnxgather.report.sentences import number_of, printable, total, unmet
 from onnxgather.show import describe
 
 CHUNK = 32
@@ -33,7 +33,7 @@ _SCRIPTS = ("dom", "data", "overview", "graph", "grids", "picture", "details", "
 _SHOWN_OF_A_GRAPH = ("target", "opset", "choice", "inputs", "constants", "nodes")
 
 _built = msgspec.to_builtins
-_many = partial(counted, grouped=",")
+_many = partial(number_of, grouped=",")
 
 
 def html(report: Report) -> bytes:

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from onnxgather.parity.results import CaseResult, Report, Result
+from onnxgather.parity.results import CaseResult, Report
 from onnxgather.parity.states import BAD, STATES, State, counts_text, worst
-from onnxgather.report.sentences import about, counted, evidence_lines, printable
+from onnxgather.report.sentences import about, evidence_lines, number_of, printable, title, why
 
 MOST_ROWS = 30
 """Cases that get a row each; more are summed up by operator and data type."""
@@ -52,11 +52,11 @@ def render(report: Report, width: int = 100, *, colour: bool = False) -> str:
 
 
 def _head(report: Report, width: int) -> list[str]:
-    title = f"onnxgather {report.onnxgather}, {report.made}, {report.machine}"
+    about_all = f"onnxgather {report.onnxgather}, {report.made}, {report.machine}"
     rows = [[_Cell(lane.name), _Cell(about(lane))] for lane in report.lanes]
     longest = max((len(printable(lane.name)) for lane in report.lanes), default=0)
     first = min(longest, width // 4)
-    return [*_wrapped(title, width), *_grid(rows, [first, width - first - _GAP], colour=False)]
+    return [*_lines(about_all, width), *_grid(rows, [first, width - first - _GAP], colour=False)]
 
 
 def _tables(report: Report, width: int, colour: bool) -> Iterator[list[str]]:
@@ -64,7 +64,10 @@ def _tables(report: Report, width: int, colour: bool) -> Iterator[list[str]]:
     if not report.cases:
         return
     if len(report.cases) <= MOST_ROWS:
-        rows = [[_Cell(_called(case)), *map(_state, case.results)] for case in report.cases]
+        rows = [
+            [_Cell(title(case)), *(_Cell(found.state, found.state) for found in case.results)]
+            for case in report.cases
+        ]
     else:
         rows = [[_Cell(label), *cells] for label, cells in _summed(report.cases)]
     names = [_Cell(lane.name) for lane in report.lanes]
@@ -103,11 +106,11 @@ def _findings(report: Report, width: int, colour: bool) -> list[str]:
     ]
     lines: list[str] = []
     for case, result in found[:MOST_DETAILS]:
-        title = [f"{result.lane}: {_called(case)}", *evidence_lines(result)]
-        lines += _entry(result.state, title, width, colour)
+        paragraphs = [f"{result.lane}: {title(case)}", *evidence_lines(result)]
+        lines += _entry(result.state, paragraphs, width, colour)
     if len(found) > MOST_DETAILS:
-        more = counted(len(found) - MOST_DETAILS, "more finding")
-        lines += _wrapped(f"... and {more}; --json or --html has them all", width)
+        more = number_of(len(found) - MOST_DETAILS, "more finding")
+        lines += _lines(f"... and {more}; --json or --html has them all", width)
     return lines
 
 
@@ -118,23 +121,22 @@ def _reasons(report: Report, width: int, colour: bool) -> list[str]:
     for case in report.cases:
         for result in case.results:
             if result.state in ("NOT-RUN", "KNOWN"):
-                key = (result.state, result.lane, _why(result))
+                key = (result.state, result.lane, why(result))
                 counts[key] += 1
                 example.setdefault(key, case)
     order = sorted(counts, key=lambda key: (key[0] == "NOT-RUN", key[1], -counts[key], key[2]))
     lines: list[str] = []
     for key in order[:MOST_DETAILS]:
-        state, lane, why = key
-        case = _called(example[key])
-        title = f"{lane}: {case}"
+        state, lane, reason = key
+        cases = title(example[key])
         if counts[key] > 1:
-            title = f"{lane}: {counted(counts[key], 'case')}, such as {case}"
-        lines += _entry(state, [title, why], width, colour)
+            cases = f"{number_of(counts[key], 'case')}, such as {cases}"
+        lines += _entry(state, [f"{lane}: {cases}", reason], width, colour)
     if len(order) > MOST_DETAILS:
         rest = sum(counts[key] for key in order[MOST_DETAILS:])
-        kinds = counted(len(order) - MOST_DETAILS, "more reason")
-        text = f"... and {kinds}, of {counted(rest, 'result')}; --json or --html has them all"
-        lines += _wrapped(text, width)
+        kinds = number_of(len(order) - MOST_DETAILS, "more reason")
+        text = f"... and {kinds}, of {number_of(rest, 'result')}; --json or --html has them all"
+        lines += _lines(text, width)
     return lines
 
 
@@ -152,11 +154,11 @@ def _sums(report: Report, width: int, colour: bool) -> list[str]:
     lines: list[str] = []
     for k, lane in enumerate(report.lanes):
         counts = report.counts(k)
-        text = ", ".join(filter(None, [counted(counts.total(), "case"), counts_text(counts)]))
+        text = ", ".join(filter(None, [number_of(counts.total(), "case"), counts_text(counts)]))
         state = worst(counts) if counts else None
         lines += [
             _coloured(line, state if colour else None)
-            for line in _wrapped(f"{lane.name}: {text}", width)
+            for line in _lines(f"{lane.name}: {text}", width)
         ]
     parts = [(len(report.invalid), "invalid"), (len(report.unusable), "unusable")]
     bad = ", ".join(f"{count} {what}" for count, what in parts if count)
@@ -168,18 +170,6 @@ def _entry(state: State, paragraphs: Sequence[str], width: int, colour: bool) ->
     return _grid(rows, [_STATE_WIDTH - _GAP, width - _STATE_WIDTH], colour)
 
 
-def _called(case: CaseResult) -> str:
-    return case.name + (" (wrapped)" if case.wrapped else "")
-
-
-def _state(result: Result) -> _Cell:
-    return _Cell(result.state, result.state)
-
-
-def _why(result: Result) -> str:
-    return (result.known if result.state == "KNOWN" else result.reason) or "no reason was given"
-
-
 def _column(cells: Sequence[_Cell], name: _Cell) -> int:
     """Return the width at which no cell of a column wraps."""
     return max(len(printable(cell.text)) for cell in [name, *cells])
@@ -189,7 +179,7 @@ def _grid(rows: Iterable[Sequence[_Cell]], widths: Sequence[int], colour: bool) 
     """Return rows as lines; a cell wider than its column goes on below itself."""
     lines: list[str] = []
     for row in rows:
-        wrapped = [_wrapped(cell.text, wide) for cell, wide in zip(row, widths, strict=True)]
+        wrapped = [_lines(cell.text, wide) for cell, wide in zip(row, widths, strict=True)]
         for k in range(max(map(len, wrapped))):
             parts = [(column[k] if k < len(column) else "") for column in wrapped]
             padded = [part.ljust(wide) for part, wide in zip(parts, widths, strict=True)]
@@ -202,14 +192,14 @@ def _grid(rows: Iterable[Sequence[_Cell]], widths: Sequence[int], colour: bool) 
     return lines
 
 
-def _wrapped(text: str, width: int) -> list[str]:
+def _lines(text: str, width: int) -> list[str]:
     kept = _COUNT.sub("\xa0", printable(text))
     lines = textwrap.wrap(kept, max(1, width), break_on_hyphens=False)
     return [line.replace("\xa0", " ") for line in lines] or [""]
 
 
 def _coloured(text: str, state: State | None) -> str:
-    bare = text.strip()
-    if state is None or not bare:
+    visible = text.strip()
+    if state is None or not visible:
         return text
-    return text.replace(bare, f"\x1b[{STATES[state].colour}m{bare}\x1b[0m")
+    return text.replace(visible, f"\x1b[{STATES[state].colour}m{visible}\x1b[0m")
