@@ -96,7 +96,11 @@ def sections() -> Iterator[str]:
         rows = list[str]()
         for field, kind in schema["properties"].items():
             required = " (required)" if field in schema.get("required", ()) else ""
-            meaning = "1" if field == "schema" else texts_of(made, texts).get(field, "")
+            meaning = (
+                "The version of this schema."
+                if field == "schema"
+                else texts_of(made, texts).get(field, "")
+            )
             rows.append(f"| `{field}`{required} | {type_text(kind)} | {meaning} |")
         yield "\n".join(["| field | type | meaning |", "| --- | --- | --- |", *rows]) + "\n"
     kinds = re.findall(r'^    "([a-z-]+)",  # (.*)$', inspect.getsource(runtime), re.MULTILINE)

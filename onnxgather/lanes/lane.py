@@ -89,7 +89,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class LaneInfo(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a lane is."""
+    """A lane, as it describes itself when it starts."""
 
     name: str
     """As the user named it, such as `cpu` or `openvino@old`."""
@@ -98,13 +98,15 @@ class LaneInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     versions: dict[str, str] = {}
     """Of onnxruntime, numpy, python and whatever else counts, such as DirectML."""
     devices: tuple[str, ...] = ()
+    """The devices that the provider offers."""
     python: str | None = None
     """The interpreter that ran it."""
     not_run: str | None = None
     """Why the lane could not start at all."""
     target: Target | None = None
-    """The target of its models; None where the lane runs no ONNX model."""
+    """The target that its models are made for; absent where the lane runs no ONNX model."""
     required: bool = False
+    """Whether a case that did not run there means exit code 3."""
 
 
 class Lane(Protocol):

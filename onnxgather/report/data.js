@@ -40,7 +40,7 @@ function readCase(row) {
     type: text(type),
     indexType: text(indexType),
     policy: text(policy),
-    place: [text(file), text(command), text(dispatchable)],
+    origin: [text(file), text(command), text(dispatchable)],
     results: results.map((found, k) => {
       const [state, reason, nodes, known, without, source] = [found].flat();
       return {

@@ -39,11 +39,11 @@ function resultList(found) {
 }
 
 function factList(found, forbidden) {
-  const place = found.place.filter(Boolean).map(visible).join(", ");
+  const origin = found.origin.filter(Boolean).map(visible).join(", ");
   const range = found.inRange ? "all indices are in range" : "an index is out of range";
   const facts = [
     ["Out of range", forbidden ? "" : `${found.policy}; ${range}`],
-    ["Program", place],
+    ["Program", origin],
     ["Wrapped", found.wrapped ? "between two multiplications by one" : ""],
   ];
   return make(

@@ -120,7 +120,7 @@ def _data(report: Report) -> dict[str, Any]:
         for case in report.cases
         if case.evidence and any(map(_is_telling, report.lanes, case.results))
     ]
-    places = {id(case): k for k, case in enumerate(detailed)}
+    numbers = {id(case): k for k, case in enumerate(detailed)}
     cases = [
         [
             case.name,
@@ -134,7 +134,7 @@ def _data(report: Report) -> dict[str, Any]:
             number(case.file),
             number(case.command),
             number(case.dispatchable),
-            places.get(id(case), -1),
+            numbers.get(id(case), -1),
             [result(found) for found in case.results],
         ]
         for case in report.cases

@@ -1,7 +1,7 @@
 """The picture of a gather as data: grids of elements, and which element came from where.
 
 Elements are told apart by their offset in the buffer of their tensor, so that strides, gaps and
-elements that share a place need no case of their own. A large tensor is shown in part, around the
+elements that share an offset need no case of their own. A large tensor is shown in part, around the
 first element that differs.
 """
 
@@ -87,7 +87,7 @@ def picture(evidence: Evidence, desc: Descriptor | None, out_of_range: OutOfRang
     data, indices = evidence.data.array(), evidence.indices.array()
     expected = None if evidence.expected is None else evidence.expected.array()
     differing = [_differing(blob, expected) for blob in evidence.got.values()]
-    first = min((int(places[0]) for places in differing if len(places)), default=0)
+    first = min((int(offsets[0]) for offsets in differing if len(offsets)), default=0)
     tensors = [desc.input_tensor, desc.indices_tensor, desc.output_tensor] if desc else [None] * 3
     output = [] if expected is None else _grids(expected, tensors[2], first)
     shown = {offset for grid in output for offset in grid.offsets}
@@ -101,8 +101,8 @@ def picture(evidence: Evidence, desc: Descriptor | None, out_of_range: OutOfRang
     index_grids = _grids(indices, tensors[1], index)
     wild = _outside(desc, indices) if desc else set[int]()
     lanes = {
-        name: _wrong(blob, expected, places, shown)
-        for (name, blob), places in zip(evidence.got.items(), differing, strict=True)
+        name: _wrong(blob, expected, offsets, shown)
+        for (name, blob), offsets in zip(evidence.got.items(), differing, strict=True)
     }
     return Picture(
         _grids(data, tensors[0], source),
@@ -122,15 +122,15 @@ def _grids(array: Array, tensor: TensorDesc | None, focus: int) -> list[Grid]:
         tensor: None for an array of its own shape.
         focus: The offset of an element to show.
     """
-    places = np.arange(array.size).reshape(array.shape)
+    offsets = np.arange(array.size).reshape(array.shape)
     if tensor is None or tensor.strides is None:
-        return [_grid(array, places, focus)]
-    logical = _grid(elements(tensor, array), elements(tensor, places), focus)
-    return [logical, msgspec.structs.replace(_grid(array, places, focus), buffer=True)]
+        return [_grid(array, offsets, focus)]
+    logical = _grid(elements(tensor, array), elements(tensor, offsets), focus)
+    return [logical, msgspec.structs.replace(_grid(array, offsets, focus), buffer=True)]
 
 
-def _grid(array: Array, places: Array, focus: int) -> Grid:
-    found = np.argwhere(places == focus)
+def _grid(array: Array, offsets: Array, focus: int) -> Grid:
+    found = np.argwhere(offsets == focus)
     at = found[0] if len(found) else [0] * array.ndim
     shape = list(array.shape)
     while math.prod(shape) > MOST_ELEMENTS:
@@ -142,26 +142,26 @@ def _grid(array: Array, places: Array, focus: int) -> Grid:
     )
     block = tuple(slice(low, low + part) for low, part in zip(start, shape, strict=True))
     values = " ".join(map(value_text, array[block].flat))
-    return Grid(array.shape, start, tuple(shape), tuple(places[block].ravel().tolist()), values)
+    return Grid(array.shape, start, tuple(shape), tuple(offsets[block].ravel().tolist()), values)
 
 
 def _links(desc: Descriptor, indices: Array, out_of_range: OutOfRange) -> list[Link]:
     """Return where each element of OutputTensor.Sizes comes from."""
     output = desc.output_tensor
-    places = np.arange(math.prod(output.array_shape)).reshape(output.array_shape)
+    offsets = np.arange(math.prod(output.array_shape)).reshape(output.array_shape)
     sources = source_map(desc, indices, out_of_range)
-    index_places = elements(desc.indices_tensor, np.arange(indices.size).reshape(indices.shape))
-    read, indexed = coordinates(desc, index_places)
-    columns = [elements(output, places), sources, *(read[k] for k in indexed)]
+    index_offsets = elements(desc.indices_tensor, np.arange(indices.size).reshape(indices.shape))
+    read, indexed = coordinates(desc, index_offsets)
+    columns = [elements(output, offsets), sources, *(read[k] for k in indexed)]
     rows = np.stack([np.broadcast_to(column, output.sizes).ravel() for column in columns], 1)
-    return [Link(place, source, tuple(index)) for place, source, *index in rows.tolist()]
+    return [Link(offset, source, tuple(index)) for offset, source, *index in rows.tolist()]
 
 
 def _outside(desc: Descriptor, indices: Array) -> set[int]:
     """Return the offsets of the indices out of range."""
     tensor = desc.indices_tensor
-    places = elements(tensor, np.arange(indices.size).reshape(indices.shape))
-    return set(places[outside(elements(tensor, indices), axis_sizes(desc))].tolist())
+    offsets = elements(tensor, np.arange(indices.size).reshape(indices.shape))
+    return set(offsets[outside(elements(tensor, indices), axis_sizes(desc))].tolist())
 
 
 def _differing(blob: Blob, expected: Array | None) -> Array:
@@ -172,7 +172,7 @@ def _differing(blob: Blob, expected: Array | None) -> Array:
     return np.flatnonzero(np.frombuffer(blob.data, bits) != expected.reshape(-1).view(bits))
 
 
-def _wrong(blob: Blob, expected: Array | None, places: Array, shown: set[int]) -> Wrong:
+def _wrong(blob: Blob, expected: Array | None, offsets: Array, shown: set[int]) -> Wrong:
     array = blob.array()
     if expected is None or (array.dtype, array.shape) != (expected.dtype, expected.shape):
         wanted = ", but must refuse"
@@ -181,9 +181,9 @@ def _wrong(blob: Blob, expected: Array | None, places: Array, shown: set[int]) -
         note = f"returned {array.dtype} {list(array.shape)}{wanted}"
         return Wrong(total=array.size, instead=_grids(array, None, 0), note=note)
     got: dict[int, str] = {}
-    for place in shown.intersection(places.tolist()):
-        value, wanted = array.flat[place], expected.flat[place]
+    for offset in shown.intersection(offsets.tolist()):
+        value, wanted = array.flat[offset], expected.flat[offset]
         text = value_text(value)
         same = text == value_text(wanted)
-        got[place] = f"{text} ({value.tobytes().hex(' ')})" if same else text
-    return Wrong(len(places), array.size, got)
+        got[offset] = f"{text} ({value.tobytes().hex(' ')})" if same else text
+    return Wrong(len(offsets), array.size, got)

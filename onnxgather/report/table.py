@@ -22,6 +22,9 @@ _GAP = 2
 _STATE_WIDTH = len("NOT-RUN") + _GAP
 _NARROWEST = len("00000 NOT-RUN")
 
+_ESCAPE = re.compile(r"\x1b\[[\d;]*m")
+"""What `_coloured` adds; control characters of a report never get this far."""
+
 _COUNT = re.compile(rf"(?<=\d) (?={'|'.join(STATES)})")
 """The blank between a number and a state, at which no line ends."""
 
@@ -42,13 +45,14 @@ def render(report: Report, width: int = 100, *, colour: bool = False) -> str:
     """
     sections = [
         _head(report, width),
-        *_tables(report, width, colour),
-        _findings(report, width, colour),
-        _reasons(report, width, colour),
+        *_tables(report, width),
+        _findings(report, width),
+        _reasons(report, width),
         _files(report, width),
-        _sums(report, width, colour),
+        _sums(report, width),
     ]
-    return "\n\n".join("\n".join(lines) for lines in sections if lines)
+    text = "\n\n".join("\n".join(lines) for lines in sections if lines)
+    return text if colour else _ESCAPE.sub("", text)
 
 
 def _head(report: Report, width: int) -> list[str]:
@@ -56,10 +60,10 @@ def _head(report: Report, width: int) -> list[str]:
     rows = [[_Cell(lane.name), _Cell(about(lane))] for lane in report.lanes]
     longest = max((len(printable(lane.name)) for lane in report.lanes), default=0)
     first = min(longest, width // 4)
-    return [*_lines(about_all, width), *_grid(rows, [first, width - first - _GAP], colour=False)]
+    return [*_lines(about_all, width), *_grid(rows, [first, width - first - _GAP])]
 
 
-def _tables(report: Report, width: int, colour: bool) -> Iterator[list[str]]:
+def _tables(report: Report, width: int) -> Iterator[list[str]]:
     """Yield the table, in several parts where it has more lanes than fit side by side."""
     if not report.cases:
         return
@@ -84,7 +88,7 @@ def _tables(report: Report, width: int, colour: bool) -> Iterator[list[str]]:
             [_Cell(""), *names[part]],
             *([row[0], *row[1:][part]] for row in rows),
         ]
-        yield _grid(lines, [label, *widths[part]], colour)
+        yield _grid(lines, [label, *widths[part]])
 
 
 def _summed(cases: Iterable[CaseResult]) -> Iterator[tuple[str, list[_Cell]]]:
@@ -100,21 +104,21 @@ def _summed(cases: Iterable[CaseResult]) -> Iterator[tuple[str, list[_Cell]]]:
         yield f"{operator:<{longest}} {data_type}", cells
 
 
-def _findings(report: Report, width: int, colour: bool) -> list[str]:
+def _findings(report: Report, width: int) -> list[str]:
     found = [
         (case, result) for case in report.cases for result in case.results if result.state in BAD
     ]
     lines: list[str] = []
     for case, result in found[:MOST_DETAILS]:
         paragraphs = [f"{result.lane}: {title(case)}", *evidence_lines(result)]
-        lines += _entry(result.state, paragraphs, width, colour)
+        lines += _entry(result.state, paragraphs, width)
     if len(found) > MOST_DETAILS:
         more = number_of(len(found) - MOST_DETAILS, "more finding")
         lines += _lines(f"... and {more}; --json or --html has them all", width)
     return lines
 
 
-def _reasons(report: Report, width: int, colour: bool) -> list[str]:
+def _reasons(report: Report, width: int) -> list[str]:
     """Return one entry per reason of what did not run or is known, with how many it explains."""
     counts: Counter[tuple[State, str, str]] = Counter()
     example: dict[tuple[State, str, str], CaseResult] = {}
@@ -131,7 +135,7 @@ def _reasons(report: Report, width: int, colour: bool) -> list[str]:
         cases = title(example[key])
         if counts[key] > 1:
             cases = f"{number_of(counts[key], 'case')}, such as {cases}"
-        lines += _entry(state, [f"{lane}: {cases}", reason], width, colour)
+        lines += _entry(state, [f"{lane}: {cases}", reason], width)
     if len(order) > MOST_DETAILS:
         rest = sum(counts[key] for key in order[MOST_DETAILS:])
         kinds = number_of(len(order) - MOST_DETAILS, "more reason")
@@ -146,28 +150,25 @@ def _files(report: Report, width: int) -> list[str]:
     lines: list[str] = []
     for label, text in entries:
         rows = [[_Cell(label), _Cell(text)]]
-        lines += _grid(rows, [_STATE_WIDTH - 1, width - _STATE_WIDTH - 1], colour=False)
+        lines += _grid(rows, [_STATE_WIDTH - 1, width - _STATE_WIDTH - 1])
     return lines
 
 
-def _sums(report: Report, width: int, colour: bool) -> list[str]:
+def _sums(report: Report, width: int) -> list[str]:
     lines: list[str] = []
     for k, lane in enumerate(report.lanes):
         counts = report.counts(k)
         text = ", ".join(filter(None, [number_of(counts.total(), "case"), counts_text(counts)]))
         state = worst(counts) if counts else None
-        lines += [
-            _coloured(line, state if colour else None)
-            for line in _lines(f"{lane.name}: {text}", width)
-        ]
+        lines += [_coloured(line, state) for line in _lines(f"{lane.name}: {text}", width)]
     parts = [(len(report.invalid), "invalid"), (len(report.unusable), "unusable")]
     bad = ", ".join(f"{count} {what}" for count, what in parts if count)
     return [*lines, f"files: {bad}"] if bad else lines
 
 
-def _entry(state: State, paragraphs: Sequence[str], width: int, colour: bool) -> list[str]:
+def _entry(state: State, paragraphs: Sequence[str], width: int) -> list[str]:
     rows = [[_Cell("" if k else state, state), _Cell(text)] for k, text in enumerate(paragraphs)]
-    return _grid(rows, [_STATE_WIDTH - _GAP, width - _STATE_WIDTH], colour)
+    return _grid(rows, [_STATE_WIDTH - _GAP, width - _STATE_WIDTH])
 
 
 def _column(cells: Sequence[_Cell], name: _Cell) -> int:
@@ -175,7 +176,7 @@ def _column(cells: Sequence[_Cell], name: _Cell) -> int:
     return max(len(printable(cell.text)) for cell in [name, *cells])
 
 
-def _grid(rows: Iterable[Sequence[_Cell]], widths: Sequence[int], colour: bool) -> list[str]:
+def _grid(rows: Iterable[Sequence[_Cell]], widths: Sequence[int]) -> list[str]:
     """Return rows as lines; a cell wider than its column goes on below itself."""
     lines: list[str] = []
     for row in rows:
@@ -185,9 +186,7 @@ def _grid(rows: Iterable[Sequence[_Cell]], widths: Sequence[int], colour: bool) 
             padded = [part.ljust(wide) for part, wide in zip(parts, widths, strict=True)]
             padded[-1] = padded[-1].rstrip()
             cells = zip(padded, row, strict=True)
-            line = (" " * _GAP).join(
-                _coloured(part, cell.state if colour else None) for part, cell in cells
-            )
+            line = (" " * _GAP).join(_coloured(part, cell.state) for part, cell in cells)
             lines.append(line.rstrip())
     return lines
 
