@@ -55,6 +55,13 @@ class ShownNode(msgspec.Struct, frozen=True):
     why: str
 
 
+class PassedOver(msgspec.Struct, frozen=True):
+    """A form of the target's list that was tried before the chosen one, and why it does not fit."""
+
+    form: str
+    why: str
+
+
 class Description(msgspec.Struct, frozen=True):
     """All that `describe` finds."""
 
@@ -71,7 +78,9 @@ class Description(msgspec.Struct, frozen=True):
     constants: tuple[ShownValue, ...]
     nodes: tuple[ShownNode, ...]
     choice: str
-    """Which form the target's table of forms gave, and why; empty where there is no choice."""
+    """The form that was chosen from the target's list, and why; empty where there is no list."""
+    passed_over: tuple[PassedOver, ...]
+    """The forms above it in the list."""
 
 
 def describe(
@@ -105,6 +114,7 @@ def describe(
         tuple(_shown(values[name]) for name in graph.constants),
         tuple(_nodes(graph, values)),
         graph.choice,
+        tuple(PassedOver(*pair) for pair in graph.passed_over),
     )
 
 
@@ -118,9 +128,10 @@ def render(description: Description) -> str:
     options = f"opset {description.opset}, target {description.target}"
     lines.append(f"ONNX, {options}, out of range: {description.out_of_range}")
     if description.choice:
-        lines += textwrap.wrap(
-            description.choice, WIDTH, initial_indent="  ", subsequent_indent="  "
-        )
+        lines += _paragraph(description.choice, "  ")
+        lines += ["  passed over:"] if description.passed_over else []
+        for each in description.passed_over:
+            lines += _paragraph(f"{each.form}: {each.why}", "    ")
     constants = {value.name: value for value in description.constants}
     long = [f"{value}, a constant" for value in constants.values() if value.elements is None]
     for value in (*map(str, description.inputs), *long):
@@ -128,6 +139,10 @@ def render(description: Description) -> str:
     for number, node in enumerate(description.nodes, 1):
         lines += _node(number, node, constants)
     return "\n".join(lines)
+
+
+def _paragraph(text: str, indent: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent)
 
 
 def _values(graph: Graph) -> dict[str, Value]:

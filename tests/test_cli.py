@@ -661,6 +661,37 @@ Formula
         )
         assert "-> OutputTensor: float16[44]\n" in out
 
+    def test_why_forms_are_passed_over(self) -> None:
+        desc = og.GatherDesc(
+            og.TensorDesc("FLOAT32", [4, 1000]),
+            og.TensorDesc("UINT32", [1, 300]),
+            og.TensorDesc("FLOAT32", [4, 300]),
+            axis=1,
+            index_dimensions=1,
+        )
+        data = np.zeros((4, 1000), np.float32)
+        program("x.json", desc, data, np.zeros((1, 300), np.uint32))
+        lines = call("show", "x.json", "--target", "cpu").stdout.splitlines()
+        start = lines.index("  passed over:")
+        assert lines[start + 1 : start + 7] == [
+            "    runs: this form takes known indices of GATHER",
+            "    transposed data: the data is packed, this form takes transposed data",
+            "    repeated rows: GATHER has one index for a row, this form joins those of",
+            "    elements",
+            "    elements: the data has 4 rows to choose from, this form reads one",
+            "  InputTensor: float32[4, 1000]",
+        ]
+        shown = json.loads(call("show", "x.json", "--target", "cpu", "--json").stdout)
+        passed_over = shown["dispatchables"]["gather"]["passed_over"]
+        why = "the data has 4 rows to choose from, this form reads one"
+        assert [each["form"] for each in passed_over] == [
+            "runs",
+            "transposed data",
+            "repeated rows",
+            "elements",
+        ]
+        assert passed_over[-1] == {"form": "elements", "why": why}
+
     def test_several_dispatchables(self) -> None:
         renamed(program("x.json"), "a", "b c")
         text = call("show", "x.json").stdout
@@ -690,6 +721,7 @@ Formula
             },
             "target": "portable",
             "choice": "",
+            "passed_over": [],
             "opset": 19,
             "inputs": [
                 {"name": "InputTensor", "data_type": "float32", "shape": [4, 3]},

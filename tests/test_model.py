@@ -294,7 +294,7 @@ def test_cpu_model_names_its_form_and_threads() -> None:
     model = og.to_onnx(gather(), target="cpu", threads=1)
     metadata = {entry.key: entry.value for entry in model.metadata_props}
     assert metadata["onnxgather.threads"] == "1"
-    assert metadata["onnxgather.form"].startswith("natural: ")
+    assert metadata["onnxgather.form"].startswith("portable: ")
     again = og.to_onnx(
         og.from_dict(json.loads(metadata["onnxgather.descriptor"])), target="cpu", threads=1
     )

@@ -174,7 +174,8 @@ def unclamped(monkeypatch: pytest.MonkeyPatch) -> None:
     def as_they_are(_: graph.Graph, index: graph.Value, __: Any) -> graph.Value:
         return index
 
-    monkeypatch.setattr(portable, "PORTABLE", replace(offsets.PORTABLE, limit=as_they_are))
+    monkeypatch.setattr(portable, "clamp", as_they_are)
+    monkeypatch.setattr(offsets, "clamp", as_they_are)
 
 
 def clip_int64(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,7 +186,8 @@ def clip_int64(monkeypatch: pytest.MonkeyPatch) -> None:
         high = graph.constant("high", np.min(sizes - 1).astype(index.dtype))
         return g.add("Clip", "clipped", index, low, high, why="")
 
-    monkeypatch.setattr(portable, "PORTABLE", replace(offsets.PORTABLE, limit=clip))
+    monkeypatch.setattr(portable, "clamp", clip)
+    monkeypatch.setattr(offsets, "clamp", clip)
 
 
 MISTAKES: dict[str, tuple[Patch, OutOfRange, bool]] = {

@@ -41,7 +41,7 @@ class Node:
     attributes: Mapping[str, Attribute]
     why: str
     bodies: Mapping[str, Graph] = field(default_factory=dict[str, "Graph"])
-    """The subgraphs of a Scan or an If; they read the outer graph's values and constants."""
+    """The subgraph of a Scan; it reads the outer graph's values and constants."""
 
 
 @dataclass(slots=True)
@@ -56,6 +56,8 @@ class Graph:
     output: Value | None = None
     choice: str = ""
     """Which form was chosen, and why, where there was a choice."""
+    passed_over: tuple[tuple[str, str], ...] = ()
+    """The forms that were tried before it, and why each does not fit."""
     values: dict[str, Value] = field(default_factory=dict[str, Value])
     """Every value that a node makes, by name."""
     _made: dict[tuple[object, ...], Value] = field(default_factory=dict[tuple[object, ...], Value])

@@ -48,7 +48,7 @@ def read_indices(
 
 def _bounds(index: Value, sizes: Array) -> tuple[Value, Value]:
     """Return the first and the last index of each axis in the type of the indices."""
-    carried = index.dtype.kind == "f"  # INT64 or UINT64, see `cpu_indices`
+    carried = index.dtype.kind == "f"  # INT64 or UINT64, see `cpu/indices.py`
     info = np.iinfo(np.int64 if carried else index.dtype)
     first = 0 * sizes if index.dtype.kind == "u" else np.maximum(-sizes, info.min)
     last = np.minimum(sizes - 1, min(int(info.max), MAX_ELEMENTS))

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from onnxgather.arrays import Array
 from onnxgather.descriptors import Descriptor, GatherElementsDesc
 from onnxgather.gather import gather_of
-from onnxgather.lowering.graph import Graph, Shape, Value, constant, size_of
+from onnxgather.lowering.graph import Graph, Value, constant, size_of
 from onnxgather.lowering.indices import axis_limits, clamp, outside, sum_tuples, wrap
 from onnxgather.lowering.positions import Run, counted, merged
 from onnxgather.options import OutOfRange
@@ -19,36 +17,47 @@ from onnxgather.tensors import TensorDesc
 
 
 @dataclass(frozen=True, slots=True)
-class Style:
-    """What the forms leave to the target."""
+class Offsets:
+    """Where the elements of the output lie."""
 
-    limit: Callable[[Graph, Value, Array], Value]
-    """Moves indices into [0, n), or [-n, n) for a signed type."""
-    word: np.dtype[Any]
-    """The type of element offsets."""
-    collect: Callable[[Graph, Value, Value, Shape], Value]
-    """Gathers single elements from a flat buffer at offsets that broadcast to given sizes."""
-
-
-def gather_flat(graph: Graph, buffer: Value, offset: Value, _: Shape) -> Value:
-    """Gather single elements with Gather; what the offsets repeat is repeated later."""
-    offset = graph.cast(offset, np.int64, "offsets_int64", "the index type that Gather takes")
-    why = "element by element, at the offsets"
-    return graph.add("Gather", "gathered", buffer, offset, why=why, shape=offset.shape, axis=0)
-
-
-PORTABLE = Style(clamp, np.dtype(np.int64), gather_flat)
+    buffer: Value
+    """The input buffer, 1-D."""
+    offset: Value
+    """In elements; it broadcasts to OutputTensor.Sizes, being 1 where elements repeat."""
+    outside: Value | None
+    """Which indices are out of range, where the policy asks."""
 
 
 def by_offset(
+    graph: Graph, desc: Descriptor, data: Value, index: Value, out_of_range: OutOfRange
+) -> tuple[Value, Value | None]:
+    """Gather from the flat buffer by element offsets; return that and the mask."""
+    found = find_offsets(graph, desc, data, index, out_of_range, np.int64)
+    why = "the index type that Gather takes"
+    offset = graph.cast(found.offset, np.int64, "offsets_int64", why)
+    why, shape = "element by element, at the offsets", offset.shape
+    gathered = graph.add("Gather", "gathered", found.buffer, offset, why=why, shape=shape, axis=0)
+    return gathered, found.outside
+
+
+def find_offsets(
     graph: Graph,
     desc: Descriptor,
     data: Value,
     index: Value,
     out_of_range: OutOfRange,
-    style: Style,
-) -> tuple[Value, Value | None]:
-    """Gather from the flat buffer by element offsets; return that and the mask."""
+    offset_type: type[np.int32 | np.int64],
+) -> Offsets:
+    """Add the nodes that compute where each element of the output lies.
+
+    Args:
+        graph: Takes the nodes.
+        desc: Any of the four gather descriptors.
+        data: The array of InputTensor.
+        index: The indices, in the sizes that count, or 1 where they repeat.
+        out_of_range: What an index out of range does.
+        offset_type: What the offsets are computed in; "directml" computes in UINT32.
+    """
     tensor, gather = desc.input_tensor, gather_of(desc)
     strides = np.array([tensor.element_strides[k] for k in gather.indexed], np.int64)
     stride = strides if len(strides) > 1 else strides[0]
@@ -60,10 +69,10 @@ def by_offset(
             stride = np.int64(0)
         offset = directml_index(graph, index, sizes)
     else:
-        clamped = style.limit(graph, index, sizes)
+        clamped = clamp(graph, index, sizes)
         if out_of_range != "clamp":
             mask = outside(graph, index, sizes)
-        offset = graph.cast(clamped, style.word, "indices_word", "the type of the offsets")
+        offset = graph.cast(clamped, offset_type, "indices_word", "the type of the offsets")
         if index.dtype.kind == "i":
             offset = wrap(graph, offset, sizes)
     kind = offset.dtype
@@ -88,7 +97,7 @@ def by_offset(
     buffer = graph.reshape(data, (size_of(data.shape),), "buffer", "the buffer behind the tensor")
     if directml:
         buffer, offset = _directml_limit(graph, tensor, buffer, offset)
-    return style.collect(graph, buffer, offset, desc.output_tensor.sizes), mask
+    return Offsets(buffer, offset, mask)
 
 
 def directml_index(graph: Graph, index: Value, sizes: Array) -> Value:

@@ -8,7 +8,6 @@ DirectML's own rule for wild indices, and the few descriptors whose natural form
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,8 @@ from onnxgather.arrays import Array
 from onnxgather.descriptors import Descriptor
 from onnxgather.gather import Gather, gather_of
 from onnxgather.lowering.graph import Graph, Value, constant, size_of
-from onnxgather.lowering.indices import axis_limits, outside, read_indices, sum_tuples
-from onnxgather.lowering.offsets import PORTABLE, Style, by_offset
+from onnxgather.lowering.indices import axis_limits, clamp, outside, read_indices, sum_tuples
+from onnxgather.lowering.offsets import by_offset
 from onnxgather.lowering.positions import scatter
 from onnxgather.options import OutOfRange
 
@@ -29,7 +28,6 @@ def lower(
     desc: Descriptor,
     out_of_range: OutOfRange,
     indices: Array | None = None,
-    style: Style | None = None,
 ) -> Graph:
     """Return the ONNX graph of a descriptor.
 
@@ -38,10 +36,9 @@ def lower(
         out_of_range: What an index out of range does.
         indices: IndicesTensor where it is known; it must hold no index out of range if
             `out_of_range` is "error". All arithmetic on it is done here.
-        style: What the forms leave to the target; None is PORTABLE.
     """
     graph = Graph(fold_all=indices is not None)
-    gathered = lower_into(graph, desc, out_of_range, indices, style or PORTABLE)
+    gathered = lower_into(graph, desc, out_of_range, indices)
     if desc.output_tensor.strides is not None:
         gathered = scatter(graph, desc.output_tensor, gathered)
     graph.finish(gathered, OUTPUT)
@@ -53,7 +50,6 @@ def lower_into(
     desc: Descriptor,
     out_of_range: OutOfRange,
     indices: Array | None,
-    style: Style,
 ) -> Value:
     """Add the nodes of a descriptor; return an array of OutputTensor.Sizes; see `lower`."""
     data = graph.input(INPUT, desc.input_tensor.data_type.numpy, desc.input_tensor.array_shape)
@@ -62,9 +58,9 @@ def lower_into(
     shape = gather.indices if node is None else node.indices
     index = read_indices(graph, desc.indices_tensor, gather.indices, shape, indices)
     if node is not None:
-        gathered, mask = natural(graph, desc, node, data, index, out_of_range, style.limit)
+        gathered, mask = natural(graph, desc, node, data, index, out_of_range)
     else:
-        gathered, mask = by_offset(graph, desc, data, index, out_of_range, style)
+        gathered, mask = by_offset(graph, desc, data, index, out_of_range)
     why = "repeats what does not depend on the missing dimensions"
     gathered = graph.expand(gathered, desc.output_tensor.sizes, "expanded", why)
     if out_of_range == "zero":
@@ -84,7 +80,6 @@ def natural(
     data: Value,
     index: Value,
     out_of_range: OutOfRange,
-    limit: Callable[[Graph, Value, Array], Value],
 ) -> tuple[Value, Value | None]:
     """Add ONNX's own operator on limited indices; return its output and the mask for "zero"."""
     sizes = axis_limits(node)
@@ -92,7 +87,7 @@ def natural(
     fits = int(sizes.max()) <= 2**31
     narrow = fits and (index.constant is not None or index.dtype == np.uint32)
     if out_of_range != "error":
-        limited = limit(graph, index, sizes)
+        limited = clamp(graph, index, sizes)
         if out_of_range == "zero":
             mask = outside(graph, index, sizes)
         index = limited
@@ -116,6 +111,11 @@ def natural(
         wide = index.constant.astype(np.int64)
         wrapped = np.where(wide < 0, wide + sizes, wide).astype(index.dtype)
         index = constant("indices", wrapped)
+    return add_node(graph, desc, node, data, index), mask
+
+
+def add_node(graph: Graph, desc: Descriptor, node: Gather, data: Value, index: Value) -> Value:
+    """Add ONNX's own operator on limited indices of a type that it takes; return its output."""
     if index.shape != node.indices:
         why = "repeats the indices of stride 0"
         index = graph.expand(index, gather_of(desc).indices, "indices_expanded", why)
@@ -124,16 +124,8 @@ def natural(
     why = f"gives the data the shape that {node.onnx} reads the descriptor from"
     data = graph.reshape(data, node.data, "data", why)
     number: dict[str, Any] = {node.attribute: node.number}
-    gathered = graph.add(
-        node.onnx,
-        "gathered",
-        data,
-        index,
-        why=f"DML_OPERATOR_{desc.operator}",
-        shape=desc.output_tensor.sizes,
-        **number,
-    )
-    return gathered, mask
+    why, sizes = f"DML_OPERATOR_{desc.operator}", desc.output_tensor.sizes
+    return graph.add(node.onnx, "gathered", data, index, why=why, shape=sizes, **number)
 
 
 def _zero_outside(graph: Graph, gather: Gather, gathered: Value, mask: Value | None) -> Value:

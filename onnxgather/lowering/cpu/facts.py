@@ -1,0 +1,141 @@
+"""What a form of the CPU lowering weighs, and the reasons to pass it over that forms share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+from onnxgather.arrays import Array
+from onnxgather.descriptors import Descriptor
+from onnxgather.gather import Gather, gather_of
+from onnxgather.lowering.graph import Graph, Shape, Value, size_of
+from onnxgather.options import OutOfRange
+
+SMALL = 512
+"""Output elements below which every form costs about the same, a few microseconds of calls."""
+
+MANY_THREADS = 8
+"""Threads from which Gather, which shares its work, beats the one long row of GatherElements."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A descriptor as a gather of `count` rows of `row` elements from tables of rows."""
+
+    desc: Descriptor
+    out_of_range: OutOfRange
+    known: Array | None
+    """The array that stands for IndicesTensor, where it is known."""
+    threads: int
+
+    @cached_property
+    def gather(self) -> Gather:
+        """The sizes that count."""
+        return gather_of(self.desc)
+
+    @property
+    def sizes(self) -> Shape:
+        """OutputTensor.Sizes."""
+        return self.desc.output_tensor.sizes
+
+    @property
+    def elements(self) -> int:
+        """Elements of the output."""
+        return size_of(self.sizes)
+
+    @property
+    def tables(self) -> int:
+        """How many tables there are; an index chooses a row of each, or of its own one."""
+        return size_of(self.gather.data[: self.gather.number])
+
+    @property
+    def row(self) -> int:
+        """Elements that one index leads to."""
+        return size_of(self.gather.behind)
+
+    @property
+    def count(self) -> int:
+        """Rows of the output."""
+        return self.elements // self.row
+
+    @property
+    def table_rows(self) -> int:
+        """Rows of all tables."""
+        return size_of(self.gather.data) // self.row
+
+    @property
+    def signed(self) -> bool:
+        """Whether the indices may be negative when the model runs."""
+        return self.known is None and self.desc.indices_tensor.data_type.is_signed
+
+
+class Form(Protocol):
+    """A module of this package that says one way to gather."""
+
+    @property
+    def NAME(self) -> str:  # noqa: N802
+        """What the form is called."""
+        ...
+
+    @property
+    def REASON(self) -> str:  # noqa: N802
+        """Why the form is taken, and how many times faster it is than the next one that fits."""
+        ...
+
+    def passed_over(self, facts: Facts) -> str | None:
+        """Why the form does not fit; None where it fits."""
+        ...
+
+    def build(self, graph: Graph, facts: Facts, data: Value) -> Value:
+        """Add the nodes of the form to a graph; return OutputTensor's elements."""
+        ...
+
+
+def small(facts: Facts) -> str | None:
+    """Why the output is too small to gain anything."""
+    if facts.elements < SMALL:
+        return f"the output has {facts.elements} elements, a gain begins at {SMALL}"
+    return None
+
+
+def not_plain(facts: Facts) -> str | None:
+    """Why the data cannot be reshaped at will, or the indices cannot."""
+    desc = facts.desc
+    if not desc.input_tensor.is_plain:
+        return "InputTensor has strides or padding, this form takes packed data"
+    if facts.known is None and not desc.indices_tensor.is_plain:
+        return "IndicesTensor has strides or padding, this form takes packed indices"
+    return wide(facts)
+
+
+def wide(facts: Facts) -> str | None:
+    """Why INT32 cannot count the data's elements."""
+    count = facts.desc.input_tensor.element_count * (facts.gather.tuple_size + 1)
+    if count >= 2**31:
+        return f"element offsets reach {count}, this form counts in INT32"
+    return None
+
+
+def many_threads(facts: Facts) -> str | None:
+    """Why a form that one thread works on would leave the others idle."""
+    if facts.threads >= MANY_THREADS:
+        return f"{facts.threads} threads share a Gather, this form is the work of one"
+    return None
+
+
+def other_policy(facts: Facts, *taken: OutOfRange) -> str | None:
+    """Why the policy rules the form out."""
+    if facts.out_of_range not in taken:
+        return f'the policy is "{facts.out_of_range}", this form takes {" and ".join(taken)}'
+    return None
+
+
+def not_limited(facts: Facts) -> str | None:
+    """Why a form cannot keep the policy by a clamp, the operator itself, or an appended zero."""
+    if facts.gather.has_tuples:
+        return other_policy(facts, "clamp")
+    size = size_of(facts.gather.data)
+    if facts.out_of_range == "zero" and size > 4 * facts.elements:
+        return f"a zero behind the data costs a copy of {size} elements to gather {facts.elements}"
+    return other_policy(facts, "clamp", "error", "zero")
