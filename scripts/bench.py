@@ -5,25 +5,27 @@ reference's bytes before anything is timed. The candidates take turns, in revers
 other round, so that a busy machine meets them all alike. Ratios are to the graph that a competent
 user writes by hand, within the same run. With one thread, and where there is a C compiler, a plain
 C loop says what is left to be gained.
+
+With --forms, each form of the CPU lowering is timed against the next one that fits.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
 import gc
 import json
+import math
 import os
-import statistics
-import sys
+import platform
 import time
 from collections.abc import Callable, Iterator
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from bench_candidates import Candidate, candidates
-from bench_plot import plot
-from bench_report import environment, markdown, table
-from bench_results import Result, Timing
-from bench_workloads import WORKLOADS, Workload
+from bench_candidates import Candidates, candidates, compiler, form_and_next
+from bench_report import FormResult, Result, forms_table, markdown, plot, table
+from bench_workloads import APART, WORKLOADS, Workload
 
 # torch's idle workers would spin on the cores that the others are timed on.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
@@ -37,93 +39,104 @@ CLOCKS: dict[str, Callable[[], float]] = {"cpu": time.thread_time, "wall": time.
 def main() -> None:
     """Measure what the command line asks for, and report it."""
     options = _options()
-    chosen = [w for w in WORKLOADS if not options.only or w.name in options.only]
-    if not chosen:
-        sys.exit(f"--only must name some of {', '.join(w.name for w in WORKLOADS)}")
-    runs = [(threads, workload) for threads in options.threads for workload in chosen]
-    bar = _Bar(len(runs) * (options.rounds + 1))
-    results: list[Result] = []
-    for threads, workload in runs:
-        clock = options.clock or ("cpu" if threads == 1 else "wall")
-        bar.step(f"{workload.name}, {threads}T: compares")
-        found = candidates(workload, threads)
-        samples: dict[str, list[float]] = {candidate.name: [] for candidate in found}
-        for batch in measure(found, options.rounds, CLOCKS[clock]):
-            bar.step(f"{workload.name}, {threads}T: measures")
-            for name, seconds in batch.items():
-                samples[name].append(seconds)
-        results.append(_result(workload, threads, clock, samples))
-        del found
-        gc.collect()
-    bar.close()
     facts = environment(options.rounds)
-    print(table(results))
+    results: list[Result] = []
+    forms: list[FormResult] = []
+    if options.forms or options.write_markdown:
+        forms = list(measure_forms(options))
+        print(forms_table(forms))
+    if not options.forms:
+        results = list(measure_candidates(options))
+        print(table(results))
     if options.json:
-        report = {"environment": facts, "results": [result.as_dict() for result in results]}
-        options.json.write_text(json.dumps(report, indent=1) + "\n")
+        found = {"results": results, "forms": forms}
+        report = {key: [each.as_dict() for each in listed] for key, listed in found.items()}
+        options.json.write_text(json.dumps({"environment": facts, **report}, indent=1) + "\n")
     if options.plot:
         options.plot.write_text(plot(results))
     if options.write_markdown:
         page: Path = options.write_markdown
         picture = os.path.relpath(options.plot, page.parent) if options.plot else None
-        page.write_text(markdown(results, facts, picture))
+        page.write_text(markdown(results, forms, facts, picture))
 
 
-def measure(
-    found: list[Candidate], rounds: int, clock: Callable[[], float]
-) -> Iterator[dict[str, float]]:
-    """Yield, round by round, the seconds that one call of each candidate takes."""
-    calls = {candidate.name: _calls(candidate) for candidate in found}
+def measure_candidates(options: argparse.Namespace) -> Iterator[Result]:
+    """Yield the times of every way to run each workload."""
+    for threads in options.threads:
+        for workload in _chosen(options, WORKLOADS):
+            found = candidates(workload, threads)
+            clock = options.clock or ("cpu" if threads == 1 else "wall")
+            yield Result(workload, threads, clock, measure(found, options.rounds, clock))
+
+
+def measure_forms(options: argparse.Namespace) -> Iterator[FormResult]:
+    """Yield the times of the form that each workload takes, and of the next one that fits."""
+    for workload in _chosen(options, WORKLOADS + APART):
+        for index_type in ("UINT32", "INT64"):
+            for threads in options.threads:
+                found = form_and_next(workload, index_type, threads)
+                if len(found) < 2:
+                    continue
+                clock = options.clock or ("cpu" if threads == 1 else "wall")
+                samples = measure(found, options.rounds, clock)
+                yield FormResult(workload, threads, clock, samples, index_type)
+
+
+def measure(found: Candidates, rounds: int, clock_name: str) -> dict[str, list[float]]:
+    """Return the seconds that one call of each candidate takes, in each round."""
+    clock = CLOCKS[clock_name]
+    samples: dict[str, list[float]] = {name: [] for name in found}
+    counts = {name: _calls(run) for name, (run, _) in found.items()}
     for number in range(rounds):
-        batch: dict[str, float] = {}
-        for candidate in found if number % 2 == 0 else reversed(found):
-            candidate.run()  # brings its code and its buffers back into the caches
-            count = calls[candidate.name]
+        for name in found if number % 2 == 0 else reversed(found):
+            run, _ = found[name]
+            run()  # brings its code and its buffers back into the caches
             begin = clock()
-            for _ in range(count):
-                candidate.run()
-            batch[candidate.name] = (clock() - begin) / count
-        yield batch
+            for _ in range(counts[name]):
+                run()
+            samples[name].append((clock() - begin) / counts[name])
+    gc.collect()
+    return samples
 
 
-def _calls(candidate: Candidate) -> int:
+def _calls(run: Callable[[], object]) -> int:
     """Return how many calls make a sample long enough."""
-    shortest = float("inf")
+    shortest = math.inf
     for _ in range(3):
         begin = time.perf_counter()
-        candidate.run()
+        run()
         shortest = min(shortest, time.perf_counter() - begin)
     return max(1, round(LONG_ENOUGH / shortest))
 
 
-def _result(
-    workload: Workload, threads: int, clock: str, samples: dict[str, list[float]]
-) -> Result:
-    timings = {
-        name: Timing(statistics.median(seconds) * 1e6, min(seconds) * 1e6)
-        for name, seconds in samples.items()
+def environment(rounds: int) -> dict[str, str]:
+    """Return what the figures depend on."""
+    facts = {
+        "date": datetime.date.today().isoformat(),
+        "processor": _processor(),
+        "cores": str(os.cpu_count()),
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "rounds": str(rounds),
     }
-    return Result(workload.name, workload.title, workload.kind, threads, clock, timings)
+    for package in ("onnxgather", "onnxruntime", "onnx", "numpy", "torch"):
+        try:
+            facts[package] = version(package)
+        except PackageNotFoundError:
+            facts[package] = "not installed"
+    facts["C compiler"] = compiler() or "not installed"
+    return facts
 
 
-class _Bar:
-    """A progress bar on stderr, where that is a terminal."""
+def _processor() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, platform.processor() or platform.machine())
 
-    def __init__(self, total: int) -> None:
-        self.total = total
-        self.done = 0
-        self.shown = sys.stderr.isatty()
 
-    def step(self, what: str) -> None:
-        self.done += 1
-        if self.shown:
-            filled = 30 * self.done // self.total
-            bar = "█" * filled + "░" * (30 - filled)
-            print(f"\r\033[K{bar} {self.done}/{self.total} {what}", end="", file=sys.stderr)
-
-    def close(self) -> None:
-        if self.shown:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
+def _chosen(options: argparse.Namespace, workloads: tuple[Workload, ...]) -> list[Workload]:
+    return [w for w in workloads if not options.only or w.name in options.only]
 
 
 def _options() -> argparse.Namespace:
@@ -134,14 +147,22 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--only", action="append", metavar="NAME", help="a workload; repeatable")
     text = "CPU time of the calling thread, or wall clock (default: cpu with 1 thread, else wall)"
     parser.add_argument("--clock", choices=CLOCKS, help=text)
+    text = "times each form of the CPU lowering against the next one that fits, and nothing else"
+    parser.add_argument("--forms", action="store_true", help=text)
     parser.add_argument("--json", type=Path, metavar="FILE", help="all figures")
     parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="all ratios as a picture")
-    parser.add_argument("--write-markdown", type=Path, metavar="FILE", help="a page to publish")
+    text = "a page to publish, the forms included"
+    parser.add_argument("--write-markdown", type=Path, metavar="FILE", help=text)
     options = parser.parse_args()
     if options.rounds < 1 or min(options.threads) < 1:
         parser.error("--rounds and --threads must be at least 1")
     if options.clock == "cpu" and max(options.threads) > 1:
         parser.error("--clock cpu sees one thread only; it needs --threads 1")
+    if options.forms and (options.plot or options.write_markdown):
+        parser.error("--forms measures no picture and no page")
+    if not _chosen(options, WORKLOADS + APART if options.forms else WORKLOADS):
+        names = ", ".join(w.name for w in WORKLOADS)
+        parser.error(f"--only must name some of {names}")
     return options
 
 

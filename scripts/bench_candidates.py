@@ -2,38 +2,35 @@
 
 from __future__ import annotations
 
+import ctypes
+import math
+import shutil
+import subprocess
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import cache, partial
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, get_args
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import onnx
-from bench_loop import C_LOOP, gather_in_c
+from bench_report import C_LOOP, COMPILER, FLAGS, HAND_WRITTEN, SOURCE, TARGETS
 from bench_workloads import Array, Workload
-from onnx import helper, numpy_helper
+from onnx import helper, numpy_helper, parser
 
 import onnxgather as og
-from onnxgather.options import Target
+from onnxgather.lowering import cpu
 
-HAND_WRITTEN = "hand-written"
-"""The candidate that the others are compared with."""
+Candidate = tuple[Callable[[], object], Array]
+"""A call that runs a workload, and the array in which it leaves the result."""
 
-TARGETS: tuple[Target, ...] = get_args(Target)
-"""The targets of `to_onnx`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """One way to run a workload: `run` leaves the result in `result`."""
-
-    name: str
-    run: Callable[[], object]
-    result: Array
+Candidates = dict[str, Candidate]
 
 
-def candidates(workload: Workload, threads: int) -> list[Candidate]:
+def candidates(workload: Workload, threads: int) -> Candidates:
     """Return every way to run a workload that is installed; all gave the reference's bytes.
 
     Raises:
@@ -41,94 +38,113 @@ def candidates(workload: Workload, threads: int) -> list[Candidate]:
     """
     data, indices = workload.arrays()
     desc = workload.desc()
-    shaped = (
-        data.reshape(desc.input_tensor.array_shape),
-        indices.reshape(desc.indices_tensor.array_shape),
-    )
-    expected = og.reference(desc, *shaped)
-    models: dict[str, onnx.ModelProto] = {HAND_WRITTEN: hand_written(workload)}
+    bind, expected = _binder(workload, desc, threads)
+    found = {HAND_WRITTEN: bind(hand_written(workload))}
     for target in TARGETS:
-        models[target] = og.to_onnx(desc, target=target, threads=threads)
-    bind = _binder(*shaped, expected, threads)
-    found = [bind(name, model) for name, model in models.items()]
-    found.append(_in_numpy(workload, data, indices))
+        found[target] = bind(og.to_onnx(desc, target=target, threads=threads))
+    found["numpy"] = _in_numpy(workload, data, indices)
     if find_spec("torch"):
-        found.append(_in_torch(workload, data, indices, threads))
+        found["torch"] = _in_torch(workload, data, indices, threads)
     copy = np.zeros_like(expected)
-    found.append(Candidate("memcpy", lambda: np.copyto(copy, expected), copy))
-    if threads == 1 and (loop := gather_in_c(workload, data, indices)):
-        found.append(Candidate(C_LOOP, *loop))
-    for candidate in found:
-        candidate.run()
-        same = candidate.result.tobytes() == expected.tobytes()
-        assert same, f"workload {workload.name}: {candidate.name} differs from the reference"
+    found["memcpy"] = partial(np.copyto, copy, expected), copy
+    if threads == 1 and (loops := _loops()):
+        found[C_LOOP] = _in_c(loops, workload, data, indices)
+    _check(workload, found, expected)
     return found
+
+
+def form_and_next(workload: Workload, index_type: str, threads: int) -> Candidates:
+    """Return the form of the CPU lowering that a workload takes, and the next one that fits.
+
+    Only the portable lowering where no form fits.
+    """
+    desc = workload.desc(index_type)
+    bind, expected = _binder(workload, desc, threads)
+    known = workload.arrays()[1].astype(index_type.lower()) if workload.known else None
+    if known is not None:
+        known = known.reshape(desc.indices_tensor.array_shape)
+    found: Candidates = {}
+    left = cpu.FORMS
+    while len(found) < 2 and "portable" not in found:
+        with patch.object(cpu, "FORMS", left):
+            model = og.to_onnx(desc, target="cpu", indices=known, threads=threads)
+        metadata = {entry.key: entry.value for entry in model.metadata_props}
+        name = metadata["onnxgather.form"].partition(":")[0]
+        found[name] = bind(model)
+        tried = [form.NAME for form in left]
+        left = left[tried.index(name) + 1 :] if name in tried else ()
+    _check(workload, found, expected)
+    return found
+
+
+def _check(workload: Workload, found: Candidates, expected: Array) -> None:
+    for name, (run, result) in found.items():
+        run()
+        same = result.tobytes() == expected.tobytes()
+        assert same, f"workload {workload.name}: {name} differs from the reference"
 
 
 def hand_written(workload: Workload) -> onnx.ModelProto:
     """Return the model that a competent user writes: INT64, Max, Min, the gather, Reshape."""
-    desc = workload.desc()
-    nodes: list[onnx.NodeProto] = []
-    constants: list[onnx.TensorProto] = []
+    desc, gather = workload.desc(), workload.gather
+    constants = {"zero": np.array(0), "last": workload.limits.astype(np.int64) - 1}
+    nodes: list[str] = []
 
-    def add(op: str, *inputs: str | Array, **attributes: Any) -> str:
-        names: list[str] = []
-        for value in inputs:
-            if isinstance(value, np.ndarray):
-                name = f"constant_{len(constants)}"
-                constants.append(numpy_helper.from_array(value, name))
-                names.append(name)
-            else:
-                names.append(value)
-        nodes.append(helper.make_node(op, names, [f"value_{len(nodes)}"], **attributes))
-        return nodes[-1].output[0]
+    def reshaped(name: str, found: tuple[int, ...], wanted: tuple[int, ...]) -> str:
+        if found == wanted:
+            return name
+        constants[f"{name}_sizes"] = np.array(wanted)
+        nodes.append(f"{name}_shaped = Reshape ({name}, {name}_sizes)")
+        return f"{name}_shaped"
 
-    def shape(*sizes: int) -> Array:
-        return np.array(sizes, np.int64)
-
-    data, index = "InputTensor", "IndicesTensor"
-    if desc.input_tensor.array_shape != workload.data:
-        data = add("Reshape", data, shape(*workload.data))
-    if desc.indices_tensor.array_shape != workload.indices:
-        index = add("Reshape", index, shape(*workload.indices))
-    index = add("Cast", index, to=onnx.TensorProto.INT64)
-    index = add("Max", index, np.array(0, np.int64))
-    index = add("Min", index, np.asarray(workload.limits - 1, np.int64))
-    if workload.operator == "GATHER":
-        result = add("Gather", data, index, axis=workload.axis)
-    elif workload.operator == "GATHER_ND":
-        result = add("GatherND", data, index)
-    else:
-        index = add("Expand", index, shape(*workload.output))
-        result = add("GatherElements", data, index, axis=workload.axis)
-    add("Reshape", result, shape(*desc.output_tensor.sizes))
-    nodes[-1].output[0] = "OutputTensor"
-    tensors = {
+    data = reshaped("InputTensor", desc.input_tensor.array_shape, workload.data)
+    index = reshaped("IndicesTensor", desc.indices_tensor.array_shape, workload.indices)
+    nodes += [
+        f"wide = Cast <to = {onnx.TensorProto.INT64}> ({index})",
+        "not_below = Max (wide, zero)",
+        "index = Min (not_below, last)",
+    ]
+    if workload.operator == "GATHER_ELEMENTS":
+        constants["each"] = np.array(workload.output)
+        nodes.append("index_each = Expand (index, each)")
+    index = nodes[-1].partition(" ")[0]
+    constants["sizes"] = np.array(desc.output_tensor.sizes)
+    nodes += [
+        f"gathered = {gather.onnx} <{gather.attribute} = {gather.number}> ({data}, {index})",
+        "OutputTensor = Reshape (gathered, sizes)",
+    ]
+    model = parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 17]> hand_written () => () {' + " ".join(nodes) + "}"
+    )
+    for name, array in constants.items():
+        model.graph.initializer.append(numpy_helper.from_array(array, name))
+    for name, tensor in {
         "InputTensor": desc.input_tensor,
         "IndicesTensor": desc.indices_tensor,
         "OutputTensor": desc.output_tensor,
-    }
-    *inputs, output = (
-        helper.make_tensor_value_info(
-            name, helper.np_dtype_to_tensor_dtype(tensor.data_type.numpy), tensor.array_shape
-        )
-        for name, tensor in tensors.items()
-    )
-    graph = helper.make_graph(nodes, "hand_written", inputs, [output], constants)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    }.items():
+        listed = model.graph.output if name == "OutputTensor" else model.graph.input
+        element = helper.np_dtype_to_tensor_dtype(tensor.data_type.numpy)
+        listed.append(helper.make_tensor_value_info(name, element, tensor.array_shape))
+    return model
 
 
 def _binder(
-    data: Array, indices: Array, expected: Array, threads: int
-) -> Callable[[str, onnx.ModelProto], Candidate]:
-    """Return what makes a model a candidate, its inputs and its output bound once and for all."""
+    workload: Workload, desc: og.Descriptor, threads: int
+) -> tuple[Callable[[onnx.ModelProto], Candidate], Array]:
+    """Return what makes a model a candidate, its arrays bound for good, and the right result."""
     runtime: Any = import_module("onnxruntime")
+    data, indices = workload.arrays()
+    data = data.reshape(desc.input_tensor.array_shape)
+    tensor = desc.indices_tensor
+    indices = indices.reshape(tensor.array_shape).astype(tensor.data_type.numpy)
+    expected = og.reference(desc, data, indices)
     inputs = {
         "InputTensor": runtime.OrtValue.ortvalue_from_numpy(data),
         "IndicesTensor": runtime.OrtValue.ortvalue_from_numpy(indices),
     }
 
-    def bind(name: str, model: onnx.ModelProto) -> Candidate:
+    def bind(model: onnx.ModelProto) -> Candidate:
         options = runtime.SessionOptions()
         options.intra_op_num_threads = threads
         options.log_severity_level = 4
@@ -139,15 +155,15 @@ def _binder(
         )
         output = np.zeros_like(expected)
         binding = session.io_binding()
-        for key, value in inputs.items():
-            binding.bind_ortvalue_input(key, value)
+        for value in model.graph.input:
+            binding.bind_ortvalue_input(value.name, inputs[value.name])
         # An OrtValue of an array that lives as long as the binding: both see the same memory.
         binding.bind_output(
             "OutputTensor", "cpu", 0, output.dtype, output.shape, output.ctypes.data
         )
-        return Candidate(name, lambda: session.run_with_iobinding(binding), output)
+        return partial(session.run_with_iobinding, binding), output
 
-    return bind
+    return bind, expected
 
 
 def _in_numpy(workload: Workload, data: Array, indices: Array) -> Candidate:
@@ -171,7 +187,7 @@ def _in_numpy(workload: Workload, data: Array, indices: Array) -> Candidate:
         np.take(data.reshape(-1, *data.shape[limits.size :]), row, 0, out, "clip")
 
     runs = {"GATHER": take, "GATHER_ELEMENTS": take_batches, "GATHER_ND": take_tuples}
-    return Candidate("numpy", runs[workload.operator], out)
+    return runs[workload.operator], out
 
 
 def _in_torch(workload: Workload, data: Array, indices: Array, threads: int) -> Candidate:
@@ -204,4 +220,47 @@ def _in_torch(workload: Workload, data: Array, indices: Array, threads: int) -> 
         torch.index_select(slices, 0, row * data.shape[1] + column, out=result)
 
     runs = {"GATHER": select, "GATHER_ELEMENTS": gather, "GATHER_ND": select_tuples}
-    return Candidate("torch", runs[workload.operator], out)
+    return runs[workload.operator], out
+
+
+def compiler() -> str | None:
+    """Return the C compiler's name and version, None where there is none."""
+    path = shutil.which(COMPILER)
+    if path is None:
+        return None
+    shown = subprocess.run([path, "--version"], capture_output=True, text=True, check=True)
+    return shown.stdout.partition("\n")[0]
+
+
+@cache
+def _loops() -> ctypes.CDLL | None:
+    """Return the compiled loops, None where there is no C compiler.
+
+    Raises:
+        CalledProcessError: The compiler refuses them; it said why on the standard error.
+    """
+    if shutil.which(COMPILER) is None:
+        return None
+    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        library = Path(folder, "bench_loop.so")
+        subprocess.run([COMPILER, *FLAGS, "-o", library, SOURCE], check=True)
+        return ctypes.CDLL(str(library))
+
+
+def _in_c(loops: ctypes.CDLL, workload: Workload, data: Array, indices: Array) -> Candidate:
+    """Return the gather as a plain loop in C."""
+    result = np.zeros(workload.output, data.dtype)
+    if workload.operator == "GATHER_ND":
+        loop = loops.gather_pairs
+        sizes = (*workload.limits.tolist(), workload.indices[0])
+    else:
+        loop = loops.gather
+        elements = workload.operator == "GATHER_ELEMENTS"
+        batches = math.prod(workload.indices[: workload.axis]) if elements else 1
+        repeats = math.prod(workload.data[: workload.axis]) // batches
+        sizes = (batches, repeats, workload.limits.item(), indices.size // batches)
+    loop.restype = None
+    # These pointers keep their arrays alive; converted once, arguments cost a tiny call least.
+    arrays = (array.ctypes.data_as(ctypes.c_void_p) for array in (data, indices, result))
+    numbers = map(ctypes.c_size_t, (*sizes, workload.row_bytes))
+    return partial(loop, *arrays, *numbers), result

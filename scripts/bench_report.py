@@ -1,19 +1,25 @@
-"""The figures of bench.py as a table and as a page."""
+"""The figures of bench.py as a table, as a page and as a picture."""
 
 from __future__ import annotations
 
-import datetime
 import math
-import os
-import platform
-from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
 from pathlib import Path
+from typing import Any, get_args
 
-from bench_candidates import HAND_WRITTEN, TARGETS
-from bench_loop import C_LOOP, COMPILER, FLAGS, SOURCE, compiler
-from bench_results import Result, by_threads, heading
-from bench_workloads import KINDS
+from bench_workloads import KINDS, Workload
+
+from onnxgather.lowering.cpu import FORMS
+from onnxgather.options import Target
+
+HAND_WRITTEN = "hand-written"
+"""The candidate that the others are compared with."""
+
+TARGETS: tuple[Target, ...] = get_args(Target)
+"""The targets of `to_onnx`."""
 
 OURS: str = TARGETS[-1]
 """The candidate that the summary speaks of: the last target, the one made for speed."""
@@ -21,60 +27,110 @@ OURS: str = TARGETS[-1]
 LIBRARIES = ("numpy", "torch")
 """The candidates that come from elsewhere; torch only where it is installed."""
 
+C_LOOP = "C loop"
+"""The candidate that says what is left to be gained."""
+
+SOURCE = Path(__file__).with_name("bench_loop.c")
+COMPILER = "cc"
+FLAGS = ("-O2", "-shared", "-fPIC")
+
 FAR = 2.0
-"""More than this many times the C loop's time is worth a line of the page."""
+"""More than this many times another's time is far from it."""
 
 LEVEL = 1.05
 """Up to this many times another's time is level with it."""
 
+WORTH = 1.25
+"""A form stays if the next one that fits takes so many times as long, with 1 thread or with 2."""
 
-def environment(rounds: int) -> dict[str, str]:
-    """Return what the figures depend on."""
-    facts = {
-        "date": datetime.date.today().isoformat(),
-        "processor": _processor(),
-        "cores": str(os.cpu_count()),
-        "system": f"{platform.system()} {platform.machine()}",
-        "python": platform.python_version(),
-        "rounds": str(rounds),
-    }
-    for package in ("onnxgather", "onnxruntime", "onnx", "numpy", "torch"):
-        try:
-            facts[package] = version(package)
-        except PackageNotFoundError:
-            facts[package] = "not installed"
-    facts["C compiler"] = compiler() or "not installed"
-    return facts
+Row = Sequence[str]
 
 
-def _processor() -> str:
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        for line in cpuinfo.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The times of one workload with one number of threads."""
+
+    workload: Workload
+    threads: int
+    clock: str
+    samples: dict[str, list[float]]
+    """By candidate, the seconds of one call in each round."""
+
+    def microseconds(self, name: str) -> float:
+        """The median of CPU time; of wall clock, which noise only lengthens, the least.
+
+        Raises:
+            KeyError: The candidate was not run.
+        """
+        pick = statistics.median if self.clock == "cpu" else min
+        return pick(self.samples[name]) * 1e6
+
+    def ratio(self, name: str, other: str = HAND_WRITTEN) -> float:
+        """A candidate's time as a share of another's."""
+        return self.microseconds(name) / self.microseconds(other)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything, to be written as JSON."""
+        found: dict[str, Any]
+        workload, first = self.workload, next(iter(self.samples))
+        found = {"workload": workload.name, "title": workload.title, "kind": workload.kind}
+        found |= {"threads": self.threads, "clock": self.clock, "candidates": {}}
+        for name, seconds in self.samples.items():
+            median, least = statistics.median(seconds) * 1e6, min(seconds) * 1e6
+            times = {"median_us": round(median, 3), "minimum_us": round(least, 3)}
+            found["candidates"][name] = times | {"ratio": round(self.ratio(name, first), 4)}
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class FormResult(Result):
+    """The times of the form that a workload takes, and of the next one that fits."""
+
+    index_type: str
+
+    @property
+    def form(self) -> str:
+        """The form that the workload takes."""
+        return next(iter(self.samples))
+
+    @property
+    def next(self) -> str:
+        """The next form that fits, or portable."""
+        return list(self.samples)[1]
+
+    @property
+    def gain(self) -> float:
+        """How many times as long the next one takes; of CPU time the median over the rounds."""
+        if self.clock == "wall":
+            return self.ratio(self.next, self.form)
+        pairs = zip(self.samples[self.next], self.samples[self.form], strict=True)
+        return statistics.median(other / own for other, own in pairs)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything, to be written as JSON."""
+        return {"index_type": self.index_type, "gain": round(self.gain, 3)} | Result.as_dict(self)
 
 
 def table(results: Sequence[Result]) -> str:
-    """Return aligned columns: the hand-written graph's time, the others' ratios, a summary."""
-    blocks: list[str] = []
-    for threads, group in by_threads(results):
-        rows = _rows(group)
-        widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
-        lines = [
-            "  ".join(
-                cell.ljust(width) if k < 2 else cell.rjust(width)
-                for k, (cell, width) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
-            for row in rows
-        ]
-        blocks.append("\n".join([heading(threads), *lines, *_summary(group)]))
-    return "\n\n".join(blocks)
+    """Aligned columns: the hand-written graph's time, the others' ratios, a summary."""
+    return "\n\n".join(
+        "\n".join([_heading(threads), *_aligned(_rows(group)), *_summary(group)])
+        for threads, group in _by_threads(results)
+    )
 
 
-def markdown(results: Sequence[Result], facts: dict[str, str], picture: str | None) -> str:
-    """Return BENCHMARKS.md."""
+def forms_table(results: Sequence[FormResult]) -> str:
+    """Aligned columns: how many times as long the next form takes."""
+    return "\n".join(_aligned(_form_rows(results)))
+
+
+def markdown(
+    results: Sequence[Result],
+    forms: Sequence[FormResult],
+    facts: dict[str, str],
+    picture: str | None,
+) -> str:
+    """BENCHMARKS.md."""
     lines = [
         "# Benchmarks",
         "",
@@ -91,99 +147,107 @@ def markdown(results: Sequence[Result], facts: dict[str, str], picture: str | No
         "with one thread the median of CPU time counts, with more the minimum of wall clock.",
         "`python scripts/bench.py --write-markdown BENCHMARKS.md` makes this page.",
         "",
-        "| | |",
-        "| --- | --- |",
-        *(f"| {key} | {value} |" for key, value in facts.items()),
+        *_grid([["", ""], *([key, value] for key, value in facts.items())], titles=2),
     ]
-    for threads, group in by_threads(results):
-        lines += ["", f"## {heading(threads)}", "", *_grid(_rows(group))]
+    for threads, group in _by_threads(results):
+        lines += ["", f"## {_heading(threads)}", "", *_grid(_rows(group))]
         lines += ["", *(f"- {line}" for line in _summary(group))]
         if threads == 1:
-            lines += [*_far_from_c(group), *_far_from_libraries(group)]
+            lines += _others_section(group)
+    lines += forms_section(forms)
     if picture:
-        lines += [
-            "",
-            f"![Time of each candidate as a share of the hand-written graph's]({picture})",
-        ]
+        text = "Time of each candidate as a share of the hand-written graph's"
+        lines += ["", f"![{text}]({picture})"]
     return "\n".join(lines) + "\n"
 
 
-def _far_from_c(group: Sequence[Result]) -> list[str]:
-    """Return the section on what a C loop does faster, and why."""
-    lines = ["", f"## How far from a plain {C_LOOP}", ""]
-    if C_LOOP not in group[0].timings:
-        return [*lines, f"Not measured: there is no C compiler (`{COMPILER}`) here."]
-    far = sorted(_far(group), key=lambda result: -result.ratio(OURS, C_LOOP))
-    lines += [
-        "The loop clamps each index and copies its row, in one pass; the call from Python counts.",
-        f"In {len(far)} of {len(group)} workloads `{OURS}` takes more than {FAR:g} times as long. "
-        "What is left there is",
-        "work for a custom operator in native code; the start of a run, which is most of a tiny",
-        "call, would stay.",
+def forms_section(results: Sequence[FormResult]) -> list[str]:
+    """The section on the forms of the CPU lowering."""
+    return [
+        "",
+        "## The forms and what each is worth",
+        "",
+        "How many times as long the next form that fits takes, or the portable lowering, for each",
+        "workload that takes a form (`onnxgather show --target cpu` says which one does, and why",
+        f"not those above it). A form stays if its geometric mean reaches {WORTH} with 1 thread or",
+        "with 2. Workloads from 11 on are there for a form that none of the others takes.",
+        "`python scripts/bench.py --forms` measures this table.",
+        "",
+        *_grid(_form_rows(results), titles=4),
     ]
-    rows = [["", "workload", OURS, C_LOOP, f"{OURS} / {C_LOOP}", "kind"]]
-    for result in far:
-        times = [_duration(result.microseconds(name)) for name in (OURS, C_LOOP)]
-        factor = f"{result.ratio(OURS, C_LOOP):.2f}"
-        rows.append([result.workload, result.title, *times, factor, result.kind])
-    return [*lines, *_listed(rows), *_reasons(far)]
 
 
-def _far_from_libraries(group: Sequence[Result]) -> list[str]:
-    """Return the section on the workloads that numpy or torch does as fast, or faster."""
-    others = [name for name in LIBRARIES if name in group[0].timings]
-    behind = [r for r in group if any(r.ratio(OURS, other) > LEVEL for other in others)]
-    level = [result for result in group if result not in behind]
-    names = " and ".join(others)
-    lines = ["", f"## How far from {names}", ""]
-    lines.append(
-        f"In {len(level)} of {len(group)} workloads `{OURS}` is ahead of {names}, or level with "
-        f"them (within {100 * LEVEL - 100:.0f} %)."
-    )
-    for title, listed in (("Ahead or level", level), ("Behind", behind)):
-        rows = [["", title, *(f"{OURS} / {other}" for other in others), "kind"]]
-        for result in listed:
-            factors = [f"{result.ratio(OURS, other):.2f}" for other in others]
-            rows.append([result.workload, result.title, *factors, result.kind])
-        lines += _listed(rows)
-    return [*lines, *_reasons(behind)]
+def _form_rows(results: Sequence[FormResult]) -> list[Row]:
+    """A row for each workload and type of indices that takes a form, and one for their mean."""
+    counts = [threads for threads, _ in _by_threads(results)]
+    rows: list[Row] = [["form", "workload", "indices", "next", *map(_heading, counts)]]
+    for name in [form.NAME for form in FORMS]:
+        own = [result for result in results if result.form == name]
+        if not own:
+            rows.append([name, "none", "", "", *("" for _ in counts)])
+            continue
+        means = [_mean(r.gain for r in own if r.threads == threads) for threads in counts]
+        verdict = "stays" if max(means) >= WORTH else "goes"
+        rows.append([name, "geometric mean", "", verdict, *map(_times, means)])
+        for key in dict.fromkeys((r.workload.name, r.index_type, r.next) for r in own):
+            alike = [r for r in own if (r.workload.name, r.index_type, r.next) == key]
+            gains = {r.threads: r.gain for r in alike}
+            rows.append(["", *key, *(_times(gains.get(threads, 0.0)) for threads in counts)])
+    return rows
 
 
-def _far(group: Sequence[Result]) -> list[Result]:
-    return [result for result in group if result.ratio(OURS, C_LOOP) > FAR]
+def _times(gain: float) -> str:
+    return f"{gain:.2f}" if gain else ""
 
 
-def _reasons(listed: Sequence[Result]) -> list[str]:
-    kinds = {result.kind for result in listed}
-    lines = [f"- {kind}: {reason}" for kind, reason in KINDS.items() if kind in kinds]
-    return ["", *lines] if lines else []
+def _mean(ratios: Iterable[float]) -> float:
+    """The geometric mean; 0 of nothing."""
+    return statistics.geometric_mean(found) if (found := list(ratios)) else 0.0
 
 
-def _listed(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return a table with words in its last column, nothing without rows."""
-    return ["", *_grid(rows, words=1)] if len(rows) > 1 else []
-
-
-def _grid(rows: Sequence[Sequence[str]], words: int = 0) -> list[str]:
-    """Return a table: a name, a title, numbers, and so many columns of words."""
-    head, *others = rows
-    rule = ["---"] * 2 + ["---:"] * (len(head) - 2 - words) + ["---"] * words
-    return [_line(head), _line(rule), *map(_line, others)]
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _rows(group: Sequence[Result]) -> list[list[str]]:
-    others = [name for name in group[0].timings if name != HAND_WRITTEN]
-    if group[0].threads == 1 and C_LOOP not in others:
-        others.append(C_LOOP)  # a column that stays empty: there is no compiler
-    rows = [["", "workload", HAND_WRITTEN, *others]]
+def _others_section(group: Sequence[Result]) -> list[str]:
+    """The section on what numpy, torch and a C loop do faster, and why."""
+    others = [name for name in (*LIBRARIES, C_LOOP) if name in group[0].samples]
+    rows = [["", "workload", *(f"{OURS} / {other}" for other in others), "kind"]]
     for result in group:
-        ratios = [_rounded(result.ratio(k)) if k in result.timings else "" for k in others]
+        factors = [f"{result.ratio(OURS, other):.2f}" for other in others]
+        rows.append([result.workload.name, result.workload.title, *factors, result.workload.kind])
+    return [
+        "",
+        f"## How far from {', '.join(others)}",
+        "",
+        "The C loop clamps each index and copies its row, in one pass; the call from Python",
+        "counts. What is left there is work for a custom operator in native code; the start of a",
+        "run, which is most of a tiny call, would stay. Where our time goes:",
+        "",
+        *(f"- {kind}: {reason}" for kind, reason in KINDS.items()),
+        "",
+        *_grid(rows, words=1),
+    ]
+
+
+def _grid(rows: Sequence[Row], titles: int = 2, words: int = 0) -> list[str]:
+    """A table of Markdown: some titles, then numbers, then so many columns of words."""
+    rule = ["---"] * titles + ["---:"] * (len(rows[0]) - titles - words) + ["---"] * words
+    return [f"| {' | '.join(cells)} |" for cells in (rows[0], rule, *rows[1:])]
+
+
+def _aligned(rows: Sequence[Row]) -> list[str]:
+    """The lines of a table, its first two columns to the left."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    cells = [
+        [f"{cell:{'<' if k < 2 else '>'}{widths[k]}}" for k, cell in enumerate(row)] for row in rows
+    ]
+    return ["  ".join(row).rstrip() for row in cells]
+
+
+def _rows(group: Sequence[Result]) -> list[Row]:
+    others = [name for name in group[0].samples if name != HAND_WRITTEN]
+    rows: list[Row] = [["", "workload", HAND_WRITTEN, *others]]
+    for result in group:
+        ratios = [_rounded(result.ratio(other)) for other in others]
         time = _duration(result.microseconds(HAND_WRITTEN))
-        rows.append([result.workload, result.title, time, *ratios])
+        rows.append([result.workload.name, result.workload.title, time, *ratios])
     return rows
 
 
@@ -198,20 +262,90 @@ def _duration(microseconds: float) -> str:
 
 
 def _summary(group: Sequence[Result]) -> list[str]:
-    ratios = {result.workload: result.ratio(OURS) for result in group}
-    mean = math.exp(math.fsum(map(math.log, ratios.values())) / len(ratios))
+    ratios = {result.workload.name: result.ratio(OURS) for result in group}
     worst = max(ratios, key=lambda name: ratios[name])
     lines = [
-        f"{OURS} / {HAND_WRITTEN}: geometric mean {mean:.3f}, "
+        f"{OURS} / {HAND_WRITTEN}: geometric mean {_mean(ratios.values()):.3f}, "
         f"worst {ratios[worst]:.2f} (workload {worst})"
     ]
-    for other in LIBRARIES:
-        if other in group[0].timings:
-            wins = sum(result.ratio(OURS, other) < 1 for result in group)
-            lines.append(f"{OURS} is faster than {other} in {wins} of {len(group)}")
-    if C_LOOP in group[0].timings:
-        lines.append(
-            f"{OURS} takes more than {FAR:g} times as long as a plain {C_LOOP} in "
-            f"{len(_far(group))} of {len(group)}"
-        )
+    for other in (*LIBRARIES, C_LOOP):
+        if other in group[0].samples:
+            level = sum(result.ratio(OURS, other) <= LEVEL for result in group)
+            far = sum(result.ratio(OURS, other) > FAR for result in group)
+            lines.append(
+                f"{OURS} takes at most {LEVEL:g} times as long as {other} in {level} of "
+                f"{len(group)}, more than {FAR:g} times in {far}"
+            )
     return lines
+
+
+def _by_threads(results: Sequence[Result]) -> list[tuple[int, list[Result]]]:
+    counts = dict.fromkeys(result.threads for result in results)
+    return [(n, [result for result in results if result.threads == n]) for n in counts]
+
+
+def _heading(threads: int) -> str:
+    return f"{threads} thread{'s' if threads > 1 else ''}"
+
+
+# The picture: a row per workload, the ratio to the right on a log scale, a mark per candidate.
+
+ROW, TOP, LEFT, WIDTH, GAP = 22, 64, 290, 560, 46
+LOWEST, HIGHEST = 0.005, 5.0
+
+MARKS = {
+    "memcpy": ("m-1.5 -7h3v14h-3z", "#999999"),
+    C_LOOP: ("m-1.2 -9.5h2.4v19h-2.4z", "#111111"),
+    "numpy": ("m-4.5 -4.5h9v9h-9z", "#d08700"),
+    "torch": ("m0 -6l6 6l-6 6l-6 -6z", "#c2410c"),
+    "portable": ("m0 -6a6 6 0 1 0 .1 0zm0 2.4a3.6 3.6 0 1 1 -.1 0z", "#1d4ed8"),
+    "cpu": ("m0 -6a6 6 0 1 0 .1 0z", "#1d4ed8"),
+}
+"""The outline and the colour of each candidate's mark; later ones lie on top."""
+
+
+def plot(results: Sequence[Result]) -> str:
+    """An SVG of all ratios."""
+    groups = _by_threads(results)
+    height = TOP + sum(GAP + ROW * len(group) for _, group in groups) + 10
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{LEFT + WIDTH + 30}" height="{height}" '
+        'font-family="system-ui, sans-serif" font-size="12">',
+        '<rect width="100%" height="100%" fill="white"/>',
+        '<text x="14" y="24" font-size="15" font-weight="600">'
+        "Time as a share of the hand-written graph's (log scale, left is faster)</text>",
+    ]
+    for k, name in enumerate(MARKS):
+        x = LEFT + 10 + 100 * k
+        parts += [_mark(name, x, 48), _text(x + 10, 52, name)]
+    top = TOP
+    for threads, group in groups:
+        parts.append(_text(14, top + 22, _heading(threads), 'font-weight="600"'))
+        bottom = top + GAP + ROW * len(group) - 14
+        for ratio in (0.01, 0.03, 0.1, 0.3, 1, 3):
+            x, colour = _x(ratio), "#444444" if ratio == 1 else "#dddddd"
+            parts.append(f'<path d="M{x:.1f} {top + 26}V{bottom}" stroke="{colour}"/>')
+            style = 'fill="#666666" text-anchor="middle"'
+            parts.append(_text(round(x), top + 22, f"{ratio:g}", style))
+        for k, result in enumerate(group):
+            y = top + GAP + ROW * k - 4
+            parts.append(_text(14, y + 4, f"{result.workload.name}  {result.workload.title}"))
+            names = [name for name in MARKS if name in result.samples]
+            parts += [_mark(name, _x(result.ratio(name)), y) for name in names]
+        top += GAP + ROW * len(group)
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def _x(ratio: float) -> float:
+    ratio = min(max(ratio, LOWEST), HIGHEST)
+    return LEFT + WIDTH * math.log(ratio / LOWEST) / math.log(HIGHEST / LOWEST)
+
+
+def _text(x: int, y: int, text: str, style: str = 'fill="#222222"') -> str:
+    return f'<text x="{x}" y="{y}" {style}>{escape(text)}</text>'
+
+
+def _mark(name: str, x: float, y: int) -> str:
+    outline, colour = MARKS[name]
+    paint = f'fill="{colour}" fill-rule="evenodd" stroke="white" stroke-width="0.7"'
+    return f'<path d="M{x:.1f} {y}{outline}" {paint}/>'

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 import onnxgather as og
+from onnxgather.gather import Gather
+from onnxgather.strides import packed_strides
 
 Array = npt.NDArray[Any]
 Shape = tuple[int, ...]
@@ -50,26 +54,34 @@ class Workload:
     indices: Shape
     """For GATHER_ELEMENTS with a 1 where the indices do not depend on a dimension."""
     axis: int = 0
+    strides: Shape | None = None
+    """Of the data, in elements; None where it is packed."""
+    known: Sequence[int] = ()
+    """The indices, where they are known when the model is made."""
+
+    @property
+    def gather(self) -> Gather:
+        """The sizes that count; those of GATHER_ELEMENTS without the ones of the indices."""
+        indices = self.indices
+        if self.operator == "GATHER_ELEMENTS":
+            axis = self.axis
+            indices = (*self.data[:axis], indices[axis], *self.data[axis + 1 :])
+        return Gather(self.operator, self.data, indices, self.axis)
 
     @property
     def output(self) -> Shape:
         """The shape of the result without leading ones."""
-        if self.operator == "GATHER":
-            return self.data[: self.axis] + self.indices + self.data[self.axis + 1 :]
-        if self.operator == "GATHER_ND":
-            return self.indices[:-1] + self.data[self.indices[-1] :]
-        return _at(self.data, self.axis, self.indices[self.axis])
+        return self.gather.output
 
     @property
     def row_bytes(self) -> int:
         """The bytes that lie together in the data and are copied for one index or tuple."""
-        inner = self.data[self.indices[-1] if self.operator == "GATHER_ND" else self.axis + 1 :]
-        return math.prod(inner) * np.dtype(self.data_type.lower()).itemsize
+        return math.prod(self.gather.behind) * self._dtype.itemsize
 
     @property
     def kind(self) -> str:
         """What the workload is like, of KINDS."""
-        element = np.dtype(self.data_type.lower()).itemsize
+        element = self._dtype.itemsize
         if math.prod(self.output) * element <= TINY:
             return "tiny call"
         if element == 1:
@@ -83,46 +95,41 @@ class Workload:
     @property
     def limits(self) -> Array:
         """The size of the axis that each index counts along; one per coordinate of a tuple."""
-        tuples = self.operator == "GATHER_ND"
-        sizes = self.data[: self.indices[-1]] if tuples else self.data[self.axis]
-        return np.array(sizes, np.uint32)
+        axes = self.gather.axes
+        return np.array(axes if self.operator == "GATHER_ND" else axes[0], np.uint32)
 
-    def desc(self) -> og.Descriptor:
+    @property
+    def _dtype(self) -> np.dtype[Any]:
+        return np.dtype(self.data_type.lower())
+
+    def desc(self, index_type: str = "UINT32") -> og.Descriptor:
         """Return the descriptor: padded ranks, repeated indices as strides of 0."""
-        count = max(len(self.data), len(self.indices), len(self.output))
-        if self.operator == "GATHER":
-            # The output crops the leading ones that make room for the indices' dimensions.
-            count = max(count, len(self.data) + len(self.indices) - 1)
-        data = og.TensorDesc(self.data_type, _padded(self.data, count))
-        output = og.TensorDesc(self.data_type, _padded(self.output, count))
-        if self.operator == "GATHER_ELEMENTS":
-            strides = None
-            if self.indices != self.output:
-                packed = [math.prod(self.indices[k + 1 :]) for k in range(count)]
-                strides = [0 if n == 1 else s for n, s in zip(self.indices, packed, strict=True)]
-            indices = og.TensorDesc("UINT32", self.output, strides)
-            return og.GatherElementsDesc(data, indices, output, self.axis)
-        indices = og.TensorDesc("UINT32", _padded(self.indices, count))
-        if self.operator == "GATHER":
-            axis = self.axis + count - len(self.data)
-            return og.GatherDesc(data, indices, output, axis, len(self.indices))
-        return og.GatherNDDesc(data, indices, output, len(self.data), len(self.indices))
+        gather = self.gather
+        data, indices, output = gather.tensor_sizes()
+        strides = None
+        if self.operator == "GATHER_ELEMENTS" and self.indices != indices:
+            packed = packed_strides(self.indices)
+            strides = [0 if n == 1 else s for n, s in zip(self.indices, packed, strict=True)]
+        tensors = (
+            og.TensorDesc(self.data_type, data, self.strides),
+            og.TensorDesc(index_type, indices, strides),
+            og.TensorDesc(self.data_type, output),
+        )
+        return gather.descriptor(tensors)
 
     def arrays(self, seed: int = 1) -> tuple[Array, Array]:
-        """Return data of random bits and indices in range, both in the ranks of this class."""
+        """Return data of random bits and indices in range, both in the ranks of this class.
+
+        Data with strides is its 1-D buffer.
+        """
         rng = np.random.default_rng(seed)
-        dtype = np.dtype(self.data_type.lower())
-        bits = bytearray(rng.bytes(math.prod(self.data) * dtype.itemsize))
+        tensor = self.desc().input_tensor
+        shape = self.data if self.strides is None else tensor.array_shape
+        bits = bytearray(rng.bytes(math.prod(shape) * self._dtype.itemsize))
         indices = rng.integers(0, self.limits, self.indices, np.uint32)
-        return np.frombuffer(bits, dtype).reshape(self.data), indices
-
-
-def _padded(sizes: Shape, count: int) -> Shape:
-    return (1,) * (count - len(sizes)) + sizes
-
-
-def _at(sizes: Shape, axis: int, size: int) -> Shape:
-    return (*sizes[:axis], size, *sizes[axis + 1 :])
+        if self.known:
+            indices = np.array(self.known, np.uint32).reshape(self.indices)
+        return np.frombuffer(bits, self._dtype).reshape(shape), indices
 
 
 _LLM = "LLM embedding [32000, 4096] FLOAT16"
@@ -161,3 +168,18 @@ WORKLOADS = (
     Workload("9b", "GatherND (y, x) x 4", "GATHER_ND", "FLOAT32", (512, 512, 4), (262144, 2)),
     Workload("10", "tiny column select", "GATHER", "FLOAT32", (16, 16), (8,), 1),
 )
+"""What every geometric mean is over."""
+
+_APART = partial(Workload, operator="GATHER", data_type="FLOAT32")
+_TABLE, _IMAGE, _PITCH = (32000, 1024), (1080, 1920), (2048, 1)
+_CROP, _HALVES = range(128, 32128), (*range(64, 128), *range(64))
+
+APART = (
+    _APART("11", "known crop", data=(64, 50257), indices=(32000,), axis=1, known=_CROP),
+    _APART("11b", "known halves swapped", data=(4096, 128), indices=(128,), axis=1, known=_HALVES),
+    _APART("12", "tokens, table transposed", data=_TABLE, indices=(128,), strides=(1, 32000)),
+    _APART("12b", "channels, NHWC", data=(64, 128, 128), indices=(32,), strides=(1, 8192, 64)),
+    _APART("13", "rows, image with a pitch", data=_IMAGE, indices=(256,), strides=_PITCH),
+    _APART("13b", "columns, same", data=_IMAGE, indices=(256,), axis=1, strides=_PITCH),
+)
+"""For forms that none of the others takes; only `bench.py --forms` runs them."""
