@@ -176,6 +176,13 @@ DIRECTED: dict[str, tuple[str, og.Descriptor, OutOfRange]] = {
         a_gather(T("INT16", [9, 2]), "INT64", 20, [20, 2], axis=0),
         "clamp",
     ),
+    "narrow rows of tuples": (
+        "narrow rows",
+        og.GatherNDDesc(
+            T("INT32", [4, 5, 3]), T("INT64", [1, 30, 2]), T("INT32", [1, 30, 3]), 3, 2
+        ),
+        "clamp",
+    ),
     "tuples of rows": (
         "portable",
         og.GatherNDDesc(
@@ -245,6 +252,8 @@ def test_form_is_taken_and_gives_the_references_bytes(name: str, threads: int) -
     for seed, wild in ((0, 0.0), (1, 0.3), (2, 1.0)):
         rng = np.random.default_rng(seed)
         case = Case(desc, random_data(desc.input_tensor, rng), random_indices(desc, rng, wild=wild))
+        if name == "narrow rows" and threads > 1:
+            taken = "32-bit clamp"  # several threads share a Gather
         assert choice(case, policy, threads, known=False) == taken
         check_model_against_reference(case, policy, 17, known=False, target="cpu", threads=threads)
 

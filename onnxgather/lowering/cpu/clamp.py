@@ -11,10 +11,8 @@ from onnxgather.lowering.indices import axis_limits, read_indices
 from onnxgather.lowering.portable import add_node, natural_node
 
 NAME = "32-bit clamp"
-REASON = (
-    "ONNX's own operator, after a clamp by Clip in 32 bits instead of comparisons of INT64; "
-    "the next form that fits takes 1.3 times as long"
-)
+REASON = "ONNX's own operator, after a clamp by Clip in 32 bits instead of comparisons of INT64"
+GAIN = 1.3
 
 LONGEST = 128
 """Bytes of a row above which the copy takes much longer than the clamp of its index."""

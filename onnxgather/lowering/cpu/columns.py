@@ -10,10 +10,8 @@ from onnxgather.lowering.cpu.layout import gather_elements, laid_out, not_laid_o
 from onnxgather.lowering.graph import Graph, Value, size_of
 
 NAME = "columns"
-REASON = (
-    "ArrayFeatureExtractor or GatherElements takes 1 to 2 ns for a single element, Gather 10; "
-    "the next form that fits takes 4.6 times as long"
-)
+REASON = "ArrayFeatureExtractor or GatherElements takes 1 to 2 ns for a single element, Gather 10"
+GAIN = 4.6
 
 FEWEST = 8
 """Columns from which GatherElements, which works row by row, gains anything."""

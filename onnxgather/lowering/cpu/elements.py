@@ -8,10 +8,8 @@ from onnxgather.lowering.cpu.layout import gather_in_one_row, not_laid_out, with
 from onnxgather.lowering.graph import Graph, Value, size_of
 
 NAME = "elements"
-REASON = (
-    "GatherElements takes 1 to 2 ns for a single element, Gather and GatherND 10 to 14; "
-    "the next form that fits takes 5.9 times as long"
-)
+REASON = "GatherElements takes 1 to 2 ns for a single element, Gather and GatherND 10 to 14"
+GAIN = 5.9
 
 
 def passed_over(facts: Facts) -> str | None:

@@ -80,7 +80,12 @@ class Form(Protocol):
 
     @property
     def REASON(self) -> str:  # noqa: N802
-        """Why the form is taken, and how many times faster it is than the next one that fits."""
+        """Why the form is fast."""
+        ...
+
+    @property
+    def GAIN(self) -> float:  # noqa: N802
+        """How many times as long the next form that fits takes, or the portable lowering."""
         ...
 
     def passed_over(self, facts: Facts) -> str | None:

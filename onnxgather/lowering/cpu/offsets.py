@@ -11,10 +11,8 @@ from onnxgather.lowering.indices import read_indices
 from onnxgather.lowering.offsets import find_offsets
 
 NAME = "offsets"
-REASON = (
-    "GatherElements takes 1 to 2 ns for an element at an INT32 offset, Gather 10 to 14; "
-    "the next form that fits takes 5.5 times as long"
-)
+REASON = "GatherElements takes 1 to 2 ns for an element at an INT32 offset, Gather 10 to 14"
+GAIN = 5.5
 
 
 def passed_over(facts: Facts) -> str | None:

@@ -9,10 +9,8 @@ from onnxgather.lowering.cpu.facts import Facts, not_plain, small
 from onnxgather.lowering.graph import Graph, Value, constant
 
 NAME = "runs"
-REASON = (
-    "known indices that run without a gap need no gather; "
-    "the next form that fits takes 1.6 times as long"
-)
+REASON = "known indices that run without a gap need no gather"
+GAIN = 1.6
 
 MOST = 2
 """Different runs that are copied one behind the other."""

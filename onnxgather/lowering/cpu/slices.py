@@ -10,10 +10,8 @@ from onnxgather.lowering.cpu.layout import gather_elements
 from onnxgather.lowering.graph import Graph, Value, constant, size_of
 
 NAME = "slices"
-REASON = (
-    "scattered reads are faster from a slice that is copied into the cache first; "
-    "the next form that fits takes 2.1 times as long"
-)
+REASON = "scattered reads are faster from a slice that is copied into the cache first"
+GAIN = 2.1
 
 SMALLEST_SLICE, LARGEST_SLICE = 2**19, 2**22
 """Bytes of a slice that is copied into the cache before its elements are gathered."""

@@ -14,10 +14,8 @@ from onnxgather.strides import in_order
 from onnxgather.tensors import TensorDesc
 
 NAME = "transposed data"
-REASON = (
-    "data that lies transposed is gathered as it lies, and only the result is turned; "
-    "the next form that fits takes 1.5 times as long"
-)
+REASON = "data that lies transposed is gathered as it lies, and only the result is turned"
+GAIN = 1.5
 
 
 def passed_over(facts: Facts) -> str | None:
