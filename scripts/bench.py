@@ -24,7 +24,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from bench_candidates import Candidates, candidates, compiler, form_and_next
-from bench_report import FormResult, Result, forms_table, markdown, plot, table
+from bench_report import FormResult, Result, forms_section, markdown, plot, table
 from bench_workloads import APART, WORKLOADS, Workload
 
 # torch's idle workers would spin on the cores that the others are timed on.
@@ -44,10 +44,10 @@ def main() -> None:
     forms: list[FormResult] = []
     if options.forms or options.write_markdown:
         forms = list(measure_forms(options))
-        print(forms_table(forms))
+        print("\n".join(forms_section(forms)))
     if not options.forms:
         results = list(measure_candidates(options))
-        print(table(results))
+        print("\n".join(table(results)))
     if options.json:
         found = {"results": results, "forms": forms}
         report = {key: [each.as_dict() for each in listed] for key, listed in found.items()}

@@ -19,7 +19,7 @@ import numpy as np
 import onnx
 from bench_report import C_LOOP, COMPILER, FLAGS, HAND_WRITTEN, SOURCE, TARGETS
 from bench_workloads import Array, Workload
-from onnx import helper, numpy_helper, parser
+from onnx import numpy_helper, parser
 
 import onnxgather as og
 from onnxgather.lowering import cpu
@@ -113,19 +113,14 @@ def hand_written(workload: Workload) -> onnx.ModelProto:
         f"gathered = {gather.onnx} <{gather.attribute} = {gather.number}> ({data}, {index})",
         "OutputTensor = Reshape (gathered, sizes)",
     ]
+    declared = og.to_onnx(desc).graph
     model = parser.parse_model(
         '<ir_version: 8, opset_import: ["": 17]> hand_written () => () {' + " ".join(nodes) + "}"
     )
     for name, array in constants.items():
         model.graph.initializer.append(numpy_helper.from_array(array, name))
-    for name, tensor in {
-        "InputTensor": desc.input_tensor,
-        "IndicesTensor": desc.indices_tensor,
-        "OutputTensor": desc.output_tensor,
-    }.items():
-        listed = model.graph.output if name == "OutputTensor" else model.graph.input
-        element = helper.np_dtype_to_tensor_dtype(tensor.data_type.numpy)
-        listed.append(helper.make_tensor_value_info(name, element, tensor.array_shape))
+    model.graph.input.extend(declared.input)
+    model.graph.output.extend(declared.output)
     return model
 
 
@@ -172,22 +167,25 @@ def _in_numpy(workload: Workload, data: Array, indices: Array) -> Candidate:
     wide = np.zeros(indices.shape, np.intp)
     axis, limits = workload.axis, workload.limits
 
-    def take() -> None:
-        np.copyto(wide, indices)
-        np.take(data, wide, axis, out, "clip")
-
     def take_batches() -> None:
-        np.copyto(wide, indices)
         for one_data, one_index, one_out in zip(data, wide, out, strict=True):
             np.take(one_data, one_index.reshape(-1), axis - 1, one_out, "clip")
 
     def take_tuples() -> None:
-        np.copyto(wide, indices)
         row = np.ravel_multi_index(tuple(wide.T), tuple(limits), mode="clip")
         np.take(data.reshape(-1, *data.shape[limits.size :]), row, 0, out, "clip")
 
-    runs = {"GATHER": take, "GATHER_ELEMENTS": take_batches, "GATHER_ND": take_tuples}
-    return runs[workload.operator], out
+    take = {
+        "GATHER": partial(np.take, data, wide, axis, out, "clip"),
+        "GATHER_ELEMENTS": take_batches,
+        "GATHER_ND": take_tuples,
+    }[workload.operator]
+
+    def run() -> None:
+        np.copyto(wide, indices)
+        take()
+
+    return run, out
 
 
 def _in_torch(workload: Workload, data: Array, indices: Array, threads: int) -> Candidate:
@@ -196,31 +194,29 @@ def _in_torch(workload: Workload, data: Array, indices: Array, threads: int) -> 
     torch.set_num_threads(threads)
     out = np.zeros(workload.output, data.dtype)
     source, index, result = (torch.from_numpy(array) for array in (data, indices, out))
-    axis = workload.axis
-    limits = np.asarray(workload.limits - 1, np.int64)
+    axis, limits = workload.axis, np.asarray(workload.limits - 1, np.int64)
     last = torch.from_numpy(limits) if limits.ndim else int(limits)
     wide = torch.zeros(indices.shape, dtype=torch.int64)
-    single = wide.reshape(-1)
-    everywhere = wide.expand(workload.output) if workload.operator == "GATHER_ELEMENTS" else None
-    rows = result.reshape(*data.shape[:axis], -1, *data.shape[axis + 1 :])
-    tuples = workload.operator == "GATHER_ND"
-    slices = source.reshape(-1, *data.shape[limits.size :]) if tuples else None
-
-    def select() -> None:
-        torch.clamp(wide.copy_(index), max=last, out=wide)
-        torch.index_select(source, axis, single, out=rows)
-
-    def gather() -> None:
-        torch.clamp(wide.copy_(index), max=last, out=wide)
-        torch.gather(source, axis, everywhere, out=result)
 
     def select_tuples() -> None:
-        torch.clamp(wide.copy_(index), max=last, out=wide)
         row, column = wide.unbind(-1)
+        slices = source.reshape(-1, *data.shape[2:])
         torch.index_select(slices, 0, row * data.shape[1] + column, out=result)
 
-    runs = {"GATHER": select, "GATHER_ELEMENTS": gather, "GATHER_ND": select_tuples}
-    return runs[workload.operator], out
+    if workload.operator == "GATHER":
+        rows = result.reshape(*data.shape[:axis], -1, *data.shape[axis + 1 :])
+        select = partial(torch.index_select, source, axis, wide.reshape(-1), out=rows)
+    elif workload.operator == "GATHER_ELEMENTS":
+        everywhere = wide.expand(workload.output)
+        select = partial(torch.gather, source, axis, everywhere, out=result)
+    else:
+        select = select_tuples
+
+    def run() -> None:
+        torch.clamp(wide.copy_(index), max=last, out=wide)
+        select()
+
+    return run, out
 
 
 def compiler() -> str | None:

@@ -111,17 +111,15 @@ class FormResult(Result):
         return {"index_type": self.index_type, "gain": round(self.gain, 3)} | Result.as_dict(self)
 
 
-def table(results: Sequence[Result]) -> str:
-    """Aligned columns: the hand-written graph's time, the others' ratios, a summary."""
-    return "\n\n".join(
-        "\n".join([_heading(threads), *_aligned(_rows(group)), *_summary(group)])
-        for threads, group in _by_threads(results)
-    )
-
-
-def forms_table(results: Sequence[FormResult]) -> str:
-    """Aligned columns: how many times as long the next form takes."""
-    return "\n".join(_aligned(_form_rows(results)))
+def table(results: Sequence[Result]) -> list[str]:
+    """Sections: the hand-written graph's time, the others' ratios, a summary."""
+    lines: list[str] = []
+    for threads, group in _by_threads(results):
+        lines += ["", f"## {_heading(threads)}", "", *_grid(_rows(group))]
+        lines += ["", *(f"- {line}" for line in _summary(group))]
+        if threads == 1:
+            lines += _others_section(group)
+    return lines
 
 
 def markdown(
@@ -149,12 +147,7 @@ def markdown(
         "",
         *_grid([["", ""], *([key, value] for key, value in facts.items())], titles=2),
     ]
-    for threads, group in _by_threads(results):
-        lines += ["", f"## {_heading(threads)}", "", *_grid(_rows(group))]
-        lines += ["", *(f"- {line}" for line in _summary(group))]
-        if threads == 1:
-            lines += _others_section(group)
-    lines += forms_section(forms)
+    lines += [*table(results), *forms_section(forms)]
     if picture:
         text = "Time of each candidate as a share of the hand-written graph's"
         lines += ["", f"![{text}]({picture})"]
@@ -228,17 +221,16 @@ def _others_section(group: Sequence[Result]) -> list[str]:
 
 def _grid(rows: Sequence[Row], titles: int = 2, words: int = 0) -> list[str]:
     """A table of Markdown: some titles, then numbers, then so many columns of words."""
-    rule = ["---"] * titles + ["---:"] * (len(rows[0]) - titles - words) + ["---"] * words
-    return [f"| {' | '.join(cells)} |" for cells in (rows[0], rule, *rows[1:])]
-
-
-def _aligned(rows: Sequence[Row]) -> list[str]:
-    """The lines of a table, its first two columns to the left."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    cells = [
-        [f"{cell:{'<' if k < 2 else '>'}{widths[k]}}" for k, cell in enumerate(row)] for row in rows
+    widths = [max(3, *map(len, column)) for column in zip(*rows, strict=True)]
+    sides = ["<"] * titles + [">"] * (len(widths) - titles - words) + ["<"] * words
+    rule = [
+        "-" * (n - 1) + {"<": "-", ">": ":"}[side] for n, side in zip(widths, sides, strict=True)
     ]
-    return ["  ".join(row).rstrip() for row in cells]
+    lines: list[str] = []
+    for row in (rows[0], rule, *rows[1:]):
+        cells = zip(row, sides, widths, strict=True)
+        lines.append(f"| {' | '.join(f'{cell:{side}{width}}' for cell, side, width in cells)} |")
+    return lines
 
 
 def _rows(group: Sequence[Result]) -> list[Row]:
