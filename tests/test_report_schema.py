@@ -8,9 +8,11 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from enum import Enum
+from itertools import pairwise
 from pathlib import Path
+from types import ModuleType
 from typing import Any, get_args
 
 import msgspec
@@ -44,7 +46,7 @@ def documented() -> dict[str, dict[str, str]]:
     for module in MODULES:
         for node in ast.parse(inspect.getsource(module)).body:
             if isinstance(node, ast.ClassDef):
-                pairs = zip(node.body, node.body[1:], strict=False)
+                pairs = pairwise(node.body)
                 texts = found[node.name] = dict[str, str]()
                 for one, after in pairs:
                     if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
@@ -56,7 +58,8 @@ def documented() -> dict[str, dict[str, str]]:
 
 
 def plain(text: Any) -> str:
-    return " ".join(str(text).split())
+    """A docstring on one line, as a page about JSON says it."""
+    return re.sub(r"\bNone\b", "absent", " ".join(str(text).split()))
 
 
 def type_text(schema: dict[str, Any]) -> str:
@@ -103,16 +106,27 @@ def sections() -> Iterator[str]:
             )
             rows.append(f"| `{field}`{required} | {type_text(kind)} | {meaning} |")
         yield "\n".join(["| field | type | meaning |", "| --- | --- | --- |", *rows]) + "\n"
-    kinds = re.findall(r'^    "([a-z-]+)",  # (.*)$', inspect.getsource(runtime), re.MULTILINE)
-    assert [kind for kind, _ in kinds] == [*get_args(runtime.NotRunKind)]
+    kinds = meanings(runtime, "NotRunKind")
+    assert [*kinds] == [*get_args(runtime.NotRunKind)]
     yield literals("not_run of a result", kinds)
-    meanings = re.findall(r"([A-Z-]+): ([^.]+)\.", plain(state_docstring()))
-    assert [state for state, _ in meanings] == [*states.STATES]
-    yield literals("state of a result", meanings)
+    told = meanings(states, "State")
+    assert [*told] == [*states.STATES]
+    yield literals("state of a result", told)
 
 
-def literals(title: str, meanings: Iterable[tuple[str, str]]) -> str:
-    rows = [f"| `{value}` | {meaning} |" for value, meaning in meanings]
+def meanings(module: ModuleType, name: str) -> dict[str, str]:
+    """What the docstring of a set of literals says of each, as `literal: meaning.`"""
+    body = ast.parse(inspect.getsource(module)).body
+    for one, after in pairwise(body):
+        named = isinstance(one, ast.Assign) and ast.unparse(one.targets[0]) == name
+        if named and isinstance(after, ast.Expr):
+            text = plain(ast.literal_eval(after.value))
+            return dict(re.findall(r"([A-Za-z-]+): ([^.]+)\.", text))
+    raise LookupError(name)
+
+
+def literals(title: str, told: dict[str, str]) -> str:
+    rows = [f"| `{value}` | {meaning} |" for value, meaning in told.items()]
     return "\n".join([f"## {title}\n", "| value | meaning |", "| --- | --- |", *rows]) + "\n"
 
 
@@ -126,11 +140,6 @@ def texts_of(made: type, texts: dict[str, dict[str, str]]) -> dict[str, str]:
     for base in reversed(made.__mro__):
         found |= texts.get(base.__name__, {})
     return found
-
-
-def state_docstring() -> str:
-    source = inspect.getsource(states)
-    return source.split('"""', 4)[3]
 
 
 def test_the_page_is_the_schema() -> None:
