@@ -60,9 +60,7 @@ def form_and_next(workload: Workload, index_type: str, threads: int) -> Candidat
     """
     desc = workload.desc(index_type)
     bind, expected = _binder(workload, desc, threads)
-    known = workload.arrays()[1].astype(index_type.lower()) if workload.known else None
-    if known is not None:
-        known = known.reshape(desc.indices_tensor.array_shape)
+    known = workload.known_indices(index_type)
     found: Candidates = {}
     left = cpu.FORMS
     while len(found) < 2 and "portable" not in found:

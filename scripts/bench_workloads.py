@@ -117,6 +117,13 @@ class Workload:
         )
         return gather.descriptor(tensors)
 
+    def known_indices(self, index_type: str) -> Array | None:
+        """Return the array that stands for IndicesTensor, where it is known."""
+        if not self.known:
+            return None
+        sizes = self.desc().indices_tensor.array_shape
+        return np.array(self.known, index_type.lower()).reshape(sizes)
+
     def arrays(self, seed: int = 1) -> tuple[Array, Array]:
         """Return data of random bits and indices in range, both in the ranks of this class.
 

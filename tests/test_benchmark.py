@@ -19,11 +19,7 @@ SMALL = [
 
 def form_of(workload: Workload, index_type: str, threads: int) -> str | None:
     """Return the name of the form that a workload takes."""
-    known = workload.arrays()[1] if workload.known else None
-    desc = workload.desc(index_type)
-    if known is not None:
-        known = known.astype(desc.indices_tensor.data_type.numpy)
-        known = known.reshape(desc.indices_tensor.array_shape)
+    desc, known = workload.desc(index_type), workload.known_indices(index_type)
     facts = Facts(desc, "clamp", known, threads)
     return next((form.NAME for form in cpu.FORMS if form.passed_over(facts) is None), None)
 

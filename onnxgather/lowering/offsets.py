@@ -113,21 +113,15 @@ def _directml_limit(
     graph: Graph, tensor: TensorDesc, buffer: Value, offset: Value
 ) -> tuple[Value, Value]:
     """Return buffer and offsets where offsets past the end read the buffer's last element."""
-    buffer, last = padded(graph, tensor, buffer)
+    count = size_of(buffer.shape)
+    last = min(tensor.reachable_count - 1, count)
+    if last == count:  # padding reads as zero, so that one zero stands for all
+        zero = constant("padding", np.zeros(1, buffer.dtype))
+        why, shape = "the padding behind the elements", (count + 1,)
+        buffer = graph.add("Concat", "padded", buffer, zero, why=why, shape=shape, axis=0)
     limit = constant("last_offset", np.array(last, np.uint32))
     why = "DirectML reads the buffer's last element past its end"
     return buffer, graph.add("Min", "offsets_limited", offset, limit, why=why)
-
-
-def padded(graph: Graph, tensor: TensorDesc, buffer: Value) -> tuple[Value, int]:
-    """Return the buffer and its last offset; padding reads as zero, so one zero stands for all."""
-    last = tensor.reachable_count - 1
-    if last < size_of(buffer.shape):
-        return buffer, last
-    last = size_of(buffer.shape)
-    zero = constant("padding", np.zeros(1, buffer.dtype))
-    why = "the padding behind the elements"
-    return graph.add("Concat", "padded", buffer, zero, why=why, shape=(last + 1,), axis=0), last
 
 
 def _beyond(graph: Graph, offset: Value, mask: Value, count: int) -> Value:

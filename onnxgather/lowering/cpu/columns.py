@@ -55,8 +55,8 @@ def build(graph: Graph, facts: Facts, data: Value) -> Value:
     index = axis_indices(graph, facts, (*(1,) * len(lead), count))
     if can_extract(facts):
         return laid_out(graph, extracted(graph, table, index), facts.sizes)
-    why = "the same places in each row"
-    index = graph.expand(narrowed(graph, index), (*lead, count), "places_each", why)
+    why = "the same columns of each row"
+    index = graph.expand(narrowed(graph, index), (*lead, count), "columns_each", why)
     return laid_out(graph, gather_elements(graph, table, index), facts.sizes)
 
 
@@ -70,9 +70,9 @@ def can_extract(facts: Facts) -> bool:
 def extracted(graph: Graph, table: Value, index: Value) -> Value:
     """Gather along the last dimension by ArrayFeatureExtractor; the indices are not negative."""
     count = size_of(index.shape)
-    index = graph.reshape(index, (count,), "places", "one row of indices")
+    index = graph.reshape(index, (count,), "columns", "one row of indices")
     why = "the index type that ArrayFeatureExtractor takes"
-    index = graph.cast(index, np.int64, "places_int64", why)
+    index = graph.cast(index, np.int64, "columns_int64", why)
     shape = (*table.shape[:-1], count)
     why = "the same elements of each row"
     return graph.add("ArrayFeatureExtractor", "extracted", table, index, why=why, shape=shape)

@@ -132,7 +132,7 @@ def many_threads(facts: Facts) -> str | None:
 def other_policy(facts: Facts, *taken: OutOfRange) -> str | None:
     """Why the policy rules the form out."""
     if facts.out_of_range not in taken:
-        return f'the policy is "{facts.out_of_range}", this form takes {" and ".join(taken)}'
+        return f'the policy is "{facts.out_of_range}", this form takes {", ".join(taken)}'
     return None
 
 
