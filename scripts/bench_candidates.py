@@ -69,7 +69,7 @@ def form_and_next(workload: Workload, index_type: str, threads: int) -> Candidat
         metadata = {entry.key: entry.value for entry in model.metadata_props}
         name = metadata["onnxgather.form"].partition(":")[0]
         found[name] = bind(model)
-        tried = [form.NAME for form in left]
+        tried = [form.name for form in left]
         left = left[tried.index(name) + 1 :] if name in tried else ()
     _check(workload, found, expected)
     return found

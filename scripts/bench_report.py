@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 from bench_workloads import KINDS, Workload
 
-from onnxgather.lowering.cpu import FORMS
+from onnxgather.lowering.cpu.forms import FORMS
 from onnxgather.options import Target
 
 HAND_WRITTEN = "hand-written"
@@ -174,7 +174,7 @@ def _form_rows(results: Sequence[FormResult]) -> list[Row]:
     """A row for each workload and type of indices that takes a form, and one for their mean."""
     counts = [threads for threads, _ in _by_threads(results)]
     rows: list[Row] = [["form", "workload", "indices", "next", *map(_heading, counts)]]
-    for name in [form.NAME for form in FORMS]:
+    for name in [form.name for form in FORMS]:
         own = [result for result in results if result.form == name]
         if not own:
             rows.append([name, "none", "", "", *("" for _ in counts)])

@@ -21,7 +21,7 @@ def form_of(workload: Workload, index_type: str, threads: int) -> str | None:
     """Return the name of the form that a workload takes."""
     desc, known = workload.desc(index_type), workload.known_indices(index_type)
     facts = Facts(desc, "clamp", known, threads)
-    return next((form.NAME for form in cpu.FORMS if form.passed_over(facts) is None), None)
+    return next((form.name for form in cpu.FORMS if form.passed_over(facts) is None), None)
 
 
 def test_a_workload_takes_every_form() -> None:
@@ -31,7 +31,7 @@ def test_a_workload_takes_every_form() -> None:
         for index_type in ("UINT32", "INT64")
         for threads in (1, 2)
     }
-    assert taken == {None, *(form.NAME for form in cpu.FORMS)}
+    assert taken == {None, *(form.name for form in cpu.FORMS)}
 
 
 def test_every_mean_is_over_the_same_workloads() -> None:

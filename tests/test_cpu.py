@@ -15,11 +15,11 @@ from test_properties import POLICIES, check_model_against_reference, same
 
 import onnxgather as og
 from onnxgather.lowering import cpu, lower
-from onnxgather.lowering.cpu import facts, indices, layout, narrow_rows, runs, slices
+from onnxgather.lowering.cpu import facts, forms, indices, layout
 from onnxgather.options import OutOfRange
 
 TAKEN: Counter[str] = Counter()
-NAMES = {"portable", *(form.NAME for form in cpu.FORMS)}
+NAMES = {"portable", *(form.name for form in cpu.FORMS)}
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -27,10 +27,10 @@ def _every_size_counts() -> Any:
     """Take every form however small the descriptor."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(facts, "SMALL", 0)
-        patch.setattr(narrow_rows, "DENSE", 0)
-        patch.setattr(slices, "SMALLEST_SLICE", 0)
+        patch.setattr(forms.NarrowRows, "DENSE", 0)
+        patch.setattr(forms.Slices, "SMALLEST_SLICE", 0)
         patch.setattr(layout, "SHORTEST_LAID_OUT", 2)
-        patch.setattr(runs, "SHORTEST", 1)
+        patch.setattr(forms.Runs, "SHORTEST", 1)
         yield
 
 

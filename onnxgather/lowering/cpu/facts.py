@@ -71,20 +71,20 @@ class Facts:
 
 
 class Form(Protocol):
-    """A module of this package that says one way to gather."""
+    """One way to gather; see `forms`."""
 
     @property
-    def NAME(self) -> str:  # noqa: N802
+    def name(self) -> str:
         """What the form is called."""
         ...
 
     @property
-    def REASON(self) -> str:  # noqa: N802
+    def reason(self) -> str:
         """Why the form is fast."""
         ...
 
     @property
-    def GAIN(self) -> float:  # noqa: N802
+    def gain(self) -> float:
         """How many times as long the next form that fits takes, or the portable lowering."""
         ...
 

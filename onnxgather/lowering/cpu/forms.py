@@ -1,0 +1,501 @@
+"""The forms of the CPU lowering, in the order tried: the first that fits is taken.
+
+A form is a class: its name, the reason to take it, its gain, why it is passed over, and its nodes.
+A new one is a new class and its place in FORMS.
+
+The gain is the time of the next form of the list that fits, or of the portable lowering, over the
+time of the form itself: the geometric mean over the workloads that take the form, with one thread
+and ONNX Runtime 1.31.1. `python scripts/bench.py --forms` measures it. A form stays while its gain
+is at least 1.25 with one thread or with two.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from onnxgather.arrays import Array, brought_in_range, elements, outside
+from onnxgather.descriptors import Descriptor
+from onnxgather.gather import Gather
+from onnxgather.lowering.cpu.facts import (
+    Facts,
+    Form,
+    many_threads,
+    not_limited,
+    not_plain,
+    other_policy,
+    small,
+    wide,
+)
+from onnxgather.lowering.cpu.indices import axis_indices, limited, narrowed, row_indices
+from onnxgather.lowering.cpu.layout import (
+    gather_elements,
+    gather_in_one_row,
+    laid_out,
+    not_laid_out,
+    with_zero,
+)
+from onnxgather.lowering.graph import Graph, Value, constant, size_of
+from onnxgather.lowering.indices import axis_limits, read_indices
+from onnxgather.lowering.offsets import find_offsets
+from onnxgather.lowering.portable import add_node, lower_into, natural_node
+from onnxgather.strides import in_order
+from onnxgather.tensors import TensorDesc
+
+EXTRACTED = ("float32", "float64", "int32", "int64")
+"""The types that ArrayFeatureExtractor takes; it keeps every bit of them (measured)."""
+
+
+class Runs:
+    """Known indices that run along the last dimension: copied, not gathered."""
+
+    name = "runs"
+    reason = "known indices that run without a gap need no gather"
+    gain = 2.1
+
+    MOST = 2
+    """Different runs that are copied one behind the other."""
+
+    SHORTEST = 16
+    """Elements of a run that are worth a copy of their own."""
+
+    def passed_over(self, facts: Facts) -> str | None:
+        """Why the form does not fit; None where it fits."""
+        gather = facts.gather
+        if facts.known is None or gather.onnx != "Gather":
+            return "this form takes known indices of GATHER"
+        if facts.row > 1 or facts.sizes[-1] != size_of(gather.indices):
+            return "the indices do not choose along the last dimension of the output"
+        values = elements(facts.desc.indices_tensor, facts.known)
+        if facts.out_of_range != "clamp" and outside(values, gather.axes[0]).any():
+            return f'an index is out of range and the policy is "{facts.out_of_range}"'
+        firsts, lengths = _runs(facts)
+        alike = (firsts == firsts[0]).all() and (lengths == lengths[0]).all()
+        if firsts.size > self.MOST and not alike:
+            most = f"{self.MOST} or equal ones"
+            return f"the indices fall into {firsts.size} runs, this form takes {most}"
+        if lengths.min() < self.SHORTEST:
+            return f"a run has {lengths.min()} elements, a gain begins at {self.SHORTEST}"
+        return not_plain(facts) or small(facts)
+
+    def build(self, graph: Graph, facts: Facts, data: Value) -> Value:
+        """Add the nodes of the form to a graph; return OutputTensor's elements."""
+        sizes, (firsts, lengths) = facts.sizes, _runs(facts)
+        shape = (*sizes[:-1], facts.gather.axes[0])
+        table = graph.reshape(data, shape, "table", "the rows to choose from")
+        runs = list(zip(firsts.tolist(), lengths.tolist(), strict=True))
+        slices = [_slice(graph, table, *run) for run in dict.fromkeys(runs)]
+        if len(slices) > 1:
+            why = "one run behind the other"
+            return graph.add("Concat", "runs", *slices, why=why, shape=sizes, axis=len(sizes) - 1)
+        if len(runs) > 1:
+            repeats = constant("repeats", np.array([*(1,) * (len(sizes) - 1), len(runs)], np.int64))
+            return graph.add("Tile", "tiled", *slices, repeats, why="repeats the run", shape=sizes)
+        return slices[0]
+
+
+def _runs(facts: Facts) -> tuple[Array, Array]:
+    """Return the first index and the length of each run of consecutive indices."""
+    assert facts.known is not None
+    values = elements(facts.desc.indices_tensor, facts.known).reshape(-1)
+    values = brought_in_range(values, np.array(facts.gather.axes[0], np.int64))
+    starts = np.flatnonzero(np.diff(values, prepend=values[0]) != 1)
+    return values[starts], np.diff(starts, append=values.size)
+
+
+def _slice(graph: Graph, table: Value, first: int, length: int) -> Value:
+    """Take one run of the last dimension."""
+    limits = {"start": first, "end": first + length, "axis": len(table.shape) - 1}
+    parts = [constant(f"run_{name}", np.array([n], np.int64)) for name, n in limits.items()]
+    shape, why = (*table.shape[:-1], length), f"{length} elements from {first}"
+    return graph.add("Slice", "run", table, *parts, why=why, shape=shape)
+
+
+class TransposedData:
+    """Data whose strides are a permutation: gathered as it lies, and the result transposed."""
+
+    name = "transposed data"
+    reason = "data that lies transposed is gathered as it lies, and only the result is turned"
+    gain = 1.6
+
+    def passed_over(self, facts: Facts) -> str | None:
+        """Why the form does not fit; None where it fits."""
+        gather, tensor = facts.gather, facts.desc.input_tensor
+        if gather.onnx != "Gather":
+            return (
+                f"{facts.desc.operator} passes dimensions of the indices on, this form takes GATHER"
+            )
+        if tensor.is_packed:
+            return "the data is packed, this form takes transposed data"
+        order = _order(facts)
+        lying = [gather.data[k] for k in order]
+        strides = tensor.element_strides[-len(order) :]
+        full = tensor.element_count == size_of(gather.data)
+        if not full or not in_order(lying, [strides[k] for k in order]):
+            return "the data has gaps or repeats elements, this form takes transposed data"
+        return other_policy(facts, "clamp", "error", "zero") or wide(facts) or small(facts)
+
+    def build(self, graph: Graph, facts: Facts, data: Value) -> Value:
+        """Add the nodes of the form to a graph; return OutputTensor's elements."""
+        gather, order = facts.gather, _order(facts)
+        number = order.index(gather.number)
+        lying = replace(gather, data=tuple(gather.data[k] for k in order), number=number)
+        inner = replace(facts, desc=_packed(facts, lying))
+        if Columns().passed_over(inner) is None:
+            gathered = Columns().build(graph, inner, data)
+        else:
+            gathered = lower_into(graph, inner.desc, inner.out_of_range, inner.known)
+        # The output's dimensions by the data's, and below 0 by the indices'.
+        indices = range(-len(gather.indices), 0)
+        made = [*order[:number], *indices, *order[number + 1 :]]
+        wanted = [k for k in range(len(order)) if k != gather.number]
+        wanted[gather.number : gather.number] = indices
+        lead = len(facts.sizes) - len(made)
+        perm = (*range(lead), *(lead + made.index(k) for k in wanted))
+        why = "puts the dimensions into the output's order"
+        return graph.transpose(gathered, perm, "turned", why)
+
+
+def _order(facts: Facts) -> list[int]:
+    """Return the data's dimensions as they lie, first those of size 1."""
+    sizes = facts.gather.data
+    strides = facts.desc.input_tensor.element_strides[-len(sizes) :]
+    return sorted(range(len(sizes)), key=lambda k: (sizes[k] > 1, -strides[k], k))
+
+
+def _packed(facts: Facts, lying: Gather) -> Descriptor:
+    """Return the descriptor on packed data."""
+    data, _, output = lying.tensor_sizes()
+    data_type = facts.desc.input_tensor.data_type
+    tensors = TensorDesc(data_type, data), facts.desc.indices_tensor, TensorDesc(data_type, output)
+    return lying.descriptor(tensors)
+
+
+class RepeatedRows:
+    """GATHER_ELEMENTS whose indices are the same along whole rows."""
+
+    name = "repeated rows"
+    reason = "the indices are the same along whole rows, so that rows are gathered, not elements"
+    gain = 5.4
+
+    def passed_over(self, facts: Facts) -> str | None:
+        """Why the form does not fit; None where it fits."""
+        gather, tensor = facts.gather, facts.desc.indices_tensor
+        if gather.onnx != "GatherElements":
+            return (
+                f"{facts.desc.operator} has one index for a row, this form joins those of elements"
+            )
+        if facts.known is not None:
+            return "the indices are known, this form reads them from a tensor"
+        if facts.row == 1:
+            return "rows have 1 element, this form gathers longer ones"
+        behind = slice(gather.number + 1, None)
+        dims = zip(gather.indices[behind], tensor.element_strides[behind], strict=True)
+        if any(size > 1 and stride > 0 for size, stride in dims):
+            return f"the indices differ behind Axis {gather.number}, this form has stride 0 there"
+        if not facts.desc.input_tensor.is_plain:
+            return "InputTensor has strides or padding, this form takes packed data"
+        return other_policy(facts, "clamp", "error") or wide(facts) or small(facts)
+
+    def build(self, graph: Graph, facts: Facts, data: Value) -> Value:
+        """Add the nodes of the form to a graph; return OutputTensor's elements."""
+        sizes, axis = facts.sizes, facts.gather.number
+        strides = facts.desc.indices_tensor.element_strides
+        moving = tuple(size if stride else 1 for size, stride in zip(sizes, strides, strict=True))
+        index = narrowed(graph, axis_indices(graph, facts, moving[: axis + 1]))
+        index = graph.reshape(index, index.shape[: axis + 1], "row_indices", "one per row")
+        index = graph.expand(index, sizes[: axis + 1], "row_indices_each", "repeats them")
+        index = graph.reshape(
+            index, (*sizes[: axis + 1], 1), "row_tuples", "tuples of one coordinate"
+        )
+        index = graph.cast(index, np.int64, "row_int64", "the index type that GatherND takes")
+        data = graph.reshape(data, facts.gather.data, "data", "its sizes")
+        why = f"rows of {facts.row} elements, all with one index"
+        return graph.add("GatherND", "gathered", data, index, why=why, shape=sizes, batch_dims=axis)
+
+
+class Elements:
+    """Single elements of one table, in one long row of GatherElements."""
+
+    name = "elements"
+    reason = "GatherElements takes 1 to 2 ns for a single element, Gather and GatherND 10 to 14"
+    gain = 5.9
+
+    def passed_over(self, facts: Facts) -> str | None:
+        """Why the form does not fit; None where it fits."""
+        if facts.row > 1:
+            return f"rows have {facts.row} elements, this form gathers single ones"
+        if facts.tables > 1 and not facts.gather.has_tuples:
+            return f"the data has {facts.tables} rows to choose from, this form reads one"
+        return (
+            not_plain(facts)
+            or not_limited(facts)
+            or many_threads(facts)
+            or not_laid_out(facts)
+            or small(facts)
+        )
+
+    def build(self, graph: Graph, facts: Facts, data: Value) -> Value:
+        """Add the nodes of the form to a graph; return OutputTensor's elements."""
+        flat = graph.reshape(data, (size_of(data.shape),), "flat", "the elements in one row")
+        index = row_indices(graph, facts, (*(1,) * (len(facts.sizes) - 1), facts.count))
+        return gather_in_one_row(graph, with_zero(graph, facts, flat), index, facts.sizes)
+
+
+class Columns:
+    """The same columns of many rows."""
+
+    name = "columns"
+    reason = (
+        "ArrayFeatureExtractor or GatherElements takes 1 to 2 ns for a single element, Gather 10"
+    )
+    gain = 4.8
+
+    FEWEST = 8
+    """Columns from which GatherElements, which works row by row, gains anything."""
+
+    def passed_over(self, facts: Facts) -> str | None:
+        """Why the form does not fit; None where it fits."""
+        operator = facts.desc.operator
+        if operator != "GATHER":
+            return f"{operator} has indices of its own for each row, this form shares them"
+        if facts.row > 1:
+            return f"rows have {facts.row} elements, this form gathers single ones"
+        if facts.tables == 1:
+            return "the data has one row, this form gathers from many"
+        return not_plain(facts) or not_limited(facts) or self._too_little(facts)
+
+    def _too_little(self, facts: Facts) -> str | None:
+        """Why there is nothing to gain; ArrayFeatureExtractor gains however few the elements."""
+        columns = size_of(facts.gather.indices)
+        if facts.sizes[-1] == columns:
+            if can_extract(facts):
+                return None
+        elif reason := not_laid_out(facts):
+            return reason
+        if columns < self.FEWEST:
+            return f"there are {columns} columns, a gain begins at {self.FEWEST}"
+        return small(facts)
+
+    def build(self, graph: Graph, facts: Facts, data: Value) -> Value:
+        """Add the nodes of the form to a graph; return OutputTensor's elements."""
+        gather = facts.gather
+        count = size_of(gather.indices)
+        lead = facts.sizes[:-1] if facts.sizes[-1] == count else (facts.tables,)
+        table = graph.reshape(data, (*lead, gather.axes[0]), "table", "the rows to choose from")
+        table = with_zero(graph, facts, table)
+        index = axis_indices(graph, facts, (*(1,) * len(lead), count))
+        if can_extract(facts):
+            return laid_out(graph, extracted(graph, table, index), facts.sizes)
+        why = "the same columns of each row"
+        index = graph.expand(narrowed(graph, index), (*lead, count), "columns_each", why)
+        return laid_out(graph, gather_elements(graph, table, index), facts.sizes)
+
+
+def can_extract(facts: Facts) -> bool:
+    """Whether ArrayFeatureExtractor takes the data, and no limited index is negative."""
+    typed = facts.desc.input_tensor.data_type.numpy.name in EXTRACTED
+    unsigned = facts.gather.has_tuples or not facts.signed or facts.out_of_range == "zero"
+    return typed and unsigned and facts.out_of_range != "error"
+
+
+def extracted(graph: Graph, table: Value, index: Value) -> Value:
+    """Gather along the last dimension by ArrayFeatureExtractor; the indices are not negative."""
+    count = size_of(index.shape)
+    index = graph.reshape(index, (count,), "columns", "one row of indices")
+    why = "the index type that ArrayFeatureExtractor takes"
+    index = graph.cast(index, np.int64, "columns_int64", why)
+    shape = (*table.shape[:-1], count)
+    why = "the same elements of each row"
+    return graph.add("ArrayFeatureExtractor", "extracted", table, index, why=why, shape=shape)
+
+
+class NarrowRows:
+    """Rows of a few elements: gathered column by column from the transposed table."""
+
+    name = "narrow rows"
+    reason = "rows of 2 to 4 elements come faster column by column, from the transposed table"
+    gain = 1.9
+
+    NARROW = 4
+    """Longest row, in elements, that is gathered column by column."""
+
+    DENSE = 1024
+    """Fewest rows that are worth a transposed table, which needs half of its own rows, too."""
+
+    def passed_over(self, facts: Facts) -> str | None:
+        """Why the form does not fit; None where it fits."""
+        gather, least = facts.gather, max(self.DENSE, facts.table_rows // 2)
+        if gather.onnx == "GatherElements":
+            return "GATHER_ELEMENTS has an index for each element, this form one for each row"
+        if not 1 < facts.row <= self.NARROW:
+            return f"rows have {facts.row} elements, this form gathers 2 to {self.NARROW}"
+        if facts.threads > 1 and not gather.has_tuples:
+            return f"{facts.threads} threads share a Gather of rows better than of single elements"
+        if facts.tables > 1 and not gather.has_tuples:
+            return f"the indices choose from {facts.tables} tables, this form reads one"
+        if facts.count < least:
+            return f"the output has {facts.count} rows, a transposed table needs {least}"
+        return not_plain(facts) or not_limited(facts) or many_threads(facts) or small(facts)
+
+    def build(self, graph: Graph, facts: Facts, data: Value) -> Value:
+        """Add the nodes of the form to a graph; return OutputTensor's elements."""
+        sizes, after, count = facts.sizes, facts.gather.after, facts.count
+        table = graph.reshape(data, (facts.table_rows, facts.row), "table", "its rows")
+        columns = graph.transpose(table, (1, 0), "columns", "one long row per column")
+        columns = with_zero(graph, facts, columns)
+        index = row_indices(graph, facts, (1, count))
+        if can_extract(facts):
+            gathered = extracted(graph, columns, index)
+        else:
+            index = graph.expand(index, (facts.row, count), "rows_each", "the same for each column")
+            gathered = gather_elements(graph, columns, index)
+        outer, inner = sizes[: len(sizes) - after], sizes[len(sizes) - after :]
+        gathered = graph.reshape(gathered, (*inner, *outer), "columns_shaped", "the output's sizes")
+        perm = (*range(after, len(sizes)), *range(after))
+        return graph.transpose(gathered, perm, "gathered", "puts the columns back into rows")
+
+
+class Slices:
+    """GATHER_ELEMENTS along the last dimension, from slices that fit the cache one by one."""
+
+    name = "slices"
+    reason = "scattered reads are faster from a slice that is copied into the cache first"
+    gain = 2.2
+
+    SMALLEST_SLICE, LARGEST_SLICE = 2**19, 2**22
+    """Bytes of a slice that is copied into the cache before its elements are gathered."""
+
+    DENSE = 8
+    """A row of the data must not have more than so many times the elements that are read of it."""
+
+    def passed_over(self, facts: Facts) -> str | None:
+        """Why the form does not fit; None where it fits."""
+        gather, tensor = facts.gather, facts.desc.input_tensor
+        if gather.onnx != "GatherElements":
+            return f"{facts.desc.operator} shares its indices, this form has one for each element"
+        if not 0 < gather.number == len(gather.data) - 1:
+            return f"Axis {gather.number} is not the last of several dimensions"
+        if not tensor.is_plain:
+            return "InputTensor has strides or padding, this form takes packed data"
+        if facts.known is not None or facts.signed:
+            return "the indices are known or signed, this form takes unsigned ones"
+        if gather.data[-1] > self.DENSE * facts.sizes[-1]:
+            return f"{facts.sizes[-1]} of {gather.data[-1]} elements are read, too few for a copy"
+        size = size_of(gather.data[1:]) * tensor.data_type.size
+        if gather.data[0] == 1 or not self.SMALLEST_SLICE <= size <= self.LARGEST_SLICE:
+            range_ = f"{self.SMALLEST_SLICE} to {self.LARGEST_SLICE}"
+            return f"{gather.data[0]} slices have {size} bytes, this form takes several of {range_}"
+        return other_policy(facts, "clamp") or wide(facts) or small(facts)
+
+    def build(self, graph: Graph, facts: Facts, data: Value) -> Value:
+        """Add the nodes of the form to a graph; return OutputTensor's elements.
+
+        The copy of a slice is a Concat with a column that is never read.
+        """
+        gather = facts.gather
+        index = narrowed(graph, axis_indices(graph, facts, gather.indices))
+        data = graph.reshape(data, gather.data, "data", "its sizes")
+        why = "repeats the indices of stride 0"
+        index = graph.expand(index, (gather.data[0], *index.shape[1:]), "indices_of_slices", why)
+
+        def one_slice(body: Graph, parts: list[Value]) -> Value:
+            one, own = parts
+            zero = constant("zero", np.zeros((1,) * len(one.shape), one.dtype))
+            column = body.expand(zero, (*one.shape[:-1], 1), "column", "what is never read")
+            shape = (*one.shape[:-1], one.shape[-1] + 1)
+            why_, axis = "copies the slice into the cache", len(shape) - 1
+            copy = body.add("Concat", "copied", one, column, why=why_, shape=shape, axis=axis)
+            own = body.expand(own, facts.sizes[1:], "slice_indices_each", why)
+            return gather_elements(body, copy, own)
+
+        return graph.scan((data, index), one_slice, "gathered")
+
+
+class Offsets:
+    """Data with strides, and DirectML's own rule: single elements by their offsets."""
+
+    name = "offsets"
+    reason = "GatherElements takes 1 to 2 ns for an element at an INT32 offset, Gather 10 to 14"
+    gain = 9.8
+
+    def passed_over(self, facts: Facts) -> str | None:
+        """Why the form does not fit; None where it fits."""
+        if facts.desc.input_tensor.is_plain and facts.out_of_range != "directml":
+            return f'the data is packed and the policy "{facts.out_of_range}" needs no offsets'
+        return (
+            other_policy(facts, "clamp", "error", "directml")
+            or many_threads(facts)
+            or not_laid_out(facts)
+            or wide(facts)
+            or small(facts)
+        )
+
+    def build(self, graph: Graph, facts: Facts, data: Value) -> Value:
+        """Add the nodes of the form to a graph; return OutputTensor's elements."""
+        desc, sizes = facts.desc, facts.gather.indices
+        index = read_indices(graph, desc.indices_tensor, sizes, sizes, facts.known)
+        found = find_offsets(graph, desc, data, index, facts.out_of_range, np.int32)
+        offset = graph.cast(found.offset, np.int32, "offsets_int32", "half the bytes of INT64")
+        offset = graph.expand(offset, facts.sizes, "offsets_each", "one offset per element")
+        return gather_in_one_row(graph, found.buffer, offset, facts.sizes)
+
+
+class Clamp32:
+    """ONNX's own operator, the clamp of INT64 indices carried in 32 bits."""
+
+    name = "32-bit clamp"
+    reason = "ONNX's own operator, after a clamp by Clip in 32 bits instead of comparisons of INT64"
+    gain = 1.3
+
+    LONGEST = 128
+    """Bytes of a row above which the copy takes much longer than the clamp of its index."""
+
+    TINY = 16384
+    """Bytes of output up to which each node that is spared counts."""
+
+    def passed_over(self, facts: Facts) -> str | None:
+        """Why the form does not fit; None where it fits."""
+        data_type, index_type = (
+            facts.desc.input_tensor.data_type,
+            facts.desc.indices_tensor.data_type,
+        )
+        if facts.known is not None:
+            return "the indices are known, so that none is clamped when the model runs"
+        if index_type != "INT64":
+            return f"the indices are {index_type}, this form clamps INT64"
+        row = facts.row * data_type.size
+        if row > self.LONGEST and facts.elements * data_type.size > self.TINY:
+            longest = f"beyond {self.LONGEST} the copy takes much longer than the clamp"
+            return f"rows have {row} bytes, {longest}"
+        if natural_node(facts.desc) is None:
+            return "strides or a rank above 8 rule ONNX's own operator out"
+        return other_policy(facts, "clamp") or wide(facts)
+
+    def build(self, graph: Graph, facts: Facts, data: Value) -> Value:
+        """Add the nodes of the form to a graph; return OutputTensor's elements."""
+        desc, node = facts.desc, natural_node(facts.desc)
+        assert node is not None
+        index = read_indices(graph, desc.indices_tensor, facts.gather.indices, node.indices, None)
+        index = narrowed(graph, limited(graph, index, axis_limits(node), "clamp"))
+        if node.onnx == "GatherND":
+            index = graph.cast(
+                index, np.int64, "indices_int64", "the index type that GatherND takes"
+            )
+        gathered = add_node(graph, desc, node, data, index)
+        return graph.expand(gathered, facts.sizes, "expanded", "repeats what is repeated")
+
+
+FORMS: tuple[Form, ...] = (
+    Runs(),
+    TransposedData(),
+    RepeatedRows(),
+    Elements(),
+    Columns(),
+    NarrowRows(),
+    Slices(),
+    Offsets(),
+    Clamp32(),
+)
+"""The forms, in the order tried. If none of them fits, the portable lowering is used."""
