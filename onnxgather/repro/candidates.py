@@ -28,7 +28,7 @@ class Candidate:
     indices: Array
     spare: int = 0
     """How many more leading ones DimensionCount has than it must."""
-    layouts: tuple[Layout, Layout, Layout] = PACKED
+    layouts: tuple[Layout, ...] = PACKED
     """Of InputTensor, IndicesTensor and OutputTensor."""
 
     @property

@@ -1,153 +1,172 @@
 """The ways to make a candidate smaller or plainer, big steps first.
 
-A move yields candidates for one candidate; each is plainer in a way that no other move undoes, so
-that taking them one after the other comes to an end.
+A move yields candidates for one candidate. Each is plainer in a way that no other move undoes, so
+that taking one after the other comes to an end. A move may also yield the candidate that it
+started from; the search skips what it has seen.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import cycle
 
 import numpy as np
 
 from onnxgather.arrays import Array
-from onnxgather.layouts import PACKED, Layout
+from onnxgather.gather import Sizes
+from onnxgather.layouts import PACKED, STRIDES, Layout
 from onnxgather.repro.candidates import Candidate, distinct
 
 Move = Callable[[Candidate], Iterator[Candidate]]
 
-Tie = tuple[tuple[int, int], ...]
-"""Dimensions that have one size: each the data's (0) or the indices' (1), and which."""
+Pair = tuple[int | None, int | None]
+"""A dimension of the data and one of the indices that are cut together; None where one is alone."""
 
 LARGEST = 2**24
-"""Elements of a tensor from which a candidate is not even written out."""
-
-PLAIN_STRIDES = ("written-out", "permuted", "spaced", "repeated")
-"""Strides that follow from the sizes, the plainest first."""
+"""The most elements of a tensor of a candidate."""
 
 EACH = 64
-"""Elements up to which single ones are tried."""
+"""The most elements of a tensor whose elements are tried one by one."""
 
 
 def plainer_layout(old: Candidate) -> Iterator[Candidate]:
     """Drop leading ones, strides, padding, flags and alignment: all at once, then one by one."""
-    plain = Layout()
     yield replace(old, spare=0, layouts=PACKED)
     yield replace(old, layouts=PACKED)
-    for spare in sorted({0, old.spare // 2, old.spare - 1}):
-        if 0 <= spare < old.spare:
-            yield replace(old, spare=spare)
+    for spare in range(old.spare):
+        yield replace(old, spare=spare)
     for k, layout in enumerate(old.layouts):
-        known = [None, *PLAIN_STRIDES]
-        place = known.index(layout.strides) if layout.strides in known else len(known)
-        strides = [layout._replace(strides=simpler) for simpler in known[:place]]
-        fields = [{"extra": 0}, {"flags": plain.flags}, {"alignment": 0}]
-        for other in [plain, *strides, *(layout._replace(**changed) for changed in fields)]:
-            if other != layout:
-                three = (*old.layouts[:k], other, *old.layouts[k + 1 :])
-                yield replace(old, layouts=(three[0], three[1], three[2]))
+        for plainer in _plainer(layout):
+            yield replace(old, layouts=(*old.layouts[:k], plainer, *old.layouts[k + 1 :]))
     if old.operator == "GATHER_ND1" and not old.number:
         yield replace(old, operator="GATHER_ND")
 
 
+def _plainer(layout: Layout) -> Iterator[Layout]:
+    yield Layout()
+    for strides in (None, *STRIDES):  # the plainest first, up to those that the layout has
+        if strides == layout.strides:
+            break
+        yield layout._replace(strides=strides)
+    yield layout._replace(extra=0)
+    yield layout._replace(flags=Layout().flags)
+    yield layout._replace(alignment=0)
+
+
 def fewer_dimensions(old: Candidate) -> Iterator[Candidate]:
-    """Keep one element along a dimension, and drop it; shorten the index tuples."""
-    for tie in _ties(old):
-        if not all(_array(old, which).shape[k] for which, k in tie):
+    """Keep the first or the last element along a dimension, and drop the dimension."""
+    gather, number = old.gather, old.number
+    forbidden = gather.broken_rule() is not None
+    for pair in _pairs(old):
+        if 0 in _sizes(old, pair):
             continue
+        in_front = pair[0] is not None and pair[0] < number
         for end in (0, -1):
-            dropped = old
-            for which, k in tie:
-                dropped = _with(dropped, which, _taken(_array(dropped, which), end, k))
-            before = any(which == 0 and k < old.number for which, k in tie)
-            yield replace(dropped, number=old.number - 1) if before else dropped
-            if old.gather.broken_rule():
+            dropped = _cut(old, pair, end)
+            yield replace(dropped, number=number - in_front)
+            if forbidden:
                 yield dropped
-    if old.gather.has_tuples and old.gather.tuple_size > 1 and not old.gather.broken_rule():
-        for end in (0, -1):
-            kept = old.indices[..., 1:] if end == 0 else old.indices[..., :-1]
-            yield replace(old, data=_taken(old.data, 0, _indexed(old)[end]), indices=kept)
+    if gather.has_tuples and gather.tuple_size > 1 and not forbidden:
+        for coordinate in (0, gather.tuple_size - 1):
+            shorter = np.delete(old.indices, coordinate, axis=-1)
+            yield replace(_cut(old, (number + coordinate, None), 0), indices=shorter)
 
 
 def smaller_sizes(old: Candidate) -> Iterator[Candidate]:
     """Keep a part along each dimension: all at once, then one by one."""
+    pairs = _pairs(old)
     for divisor in (LARGEST, 2):
         shrunk = old
-        for tie in _ties(old):
-            shrunk = _sliced(shrunk, tie, slice(0, -(-_size(old, tie) // divisor)))
+        for pair in pairs:
+            shrunk = _cut(shrunk, pair, slice(-(-max(_sizes(shrunk, pair)) // divisor)))
         yield shrunk
-    for tie in _ties(old):
-        n = _size(old, tie)
+    for pair in pairs:
+        n = max(_sizes(old, pair))
         for start, stop in ((0, 1), (n - 1, n), (0, n // 2), (n // 2, n), (0, n - 1), (1, n)):
             if 0 < stop - start < n:
-                yield _sliced(old, tie, slice(start, stop))
+                yield _cut(old, pair, slice(start, stop))
 
 
 def shorter_axes(old: Candidate) -> Iterator[Candidate]:
-    """Shorten what is indexed, and bring the indices along."""
-    if old.gather.broken_rule():
+    """Keep the start or the end of an indexed axis, and move the indices into the part kept."""
+    gather = old.gather
+    if gather.broken_rule():
         return
-    for place, k in enumerate(_indexed(old)):
-        n = old.data.shape[k]
+    for coordinate, n in enumerate(gather.axes):
         for m in sorted({1, 2, 3, 4, 8, n // 4, n // 2, n - 1}):
             if not 0 < m < n:
                 continue
-            for move, part in product((_clipped, _wrapped), (slice(0, m), slice(n - m, n))):
-                data = old.data[(slice(None),) * k + (part,)]
+            for moved in (_clamped, _modulo):
                 indices = old.indices.copy()
-                column = indices[..., place] if old.gather.has_tuples else indices
-                column[...] = move(column, n, m)
-                yield replace(old, data=data, indices=indices)
+                column = indices.reshape(-1, gather.tuple_size)[:, coordinate]
+                values, which = np.unique(column, return_inverse=True)
+                of_value = [moved(value, n, m) for value in values.tolist()]
+                column[...] = np.array(of_value, indices.dtype)[which]
+                for part in (slice(m), slice(n - m, n)):
+                    pair = (old.number + coordinate, None)
+                    yield replace(_cut(old, pair, part), indices=indices)
+
+
+def _clamped(index: int, n: int, m: int) -> int:
+    """An index of an axis of n elements as one of m: clamped, or as far out of range as before."""
+    if not -n <= index < n:
+        return index - (n - m) if index > 0 else index + (n - m)
+    return max(-m, min(index, m - 1))
+
+
+def _modulo(index: int, n: int, m: int) -> int:
+    """An index of an axis of n elements as one of m: modulo m, or as far out of range as before."""
+    if not -n <= index < n:
+        return _clamped(index, n, m)
+    return index % m if index >= 0 else index % m - m
 
 
 def plainer_types(old: Candidate) -> Iterator[Candidate]:
     """Take the plainest data types: FLOAT32 data and INT64 indices."""
     if old.data.dtype != np.float32 and old.data.size <= LARGEST:
         yield replace(old, data=distinct(old.data.shape).astype(np.float32))
-    if old.indices.dtype == np.uint64 and (old.indices >= 2**63).any():
-        return
-    if old.indices.dtype != np.int64:
+    if old.indices.dtype != np.uint64 or (old.indices < 2**63).all():
         yield replace(old, indices=old.indices.astype(np.int64))
 
 
 def plainer_indices(old: Candidate) -> Iterator[Candidate]:
-    """Bring the indices towards 0 and into range: all, then parts, then one by one."""
-    sizes = _axis_sizes(old)
-    oddness = _oddness(old.indices, sizes)
-    flat = old.indices.reshape(-1)
-    odd = oddness.reshape(-1)
-    if (oddness >= 2 * sizes).any():
-        yield replace(old, indices=_clipped(old.indices, sizes, sizes, outside=False))
-    for start, stop in _chunks(flat.size):
-        if odd[start:stop].any():
-            indices = flat.copy()
-            indices[start:stop] = 0
-            yield replace(old, indices=indices.reshape(old.indices.shape))
-    if flat.size > EACH:
+    """Bring the indices into range and towards 0: all, then parts, then one by one."""
+    axes, indices = _axes(old), old.indices
+    sizes = np.array(axes)
+    in_range = np.clip(indices, -sizes, sizes - 1).astype(indices.dtype)
+    yield replace(old, indices=in_range.reshape(indices.shape))
+    for with_zeros in _part_by_part(indices, np.zeros_like(indices)):
+        yield replace(old, indices=with_zeros)
+    if indices.size > EACH:
         return
-    limits = np.iinfo(flat.dtype)
-    per_index = np.broadcast_to(sizes, old.indices.shape).reshape(-1)
-    for place, (value, n) in enumerate(zip(flat.tolist(), per_index.tolist(), strict=True)):
+    limits = np.iinfo(indices.dtype)
+    for k, (value, n) in enumerate(zip(indices.reshape(-1).tolist(), cycle(axes), strict=False)):
         for other in (0, 1, -1, n, -n - 1, (n + value) // 2, (value - n) // 2, value - 1):
-            if limits.min <= other <= limits.max and _odd(other, n) < _odd(value, n):
-                indices = flat.copy()
-                indices[place] = other
-                yield replace(old, indices=indices.reshape(old.indices.shape))
+            if limits.min <= other <= limits.max and _oddness(other, n) < _oddness(value, n):
+                changed = indices.copy()
+                changed.flat[k] = other
+                yield replace(old, indices=changed)
+
+
+def _axes(old: Candidate) -> Sizes:
+    """The sizes that indices count along, one per coordinate; of a forbidden node the largest."""
+    gather = old.gather
+    return (max((1, *gather.data)),) if gather.broken_rule() else gather.axes
+
+
+def _oddness(index: int, n: int) -> tuple[bool, bool, int]:
+    """Of two indices of an axis the plainer has the smaller one; the plainest index is 0."""
+    return not -n <= index < n, index < 0, abs(index)
 
 
 def plainer_data(old: Candidate) -> Iterator[Candidate]:
     """Make the data small whole numbers, all different: all, then parts, then one by one."""
     if old.data.size > LARGEST:
         return
-    flat = np.ascontiguousarray(old.data).reshape(-1)
-    plain = distinct(flat.shape).astype(flat.dtype)
-    for start, stop in _chunks(flat.size):
-        if flat[start:stop].tobytes() != plain[start:stop].tobytes():
-            data = flat.copy()
-            data[start:stop] = plain[start:stop]
-            yield replace(old, data=data.reshape(old.data.shape))
+    plain = distinct(old.data.shape).astype(old.data.dtype)
+    for data in _part_by_part(old.data, plain):
+        yield replace(old, data=data)
 
 
 MOVES: Sequence[Move] = (
@@ -162,121 +181,56 @@ MOVES: Sequence[Move] = (
 """In the order in which each is taken as far as it goes."""
 
 
-def _ties(old: Candidate) -> list[Tie]:
-    """Return the dimensions that may be cut without changing what an index means."""
-    data, indices, number = old.data.ndim, old.indices.ndim, old.number
-    if old.gather.broken_rule():  # what is tied is what it breaks
-        pairs = zip(range(data), range(indices), strict=False)
-        both: list[Tie] = [((0, k), (1, j)) for k, j in pairs]
-        return [*both, *(((0, k),) for k in range(data)), *(((1, j),) for j in range(indices))]
-    indexed = _indexed(old)
-    if old.operator == "GATHER_ELEMENTS":
-        tied: list[Tie] = [((0, k), (1, k)) for k in range(data) if k != number]
-        return [*tied, ((1, number),)] if indices else tied
-    if old.operator == "GATHER":
-        return [
-            *(((0, k),) for k in range(data) if k not in indexed),
-            *(((1, j),) for j in range(indices)),
-        ]
+def _pairs(old: Candidate) -> list[Pair]:
+    """The dimensions that may be cut without changing which element an index means.
+
+    Of a node that ONNX forbids, all of them; the search sees to it that it breaks the same rule.
+    """
+    gather = old.gather
+    data, indices = range(old.data.ndim), range(old.indices.ndim)
+    if gather.broken_rule():
+        tied = list(range(min(len(data), len(indices))))
+        alone, of_indices = list(data), list(indices)
+    else:
+        indexed = range(old.number, old.number + gather.tuple_size)
+        free = [k for k in data if k not in indexed]
+        tied = {"Gather": [], "GatherElements": free, "GatherND": free[: old.number]}[gather.onnx]
+        alone = [k for k in free if k not in tied]
+        of_indices = [k for k in range(len(gather.per_index)) if k not in tied]
     return [
-        *(((0, k), (1, k)) for k in range(number)),
-        *(((1, j),) for j in range(number, indices - 1)),
-        *(((0, k),) for k in range(indexed.stop, data)),
+        *((k, k) for k in tied),
+        *((k, None) for k in alone),
+        *((None, k) for k in of_indices),
     ]
 
 
-def _indexed(old: Candidate) -> range:
-    """The dimensions of the data that are indexed."""
-    return range(old.number, old.number + old.gather.tuple_size)
+def _sizes(old: Candidate, pair: Pair) -> list[int]:
+    """The sizes of the dimensions of a pair, which only a forbidden node has different."""
+    shapes = (old.data.shape, old.indices.shape)
+    return [shape[k] for shape, k in zip(shapes, pair, strict=True) if k is not None]
 
 
-def _array(old: Candidate, which: int) -> Array:
-    return old.indices if which else old.data
+def _cut(old: Candidate, pair: Pair, part: slice | int) -> Candidate:
+    """Keep a part along the dimensions of a pair, as views; a number drops the dimensions."""
+    data, indices = (
+        array if k is None else array[(slice(None),) * k + (part, ...)]
+        for array, k in zip((old.data, old.indices), pair, strict=True)
+    )
+    return replace(old, data=data, indices=indices)
 
 
-def _taken(array: Array, place: int, k: int) -> Array:
-    """Return what stands at a place along a dimension, without a copy."""
-    return array[(slice(None),) * k + (place, ...)]
+def _part_by_part(array: Array, plain: Array) -> Iterator[Array]:
+    """Yield an array with parts of its elements replaced by those of a plain one.
 
-
-def _with(old: Candidate, which: int, array: Array) -> Candidate:
-    return replace(old, indices=array) if which else replace(old, data=array)
-
-
-def _size(old: Candidate, tie: Tie) -> int:
-    return max(_array(old, which).shape[k] for which, k in tie)
-
-
-def _sliced(old: Candidate, tie: Tie, part: slice) -> Candidate:
-    for which, k in tie:
-        array = _array(old, which)[(slice(None),) * k + (part,)]
-        old = _with(old, which, array)
-    return old
-
-
-def _axis_sizes(old: Candidate) -> Array:
-    """Return the size that each index counts along, one per coordinate of a tuple."""
-    if old.gather.broken_rule():
-        return np.array(max((1, *old.data.shape)))
-    if not old.gather.has_tuples:
-        return np.array(old.data.shape[old.number])
-    return np.array(old.gather.axes)
-
-
-def _clipped(indices: Array, n: int | Array, m: int | Array, *, outside: bool = True) -> Array:
-    """Return indices of an axis of n for one of m: clamped; those outside stay outside."""
-    wide, low = _wide(indices, n)
-    inside = np.clip(wide, low(m), _as(wide, m) - 1)
-    return (_moved(wide, n, m, low, inside) if outside else inside).astype(indices.dtype)
-
-
-def _wrapped(indices: Array, n: int, m: int) -> Array:
-    """Return indices of an axis of n for one of m: modulo m; those outside stay outside."""
-    wide, low = _wide(indices, n)
-    inside = wide % _as(wide, m)
-    if wide.dtype.kind == "i":
-        inside = np.where(wide < 0, -1 - (-1 - wide) % m, inside)
-    return _moved(wide, n, m, low, inside).astype(indices.dtype)
-
-
-def _wide(indices: Array, n: int | Array) -> tuple[Array, Callable[[int | Array], Array]]:
-    """Return indices in 64 bits, and what the lowest index of an axis is."""
-    wide = indices.astype(np.uint64 if indices.dtype.kind == "u" else np.int64)
-    return wide, lambda size: _as(wide, size) * (0 if wide.dtype.kind == "u" else -1)
-
-
-def _as(wide: Array, size: int | Array) -> Array:
-    return np.asarray(size, wide.dtype)
-
-
-def _moved(
-    wide: Array, n: int | Array, m: int | Array, low: Callable[[int | Array], Array], inside: Array
-) -> Array:
-    shorter = _as(wide, n) - _as(wide, m)
-    above = np.where(wide >= _as(wide, n), wide - shorter, inside)
-    return np.where(wide < low(n), wide + shorter, above)
-
-
-def _odd(index: int, n: int) -> int:
-    """Return how far an index is from the plainest, 0: up, then negative, then out of range."""
-    if 0 <= index < n:
-        return index
-    if index >= n:
-        return 2 * n + (index - n)
-    return (n if index >= -n else 2 * n) - 1 - index
-
-
-def _oddness(indices: Array, sizes: Array) -> Array:
-    """Return the same of many indices, in FLOAT64; only whether it is 0 or passes 2n matters."""
-    value, n = indices.astype(np.float64), sizes.astype(np.float64)
-    below = np.where(value >= -n, n, 2 * n) - 1 - value
-    return np.where(value < 0, below, np.where(value >= n, n + value, value))
-
-
-def _chunks(count: int) -> Iterator[tuple[int, int]]:
-    """Yield parts of so many elements: all, halves, quarters, …, single ones of a few."""
-    size = count
-    while size and (count <= EACH or size * 16 >= count):
-        for start in range(0, count, size):
-            yield start, min(start + size, count)
-        size = (size + 1) // 2 if size > 1 else 0
+    The parts are all elements, halves, quarters, …, and of a few elements each one.
+    """
+    flat, plain = array.reshape(-1), plain.reshape(-1)
+    halvings = (flat.size - 1).bit_length() if flat.size <= EACH else 4
+    for k in range(halvings + 1):
+        size = max(1, -(-flat.size // 2**k))
+        for start in range(0, flat.size, size):
+            part = slice(start, start + size)
+            if flat[part].tobytes() != plain[part].tobytes():
+                changed = flat.copy()
+                changed[part] = plain[part]
+                yield changed.reshape(array.shape)
