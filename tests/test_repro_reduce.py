@@ -24,7 +24,7 @@ from onnxgather.parity.judge import judge
 from onnxgather.parity.results import STATE_OF, ArrayType, Result, ResultKind, Returned
 from onnxgather.repro.candidates import Candidate, candidate_of, case_of
 from onnxgather.repro.moves import fewer_dimensions, shorter_axes
-from onnxgather.repro.reduce import Fault, reduce_case, shows
+from onnxgather.repro.reduce import Fault, reduce_case
 
 WRONG = Fault(ResultKind.ELEMENTS)
 NO_FAULT = ("PASS", "NOT-RUN")
@@ -56,11 +56,16 @@ class FakeLane:
         pass
 
 
+def shows(fault: Fault, lane: FakeLane) -> Callable[[Case], bool]:
+    """Return what tells whether a case shows a fault on a lane."""
+    return lambda case: Fault.of(judge(case, INFO, lane.answer(case))) == fault
+
+
 def reduced(case: Case, fault: Callable[[Case], bool]) -> Case:
     """Return a case reduced on a lane with a fault."""
     lane = FakeLane(fault)
     assert Fault.of(judge(case, INFO, lane.answer(case))) == WRONG
-    return reduce_case(case, shows(WRONG, lane, INFO))
+    return reduce_case(case, shows(WRONG, lane))
 
 
 def descriptor(case: Case) -> Any:
@@ -177,7 +182,7 @@ class TestSevenDimensions:
 
     def test_tries_are_counted(self) -> None:
         lane = FakeLane(has_last)
-        shown = shows(WRONG, lane, INFO)
+        shown = shows(WRONG, lane)
         for most in (0, 1, 10):
             lane.asked = 0
             reduce_case(seven("GATHER_ND1"), shown, most)
@@ -188,7 +193,7 @@ class TestSevenDimensions:
 
     def test_the_first_steps_are_the_big_ones(self) -> None:
         lane = FakeLane(has_last)
-        shown = shows(WRONG, lane, INFO)
+        shown = shows(WRONG, lane)
         few = reduce_case(seven("GATHER_ELEMENTS"), shown, 12)
         assert max(counts(few)) * 8 < max(counts(seven("GATHER_ELEMENTS")))
 
@@ -490,7 +495,7 @@ def test_one_fault_does_not_become_another() -> None:
             return super().answer(case)
 
     lane = Lane(has_negative)
-    shown = shows(WRONG, lane, INFO)
+    shown = shows(WRONG, lane)
     result = reduce_case(seven("GATHER"), shown)
     assert shown(result)
     assert 20 <= result.data.size < 40

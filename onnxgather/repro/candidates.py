@@ -10,6 +10,7 @@ import numpy as np
 
 from onnxgather.arrays import Array, array_of, elements
 from onnxgather.cases import Case, DescriptorCase, ForbiddenNode, NodeCase
+from onnxgather.descriptors import TENSORS
 from onnxgather.gather import Gather, gather_of, gather_of_node
 from onnxgather.layouts import PACKED, Layout, laid_out, layout_of
 from onnxgather.options import OutOfRange
@@ -33,13 +34,23 @@ class Candidate:
 
     @property
     def gather(self) -> Gather:
-        """The sizes."""
+        """What the ONNX operator does with these sizes."""
         return Gather(self.operator, self.data.shape, self.indices.shape, self.number)
 
     @property
     def index_type(self) -> str:
         """The name of the indices' type, such as INT64."""
         return self.indices.dtype.name.upper()
+
+    @property
+    def needed(self) -> int:
+        """The smallest DimensionCount of a descriptor."""
+        return len(self.gather.tensor_sizes()[0])
+
+    def node(self, rule: str) -> ForbiddenNode:
+        """The ONNX node, which breaks a rule."""
+        gather = self.gather
+        return ForbiddenNode(gather.onnx, {gather.attribute: gather.number}, gather.output, rule)
 
 
 def candidate_of(case: Case) -> Candidate:
@@ -54,17 +65,14 @@ def candidate_of(case: Case) -> Candidate:
         ones = next((k for k, size in enumerate(data[:number]) if size != 1), number)
         data, number = data[ones:], number - ones
         indices = indices[ones:] if gather.onnx == "GatherElements" else indices
-    tensors = (desc.input_tensor, desc.indices_tensor, desc.output_tensor)
-    layouts = (layout_of(tensors[0]), layout_of(tensors[1]), layout_of(tensors[2]))
-    needed = len(Gather(gather.operator, data, indices, number).tensor_sizes()[0])
-    return Candidate(
+    candidate = Candidate(
         gather.operator,
         number,
         elements(desc.input_tensor, case.data).reshape(data),
         elements(desc.indices_tensor, case.indices).reshape(indices),
-        gather.dimension_count - needed,
-        layouts,
+        layouts=tuple(layout_of(getattr(desc, name)) for name in TENSORS),
     )
+    return replace(candidate, spare=gather.dimension_count - candidate.needed)
 
 
 def case_of(candidate: Candidate, name: str, out_of_range: OutOfRange) -> Case:
@@ -75,22 +83,17 @@ def case_of(candidate: Candidate, name: str, out_of_range: OutOfRange) -> Case:
     """
     gather, data, indices = candidate.gather, candidate.data, candidate.indices
     if (rule := gather.broken_rule()) is not None:
-        attributes = {gather.attribute: gather.number}
-        node = ForbiddenNode(gather.onnx, attributes, gather.output, rule)
-        return NodeCase(name, node, data, indices)
-    count = len(gather.tensor_sizes()[0]) + candidate.spare
-    gather = replace(gather, dimension_count=count)
-    data_type = data.dtype.name.upper()
-    desc = laid_out(gather, data_type, candidate.index_type, candidate.layouts)
+        return NodeCase(name, candidate.node(rule), data, indices)
+    gather = replace(gather, dimension_count=candidate.needed + candidate.spare)
+    desc = laid_out(gather, data.dtype.name.upper(), candidate.index_type, candidate.layouts)
     tensor = desc.input_tensor
     between = distinct(tensor.array_shape).astype(data.dtype)
     data = array_of(tensor, data.reshape(tensor.sizes), between)
     tensor = desc.indices_tensor
-    return DescriptorCase(
-        name, desc, data, array_of(tensor, indices.reshape(tensor.sizes)), out_of_range
-    )
+    indices = array_of(tensor, indices.reshape(tensor.sizes))
+    return DescriptorCase(name, desc, data, indices, out_of_range)
 
 
 def distinct(shape: Sequence[int]) -> Array:
-    """Small whole numbers from 1, different as far as every data type goes."""
+    """The numbers 1 to 100, over and over: every data type holds them."""
     return (np.arange(math.prod(shape)) % 100 + 1).reshape(tuple(shape))

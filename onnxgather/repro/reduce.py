@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 
 from onnxgather.cases import Case, DescriptorCase, NodeCase
 from onnxgather.errors import DescriptorError
-from onnxgather.lanes.lane import Breakdown, Lane, LaneInfo
+from onnxgather.lanes.lane import Breakdown
 from onnxgather.options import OutOfRange
-from onnxgather.parity.judge import judge
 from onnxgather.parity.results import Result, ResultKind
 from onnxgather.repro.candidates import Candidate, candidate_of, case_of
 from onnxgather.repro.moves import LARGEST, MOVES
@@ -33,7 +32,7 @@ class Fault:
 
     @classmethod
     def of(cls, result: Result) -> Fault | None:
-        """Return the fault that a result shows, None if none."""
+        """The fault that a result shows; None where the lane is right or did not run."""
         if result.state not in ("DIFF", "ERROR"):
             return None
         what = result.message if result.state == "ERROR" else None
@@ -43,22 +42,17 @@ class Fault:
         return cls(result.kind, _NUMBERS.sub(" ", what or "").strip().lower())
 
 
-def shows(fault: Fault, lane: Lane, info: LaneInfo) -> Callable[[Case], bool]:
-    """Return what tells whether a case shows a fault on a lane."""
-    return lambda case: Fault.of(judge(case, info, lane.answer(case))) == fault
-
-
 def reduce_case(case: Case, still: Callable[[Case], bool], most_tries: int = MOST_TRIES) -> Case:
-    """Return the smallest case found that still shows a difference.
+    """The smallest case found that still shows a fault.
 
-    Greedy: what is smaller or plainer and still shows it is taken, until nothing is. No tensor
-    of the result has more elements than the case's own. The same case and the same answers give
-    the same result.
+    The search is greedy: it takes the first smaller or plainer case that still shows the fault,
+    until there is none. No tensor of the result has more elements than the case's own. The same
+    case and the same answers give the same result.
 
     Args:
-        case: A case that shows it.
-        still: Whether a candidate shows it too.
-        most_tries: How many candidates may be asked.
+        case: A case that shows the fault.
+        still: Whether another case shows it too.
+        most_tries: How many cases may be asked.
     """
     search = _Search(case, still, most_tries)
     search.plainer_case()
@@ -73,85 +67,80 @@ def reduce_case(case: Case, still: Callable[[Case], bool], most_tries: int = MOS
 
 
 class _Search:
-    """The smallest case so far, and the candidates that need not be asked again."""
+    """The smallest case so far, and the cases that need not be asked again."""
 
     def __init__(self, case: Case, still: Callable[[Case], bool], tries: int) -> None:
         self.case, self.candidate = case, candidate_of(case)
         self._still, self._tries = still, tries
         self._asked = {_key(case)}
-        self._is_full = bool(case.data.size and case.indices.size)
-        self._rule = self._rule_of(self.candidate)
-        self._own_rule = isinstance(case, NodeCase) and case.node.rule != self._broken(
-            self.candidate
-        )
 
     def take(self, candidates: Iterator[Candidate]) -> bool:
-        """Take the first candidate that still shows it; return whether there is one."""
+        """Take the first candidate that still shows the fault; return whether there is one."""
         for candidate in candidates:
-            case = self._built(candidate)
-            if case is not None and self._shows(case):
-                self.case, self.candidate = case, candidate
+            if self._is_no_bigger(candidate) and self._try(self._built(candidate)):
+                self.candidate = candidate
                 return True
         return False
 
     def plainer_case(self) -> None:
         """Drop the operators around the gather, and the policy where it does not matter."""
+        if self.case.wrapped:
+            self._try(replace(self.case, wrapped=False))
         case = self.case
-        if case.wrapped and self._shows(replace(case, wrapped=False)):
-            self.case = case = replace(case, wrapped=False)
         if isinstance(case, NodeCase):
             return
         plainer: list[OutOfRange] = ["error"] if case.in_range else []
         if case.out_of_range in ("zero", "directml"):
             plainer.append("clamp")
         for policy in plainer:
-            if self._shows(replace(case, out_of_range=policy)):
-                self.case = replace(case, out_of_range=policy)
+            if self._try(replace(case, out_of_range=policy)):
                 return
 
-    def _built(self, candidate: Candidate) -> Case | None:
-        data, indices, gather = candidate.data, candidate.indices, candidate.gather
-        before, after = self.candidate.gather.output, gather.output
+    def _try(self, case: Case | None) -> bool:
+        """Take a case that was not asked yet if it still shows the fault."""
+        if case is None or len(self._asked) > self._tries or (key := _key(case)) in self._asked:
+            return False
+        self._asked.add(key)
+        if not self._still(case):
+            return False
+        self.case = case
+        return True
+
+    def _is_no_bigger(self, candidate: Candidate) -> bool:
+        """Whether no tensor becomes too big, and none that has elements or dimensions loses all."""
+        old, data, indices = self.candidate, candidate.data, candidate.indices
+        before, after = old.gather.output, candidate.gather.output
         if max(data.size, indices.size) > LARGEST or math.prod(after) > math.prod(before):
+            return False
+        if before and not after:  # a scalar is odder than a row of one; some providers refuse it
+            return False
+        return bool(data.size and indices.size) or not (old.data.size and old.indices.size)
+
+    def _built(self, candidate: Candidate) -> Case | None:
+        """The case of a candidate; None where no descriptor says it or it breaks another rule."""
+        case, old = self.case, self.candidate
+        before, after = self._broken_rule(old), self._broken_rule(candidate)
+        if _NUMBERS.sub(" ", before or "") != _NUMBERS.sub(" ", after or ""):
             return None
-        if self._rule_of(candidate) != self._rule:
-            return None
-        if before and not after:
-            return None  # a scalar is odder than a row of one, and some providers take none
-        if self._is_full and not (data.size and indices.size):
-            return None
-        case = self.case
         if isinstance(case, DescriptorCase):
             try:
                 built = case_of(candidate, case.name, case.out_of_range)
             except DescriptorError:
                 return None
             return replace(built, wrapped=case.wrapped, origin=case.origin)
-        if not self._rule and _kind(candidate) != _kind(self.candidate):
+        if after is None and _kind(candidate) != _kind(old):
             return None  # it breaks a rule that is not known here; only values may change
-        node = replace(
-            case.node,
-            attributes={gather.attribute: gather.number},
-            output_shape=after,
-            rule=case.node.rule if self._own_rule else str(self._broken(candidate)),
+        rule = after if after and case.node.rule == before else case.node.rule
+        node = candidate.node(rule)
+        return replace(
+            case, data=candidate.data.copy(), indices=candidate.indices.copy(), node=node
         )
-        return replace(case, data=data.copy(), indices=indices.copy(), node=node)
 
-    def _broken(self, candidate: Candidate) -> str | None:
-        """Which rule of ONNX a candidate breaks; models of descriptors cast the indices."""
+    def _broken_rule(self, candidate: Candidate) -> str | None:
+        """The rule of ONNX that a candidate breaks; models of descriptors cast the indices."""
         if isinstance(self.case, NodeCase):
             return candidate.gather.broken_rule(candidate.index_type)
         return candidate.gather.broken_rule()
-
-    def _rule_of(self, candidate: Candidate) -> str:
-        return _NUMBERS.sub(" ", self._broken(candidate) or "")
-
-    def _shows(self, candidate: Case) -> bool:
-        key = _key(candidate)
-        if key in self._asked or len(self._asked) > self._tries:
-            return False
-        self._asked.add(key)
-        return self._still(candidate)
 
 
 def _kind(candidate: Candidate) -> object:
@@ -160,9 +149,11 @@ def _kind(candidate: Candidate) -> object:
 
 
 def _key(case: Case) -> bytes:
+    """What tells two cases apart, whatever their names."""
     asked = case.node if isinstance(case, NodeCase) else case.descriptor
-    said = repr((asked, case.out_of_range, case.wrapped))
-    digest = hashlib.sha256(said.encode())
-    for array in (case.data, case.indices):
-        digest.update(f"{array.dtype} {array.shape}".encode() + array.tobytes())
+    said = [asked, case.out_of_range, case.wrapped]
+    said += [(array.dtype, array.shape) for array in (case.data, case.indices)]
+    digest = hashlib.sha256(repr(said).encode())
+    digest.update(case.data.tobytes())
+    digest.update(case.indices.tobytes())
     return digest.digest()
