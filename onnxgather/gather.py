@@ -29,6 +29,10 @@ INDEX_TYPES = {
 """The types of indices that ONNX's operators take, the gathers of opset 13."""
 
 
+ATTRIBUTES = {row.onnx: row.attribute for row in TABLE.values()}
+"""The attribute of each ONNX operator: axis or batch_dims."""
+
+
 @dataclass(frozen=True, slots=True)
 class Gather:
     """The sizes of a gather, and what its operator does with them.

@@ -337,7 +337,7 @@ def test_known_indices_must_fit_and_be_in_range_where_that_is_asked_for() -> Non
 
 
 def test_model_beyond_2_gib_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("onnxgather.model.LARGEST_MODEL", 2**16 + 30)
+    monkeypatch.setattr("onnxgather.model.write.LARGEST_MODEL", 2**16 + 30)
     desc = gather("INT64")
     with pytest.raises(og.OnnxGatherError) as caught:
         og.to_onnx(desc, indices=np.zeros((1, 2, 2), np.int64))

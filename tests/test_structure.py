@@ -23,7 +23,7 @@ def layers() -> list[set[str]]:
 
 
 LAYERS = layers()
-SPEAKERS = {"onnx": {"model", "model_nodes"}, "onnxruntime": {"runtime"}, "click": {"cli"}}
+SPEAKERS = {"onnx": {"model"}, "onnxruntime": {"runtime"}, "click": {"cli"}}
 APART = [
     ("runtime", ""),  # it runs where the package is not
     ("reference", "lowering"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -13,47 +14,42 @@ from onnxgather.datatypes import TensorDataType
 from onnxgather.errors import OnnxGatherError, ProviderError
 from onnxgather.files import reason
 from onnxgather.gather import gather_of_node
-from onnxgather.model_nodes import TAKEN, GatherNode, NodeModel
+from onnxgather.model.read import GATHERED_TYPES, TAKEN, NodeModel, type_name
 from onnxgather.options import OutOfRange
 from onnxgather.providers import PROVIDERS
 from onnxgather.repro.candidates import Candidate, case_of
 from onnxgather.runtime import FailedError, NotRunError, Opened, RefusedError
 
 _NPZ, _NPY = (b"PK\x03\x04", b"PK\x05\x06"), b"\x93NUMPY"
-"""How an .npz file, one without arrays too, and an .npy file start."""
-
-_ONNX_NAMES = {"FLOAT": "FLOAT32", "DOUBLE": "FLOAT64"}
-"""ONNX's names of data types that are not DirectML's."""
+"""The first bytes of an .npz file, with arrays or without, and of an .npy file."""
 
 
 def read_inputs(path: str) -> dict[str, Array]:
-    """Return the arrays of an .npz file.
+    """The arrays of an .npz file.
 
     Raises:
-        OnnxGatherError: It cannot be read, or is none.
+        OnnxGatherError: The file cannot be read, or is no .npz file of arrays.
     """
     rule = f"{path}: must be an .npz file of arrays"
-    arrays: dict[str, Array] = {}
     try:
         with open(path, "rb") as stream:
             start = stream.read(len(_NPY))
-            if not start.startswith(_NPZ):
-                found = "one array" if start == _NPY else "something else"
-                raise OnnxGatherError(f"{rule}, got {found}")
             stream.seek(0)
-            file: Mapping[str, object] = np.load(stream, allow_pickle=False)
-            for name, array in file.items():
-                if not isinstance(array, np.ndarray):  # the bytes of something else
-                    raise OnnxGatherError(f"{rule}, got {shown(name)} in it")
-                arrays[name] = array
+            loaded: Any = np.load(stream) if start.startswith(_NPZ) else None
+            arrays = dict[str, Any](loaded or {})
     except OSError as error:
         raise OnnxGatherError(f"{path}: {reason(error)}") from None
-    except (OnnxGatherError, MemoryError):
+    except MemoryError:
         raise
     except Exception as error:  # zipfile and numpy raise whatever a broken file leads to
         why = " ".join(str(error).split()) or type(error).__name__
         why = "it holds Python objects" if "allow_pickle" in why else why
         raise OnnxGatherError(f"{rule} ({why})") from None
+    if not start.startswith(_NPZ):
+        raise OnnxGatherError(f"{rule}, got {'one array' if start == _NPY else 'something else'}")
+    for name, array in arrays.items():
+        if not isinstance(array, np.ndarray):  # the bytes of another file in the archive
+            raise OnnxGatherError(f"{rule}, got {shown(name)} in it")
     return arrays
 
 
@@ -63,7 +59,7 @@ def case_of_node(
     inputs: Mapping[str, Array],
     out_of_range: OutOfRange = "error",
 ) -> Case:
-    """Return what a gather of a model computes, as ONNX Runtime's DirectML provider would say it.
+    """A gather of a model, as the descriptor that ONNX Runtime's DirectML provider makes of it.
 
     The data and the indices of the node are graph inputs, initializers, or computed: then what
     leads to them runs on ONNX Runtime's CPU provider. A node that ONNX forbids is a `NodeCase`.
@@ -84,45 +80,37 @@ def case_of_node(
     model = NodeModel(model_path)
     node = model.gather(node_name)
     where = f"{model_path}: node {shown(node.name)}"
-    for role, value in (("data", node.data), ("indices", node.indices)):
+    values = {"data": node.data, "indices": node.indices}
+    for role, value in values.items():
         _check_type(where, role, model.declared_type(value))
-    _check_inputs(model, node, inputs)
-    data, indices = (_value(model, value, inputs, where) for value in (node.data, node.indices))
-    for role, array in (("data", data), ("indices", indices)):
-        _check_type(where, role, array.dtype.name.upper())
+    missing = model.missing_for(values.values(), inputs)
+    if missing:
+        raise OnnxGatherError(
+            f"{model_path}: the inputs that lead to node {shown(node.name)} must be given, "
+            f"got none for {', '.join(map(shown, missing))}"
+        )
+    _check_inputs(model, inputs)
+    data, indices = (_value(model, value, inputs, where) for value in values.values())
+    _check_type(where, "data", type_name(data))
+    _check_type(where, "indices", type_name(indices))
     try:
         gather = gather_of_node(node.operator, data.shape, indices.shape, node.number)
-        return case_of(
-            Candidate(gather.operator, gather.number, data, indices), where, out_of_range
-        )
+        candidate = Candidate(gather.operator, gather.number, data, indices)
+        return case_of(candidate, where, out_of_range)
     except OnnxGatherError as error:
         raise error.at(where) from None
 
 
 def _check_type(where: str, role: str, found: str | None) -> None:
-    known = _ONNX_NAMES.get(found or "", found)
-    if known is None or known == "UNDEFINED" or known in TensorDataType.__members__:
-        return
-    types = ", ".join(TensorDataType.__members__)
-    raise OnnxGatherError(
-        f"{where}: {role} must be of a type that DirectML gathers ({types}), got {found}"
-    )
-
-
-def _check_inputs(model: NodeModel, node: GatherNode, inputs: Mapping[str, Array]) -> None:
-    """Check that the inputs are those that lead to the node, as the model declares them."""
-    needed = {
-        name: None
-        for value in (node.data, node.indices)
-        for name in model.needed_for(value, inputs)
-    }
-    missing = [name for name in needed if name not in inputs]
-    if missing:
-        names = ", ".join(map(shown, missing))
+    if found not in (None, "UNDEFINED", *GATHERED_TYPES):
+        types = ", ".join(TensorDataType.__members__)
         raise OnnxGatherError(
-            f"{model.path}: the inputs that lead to node {shown(node.name)} must be given, "
-            f"got none for {names}"
+            f"{where}: {role} must be of a type that DirectML gathers ({types}), got {found}"
         )
+
+
+def _check_inputs(model: NodeModel, inputs: Mapping[str, Array]) -> None:
+    """Check that the inputs are values of the model, of the types and shapes that it declares."""
     for name, array in inputs.items():
         if name not in model.values:
             names = ", ".join(map(shown, model.inputs))

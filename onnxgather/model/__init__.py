@@ -1,0 +1,5 @@
+"""ONNX models, written and read; the only package that speaks protobuf."""
+
+from onnxgather.model.write import VERSION, bare_model, check_model, tensor_bytes, to_onnx, wrapped
+
+__all__ = ["VERSION", "bare_model", "check_model", "tensor_bytes", "to_onnx", "wrapped"]

@@ -1,0 +1,276 @@
+"""Gather nodes of any ONNX model, and models of what leads to a value of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import DecodeError, EncodeError
+from onnx import external_data_helper, helper, numpy_helper
+
+from onnxgather.arrays import Array
+from onnxgather.checks import shown
+from onnxgather.datatypes import TensorDataType
+from onnxgather.errors import OnnxGatherError
+from onnxgather.files import reason
+from onnxgather.gather import ATTRIBUTES
+
+GATHERED_TYPES = {onnx.TensorProto.DataType.Name(row.onnx) for row in TensorDataType}
+"""ONNX's names of the data types that DirectML gathers, such as FLOAT."""
+
+MOST_LISTED = 20
+"""Nodes that a message lists."""
+
+TAKEN = "onnxgather.taken"
+"""The input of an extracted model that must be True."""
+
+
+@dataclass(frozen=True, slots=True)
+class GatherNode:
+    """A node of the gather family."""
+
+    name: str
+    """The name of the node, or of its output where the node has none."""
+    operator: str
+    number: int
+    """`axis`, or `batch_dims` of GatherND."""
+    data: str
+    indices: str
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """The type and the shape that a model declares for a value."""
+
+    data_type: str
+    """ONNX's name, such as FLOAT."""
+    shape: tuple[int | str, ...] | None
+    """`?` stands for any size; None, where there is no shape, for any rank."""
+
+    def admits(self, array: Array) -> bool:
+        """Whether an array is of this type and shape."""
+        if type_name(array) != self.data_type:
+            return False
+        if self.shape is None:
+            return True
+        sizes = zip(self.shape, array.shape, strict=False)
+        return len(self.shape) == array.ndim and all(n in ("?", m) for n, m in sizes)
+
+    def __str__(self) -> str:
+        sizes = "" if self.shape is None else f" [{', '.join(map(str, self.shape))}]"
+        return self.data_type + sizes
+
+
+class NodeModel:
+    """An ONNX model in which a gather is looked for; external data is read when it is needed.
+
+    Args:
+        path: The file.
+
+    Raises:
+        OnnxGatherError: The file cannot be read, or holds no ONNX model.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._folder = os.path.dirname(os.path.abspath(path))
+        try:
+            self._model = onnx.ModelProto.FromString(Path(path).read_bytes())
+        except DecodeError:
+            raise OnnxGatherError(f"{path}: must be an ONNX model") from None
+        except OSError as error:
+            raise OnnxGatherError(f"{path}: {reason(error)}") from None
+        self._graph = graph = self._model.graph
+        if not graph.node:
+            raise OnnxGatherError(f"{path}: must be an ONNX model with nodes")
+        self._constants = {tensor.name: tensor for tensor in graph.initializer}
+        self.inputs = {value.name: _declared(value) for value in graph.input}
+        self.values = {name for node in graph.node for name in node.output if name}
+        self.values |= self._constants.keys() | self.inputs.keys()
+        self.values |= {tensor.values.name for tensor in graph.sparse_initializer}
+
+    def gather(self, name: str) -> GatherNode:
+        """The gather of that name, or with an output of that name.
+
+        Raises:
+            OnnxGatherError: There is no such gather, or more than one.
+        """
+        found = [node for node in self._graph.node if name in (node.name, *node.output) and name]
+        gathers = [node for node in found if _is_gather(node)]
+        if len(gathers) == 1:
+            return _gather(gathers[0])
+        where = f"{self.path}: node {shown(name)} must be one"
+        if gathers:
+            outputs = ", ".join(shown(node.output[0]) for node in gathers)
+            raise OnnxGatherError(f"{where} node, got {len(gathers)}; name its output: {outputs}")
+        if found:
+            raise OnnxGatherError(f"{where} of {', '.join(ATTRIBUTES)}, got {found[0].op_type}")
+        for place, node in self._inner_nodes():
+            if name in (node.name, *node.output):
+                raise OnnxGatherError(f"{where} of the main graph, but is in {place}")
+        raise OnnxGatherError(f"{where} of the model's gathers, {self._listed()}")
+
+    def declared_type(self, value: str) -> str | None:
+        """ONNX's name of the type of a value; None where the model does not declare it."""
+        if value in self._constants:
+            return onnx.TensorProto.DataType.Name(self._constants[value].data_type)
+        values = (*self._graph.value_info, *self._graph.output, *self._graph.input)
+        return next((_declared(info).data_type for info in values if info.name == value), None)
+
+    def constant(self, value: str) -> Array | None:
+        """The array of an initializer; None where the value is no initializer.
+
+        Raises:
+            OnnxGatherError: Its data, which may be in another file, cannot be read.
+        """
+        if value not in self._constants:
+            return None
+        with self._reading(value):
+            return numpy_helper.to_array(self._constants[value], self._folder)
+
+    def missing_for(self, values: Iterable[str], given: Iterable[str]) -> list[str]:
+        """The graph inputs that lead to values and must still be given, in their order.
+
+        Args:
+            values: The values.
+            given: Values, inputs or not, behind which nothing is needed.
+        """
+        needed, _ = self._closure(values, given)
+        return [name for name in self.inputs if name in needed - {*given} - {*self._constants}]
+
+    def model_of(self, value: str, given: Mapping[str, Array]) -> tuple[bytes, Mapping[str, Array]]:
+        """A model whose output is a value, and which of the arrays given are its inputs.
+
+        It has one more input, TAKEN, a BOOL that must be True: the output passes an If on it, so
+        that a value that follows from constants alone still has a node that runs.
+
+        Raises:
+            OnnxGatherError: Its data cannot be read, or is more than a model can hold.
+        """
+        needed, nodes = self._closure([value], given)
+        used = {name: array for name, array in given.items() if name in needed}
+        inputs = [helper.make_tensor_value_info(TAKEN, onnx.TensorProto.BOOL, [])]
+        for name, array in used.items():
+            element_type = helper.np_dtype_to_tensor_dtype(array.dtype)
+            inputs.append(helper.make_tensor_value_info(name, element_type, array.shape))
+        kept = _graph_of(helper.make_node("Identity", [value], ["onnxgather.kept"]))
+        last = helper.make_node(
+            "If", [TAKEN], ["onnxgather.value"], then_branch=kept, else_branch=kept
+        )
+        graph = _graph_of(*nodes, last)
+        graph.input.extend(inputs)
+        source, left = self._graph, needed - given.keys()
+        graph.initializer.extend(t for t in source.initializer if t.name in left)
+        graph.sparse_initializer.extend(
+            t for t in source.sparse_initializer if t.values.name in left
+        )
+        model = onnx.ModelProto(
+            ir_version=self._model.ir_version,
+            opset_import=self._model.opset_import,
+            functions=self._model.functions,
+            graph=graph,
+        )
+        with self._reading(value):
+            external_data_helper.load_external_data_for_model(model, self._folder)
+            return model.SerializeToString(), used
+
+    def _closure(
+        self, values: Iterable[str], given: Iterable[str]
+    ) -> tuple[set[str], list[onnx.NodeProto]]:
+        """The values that lead to some, themselves included, and the nodes between in order."""
+        needed, nodes, known = set(values), list[onnx.NodeProto](), {*given, ""}
+        for node in reversed(self._graph.node):
+            if not needed.isdisjoint({*node.output} - known):
+                nodes.insert(0, node)
+                needed |= _uses(node)
+        return needed & self.values, nodes
+
+    def _inner_nodes(self) -> Iterator[tuple[str, onnx.NodeProto]]:
+        """Yield the nodes outside the main graph, and where they stand."""
+        for node in self._graph.node:
+            for place, graph in _bodies(node):
+                yield from ((place, inner) for inner in graph.node)
+        for function in self._model.functions:
+            yield from ((f"the function {shown(function.name)}", node) for node in function.node)
+
+    def _listed(self) -> str:
+        *most, last = ATTRIBUTES
+        gathers = [_gather(node) for node in self._graph.node if _is_gather(node)]
+        if not gathers:
+            return f"but it has no {', '.join(most)} or {last}"
+        names = [f"{shown(node.name)} ({node.operator})" for node in gathers[:MOST_LISTED]]
+        more = len(gathers) - len(names)
+        return ", ".join(names) + (f" and {more} more" if more else "")
+
+    @contextmanager
+    def _reading(self, value: str) -> Generator[None]:
+        """Name the value whose data cannot be read, whatever onnx raises."""
+        try:
+            yield
+        except (OSError, ValueError, EncodeError, onnx.checker.ValidationError) as error:
+            said = reason(error) if isinstance(error, OSError) else " ".join(str(error).split())
+            raise OnnxGatherError(
+                f"{self.path}: what leads to {shown(value)} cannot be read: {said}"
+            ) from error
+
+
+def type_name(array: Array) -> str:
+    """ONNX's name of an array's type, numpy's in capitals where ONNX has no such type."""
+    try:
+        return onnx.TensorProto.DataType.Name(helper.np_dtype_to_tensor_dtype(array.dtype))
+    except (KeyError, ValueError):
+        return array.dtype.name.upper()
+
+
+def _declared(value: onnx.ValueInfoProto) -> Declared:
+    tensor = value.type.tensor_type
+    if not value.type.HasField("tensor_type"):
+        kind = value.type.WhichOneof("value") or "value of unknown type"
+        return Declared(kind.removesuffix("_type").upper(), None)
+    name = onnx.TensorProto.DataType.Name(tensor.elem_type)
+    if not tensor.HasField("shape"):
+        return Declared(name, None)
+    sizes = (dim.dim_value if dim.HasField("dim_value") else "?" for dim in tensor.shape.dim)
+    return Declared(name, tuple(sizes))
+
+
+def _is_gather(node: onnx.NodeProto) -> bool:
+    return node.op_type in ATTRIBUTES and node.domain in ("", "ai.onnx")
+
+
+def _gather(node: onnx.NodeProto) -> GatherNode:
+    attribute = ATTRIBUTES[node.op_type]
+    number = next((a.i for a in node.attribute if a.name == attribute), 0)
+    name = node.name or node.output[0]
+    return GatherNode(name, node.op_type, number, node.input[0], node.input[1])
+
+
+def _bodies(node: onnx.NodeProto) -> Iterator[tuple[str, onnx.GraphProto]]:
+    """Yield the graphs inside a node, at any depth, and where they stand."""
+    for attribute in node.attribute:
+        for graph in (attribute.g, *attribute.graphs):  # `g` is empty where it is not set
+            yield (
+                f"{attribute.name} of {shown(node.name or node.output[0])} ({node.op_type})",
+                graph,
+            )
+            for inner in graph.node:
+                yield from _bodies(inner)
+
+
+def _uses(node: onnx.NodeProto) -> set[str]:
+    """The values that a node takes, and all those that its bodies name."""
+    used = set(node.input)
+    for _, graph in _bodies(node):
+        used.update(value.name for value in graph.output)
+        used.update(name for inner in graph.node for name in inner.input)
+    return used - {""}
+
+
+def _graph_of(*nodes: onnx.NodeProto) -> onnx.GraphProto:
+    """A graph that gives the output of its last node, whose type is not told."""
+    output = onnx.ValueInfoProto(name=nodes[-1].output[0])
+    return helper.make_graph(nodes, "onnxgather", [], [output])

@@ -1,0 +1,197 @@
+"""Lowered graphs as ONNX models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import version
+from typing import Any, cast
+
+import msgspec
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from onnxgather.arrays import Array, check_array, check_descriptor, check_indices, check_policy
+from onnxgather.checks import check_choice, integer, shown
+from onnxgather.descriptors import Descriptor
+from onnxgather.dxdispatch.descriptor import to_dict
+from onnxgather.errors import OnnxGatherError
+from onnxgather.lowering import lower
+from onnxgather.lowering.graph import DOMAINS, ONNX_TYPES, Graph, Node, Value
+from onnxgather.options import DEFAULT_OPSET, DEFAULT_THREADS, OPSETS, TARGETS, OutOfRange, Target
+
+VERSION = version("onnxgather")
+
+MOST_THREADS = 1024
+"""Threads that a model may be asked to run on."""
+
+LARGEST_MODEL = 2**31 - 1
+"""Bytes of a serialized protobuf message."""
+
+
+def to_onnx(
+    desc: Descriptor,
+    out_of_range: OutOfRange = "clamp",
+    target: Target = "portable",
+    opset: int = DEFAULT_OPSET,
+    indices: Array | None = None,
+    threads: int | None = None,
+) -> onnx.ModelProto:
+    """An ONNX model that computes what a descriptor computes.
+
+    The inputs InputTensor and IndicesTensor and the output OutputTensor have the descriptor's
+    data types and, as everywhere, a tensor's `sizes` or its 1-D buffer where it has strides.
+
+    Args:
+        desc: Any of the four gather descriptors.
+        out_of_range: What an index out of range does; see `OutOfRange`.
+        target: "portable" is standard ONNX for every provider, "cpu" what ONNX Runtime's CPU
+            provider runs fastest.
+        opset: The version of the ONNX operator set, 13 to the newest that both the installed
+            onnx and the oldest supported ONNX Runtime know.
+        indices: IndicesTensor, where it is known. It becomes an initializer, already normalised,
+            instead of a graph input.
+        threads: How many threads the model will run on, 1 or more, for `target="cpu"` to choose
+            its graph by; None stands for 2.
+
+    Raises:
+        OnnxGatherError: An option is not one of those above, or the model would exceed 2 GiB.
+        DescriptorError: `indices` does not fit IndicesTensor.
+        IndexOutOfRangeError: `indices` holds an index out of range, and that is an error.
+    """
+    check_descriptor(desc)
+    check_policy(out_of_range)
+    check_choice("target", target, TARGETS)
+    newest = min(OPSETS[-1], onnx.defs.onnx_opset_version())
+    opset = _whole("opset", opset, OPSETS[0], newest)
+    threads = DEFAULT_THREADS if threads is None else _whole("threads", threads, 1, MOST_THREADS)
+    if indices is not None:
+        check_array("IndicesTensor", desc.indices_tensor, indices)
+        if out_of_range == "error":
+            check_indices(desc, indices)
+    graph = lower(desc, out_of_range, indices, target, threads)
+    size = sum(array.nbytes for array in graph.constants.values())
+    if size > LARGEST_MODEL - 2**16:
+        raise OnnxGatherError(
+            f"a model must be smaller than 2 GiB, got {size} bytes of normalised indices"
+        )
+    operator = f"DML_OPERATOR_{desc.operator}"
+    own_opset = onnx.OperatorSetIdProto(version=opset)
+    domains = {DOMAINS[node.op] for node in _all_nodes(graph) if node.op in DOMAINS}
+    others = [onnx.OperatorSetIdProto(domain=domain, version=k) for domain, k in sorted(domains)]
+    model = helper.make_model(
+        _graph(graph, operator),
+        opset_imports=[own_opset, *others],
+        ir_version=max(8, helper.find_min_ir_version_for([own_opset])),
+        producer_name="onnxgather",
+        producer_version=VERSION,
+        doc_string=f"{operator}; out_of_range={out_of_range}, target={target}",
+    )
+    model.graph.initializer.extend(
+        numpy_helper.from_array(array, name) for name, array in graph.constants.items()
+    )
+    metadata = {
+        "onnxgather.descriptor": msgspec.json.encode(to_dict(desc)).decode(),
+        "onnxgather.out_of_range": out_of_range,
+        "onnxgather.target": target,
+    }
+    if target == "cpu":
+        metadata |= {"onnxgather.threads": str(threads), "onnxgather.form": graph.choice}
+    helper.set_model_props(model, metadata)
+    return model
+
+
+def _whole(name: str, value: object, least: int, most: int) -> int:
+    number = integer(value)
+    if number is None or not least <= number <= most:
+        rule = f"{name} must be an integer from {least} to {most}"
+        raise OnnxGatherError(f"{rule}, got {shown(value)}")
+    return number
+
+
+def _graph(graph: Graph, name: str) -> onnx.GraphProto:
+    """A graph without its constants, which a body shares with the graph around it."""
+    nodes: list[onnx.NodeProto] = []
+    for node in graph.nodes:
+        domain = DOMAINS[node.op][0] if node.op in DOMAINS else None
+        made = helper.make_node(node.op, node.inputs, [node.output], node.output, node.why, domain)
+        bodies = {key: _graph(body, key) for key, body in node.bodies.items()}
+        made.attribute.extend(
+            helper.make_attribute(key, cast("Any", value))
+            for key, value in (*node.attributes.items(), *bodies.items())
+        )
+        nodes.append(made)
+    inputs = [_info(value.name, value.dtype, value.shape) for value in graph.inputs]
+    output = cast("Value", graph.output)
+    return helper.make_graph(nodes, name, inputs, [_info(output.name, output.dtype, output.shape)])
+
+
+def _all_nodes(graph: Graph) -> Iterator[Node]:
+    for node in graph.nodes:
+        yield node
+        for body in node.bodies.values():
+            yield from _all_nodes(body)
+
+
+def _info(name: str, dtype: np.dtype[Any], shape: Sequence[int]) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, ONNX_TYPES[dtype], shape)
+
+
+def check_model(model: onnx.ModelProto) -> None:
+    """Check a model with ONNX's own checker, inferred shapes included.
+
+    Raises:
+        OnnxGatherError: ONNX refuses it.
+    """
+    checker: Any = onnx.checker  # its signature is only partly typed
+    try:
+        checker.check_model(model, full_check=True)
+    except (checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+        raise OnnxGatherError(f"ONNX refuses the model: {' '.join(str(error).split())}") from error
+
+
+def wrapped(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A portable model with its gather between two multiplications by the input One.
+
+    One is a scalar of InputTensor's data type. As it is a graph input, ONNX Runtime cannot fold
+    the multiplications.
+    """
+    result = onnx.ModelProto()
+    result.CopyFrom(model)
+    graph = result.graph
+    for node in graph.node:
+        for k, name in enumerate(node.input):
+            if name == "InputTensor":
+                node.input[k] = "InputTensor_kept"
+        if node.output[0] == "OutputTensor":
+            node.output[0] = "OutputTensor_gathered"
+    before = helper.make_node("Mul", ["InputTensor", "One"], ["InputTensor_kept"], "before")
+    after = helper.make_node("Mul", ["OutputTensor_gathered", "One"], ["OutputTensor"], "after")
+    graph.node.insert(0, before)
+    graph.node.append(after)
+    element_type = graph.input[0].type.tensor_type.elem_type
+    graph.input.append(helper.make_tensor_value_info("One", element_type, []))
+    return result
+
+
+def bare_model(
+    operator: str,
+    attributes: Mapping[str, int],
+    data: Array,
+    indices: Array,
+    output_shape: Sequence[int],
+) -> onnx.ModelProto:
+    """A model of one node on arrays of these types and shapes; nothing is checked."""
+    arrays = {"InputTensor": data, "IndicesTensor": indices}
+    values = cast("dict[str, Any]", attributes)
+    node = helper.make_node(operator, [*arrays], ["OutputTensor"], "OutputTensor", **values)
+    inputs = [_info(name, array.dtype, array.shape) for name, array in arrays.items()]
+    output = _info("OutputTensor", data.dtype, output_shape)
+    graph = helper.make_graph([node], operator, inputs, [output])
+    opsets = [onnx.OperatorSetIdProto(version=DEFAULT_OPSET)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8, producer_name="onnxgather")
+
+
+def tensor_bytes(name: str, array: Array) -> bytes:
+    """An array as a serialized TensorProto, as ONNX's backend tests hold them."""
+    return numpy_helper.from_array(array, name).SerializeToString()
