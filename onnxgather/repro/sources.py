@@ -15,6 +15,7 @@ from onnxgather.datatypes import TensorDataType
 from onnxgather.dxdispatch import Program, from_dict
 from onnxgather.errors import FileFormatError, OnnxGatherError
 from onnxgather.files import is_report
+from onnxgather.gather import ATTRIBUTES
 from onnxgather.lanes.lane import LaneInfo
 from onnxgather.options import OutOfRange
 from onnxgather.parity.results import CaseResult, Report, read_report
@@ -24,16 +25,13 @@ T = TypeVar("T", DescriptorCase, CaseResult)
 MOST_LISTED = 10
 """Names that a message lists."""
 
-_OPERATORS = {"Gather": "axis", "GatherElements": "axis", "GatherND": "batch_dims"}
-"""The attribute of each operator that a forbidden node may be."""
-
 
 def read_findings(path: str) -> Report | None:
-    """Return the report that a file holds, None where it holds something else.
+    """The report that a file holds; None where it holds something else.
 
     Raises:
-        FileFormatError: It is a report, but not a whole or right one.
-        OSError: It cannot be read.
+        FileFormatError: The report is cut short, or breaks the report's schema.
+        OSError: The file cannot be read.
     """
     with open(path, "rb") as file:
         content = file.read()
@@ -59,7 +57,7 @@ def read_findings(path: str) -> Report | None:
 def case_of_program(
     program: Program, out_of_range: OutOfRange, name: str | None = None
 ) -> DescriptorCase:
-    """Return a case of a program.
+    """A case of a program.
 
     Args:
         program: The program.
@@ -70,24 +68,16 @@ def case_of_program(
     Raises:
         OnnxGatherError: There is no such case, or more than one.
     """
-    found: dict[str, list[DescriptorCase]] = {}
-    cases: list[DescriptorCase] = []
+    cases: list[tuple[str, DescriptorCase]] = []
     for case in program_cases(program, out_of_range):
-        cases.append(case)
         assert case.origin is not None
-        for key in (case.name, case.origin.command, case.origin.dispatchable):
-            found.setdefault(key, []).append(case)
-    if name is None:
-        return _only(program.path, "case", cases, [case.name for case in cases])
-    if name not in found:
-        listed = f"one of {len(cases):,}, listed by onnxgather check --json"
-        raise _unknown(program.path, name, list(found), listed)
-    named = found[name]
-    return _only(program.path, f"case {shown(name)}", named, [case.name for case in named])
+        names = (case.name, case.origin.command, case.origin.dispatchable)
+        cases += [(known, case) for known in names]
+    return _chosen(program.path, name, cases, "listed by onnxgather check --json")
 
 
 def case_of_finding(report: Report, name: str | None = None, where: str = "the report") -> Case:
-    """Return a case of a report, with the arrays that the report holds of it.
+    """A case of a report, with the arrays that the report holds of it.
 
     Args:
         report: The report.
@@ -98,19 +88,14 @@ def case_of_finding(report: Report, name: str | None = None, where: str = "the r
         FileFormatError: The evidence is not of a case.
         OnnxGatherError: There is no such case, more than one, or no evidence of it.
     """
-    findings = [case for case in report.cases if case.evidence is not None]
-    if name is None:
-        found = _only(where, "case", findings, [case.name for case in findings])
-        return _rebuilt(found, where)
-    named = [case for case in report.cases if case.name == name]
-    if not named:
-        listed = f"one of {len(report.cases):,}, listed in its $.cases"
-        raise _unknown(where, name, [case.name for case in report.cases], listed)
-    return _rebuilt(named[0], where)
+    cases = [
+        (case.name, case) for case in report.cases if name is not None or case.evidence is not None
+    ]
+    return _rebuilt(_chosen(where, name, cases, "listed in its $.cases"), where)
 
 
 def lane_of_finding(report: Report, name: str, where: str = "the report") -> LaneInfo:
-    """Return the one lane of a report on which a case went wrong.
+    """The one lane of a report on which a case went wrong.
 
     Args:
         report: The report.
@@ -118,7 +103,7 @@ def lane_of_finding(report: Report, name: str, where: str = "the report") -> Lan
         where: What an error calls the report.
 
     Raises:
-        OnnxGatherError: There is none, or more than one.
+        OnnxGatherError: There is no such lane, or more than one.
     """
     found = [
         info
@@ -167,8 +152,8 @@ def _rebuilt(found: CaseResult, where: str) -> Case:
 def _check_node(case: NodeCase) -> None:
     """Check that a node of a report is a gather, and that its arrays have DirectML's types."""
     node = case.node
-    if [_OPERATORS.get(node.operator)] != list(node.attributes):
-        nodes = ", ".join(f"{operator} with {name}" for operator, name in _OPERATORS.items())
+    if [ATTRIBUTES.get(node.operator)] != list(node.attributes):
+        nodes = ", ".join(f"{operator} with {name}" for operator, name in ATTRIBUTES.items())
         got = " and ".join(node.attributes) or "nothing"
         raise OnnxGatherError(f"a node must be one of {nodes}, got {node.operator} with {got}")
     for name, array in (("InputTensor", case.data), ("IndicesTensor", case.indices)):
@@ -177,15 +162,26 @@ def _check_node(case: NodeCase) -> None:
             raise OnnxGatherError(f"{name} must be of {types}, got {array.dtype}")
 
 
-def _only(where: str, what: str, found: Sequence[T], names: Sequence[str]) -> T:
+def _chosen(where: str, name: str | None, cases: Sequence[tuple[str, T]], listed: str) -> T:
+    """The case with a name, or the only case.
+
+    Args:
+        where: What an error calls the program or the report.
+        name: The name; None where there is one case.
+        cases: The cases by their names; a case may have several, its own first.
+        listed: Where a person finds the names.
+    """
+    every = {case.name: case for _, case in cases}
+    found = {case.name: case for known, case in cases if name in (None, known)}
+    if name is not None and not found:
+        near = difflib.get_close_matches(name, {known for known, _ in cases}, MOST_LISTED)
+        rule = f"one of {len(every):,}, {listed}"
+        if near:
+            rule = f"one of its cases, such as {', '.join(map(shown, near))}"
+        raise OnnxGatherError(f"{where}: case must be {rule}, got {shown(name)}")
     if len(found) == 1:
-        return found[0]
-    listed = ", ".join(map(shown, names[:MOST_LISTED]))
-    more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
-    raise OnnxGatherError(f"{where}: {what} must name one, got {listed or 'none'}{more}")
-
-
-def _unknown(where: str, name: str, names: Sequence[str], listed: str) -> OnnxGatherError:
-    near = difflib.get_close_matches(name, names, MOST_LISTED)
-    rule = f"one of its cases, such as {', '.join(map(shown, near))}" if near else listed
-    return OnnxGatherError(f"{where}: case must be {rule}, got {shown(name)}")
+        return next(iter(found.values()))
+    what = "case" if name is None else f"case {shown(name)}"
+    names = ", ".join(map(shown, list(found)[:MOST_LISTED])) or "none"
+    more = f" and {len(found) - MOST_LISTED} more" if len(found) > MOST_LISTED else ""
+    raise OnnxGatherError(f"{where}: {what} must name one, got {names}{more}")
