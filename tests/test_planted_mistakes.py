@@ -159,13 +159,13 @@ def clamp_per_axis(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def dropped_stride(monkeypatch: pytest.MonkeyPatch) -> None:
     """Count a passed dimension as if it were packed."""
-    counted = positions.counted
+    counted = positions.span_offsets
 
-    def packed(g: graph.Graph, run: positions.Run, rank: int, dtype: Any) -> graph.Value:
-        return counted(g, positions.Run(run.first, run.sizes, 1), rank, dtype)
+    def packed(g: graph.Graph, span: positions.Span, rank: int, dtype: Any) -> graph.Value:
+        return counted(g, positions.Span(span.first, span.sizes, 1), rank, dtype)
 
-    monkeypatch.setattr(offsets, "counted", packed)
-    monkeypatch.setattr(positions, "counted", packed)
+    monkeypatch.setattr(offsets, "span_offsets", packed)
+    monkeypatch.setattr(positions, "span_offsets", packed)
 
 
 def unclamped(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from onnxgather.descriptors import Descriptor, GatherElementsDesc
 from onnxgather.gather import gather_of
 from onnxgather.lowering.graph import Graph, Value, constant, size_of
 from onnxgather.lowering.indices import axis_limits, clamp, outside, sum_tuples, wrap
-from onnxgather.lowering.positions import Run, counted, merged
+from onnxgather.lowering.positions import Span, merged, span_offsets
 from onnxgather.options import OutOfRange
 from onnxgather.tensors import TensorDesc
 
@@ -87,12 +87,12 @@ def find_offsets(
     shape = gather.spread(offset.shape, rank)
     offset = graph.reshape(offset, shape, "offsets_spread", "one dimension per output dimension")
     passed = [
-        Run(rank + output, (tensor.sizes[data],), tensor.element_strides[data])
+        Span(rank + output, (tensor.sizes[data],), tensor.element_strides[data])
         for output, data in gather.passed
     ]
     why = "adds the offsets of the dimensions that are passed on"
-    for run in merged(passed):
-        position = counted(graph, run, rank, offset.dtype)
+    for span in merged(passed):
+        position = span_offsets(graph, span, rank, offset.dtype)
         offset = graph.add("Add", "offsets", offset, position, why=why)
     buffer = graph.reshape(data, (size_of(data.shape),), "buffer", "the buffer behind the tensor")
     if directml:
