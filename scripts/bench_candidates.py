@@ -22,7 +22,7 @@ from bench_workloads import Array, Workload
 from onnx import numpy_helper, parser
 
 import onnxgather as og
-from onnxgather.lowering import cpu
+from onnxgather.lowering.cpu import forms
 
 Candidate = tuple[Callable[[], object], Array]
 """A call that runs a workload, and the array in which it leaves the result."""
@@ -62,9 +62,9 @@ def form_and_next(workload: Workload, index_type: str, threads: int) -> Candidat
     bind, expected = _binder(workload, desc, threads)
     known = workload.known_indices(index_type)
     found: Candidates = {}
-    left = cpu.FORMS
+    left = forms.FORMS
     while len(found) < 2 and "portable" not in found:
-        with patch.object(cpu, "FORMS", left):
+        with patch.object(forms, "FORMS", left):
             model = og.to_onnx(desc, target="cpu", indices=known, threads=threads)
         metadata = {entry.key: entry.value for entry in model.metadata_props}
         name = metadata["onnxgather.form"].partition(":")[0]
