@@ -28,8 +28,8 @@ from onnxgather.arrays import Array, axis_sizes, elements
 from onnxgather.cases import Case, DescriptorCase, NodeCase
 from onnxgather.corpus import cases as cases_module
 from onnxgather.corpus import corpus, random_cases
+from onnxgather.corpus.splitmix import Stream, splitmix64
 from onnxgather.corpus.table import TABLE
-from onnxgather.corpus.words import Stream, words
 from onnxgather.datatypes import INDEX_TYPES
 from onnxgather.errors import OnnxGatherError
 from onnxgather.model import bare_model, check_model
@@ -425,14 +425,14 @@ def refused(model: onnx.ModelProto, case: Case) -> bool:
     return False
 
 
-def test_words_are_those_of_splitmix64() -> None:
+def test_numbers_are_those_of_the_reference_implementation() -> None:
     # The first outputs for seed 0 of the reference implementation at prng.di.unimi.it.
     expected = [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]
-    assert words(0, 3).tolist() == expected
+    assert splitmix64(0, 3).tolist() == expected
     stream = Stream(0)
-    assert [stream.word() for _ in range(3)] == expected
+    assert [stream.number() for _ in range(3)] == expected
     other = Stream(2**64 - 5)
-    assert [other.word() for _ in range(9)] == words(2**64 - 5, 9).tolist()
+    assert [other.number() for _ in range(9)] == splitmix64(2**64 - 5, 9).tolist()
 
 
 def test_random_cases_do_not_depend_on_their_number_or_policy() -> None:

@@ -9,9 +9,10 @@ import numpy as np
 
 from onnxgather.cases import Case, DescriptorCase
 from onnxgather.corpus.forbidden import forbidden_cases
-from onnxgather.corpus.table import EXAMPLES, TABLE, Group
+from onnxgather.corpus.splitmix import seed_of
+from onnxgather.corpus.table import EXAMPLES, TABLE, Example, Group
 from onnxgather.corpus.values import data_values, index_values, takes
-from onnxgather.corpus.words import seed_of
+from onnxgather.gather import Gather
 from onnxgather.layouts import laid_out
 
 
@@ -21,41 +22,27 @@ def corpus() -> Iterator[Case]:
     What a case holds depends on its name alone, so that a new row changes no other case.
     """
     for group in TABLE:
-        yield from _group(group)
-    for name, (gather, data, indices) in EXAMPLES.items():
-        desc = laid_out(gather, "FLOAT32", "UINT32")
-        yield DescriptorCase(
-            name,
-            desc,
-            np.array(data, np.float32).reshape(desc.input_tensor.sizes),
-            np.array(indices, np.uint32).reshape(desc.indices_tensor.sizes),
-            "error",
-        )
+        yield from _cases(group)
+    yield from map(_documented, EXAMPLES)
     yield from forbidden_cases()
 
 
-def _group(group: Group) -> Iterator[DescriptorCase]:
-    for (
-        (name, gather),
-        data_type,
-        index_type,
-        indices,
-        data,
-        (layout, layouts),
-        policy,
-    ) in product(
-        group.gathers.items(),
+def _cases(group: Group) -> Iterator[DescriptorCase]:
+    rows = product(
+        group.gathers,
         group.data_types,
         group.index_types,
         group.indices,
         group.data,
         group.layouts.items(),
         group.policies,
-    ):
+    )
+    for (word, gather), data_type, index_type, indices, data, (layout, layouts), policy in rows:
         if not takes(data_type, index_type, data, indices):
             continue
-        full = group.name.format(
-            gather=name,
+        name = group.template.format(
+            operator=_operator(gather),
+            gather=word,
             data_type=data_type.lower(),
             index_type=index_type.lower(),
             indices=indices,
@@ -63,13 +50,23 @@ def _group(group: Group) -> Iterator[DescriptorCase]:
             layout=layout,
             policy=policy,
         )
-        # All policies are asked the same question.
-        seed = seed_of(full.removesuffix(f"/{policy}"))
+        # The cases of one question under several policies have the same arrays.
+        seed = seed_of(name.removesuffix(f"/{policy}"))
         desc = laid_out(gather, data_type, index_type, layouts)
-        yield DescriptorCase(
-            full,
-            desc,
-            data_values(desc.input_tensor, data, seed),
-            index_values(desc, indices, seed),
-            policy,
-        )
+        tensor = desc.input_tensor
+        values = data_values(tensor.data_type.numpy, tensor.array_shape, data, seed)
+        yield DescriptorCase(name, desc, values, index_values(desc, indices, seed), policy)
+
+
+def _documented(example: Example) -> DescriptorCase:
+    name = f"{_operator(example.gather)}/documented/{example.name}"
+    desc = laid_out(example.gather, "FLOAT32", "UINT32")
+    count = desc.input_tensor.element_count
+    data = np.arange(example.first, example.first + count, dtype=np.float32)
+    indices = np.array(example.indices, np.uint32).reshape(desc.indices_tensor.sizes)
+    return DescriptorCase(name, desc, data.reshape(desc.input_tensor.sizes), indices, "error")
+
+
+def _operator(gather: Gather) -> str:
+    """The operator as the names of cases spell it, such as gather-nd1."""
+    return gather.operator.lower().replace("_", "-")

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from onnxgather.corpus.values import OUTLIERS
 from onnxgather.datatypes import INDEX_TYPES, TensorDataType
 from onnxgather.gather import Gather, Sizes
-from onnxgather.layouts import STRIDES, Layout
+from onnxgather.layouts import PACKED, STRIDES, Layout
 from onnxgather.options import POLICIES, OutOfRange
 from onnxgather.tensors import TensorFlags
 
@@ -30,21 +30,23 @@ LONGER = 20
 LAYOUTS = {
     **{name: Layout(name) for name in STRIDES},
     "longer": Layout(extra=LONGER),
+    "longer-still": Layout("padded", LONGER),
     "owned": Layout(flags=TensorFlags.OWNED_BY_DML),
     "aligned": Layout(alignment=256),
 }
 """How a tensor of the corpus lies in its buffer, by the word in the names of its cases."""
 
 
-class Layouts(NamedTuple):
-    """How the three tensors lie in their buffers."""
-
-    input: Layout = Layout()
-    indices: Layout = Layout()
-    output: Layout = Layout()
-
-
-PLAIN = {"": Layouts()}
+def _layouts(**words: str) -> dict[str, Sequence[Layout]]:
+    """The layouts of the three tensors: the keyword says which one is not packed, or "all"."""
+    return {
+        f"{which}-{word}": [
+            LAYOUTS[word] if which in (tensor, "all") else Layout()
+            for tensor in ("input", "indices", "output")
+        ]
+        for which, some in words.items()
+        for word in some.split()
+    }
 
 
 class Group(NamedTuple):
@@ -54,43 +56,88 @@ class Group(NamedTuple):
     that a case fails for what its name says. Data and indices are of the kinds in `values`.
     """
 
-    name: str
-    gathers: Mapping[str, Gather]
+    template: str
+    """The name of a case: {operator}, {gather}, {layout}, or one of the fields below."""
+    gathers: Sequence[tuple[str, Gather]]
+    """With the word for {gather}."""
     data_types: Sequence[str] = ("FLOAT32",)
     index_types: Sequence[str] = ("INT64",)
     indices: Sequence[str] = ("any",)
     data: Sequence[str] = ("distinct",)
-    layouts: Mapping[str, Layouts] = PLAIN
+    layouts: Mapping[str, Sequence[Layout]] = {"": PACKED}
     policies: Sequence[OutOfRange] = ("error",)
     """In range the model with "error" is ONNX's own operator, casts of indices and leading ones
     aside, which is what the author of a provider wants asked. Strides and the like are asked
     with the default, "clamp", as their model is more than one operator anyway."""
 
 
-def _by_operator(*gathers: Gather) -> dict[str, Gather]:
-    return {gather.operator.lower().replace("_", "-"): gather for gather in gathers}
-
-
-BASIC = _by_operator(
-    Gather("GATHER", (3, 5, 2), (2, 3), number=1),
-    Gather("GATHER_ELEMENTS", (4, 5, 2), (4, 3, 2), number=1),
-    Gather("GATHER_ND", (4, 3, 5), (6, 2)),
-    Gather("GATHER_ND1", (2, 4, 3, 2), (2, 5, 2), number=1),
+BASIC = (
+    ("", Gather("GATHER", (3, 5, 2), (2, 3), 1)),
+    ("", Gather("GATHER_ELEMENTS", (4, 5, 2), (4, 3, 2), 1)),
+    ("", Gather("GATHER_ND", (4, 3, 5), (6, 2))),
+    ("", Gather("GATHER_ND1", (2, 4, 3, 2), (2, 5, 2), 1)),
 )
 
-LAID_OUT = _by_operator(
-    Gather("GATHER", (1, 4, 5, 3), (2, 3), number=2),
-    Gather("GATHER_ELEMENTS", (3, 4, 5), (3, 2, 5), number=1),
-    Gather("GATHER_ND", (4, 3, 5), (2, 3, 2)),
-    Gather("GATHER_ND1", (2, 4, 3, 2), (2, 3, 2), number=1),
+LAID_OUT = (
+    ("", Gather("GATHER", (1, 4, 5, 3), (2, 3), 2)),
+    ("", Gather("GATHER_ELEMENTS", (3, 4, 5), (3, 2, 5), 1)),
+    ("", Gather("GATHER_ND", (4, 3, 5), (2, 3, 2))),
+    ("", Gather("GATHER_ND1", (2, 4, 3, 2), (2, 3, 2), 1)),
 )
 """Sizes for layouts: odd products, so that small types end between multiples of 4 bytes."""
 
+DOCUMENTED_SIZES = (
+    ("sizes", Gather("GATHER_ND", (3, 4, 5, 6, 7), (1, 2, 3))),
+    ("sizes", Gather("GATHER_ND1", (3, 4, 5, 6, 7), (1, 2, 3))),
+)
 
-DOCUMENTED_SIZES = {
-    "gather-nd/documented/sizes": Gather("GATHER_ND", (3, 4, 5, 6, 7), (1, 2, 3)),
-    "gather-nd1/documented/sizes": Gather("GATHER_ND1", (3, 4, 5, 6, 7), (1, 2, 3)),
-}
+SMALL = (
+    ("row", Gather("GATHER", (5,), (3,))),
+    ("scalar", Gather("GATHER", (3, 4), (), 1)),
+    ("row", Gather("GATHER_ELEMENTS", (5,), (3,))),
+    ("table", Gather("GATHER_ELEMENTS", (3, 4), (3, 2), 1)),
+    ("row", Gather("GATHER_ND", (5,), (1,))),
+    ("table", Gather("GATHER_ND", (3, 4), (3, 2))),
+    ("row", Gather("GATHER_ND1", (5,), (1,))),
+    ("batch", Gather("GATHER_ND1", (3, 4), (3, 1), 1)),
+    ("table", Gather("GATHER_ND1", (2, 3, 4), (2, 3, 1), 1)),
+)
+"""Sizes that leave room for leading ones."""
+
+SIZE_ONE = (
+    ("indexed", Gather("GATHER", (3, 1, 2), (2, 1), 1)),
+    ("indexed", Gather("GATHER_ELEMENTS", (3, 1, 2), (3, 2, 2), 1)),
+    ("indexed", Gather("GATHER_ND", (3, 1, 2), (2, 1, 2))),
+    ("indexed", Gather("GATHER_ND1", (3, 1, 2), (3, 2, 1), 1)),
+    ("before", Gather("GATHER", (1, 1, 4), (2, 1), 2)),
+    ("before", Gather("GATHER_ELEMENTS", (1, 1, 4), (1, 1, 2), 2)),
+    ("before", Gather("GATHER_ND", (1, 1, 4), (2, 1, 3))),
+    ("before", Gather("GATHER_ND1", (1, 1, 4), (1, 2, 2), 1)),
+    ("after", Gather("GATHER", (4, 1, 1), (2, 1))),
+    ("after", Gather("GATHER_ELEMENTS", (4, 1, 1), (2, 1, 1))),
+    ("after", Gather("GATHER_ND", (4, 1, 1), (2, 1, 1))),
+    ("after", Gather("GATHER_ND1", (4, 1, 1), (2, 1))),
+    ("all-1", Gather("GATHER", (1,), (1,))),
+    ("all-1", Gather("GATHER_ELEMENTS", (1,), (1,))),
+    ("all-1", Gather("GATHER_ND", (1,), (1,))),
+    ("all-1", Gather("GATHER_ND1", (1,), (1,))),
+    ("all-8", Gather("GATHER", (1,) * 8, (1,), 7)),
+    ("all-8", Gather("GATHER_ELEMENTS", (1,) * 8, (1,) * 8)),
+    ("all-8", Gather("GATHER_ND", (1,) * 8, (1, 1, 1, 1, 1, 1, 1, 8))),
+    ("all-8", Gather("GATHER_ND1", (1,) * 8, (1,) * 8, 7)),
+)
+"""Axes, indices and whole tensors of size 1."""
+
+
+def _elements(data: Sizes, axis: int, size: int) -> Gather:
+    """GATHER_ELEMENTS by as many indices along the axis."""
+    return Gather("GATHER_ELEMENTS", data, (*data[:axis], size, *data[axis + 1 :]), axis)
+
+
+def _tuples(number: str, data: Sizes, index_rank: int, length: int, batches: int = 0) -> Gather:
+    """GATHER_ND or GATHER_ND1 by `FEW` tuples of a length in each batch."""
+    indices = (*data[:batches], *FEW[: index_rank - batches - 1], length)
+    return Gather(f"GATHER_{number}", data, indices, batches)
 
 
 def _ranks() -> Iterator[tuple[str, Gather]]:
@@ -100,206 +147,138 @@ def _ranks() -> Iterator[tuple[str, Gather]]:
     is then ONNX's own operator, and nothing around it.
     """
     for rank in range(1, 9):
-        sizes, at = SIZES[:rank], f"rank-{rank}"
+        data, name = SIZES[:rank], f"rank-{rank}"
         for k in range(rank):
-            few = (*sizes[:k], 3, *sizes[k + 1 :])
-            yield f"gather/{at}/axis-{k}", Gather("GATHER", sizes, (4,), number=k)
-            yield f"gather-elements/{at}/axis-{k}", Gather("GATHER_ELEMENTS", sizes, few, number=k)
-            indices = (*FEW[: min(k + 1, rank - 1)], k + 1)
-            yield f"gather-nd/{at}/tuple-{k + 1}", Gather("GATHER_ND", sizes, indices)
-        for batches, length in product(range(rank), range(1, rank + 1)):
-            if batches + length <= rank:
-                rows = FEW[: min(length, rank - batches - 1)]
-                indices = (*sizes[:batches], *rows, length)
-                name = f"gather-nd1/{at}/batches-{batches}-tuple-{length}"
-                yield name, Gather("GATHER_ND1", sizes, indices, number=batches)
+            yield f"{name}/axis-{k}", Gather("GATHER", data, (4,), k)
+            yield f"{name}/axis-{k}", _elements(data, k, 3)
+            yield f"{name}/tuple-{k + 1}", _tuples("ND", data, min(k + 2, rank), k + 1)
+        for batches in range(rank):
+            for length in range(1, rank - batches + 1):
+                gather = _tuples("ND1", data, min(batches + length + 1, rank), length, batches)
+                yield f"{name}/batches-{batches}-tuple-{length}", gather
 
 
 def _index_ranks() -> Iterator[tuple[str, Gather]]:
     """Every rank of the indices: IndexDimensions from 0 up to DimensionCount, and so on."""
-    for count in range(1, 9):
-        for rank in range(count + 1):
-            data = SIZES[: count - max(0, rank - 1)]
-            for axis in {0, len(data) - 1}:
-                name = f"gather/index-dimensions-{rank}/dimension-count-{count}-axis-{axis}"
-                yield name, Gather("GATHER", data, FEW[:rank], axis, dimension_count=count)
+    for count, rank in product(range(1, 9), range(9)):
+        data = SIZES[: count - max(0, rank - 1)]
+        for axis in {0, len(data) - 1} if rank <= count else ():
+            name = f"index-dimensions-{rank}/dimension-count-{count}-axis-{axis}"
+            yield name, Gather("GATHER", data, FEW[:rank], axis, count)
     for rank, index_rank in product(range(1, 9), repeat=2):
         length = max(1, rank + index_rank - 9)
-        name = f"gather-nd/index-rank-{index_rank}/rank-{rank}"
-        yield name, Gather("GATHER_ND", SIZES[:rank], (*FEW[: index_rank - 1], length))
+        name = f"index-rank-{index_rank}/rank-{rank}"
+        yield name, _tuples("ND", SIZES[:rank], index_rank, length)
     for batches in range(7):
         for index_rank in range(batches + 1, 9):
-            data = SIZES[: batches + 2]
-            indices = (*data[:batches], *FEW[: index_rank - batches - 1], 1)
-            name = f"gather-nd1/index-rank-{index_rank}/batches-{batches}"
-            yield name, Gather("GATHER_ND1", data, indices, number=batches)
+            name = f"index-rank-{index_rank}/batches-{batches}"
+            yield name, _tuples("ND1", SIZES[: batches + 2], index_rank, 1, batches)
 
 
 def _leading_ones() -> Iterator[tuple[str, Gather]]:
     """The same few sizes in tensors of every DimensionCount that holds them."""
-    gathers = {
-        "gather/leading-ones/row": Gather("GATHER", (5,), (3,), 0),
-        "gather/leading-ones/scalar": Gather("GATHER", (3, 4), (), 1),
-        "gather-elements/leading-ones/row": Gather("GATHER_ELEMENTS", (5,), (3,), 0),
-        "gather-elements/leading-ones/table": Gather("GATHER_ELEMENTS", (3, 4), (3, 2), 1),
-        "gather-nd/leading-ones/row": Gather("GATHER_ND", (5,), (1,), 0),
-        "gather-nd/leading-ones/table": Gather("GATHER_ND", (3, 4), (3, 2), 0),
-        "gather-nd1/leading-ones/row": Gather("GATHER_ND1", (5,), (1,), 0),
-        "gather-nd1/leading-ones/batch": Gather("GATHER_ND1", (3, 4), (3, 1), 1),
-        "gather-nd1/leading-ones/table": Gather("GATHER_ND1", (2, 3, 4), (2, 3, 1), 1),
-    }
-    for name, gather in gathers.items():
+    for name, gather in SMALL:
         for count in range(len(gather.data) + 1, 9):
             yield f"{name}-in-{count}", replace(gather, dimension_count=count)
 
 
-def _size_one() -> Iterator[tuple[str, Gather]]:
-    """Axes, indices and whole tensors of size 1."""
-    ones = (1,) * 8
-    for name, data, axis in (
-        ("indexed", (3, 1, 2), 1),
-        ("before", (1, 1, 4), 2),
-        ("after", (4, 1, 1), 0),
-    ):
-        near = (*data[:axis], 2, *data[axis + 1 :])
-        yield f"gather/size-one/{name}", Gather("GATHER", data, (2, 1), axis)
-        yield f"gather-elements/size-one/{name}", Gather("GATHER_ELEMENTS", data, near, axis)
-        yield f"gather-nd/size-one/{name}", Gather("GATHER_ND", data, (2, 1, axis + 1))
-        batches, first = min(axis, 1), data[: min(axis, 1)]
-        indices = (*first, 2, axis + 1 - batches)
-        yield f"gather-nd1/size-one/{name}", Gather("GATHER_ND1", data, indices, batches)
-    for rank in (1, 8):
-        data = ones[:rank]
-        yield f"gather/size-one/all-{rank}", Gather("GATHER", data, (1,), rank - 1)
-        yield f"gather-elements/size-one/all-{rank}", Gather("GATHER_ELEMENTS", data, data)
-        yield f"gather-nd/size-one/all-{rank}", Gather("GATHER_ND", data, (*data[:-1], rank))
-        yield f"gather-nd1/size-one/all-{rank}", Gather("GATHER_ND1", data, data, number=rank - 1)
+def _long(name: str, data: Sizes, axis: int) -> Iterator[tuple[str, Gather]]:
+    """An axis so long that a table of choices, a byte or 16 bits do not count it."""
+    yield name, Gather("GATHER", data, (9,), axis)
+    yield name, _elements(data, axis, 7)
+    yield name, Gather("GATHER_ND", data, (9, 1 + axis))
+    yield name, Gather("GATHER_ND1", (2, *data), (2, 7, 1 + axis), 1)
 
 
-def _long(lengths: Sequence[int], after: Sizes) -> Iterator[tuple[str, Gather]]:
-    """Axes so long that a table of choices, a byte or 16 bits do not count them."""
-    for n in lengths:
-        at = f"long-axis/{n}" + ("" if after else "-last")
-        few = (7, *after) if after else (2, 7)
-        data = (n, *after) if after else (2, n)
-        axis = data.index(n)
-        yield f"gather/{at}", Gather("GATHER", data, (9,), axis)
-        yield f"gather-elements/{at}", Gather("GATHER_ELEMENTS", data, few, axis)
-        yield f"gather-nd/{at}", Gather("GATHER_ND", data, (9, 1 + axis))
-        yield f"gather-nd1/{at}", Gather("GATHER_ND1", (2, *data), (2, 7, 1 + axis), number=1)
-
-
-def _layouts(inputs: str, outputs: str, everywhere: str) -> dict[str, Layouts]:
-    """One tensor that lies in memory otherwise, and all three."""
-    return {
-        **{f"input-{word}": Layouts(input=LAYOUTS[word]) for word in inputs.split()},
-        **{f"indices-{word}": Layouts(indices=LAYOUTS[word]) for word in inputs.split()},
-        **{f"output-{word}": Layouts(output=LAYOUTS[word]) for word in outputs.split()},
-        **{f"all-{word}": Layouts(*[LAYOUTS[word]] * 3) for word in everywhere.split()},
-        "all-longer-still": Layouts(*[Layout("padded", LONGER)] * 3),
-    }
-
-
+_BY_TYPE = "{operator}/{data_type}/{index_type}/{indices}"
+_LONG = "{operator}/long-axis/{gather}/{indices}"
 _ORDERS = "written-out permuted padded spaced"
 _EXTENTS = "padded permuted longer"
 
 TABLE: tuple[Group, ...] = (
+    Group(_BY_TYPE, BASIC, ALL_TYPES, INDEX_TYPES, ["forward"]),
+    Group(_BY_TYPE, BASIC, ALL_TYPES, ["INT64", "INT32"], ["negative"]),
+    Group(_BY_TYPE, BASIC, ["FLOAT32", "INT64", "UINT8"], INDEX_TYPES, ["edges"]),
+    Group("{operator}/{gather}", [*_ranks(), *_index_ranks()]),
+    Group("{operator}/leading-ones/{gather}", [*_leading_ones()]),
+    Group("{operator}/size-one/{gather}", SIZE_ONE),
+    *(Group(_LONG, [*_long(f"{n}", (n, 2), 0)], indices=["any", "edges"]) for n in (65, 257, 1025)),
+    *(Group(_LONG, [*_long(f"{n}-last", (2, n), 1)]) for n in (65, 257)),
+    Group(_LONG, [*_long("65537", (65537, 1), 0)], ["UINT8"], ["INT32"], ["edges"]),
+    Group("{operator}/documented/{gather}", DOCUMENTED_SIZES),
+    Group("{operator}/{data}/{data_type}", BASIC, FLOATS, data=["nan", "subnormal", "extremes"]),
+    Group("{operator}/{data}/{data_type}", BASIC, INTEGERS, data=["extremes"]),
     Group(
-        "{gather}/{data_type}/{index_type}/{indices}", BASIC, ALL_TYPES, INDEX_TYPES, ["forward"]
-    ),
-    Group(
-        "{gather}/{data_type}/{index_type}/{indices}",
-        BASIC,
-        ALL_TYPES,
-        ["INT64", "INT32"],
-        ["negative"],
-    ),
-    Group(
-        "{gather}/{data_type}/{index_type}/{indices}",
-        BASIC,
-        ["FLOAT32", "INT64", "UINT8"],
-        INDEX_TYPES,
-        ["edges"],
-    ),
-    Group("{gather}", dict(_ranks())),
-    Group("{gather}", dict(_index_ranks())),
-    Group("{gather}", dict(_leading_ones())),
-    Group("{gather}", dict(_size_one())),
-    Group("{gather}/{indices}", dict(_long([65, 257, 1025], (2,))), indices=["any", "edges"]),
-    Group("{gather}/{indices}", dict(_long([65, 257], ())), indices=["any"]),
-    Group("{gather}/{indices}", dict(_long([65537], (1,))), ["UINT8"], ["INT32"], ["edges"]),
-    Group("{gather}", DOCUMENTED_SIZES),
-    Group("{gather}/{data}/{data_type}", BASIC, FLOATS, data=["nan", "subnormal", "extremes"]),
-    Group("{gather}/{data}/{data_type}", BASIC, INTEGERS, data=["extremes"]),
-    Group(
-        "{gather}/layout/{layout}",
+        "{operator}/layout/{layout}",
         LAID_OUT,
         layouts=_layouts(
-            f"{_ORDERS} broadcast overlapping longer owned aligned",
-            f"{_ORDERS} longer aligned",
-            f"{_ORDERS} longer",
+            input=f"{_ORDERS} broadcast overlapping longer owned aligned",
+            indices=f"{_ORDERS} broadcast overlapping longer owned aligned",
+            output=f"{_ORDERS} longer aligned",
+            all=f"{_ORDERS} longer longer-still",
         ),
         policies=["clamp"],
     ),
     Group(
-        "{gather}/layout/{layout}-{data_type}",
+        "{operator}/layout/{layout}-{data_type}",
         LAID_OUT,
         ["UINT8"],
         ["UINT32"],
-        layouts=_layouts(_EXTENTS, _EXTENTS, _EXTENTS),
+        layouts=_layouts(
+            input=_EXTENTS, indices=_EXTENTS, output=_EXTENTS, all=f"{_EXTENTS} longer-still"
+        ),
         policies=["clamp"],
     ),
     Group(
-        "{gather}/policy/{policy}-{index_type}",
+        "{operator}/policy/{policy}-{index_type}",
         BASIC,
         index_types=["INT64", "UINT32"],
         policies=["clamp", "zero", "directml"],
     ),
     Group(
-        "out-of-range/{gather}/{index_type}/{indices}/{policy}",
+        "out-of-range/{operator}/{index_type}/{indices}/{policy}",
         BASIC,
         index_types=INDEX_TYPES,
         indices=tuple(OUTLIERS),
         policies=tuple(POLICIES),
     ),
     Group(
-        "out-of-range/{gather}/layout/{layout}/{policy}",
+        "out-of-range/{operator}/layout/{layout}/{policy}",
         LAID_OUT,
         ["FLOAT16"],
         ["INT32"],
         ["just-past"],
-        layouts={f"all-{word}": Layouts(*[LAYOUTS[word]] * 3) for word in ("padded", "longer")},
+        layouts=_layouts(all="padded longer"),
         policies=tuple(POLICIES),
     ),
 )
-"""What the corpus holds, besides `EXAMPLES` and `FORBIDDEN`."""
+"""What the corpus holds, besides `EXAMPLES` and the forbidden nodes."""
 
 
 class Example(NamedTuple):
     """An example of Microsoft's operator pages: FLOAT32 by UINT32, corrected where they err."""
 
+    name: str
     gather: Gather
-    data: Sequence[int]
+    first: int
+    """The first element of the data, which counts up from it."""
     indices: Sequence[int]
 
 
-EXAMPLES: dict[str, Example] = {
-    "gather/documented/1": Example(Gather("GATHER", (4,), (5,)), [11, 12, 13, 14], [3, 1, 3, 0, 2]),
-    "gather/documented/2": Example(Gather("GATHER", (3, 2), (4,)), range(1, 7), [0, 1, 1, 2]),
-    "gather/documented/3": Example(Gather("GATHER", (3, 2), (2,), number=1), range(1, 7), [1, 0]),
-    "gather/documented/4": Example(Gather("GATHER", (3, 3), (1, 2), 1), range(1, 10), [0, 2]),
-    "gather/documented/5": Example(Gather("GATHER", (3, 2), (2, 2)), range(1, 7), [0, 1, 1, 2]),
-    "gather-elements/documented/1": Example(
-        Gather("GATHER_ELEMENTS", (3, 3), (2, 3)), range(1, 10), [1, 2, 0, 2, 0, 0]
-    ),
-    "gather-nd/documented/1": Example(Gather("GATHER_ND", (2, 2), (2, 1)), range(4), [1, 0]),
-    "gather-nd/documented/2": Example(
-        Gather("GATHER_ND", (2, 2, 2), (2, 2), dimension_count=4), range(8), [0, 1, 1, 0]
-    ),
-    "gather-nd1/documented/1": Example(Gather("GATHER_ND1", (2, 2), (2, 1)), range(4), [1, 0]),
-    "gather-nd1/documented/2": Example(
-        Gather("GATHER_ND1", (3, 2, 2), (3, 2, 2), number=1, dimension_count=4),
-        range(12),
+EXAMPLES = (
+    Example("1", Gather("GATHER", (4,), (5,)), 11, [3, 1, 3, 0, 2]),
+    Example("2", Gather("GATHER", (3, 2), (4,)), 1, [0, 1, 1, 2]),
+    Example("3", Gather("GATHER", (3, 2), (2,), 1), 1, [1, 0]),
+    Example("4", Gather("GATHER", (3, 3), (1, 2), 1), 1, [0, 2]),
+    Example("5", Gather("GATHER", (3, 2), (2, 2)), 1, [0, 1, 1, 2]),
+    Example("1", Gather("GATHER_ELEMENTS", (3, 3), (2, 3)), 1, [1, 2, 0, 2, 0, 0]),
+    Example("1", Gather("GATHER_ND", (2, 2), (2, 1)), 0, [1, 0]),
+    Example("2", Gather("GATHER_ND", (2, 2, 2), (2, 2), 0, 4), 0, [0, 1, 1, 0]),
+    Example("1", Gather("GATHER_ND1", (2, 2), (2, 1)), 0, [1, 0]),
+    Example(
+        "2",
+        Gather("GATHER_ND1", (3, 2, 2), (3, 2, 2), 1, 4),
+        0,
         [0, 0, 1, 1, 1, 1, 0, 0, 0, 1, 1, 0],
     ),
-}
+)

@@ -1,28 +1,35 @@
-"""What a case's tensors hold: data in which a wrong element shows, and indices of a kind."""
+"""The arrays of a case: data in which a wrong element shows, and indices of a kind.
+
+The words of the table name the kinds: `DATA` and `INDICES` have what each stands for.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from onnxgather.arrays import Array, array_of, axis_sizes
-from onnxgather.corpus.words import GOLDEN, words
+from onnxgather.corpus.splitmix import GOLDEN, splitmix64
 from onnxgather.descriptors import Descriptor
 from onnxgather.strides import overlaps
-from onnxgather.tensors import TensorDesc
+
+Type = np.dtype[Any]
 
 
-def data_values(tensor: TensorDesc, kind: str, seed: int) -> Array:
-    """Return the array of InputTensor, its gaps filled as well."""
-    count = math.prod(tensor.array_shape)
-    return DATA[kind](tensor.data_type.numpy, count, seed).reshape(tensor.array_shape)
+def data_values(dtype: Type, shape: tuple[int, ...], kind: str, seed: int) -> Array:
+    """Data of a type and a shape; `kind` is a key of `DATA`."""
+    return DATA[kind](dtype, math.prod(shape), seed).reshape(shape)
 
 
 def index_values(desc: Descriptor, kind: str, seed: int) -> Array:
-    """Return the array of IndicesTensor; what lies between strided elements is out of range."""
+    """The array of IndicesTensor; `kind` is a key of `INDICES`.
+
+    What lies between the elements of a tensor with strides is out of range.
+    """
     tensor = desc.indices_tensor
     sizes: Array = np.array(axis_sizes(desc))
     if tensor.strides is not None and overlaps(tensor.sizes, tensor.strides):
@@ -32,46 +39,47 @@ def index_values(desc: Descriptor, kind: str, seed: int) -> Array:
     return array_of(tensor, values, np.iinfo(values.dtype).max)
 
 
-def _bits(dtype: np.dtype[Any], sign: Array, exponent: Array | int, fraction: Array) -> Array:
-    """Return floats of given bits; a sign may have more of them than the one that counts."""
-    wide = np.finfo(dtype).nmant
-    first = (sign & np.uint64(1)) << np.uint64(dtype.itemsize * 8 - 1)
-    middle = np.asarray(exponent, np.uint64) << np.uint64(wide)
-    return (first | middle | fraction).astype(f"u{dtype.itemsize}").view(dtype)
+def _floats(dtype: Type, signs: Array, exponent: Array | int, fraction: Array) -> Array:
+    """Floats of given bits; the lowest bit of each number of `signs` is the sign."""
+    sign = (signs & np.uint64(1)) << np.uint64(dtype.itemsize * 8 - 1)
+    middle = np.asarray(exponent, np.uint64) << np.uint64(np.finfo(dtype).nmant)
+    return (sign | middle | fraction).astype(f"u{dtype.itemsize}").view(dtype)
 
 
-def _counted(bits: int, count: int, seed: int) -> Array:
-    """Return numbers below 2^bits, spread evenly and different as long as there are any."""
+def _largest_exponent(dtype: Type) -> int:
+    """The exponent, with its bias, of infinities and NaNs."""
+    return (1 << dtype.itemsize * 8 - 1 - np.finfo(dtype).nmant) - 1
+
+
+def _unlike(bits: int, size: int, seed: int) -> Array:
+    """Numbers below 2^bits, spread evenly; none repeats among the first 2^bits."""
     step = np.uint64(GOLDEN >> (64 - bits) | 1)
-    found = words(seed, 1) + np.arange(count, dtype=np.uint64) * step
-    return found & np.uint64(2**bits - 1)
+    numbers = splitmix64(seed, 1) + np.arange(size, dtype=np.uint64) * step
+    return numbers & np.uint64(2**bits - 1)
 
 
-def _distinct(dtype: np.dtype[Any], count: int, seed: int) -> Array:
-    """Integers that differ as long as there are any, floats that are normal and differ likewise."""
+def _distinct(dtype: Type, size: int, seed: int) -> Array:
+    """Integers, or normal floats, that differ as long as the type has other ones."""
     if dtype.kind != "f":
-        number = _counted(dtype.itemsize * 8, count, seed)
-        return number.astype(f"u{dtype.itemsize}").view(dtype)
-    word = words(seed + 1, count)
-    exponent = word // np.uint64(2) % np.uint64(_all_ones(dtype) - 1) + np.uint64(1)
-    return _bits(dtype, word, exponent, _counted(np.finfo(dtype).nmant, count, seed))
+        numbers = _unlike(dtype.itemsize * 8, size, seed)
+        return numbers.astype(f"u{dtype.itemsize}").view(dtype)
+    random = splitmix64(seed + 1, size)
+    exponent = random // np.uint64(2) % np.uint64(_largest_exponent(dtype) - 1) + np.uint64(1)
+    return _floats(dtype, random, exponent, _unlike(np.finfo(dtype).nmant, size, seed))
 
 
-def _nan(dtype: np.dtype[Any], count: int, seed: int) -> Array:
+def _odd_floats(dtype: Type, size: int, seed: int, exponent: int) -> Array:
+    """Floats of one exponent, of both signs, with fractions that differ and are not 0."""
+    fraction = np.maximum(_unlike(np.finfo(dtype).nmant, size, seed), np.uint64(1))
+    return _floats(dtype, splitmix64(seed + 1, size), exponent, fraction)
+
+
+def _nan(dtype: Type, size: int, seed: int) -> Array:
     """NaNs, quiet and signalling, of both signs and with payloads that differ."""
-    payload = _counted(np.finfo(dtype).nmant, count, seed)
-    payload[payload == 0] = 1  # none is infinity
-    return _bits(dtype, words(seed + 1, count), _all_ones(dtype), payload)
+    return _odd_floats(dtype, size, seed, _largest_exponent(dtype))
 
 
-def _subnormal(dtype: np.dtype[Any], count: int, seed: int) -> Array:
-    """Subnormal numbers of both signs."""
-    fraction = _counted(np.finfo(dtype).nmant, count, seed)
-    fraction[fraction == 0] = 1
-    return _bits(dtype, words(seed + 1, count), 0, fraction)
-
-
-def _extremes(dtype: np.dtype[Any], count: int, seed: int) -> Array:
+def _extremes(dtype: Type, size: int, seed: int) -> Array:
     """The ends of an integer type and zero; of floats infinities, zeros, largest and smallest."""
     if dtype.kind == "f":
         info = np.finfo(dtype)
@@ -79,72 +87,40 @@ def _extremes(dtype: np.dtype[Any], count: int, seed: int) -> Array:
     else:
         low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
         ends = [low, high, 0, high - 1, low + 1, high // 2 + 1]
-    places = (np.arange(count) + seed % len(ends)) % len(ends)
-    return np.array(ends, dtype)[places]
+    return np.array(ends, dtype)[(np.arange(size) + seed % len(ends)) % len(ends)]
 
 
-def _all_ones(dtype: np.dtype[Any]) -> int:
-    """Return the exponent of infinities and NaNs."""
-    return (1 << dtype.itemsize * 8 - 1 - np.finfo(dtype).nmant) - 1
-
-
-DATA: dict[str, Callable[[np.dtype[Any], int, int], Array]] = {
+DATA: dict[str, Callable[[Type, int, int], Array]] = {
     "distinct": _distinct,
     "nan": _nan,
-    "subnormal": _subnormal,
+    "subnormal": partial(_odd_floats, exponent=0),
     "extremes": _extremes,
 }
-"""Data of a type, by a word of the table."""
+"""Data of a type, a size and a seed, by a word of the table."""
 
 
-def _within(low: Array | int, high: Array | int, seed: int, count: int) -> Array:
-    """Return integers of [low, high)."""
-    span = np.broadcast_to(np.asarray(high - low, np.uint64), count)
-    return (words(seed, count) % span).astype(np.int64) + low
+def _within(low: int, high: int, dtype: Type, sizes: Array, seed: int) -> Array:
+    """Indices in [low x n, high x n), n being the size of the axis."""
+    random = splitmix64(seed, sizes.size) % ((high - low) * sizes).astype(np.uint64)
+    return (random.astype(np.int64) + low * sizes).astype(dtype)
 
 
-def _forward(dtype: np.dtype[Any], sizes: Array, seed: int) -> Array:
-    """Return indices in [0, n)."""
-    return _within(0, sizes, seed, sizes.size).astype(dtype)
+def _any(dtype: Type, sizes: Array, seed: int) -> Array:
+    """All indices in range: [0, n), for a signed type [-n, n)."""
+    return _within(-1 if dtype.kind == "i" else 0, 1, dtype, sizes, seed)
 
 
-def _any(dtype: np.dtype[Any], sizes: Array, seed: int) -> Array:
-    """Return indices in [0, n), for a signed type in [-n, n)."""
-    low = -sizes if dtype.kind == "i" else 0
-    return _within(low, sizes, seed, sizes.size).astype(dtype)
-
-
-def _negative(dtype: np.dtype[Any], sizes: Array, seed: int) -> Array:
-    """Return indices in [-n, 0)."""
-    return _within(-sizes, 0, seed, sizes.size).astype(dtype)
-
-
-def _edges(dtype: np.dtype[Any], sizes: Array, seed: int) -> Array:
-    """Return 0, n - 1 and, for a signed type, -1 and -n by turns, each coordinate in its own."""
+def _edges(dtype: Type, sizes: Array, seed: int) -> Array:
+    """0, n - 1 and, for a signed type, -1 and -n by turns, for each coordinate's own n."""
     ends = [0 * sizes, sizes - 1]
     if dtype.kind == "i":
         ends += [0 * sizes - 1, -sizes]
-    turn = (np.arange(sizes.size) + words(seed, 1).astype(np.int64)) % len(ends)
+    turn = (np.arange(sizes.size) + splitmix64(seed, 1).astype(np.int64)) % len(ends)
     return np.choose(turn, ends).astype(dtype)
 
 
 Outlier = Callable[[int, int, int], int]
 """An index out of range, of the size of its axis and the least and greatest of its type."""
-
-
-def _with(outlier: Outlier) -> Callable[[np.dtype[Any], Array, int], Array]:
-    """Return indices in range but for the first and about a third of the others."""
-
-    def fill(dtype: np.dtype[Any], sizes: Array, seed: int) -> Array:
-        found, limits = _any(dtype, sizes, seed), np.iinfo(dtype)
-        chosen = words(seed + 1, sizes.size) % np.uint64(3) == 0
-        chosen[0] = True
-        for place in np.flatnonzero(chosen):
-            found[place] = outlier(int(sizes[place]), int(limits.min), int(limits.max))
-        return found
-
-    return fill
-
 
 OUTLIERS: dict[str, Outlier] = {
     "just-past": lambda n, low, high: n,
@@ -157,23 +133,34 @@ OUTLIERS: dict[str, Outlier] = {
     "greatest": lambda n, low, high: high,
 }
 
-INDICES: dict[str, Callable[[np.dtype[Any], Array, int], Array]] = {
-    "forward": _forward,
+
+def _with(outlier: Outlier, dtype: Type, sizes: Array, seed: int) -> Array:
+    """Indices of which the first and about a third of the others are out of range."""
+    indices, limits = _any(dtype, sizes, seed), np.iinfo(dtype)
+    chosen = splitmix64(seed + 1, sizes.size) % np.uint64(3) == 0
+    chosen[0] = True
+    for k in np.flatnonzero(chosen):
+        indices[k] = outlier(int(sizes[k]), int(limits.min), int(limits.max))
+    return indices
+
+
+INDICES: dict[str, Callable[[Type, Array, int], Array]] = {
+    "forward": partial(_within, 0, 1),
     "any": _any,
-    "negative": _negative,
+    "negative": partial(_within, -1, 0),
     "edges": _edges,
-    **{word: _with(outlier) for word, outlier in OUTLIERS.items()},
+    **{word: partial(_with, outlier) for word, outlier in OUTLIERS.items()},
 }
-"""Indices of a type for axes of given sizes, by a word of the table."""
+"""Indices of a type for axes of given sizes and a seed, by a word of the table."""
 
 
 def takes(data_type: str, index_type: str, data: str, indices: str) -> bool:
-    """Return whether types can hold values of these kinds."""
+    """Whether the types can hold data and indices of these kinds."""
     limits = np.iinfo(np.dtype(index_type.lower()))
     if indices in OUTLIERS:
         value = OUTLIERS[indices](10, int(limits.min), int(limits.max))
         return limits.min <= value <= limits.max and not 0 <= value < 10
     floats = np.dtype(data_type.lower()).kind == "f"
-    return (data not in ("nan", "subnormal") or floats) and (
-        indices != "negative" or limits.min < 0
+    return (floats or data not in ("nan", "subnormal")) and (
+        limits.min < 0 or indices != "negative"
     )

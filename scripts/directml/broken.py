@@ -14,7 +14,7 @@ from rules import Raw, broken_rule
 
 import onnxgather as og
 from onnxgather.corpus import random_cases
-from onnxgather.corpus.words import Stream, seed_of
+from onnxgather.corpus.splitmix import Stream, seed_of
 from onnxgather.strides import packed_strides
 
 Change = Callable[[Raw, Stream], object]
@@ -56,7 +56,7 @@ def changed_descriptors(seed: int) -> Iterator[Raw]:
 
 
 def _valid(stream: Stream, *, packed: bool) -> Raw:
-    (case,) = random_cases(1, stream.word())
+    (case,) = random_cases(1, stream.number())
     raw = og.to_dict(case.descriptor)
     for name in _TENSORS if packed else ():
         raw["desc"][name].pop("Strides", None)

@@ -28,7 +28,7 @@ import onnxgather as og
 from onnxgather.arrays import Array, elements
 from onnxgather.cases import DescriptorCase
 from onnxgather.corpus import random_cases
-from onnxgather.corpus.words import seed_of, words
+from onnxgather.corpus.splitmix import seed_of, splitmix64
 from onnxgather.lanes.child import NoAnswerError
 from onnxgather.lanes.directml import Host
 
@@ -66,7 +66,7 @@ def _output(host: Host, case: DescriptorCase) -> Record:
     tensor, raw = desc.output_tensor, og.to_dict(desc)
     # The gaps and the padding hold random bytes at first, to show whether DirectML writes them.
     size = tensor.total_tensor_size_in_bytes
-    before = words(seed_of(case.name), size // 8 + 1).tobytes()[:size]
+    before = splitmix64(seed_of(case.name), size // 8 + 1).tobytes()[:size]
     record = {
         "id": case.name,
         "operator": raw["type"],
