@@ -1,7 +1,7 @@
 """Where an output element comes from, in one line: which index, which input element, which value.
 
-`source_map` says the same of all output elements at once, as offsets. Both stay on `reference` and
-know nothing of `gather`, so that they see its mistakes.
+An explanation says what the reference does, so it is made with `reference` and `arrays`; a mistake
+in `gather` does not change it. `reference.source_map` gives the offsets of all output elements.
 """
 
 from __future__ import annotations
@@ -25,10 +25,8 @@ from onnxgather.checks import integer, sequence, shown
 from onnxgather.descriptors import Descriptor
 from onnxgather.errors import DescriptorError, IndexOutOfRangeError
 from onnxgather.options import OutOfRange
-from onnxgather.reference import coordinates, directml_strides, offsets, source_map
+from onnxgather.reference import coordinates, directml_strides, offsets
 from onnxgather.tensors import TensorDesc
-
-__all__ = ["Coordinates", "Explanation", "element_at", "explain", "source_map", "value_text"]
 
 Coordinates = tuple[int, ...]
 """The coordinates of an element of a tensor, one per dimension."""

@@ -11,12 +11,14 @@ import msgspec
 from onnxgather.descriptors import Descriptor
 from onnxgather.dxdispatch.descriptor import to_dict
 from onnxgather.feature_levels import feature_requirements, minimum_feature_level
-from onnxgather.formula import Formula, write_formula
+from onnxgather.gather import gather_of
 from onnxgather.lowering import lower
-from onnxgather.lowering.graph import ONNX_TYPES, Graph, Value
-from onnxgather.options import OutOfRange, Target
+from onnxgather.lowering.graph import ONNX_TYPES, Graph, Value, constant
+from onnxgather.options import POLICIES, OutOfRange, Target
+from onnxgather.reference import directml_strides
 
 WIDTH = 80
+"""Columns of the text."""
 
 LONGEST_SHOWN = 8
 """Elements of a constant that are written where a node reads it."""
@@ -33,8 +35,25 @@ class Requirement(msgspec.Struct, frozen=True):
     field: str
 
 
-class ShownValue(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A value of the graph: numpy's name of its data type, its shape, its elements if shown."""
+class Formula(msgspec.Struct, frozen=True):
+    """A formula in DirectML's coordinates; every dimension of every tensor is written.
+
+    Positions along InputTensor are called a, b, ...; those along IndicesTensor i, j, ...; the
+    coordinates of an index tuple p, q, .... A dimension of size 1 has the position 0.
+    """
+
+    equation: str
+    """Such as `out[a, i, b] = in[a, idx[0, i, 0], b]`."""
+    coordinates: str | None
+    """Where the equation names coordinates: `p, q = idx[i, :]`."""
+    bounds: str
+    """The sizes: `a < 4, i < 2, b < 3`; empty for a single element."""
+    range: str
+    """Which indices are in range and what the others do."""
+
+
+class DescribedValue(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A value of the graph: numpy's name of its data type, its shape, and its elements if few."""
 
     name: str
     data_type: str
@@ -45,13 +64,13 @@ class ShownValue(msgspec.Struct, frozen=True, omit_defaults=True):
         return f"{self.name}: {self.data_type}[{', '.join(map(str, self.shape))}]"
 
 
-class ShownNode(msgspec.Struct, frozen=True):
+class DescribedNode(msgspec.Struct, frozen=True):
     """An ONNX node and why it is there."""
 
     operator: str
     inputs: tuple[str, ...]
     attributes: dict[str, int | tuple[int, ...]]
-    output: ShownValue
+    output: DescribedValue
     why: str
 
 
@@ -63,20 +82,20 @@ class PassedOver(msgspec.Struct, frozen=True):
 
 
 class Description(msgspec.Struct, frozen=True):
-    """All that `describe` finds."""
+    """What `describe` finds."""
 
     descriptor: dict[str, Any]
     """In DxDispatch's spelling."""
     feature_level: str
     needs: tuple[Requirement, ...]
-    """What needs that level."""
+    """The fields that need that level."""
     out_of_range: str
     formula: Formula
     target: str
     opset: int
-    inputs: tuple[ShownValue, ...]
-    constants: tuple[ShownValue, ...]
-    nodes: tuple[ShownNode, ...]
+    inputs: tuple[DescribedValue, ...]
+    constants: tuple[DescribedValue, ...]
+    nodes: tuple[DescribedNode, ...]
     choice: str
     """The form that was chosen from the target's list, and why; empty where there is no list."""
     passed_over: tuple[PassedOver, ...]
@@ -90,18 +109,17 @@ def describe(
     opset: int,
     threads: int | None = None,
 ) -> Description:
-    """Return what there is to say about a descriptor and the model that it becomes.
+    """Everything there is to say about a descriptor and the model that it becomes.
 
     Args:
         desc: Any of the four gather descriptors.
         out_of_range: What an index out of range does.
-        target: Whom the model is for.
+        target: The provider or providers that the model is for.
         opset: The version of the ONNX operator set.
         threads: How many threads the model is for; None stands for 2.
     """
     graph = lower(desc, out_of_range, target=target, threads=threads)
     level = minimum_feature_level(desc)
-    values = _values(graph)
     return Description(
         to_dict(desc),
         level,
@@ -110,16 +128,86 @@ def describe(
         write_formula(desc, out_of_range),
         target,
         opset,
-        tuple(_shown(value) for value in graph.inputs),
-        tuple(_shown(values[name]) for name in graph.constants),
-        tuple(_nodes(graph, values)),
+        tuple(map(_described, graph.inputs)),
+        tuple(_described(constant(name, array)) for name, array in graph.constants.items()),
+        tuple(_nodes(graph)),
         graph.choice,
         tuple(PassedOver(*pair) for pair in graph.passed_over),
     )
 
 
+def write_formula(desc: Descriptor, out_of_range: OutOfRange) -> Formula:
+    """The formula that a descriptor computes.
+
+    Args:
+        desc: Any of the four gather descriptors.
+        out_of_range: What an index out of range does.
+    """
+    gather, count = gather_of(desc), desc.input_tensor.dimension_count
+    of_data, of_indices, sizes = iter("abcdefgh"), iter("ijklmnop"), desc.output_tensor.sizes
+    passed = {count + output: dimension for output, dimension in gather.passed}
+    output = [
+        "0" if n == 1 else next(of_data if k in passed else of_indices) for k, n in enumerate(sizes)
+    ]
+    index = ["0"] * (count - len(gather.indices))
+    index += output[count - gather.after - len(gather.per_index) : count - gather.after]
+    if gather.has_tuples:
+        index.append("0" if gather.tuple_size == 1 else ":")
+    element, coordinates = f"idx[{', '.join(index)}]", None
+    names, bounded = [element], ["idx"]
+    if gather.tuple_size > 1:
+        # The tuple takes one dimension, so that the positions leave p free.
+        names = bounded = list("pqrstuvw"[: gather.tuple_size])
+        coordinates = f"{', '.join(names)} = {element}"
+    data = ["0"] * count
+    for k, dimension in passed.items():
+        data[dimension] = output[k]
+    for name, dimension in zip(names, gather.indexed, strict=True):
+        data[dimension] = name
+    return Formula(
+        f"out[{', '.join(output)}] = in[{', '.join(data)}]",
+        coordinates,
+        ", ".join(f"{name} < {n}" for name, n in zip(output, sizes, strict=True) if n > 1),
+        _range(desc, bounded, out_of_range),
+    )
+
+
+def _range(desc: Descriptor, names: list[str], out_of_range: OutOfRange) -> str:
+    signed = desc.indices_tensor.data_type.is_signed
+    if out_of_range == "directml":
+        added = ""
+        if desc.indices_tensor.data_type != "UINT32":
+            added = " A negative index (UINT64 is read as INT64) has its axis size added first."
+        return (
+            "as DirectML does, whatever the index: the element of the buffer at min(offset mod "
+            f"2^32, {desc.input_tensor.reachable_count - 1}), where offset is the sum of "
+            f"coordinate x stride, strides {list(directml_strides(desc))}.{added}"
+        )
+    limits = ", ".join(
+        f"{-n if signed else 0} <= {name} < {n}"
+        for name, n in zip(names, gather_of(desc).axes, strict=True)
+    )
+    negative = ", from the end where negative" if signed else ""
+    return f"{limits}{negative}; an index out of range {POLICIES[out_of_range].brief}"
+
+
+def _nodes(graph: Graph, within: str = "") -> Iterator[DescribedNode]:
+    """Yield the nodes of a graph, each followed by those of its subgraphs."""
+    for node in graph.nodes:
+        output = _described(graph.values[node.output])
+        yield DescribedNode(node.op, node.inputs, dict(node.attributes), output, within + node.why)
+        for name, body in node.bodies.items():
+            yield from _nodes(body, f"{name} of {node.output}: ")
+
+
+def _described(value: Value) -> DescribedValue:
+    array = value.constant
+    elements = array.tolist() if array is not None and array.size <= LONGEST_SHOWN else None
+    return DescribedValue(value.name, value.dtype.name, value.shape, elements)
+
+
 def render(description: Description) -> str:
-    """Return a description as text of at most 80 columns."""
+    """A description as text of at most 80 columns."""
     operator = description.descriptor["type"].removeprefix("DML_OPERATOR_")
     lines = [f"DML_{operator}_OPERATOR_DESC", *_fields(description.descriptor["desc"]), ""]
     lines.append(f"Feature level {description.feature_level}, needed by")
@@ -128,51 +216,23 @@ def render(description: Description) -> str:
     options = f"opset {description.opset}, target {description.target}"
     lines.append(f"ONNX, {options}, out of range: {description.out_of_range}")
     if description.choice:
-        lines += _paragraph(description.choice, "  ")
+        lines += _filled("  ", description.choice)
         lines += ["  passed over:"] if description.passed_over else []
         for each in description.passed_over:
-            lines += _paragraph(f"{each.form}: {each.why}", "    ")
+            lines += _filled("    ", f"{each.form}: {each.why}")
     constants = {value.name: value for value in description.constants}
-    long = [f"{value}, a constant" for value in constants.values() if value.elements is None]
-    for value in (*map(str, description.inputs), *long):
-        lines += _filled([value], "  ")
+    for value in description.inputs:
+        lines += _filled("  ", str(value))
+    for value in description.constants:
+        if value.elements is None:
+            lines += _filled("  ", f"{value}, a constant")
     for number, node in enumerate(description.nodes, 1):
-        lines += _node(number, node, constants)
+        lines += _node(f"  {number}. ".ljust(6), node, constants)
     return "\n".join(lines)
 
 
-def _paragraph(text: str, indent: str) -> list[str]:
-    return textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent)
-
-
-def _values(graph: Graph) -> dict[str, Value]:
-    """Return every value of a graph by its name."""
-    made = graph.values.values()
-    values = {value.name: value for value in (*graph.inputs, *made)}
-    for name, array in graph.constants.items():
-        values[name] = Value(name, array.dtype, array.shape, array)
-    assert graph.output is not None
-    values[graph.output.name] = graph.output
-    return values
-
-
-def _nodes(graph: Graph, values: dict[str, Value], within: str = "") -> Iterator[ShownNode]:
-    """Return the nodes of a graph, each followed by those of its subgraphs."""
-    for node in graph.nodes:
-        output = _shown(values[node.output])
-        yield ShownNode(node.op, node.inputs, dict(node.attributes), output, within + node.why)
-        for name, body in node.bodies.items():
-            yield from _nodes(body, values, f"{name} of {node.output}: ")
-
-
-def _shown(value: Value) -> ShownValue:
-    array = value.constant
-    elements = array.tolist() if array is not None and array.size <= LONGEST_SHOWN else None
-    return ShownValue(value.name, value.dtype.name, value.shape, elements)
-
-
 def _fields(desc: dict[str, Any]) -> list[str]:
-    """Return one line per field, the values in a column."""
+    """One line per field, the values in a column."""
     width = max(map(len, desc)) + 4
     lines: list[str] = []
     for name, value in desc.items():
@@ -181,7 +241,7 @@ def _fields(desc: dict[str, Any]) -> list[str]:
             fields: dict[str, Any] = {**value}
             parts = [f"{fields.pop('DataType')} {fields.pop('Sizes')}"]
             parts += [f"{field} {found}" for field, found in fields.items()]
-        lines += _filled(parts, f"  {name}".ljust(width))
+        lines += _filled(f"  {name}".ljust(width), *parts)
     return lines
 
 
@@ -192,35 +252,33 @@ def _formula(formula: Formula) -> list[str]:
         lines = [f"  {left}", f"    = {right}"]
     if formula.coordinates:
         lines.append(f"  {formula.coordinates}")
-    bounds = _filled(formula.bounds.split(", "), "  ") if formula.bounds else []
-    return [*lines, *bounds, *_filled([formula.range], "  ")]
+    bounds = _filled("  ", *formula.bounds.split(", ")) if formula.bounds else []
+    return [*lines, *bounds, *_filled("  ", formula.range)]
 
 
-def _node(number: int, node: ShownNode, constants: dict[str, ShownValue]) -> list[str]:
-    start = f"  {number}. ".ljust(6)
-    indent = " " * len(start)
+def _node(start: str, node: DescribedNode, constants: dict[str, DescribedValue]) -> list[str]:
     arguments = [_argument(name, constants) for name in node.inputs]
     for name, value in node.attributes.items():
-        shown = list(value) if isinstance(value, tuple) else value
+        text = list(value) if isinstance(value, tuple) else value
         if node.operator == "Cast" and isinstance(value, int):
-            shown = _TYPE_NAMES[value]
-        arguments.append(f"{name}={shown}")
+            text = _TYPE_NAMES[value]
+        arguments.append(f"{name}={text}")
     call, output = f"{node.operator}({', '.join(arguments)})", f"-> {node.output}"
-    lines = [f"{start}{call} {output}"]
+    lines, indent = [f"{start}{call} {output}"], " " * len(start)
     if len(lines[0]) > WIDTH:
-        lines = [*_filled([call], start), *_filled([output], indent)]
-    return [*lines, *_filled([node.why], indent)]
+        lines = [*_filled(start, call), *_filled(indent, output)]
+    return [*lines, *_filled(indent, node.why)]
 
 
-def _argument(name: str, constants: dict[str, ShownValue]) -> str:
-    """Return an input of a node: the elements of a short constant, the name, or a dash for none."""
+def _argument(name: str, constants: dict[str, DescribedValue]) -> str:
+    """An input of a node: the elements of a short constant, the name, or a dash if left out."""
     if name in constants and constants[name].elements is not None:
         return str(constants[name].elements)
     return name or "-"
 
 
-def _filled(parts: list[str], start: str) -> list[str]:
-    """Return lines with commas between the parts, which stay whole where they fit."""
+def _filled(start: str, *parts: str) -> list[str]:
+    """Lines with commas between the parts, which stay whole where they fit."""
     room = WIDTH - len(start) - 1
     whole = [part.replace(" ", _NO_BREAK) if len(part) <= room else part for part in parts]
     lines = textwrap.wrap(

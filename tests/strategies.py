@@ -1,4 +1,8 @@
-"""Random valid descriptors with arrays that fit them."""
+"""Random valid descriptors with arrays that fit them.
+
+The sizes of outputs are worked out here, without `onnxgather.gather`: tests that must see a mistake
+planted there draw their cases from this module.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +30,7 @@ class Case:
     indices: Array
 
 
-def sizes(count: int, largest: int = 4, product: int = 400) -> st.SearchStrategy[list[int]]:
+def small_sizes(count: int, largest: int = 4, product: int = 400) -> st.SearchStrategy[list[int]]:
     """Sizes whose product stays small."""
     return st.lists(st.integers(1, largest), min_size=count, max_size=count).filter(
         lambda s: math.prod(s) <= product
@@ -34,7 +38,7 @@ def sizes(count: int, largest: int = 4, product: int = 400) -> st.SearchStrategy
 
 
 @st.composite
-def shapes(draw: st.DrawFn) -> tuple[str, list[int], list[int], list[int], dict[str, int]]:
+def gathers(draw: st.DrawFn) -> tuple[str, list[int], list[int], list[int], dict[str, int]]:
     """An operator, the sizes of its three tensors and its other fields."""
     operator = draw(st.sampled_from(sorted(og.OPERATORS)))
     count = draw(st.integers(1, 8))
@@ -42,13 +46,13 @@ def shapes(draw: st.DrawFn) -> tuple[str, list[int], list[int], list[int], dict[
         rank = draw(st.integers(0, count))
         cropped = max(0, rank - 1)
         axis = draw(st.integers(cropped, count - 1))
-        data = [1] * cropped + draw(sizes(count - cropped))
-        kept = draw(sizes(rank, product=60))
+        data = [1] * cropped + draw(small_sizes(count - cropped))
+        kept = draw(small_sizes(rank, product=60))
         output = data[cropped:axis] + kept + data[axis + 1 :]
         fields = {"axis": axis, "index_dimensions": rank}
     elif operator == "GATHER_ELEMENTS":
         axis = draw(st.integers(0, count - 1))
-        data = draw(sizes(count))
+        data = draw(small_sizes(count))
         kept = list(data)
         kept[axis] = draw(st.integers(1, 5))
         output = kept
@@ -63,9 +67,13 @@ def shapes(draw: st.DrawFn) -> tuple[str, list[int], list[int], list[int], dict[
             index_rank = batches + 1
             least = 1
         tuple_size = draw(st.integers(least, rank - batches))
-        counted = draw(sizes(rank, largest=3 if rank > 5 else 4))
+        counted = draw(small_sizes(rank, largest=3 if rank > 5 else 4))
         data = [1] * (count - rank) + counted
-        kept = [*counted[:batches], *draw(sizes(index_rank - 1 - batches, product=60)), tuple_size]
+        kept = [
+            *counted[:batches],
+            *draw(small_sizes(index_rank - 1 - batches, product=60)),
+            tuple_size,
+        ]
         output = kept[:-1] + counted[batches + tuple_size :]
         fields = {"input_dimension_count": rank, "indices_dimension_count": index_rank}
         if operator == "GATHER_ND1":
@@ -75,41 +83,41 @@ def shapes(draw: st.DrawFn) -> tuple[str, list[int], list[int], list[int], dict[
 
 
 @st.composite
-def strides(draw: st.DrawFn, shape: list[int], *, output: bool) -> list[int] | None:
-    """Strides for a shape: none, or permuted, padded and, for inputs, broadcast or overlapping."""
+def strides(draw: st.DrawFn, sizes: list[int], *, output: bool) -> list[int] | None:
+    """Strides of sizes: none, or permuted, padded and, for inputs, broadcast or overlapping."""
     if draw(st.integers(0, 2)) > 0:
         return None
     if not output and draw(st.integers(0, 4)) == 0:
-        return draw(st.lists(st.integers(0, 7), min_size=len(shape), max_size=len(shape)))
-    order = draw(st.permutations(range(len(shape))))
+        return draw(st.lists(st.integers(0, 7), min_size=len(sizes), max_size=len(sizes)))
+    order = draw(st.permutations(range(len(sizes))))
     if draw(st.booleans()):
         order = sorted(order)
-    result = [0] * len(shape)
+    result = [0] * len(sizes)
     step = 1
     for k in reversed(order):
         broadcast = not output and draw(st.integers(0, 5)) == 0
         result[k] = 0 if broadcast else step
         padding = draw(st.sampled_from([0, 0, 0, 1, 3]))
-        step = step if broadcast else step * shape[k] + padding
+        step = step if broadcast else step * sizes[k] + padding
     return result
 
 
 @st.composite
 def tensors(
-    draw: st.DrawFn, data_type: str, shape: list[int], *, output: bool = False
+    draw: st.DrawFn, data_type: str, sizes: list[int], *, output: bool = False
 ) -> og.TensorDesc:
     """A tensor of a data type and sizes, sometimes strided, sometimes longer than it must be."""
-    tensor = og.TensorDesc(data_type, shape, draw(strides(shape, output=output)))
+    tensor = og.TensorDesc(data_type, sizes, draw(strides(sizes, output=output)))
     extra = draw(st.sampled_from([0, 0, 0, 4, 20]))
     return og.TensorDesc(
-        data_type, shape, tensor.strides, tensor.total_tensor_size_in_bytes + extra
+        data_type, sizes, tensor.strides, tensor.total_tensor_size_in_bytes + extra
     )
 
 
 @st.composite
 def descriptors(draw: st.DrawFn, *, packed: bool = False) -> og.Descriptor:
     """Any valid descriptor of small sizes."""
-    operator, data, indices, output, fields = draw(shapes())
+    operator, data, indices, output, fields = draw(gathers())
     data_type = draw(st.sampled_from(list(og.TensorDataType)))
     index_type = draw(st.sampled_from(INDEX_TYPES))
     if packed:
@@ -129,7 +137,7 @@ def descriptors(draw: st.DrawFn, *, packed: bool = False) -> og.Descriptor:
 
 
 def random_data(tensor: og.TensorDesc, rng: np.random.Generator) -> Array:
-    """Random bits, NaNs and -0.0 among them."""
+    """Data of random bits, with NaNs and -0.0 among the floats."""
     count = math.prod(tensor.array_shape)
     data = np.frombuffer(rng.bytes(count * tensor.data_type.size), tensor.data_type.numpy).copy()
     if tensor.data_type.numpy.kind == "f":
@@ -138,7 +146,7 @@ def random_data(tensor: og.TensorDesc, rng: np.random.Generator) -> Array:
 
 
 def random_indices(desc: og.Descriptor, rng: np.random.Generator, *, wild: float) -> Array:
-    """Indices in range, negative ones included, but for a share of wild ones."""
+    """Indices in range, negative ones included; the share `wild` of them may be out of range."""
     tensor = desc.indices_tensor
     dtype = tensor.data_type.numpy
     shape = tensor.array_shape
@@ -161,7 +169,7 @@ def random_indices(desc: og.Descriptor, rng: np.random.Generator, *, wild: float
 
 @st.composite
 def cases(draw: st.DrawFn, *, wild: bool = True, packed: bool = False) -> Case:
-    """A descriptor with data and indices, the latter wild in parts if asked for."""
+    """A descriptor with data and indices; if `wild`, some indices may be out of range."""
     desc = draw(descriptors(packed=packed))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     share = draw(st.sampled_from([0.0, 0.3, 1.0])) if wild else 0.0

@@ -1,4 +1,4 @@
-"""The corpus holds what it promises, and the same on every machine.
+"""The corpus covers what it promises, and is the same on every machine.
 
 `python tests/test_corpus.py` prints the digests, for `tests/data/corpus.sha256`.
 """
@@ -49,12 +49,12 @@ def cases() -> tuple[Case, ...]:
 
 
 def described() -> list[tuple[DescriptorCase, og.Descriptor]]:
-    """Return the cases that have a descriptor, with it."""
+    """The cases that have a descriptor, with it."""
     return [(case, case.descriptor) for case in cases() if isinstance(case, DescriptorCase)]
 
 
 def digest(case: Case) -> bytes:
-    """Return a hash of all that a case is, and of what is expected of it, but of no sentence."""
+    """A hash of a case and of what is expected of it, but of no sentence."""
     if isinstance(case, DescriptorCase):
         asked: Any = og.to_dict(case.descriptor)
     else:
@@ -74,7 +74,7 @@ def stored(value: Array | str) -> bytes:
 
 
 def group(case: Case) -> str:
-    """Return the part of the corpus that a case is counted under."""
+    """The part of the corpus that a case is counted under."""
     parts = case.name.split("/")
     return "/".join(parts[: 3 if parts[0] in ("out-of-range", "forbidden") else 2])
 
@@ -95,13 +95,13 @@ def all_digests() -> list[str]:
     return [*digests(corpus()), *digests(random_cases(RANDOM, 0))]
 
 
-def test_nothing_changed_unseen() -> None:
+def test_cases_have_the_recorded_digests() -> None:
     committed = (DATA / "corpus.sha256").read_text(encoding="utf-8").splitlines()
     assert all_digests() == committed
 
 
 @pytest.mark.parametrize("hash_seed", ["1", "2"])
-def test_a_fresh_interpreter_makes_the_same(hash_seed: str) -> None:
+def test_a_fresh_interpreter_makes_the_same_cases(hash_seed: str) -> None:
     environment = os.environ | {"PYTHONHASHSEED": hash_seed}
     made = subprocess.run(
         [sys.executable, __file__], capture_output=True, check=True, text=True, env=environment
@@ -127,7 +127,7 @@ def test_names_are_unique_and_become_file_names() -> None:
     assert not reserved & {part for name in names for part in name.split("/")}
 
 
-def test_every_operator_data_type_and_index_type() -> None:
+def test_cases_have_every_operator_data_type_and_index_type() -> None:
     wanted = set(product(OPERATORS, og.TensorDataType, INDEX_TYPES))
     assert len(wanted) == 176
     assert {(c.operator, c.data_type, c.index_type) for c, _ in described()} == wanted
@@ -139,7 +139,7 @@ def test_every_operator_data_type_and_index_type() -> None:
         assert {f"{start}/{kind}" for kind in kinds} <= names
 
 
-def test_indices_are_in_range_but_where_the_name_says_otherwise() -> None:
+def test_only_cases_named_out_of_range_have_indices_out_of_range() -> None:
     for case, desc in described():
         assert case.in_range != case.name.startswith("out-of-range/"), case.name
         values = elements(desc.indices_tensor, case.indices)
@@ -150,7 +150,7 @@ def test_indices_are_in_range_but_where_the_name_says_otherwise() -> None:
             assert lowest
 
 
-def test_every_rank_axis_tuple_and_batch() -> None:
+def test_cases_have_every_rank_axis_tuple_and_batch() -> None:
     axes: dict[str, set[tuple[int, int]]] = {"GATHER": set(), "GATHER_ELEMENTS": set()}
     tuples: set[tuple[int, int]] = set()
     batched: set[tuple[int, int, int]] = set()
@@ -172,7 +172,7 @@ def test_every_rank_axis_tuple_and_batch() -> None:
     assert batched == {(rank, b, t) for rank, b in every for t in range(1, rank - b + 1)}
 
 
-def test_every_rank_of_the_indices() -> None:
+def test_cases_have_every_rank_of_the_indices() -> None:
     scalar: set[tuple[int, int, int]] = set()
     tuples: set[tuple[int, int]] = set()
     batched: set[tuple[int, int]] = set()
@@ -190,7 +190,7 @@ def test_every_rank_of_the_indices() -> None:
     assert batched == {(b, k) for b in range(8) for k in range(b + 1, 9)}
 
 
-def test_leading_ones_up_to_every_dimension_count() -> None:
+def test_cases_have_every_number_of_leading_ones_in_every_tensor() -> None:
     found: set[tuple[str, str, int]] = set()
     for _, desc in described():
         three = (desc.input_tensor, desc.indices_tensor, desc.output_tensor)
@@ -200,7 +200,7 @@ def test_leading_ones_up_to_every_dimension_count() -> None:
     assert set(product(OPERATORS, ("input", "indices", "output"), range(8))) <= found
 
 
-def test_layouts_of_every_tensor() -> None:
+def test_every_tensor_of_every_operator_has_every_layout() -> None:
     kinds: dict[str, set[tuple[str, str]]] = {operator: set() for operator in OPERATORS}
     for _, desc in described():
         three = (desc.input_tensor, desc.indices_tensor, desc.output_tensor)
@@ -214,7 +214,7 @@ def test_layouts_of_every_tensor() -> None:
 
 
 def lies(tensor: og.TensorDesc) -> Iterator[str]:
-    """Yield what is to be said of how a tensor lies in memory."""
+    """Yield the words that hold for the layout of a tensor."""
     smallest = tensor.default_total_tensor_size_in_bytes
     longer = tensor.total_tensor_size_in_bytes > smallest
     if tensor.guaranteed_base_offset_alignment:
@@ -240,19 +240,19 @@ def lies(tensor: og.TensorDesc) -> Iterator[str]:
         yield "with gaps"
 
 
-def test_what_lies_between_strided_indices_is_out_of_range() -> None:
+def test_gaps_between_strided_indices_are_out_of_range() -> None:
     found = 0
     for case, desc in described():
         tensor = desc.indices_tensor
         if tensor.strides is not None:
-            places = {int(np.dot(p, tensor.strides)) for p in np.ndindex(*tensor.sizes)}
-            gaps = np.delete(case.indices, sorted(places))
+            used = {int(np.dot(p, tensor.strides)) for p in np.ndindex(*tensor.sizes)}
+            gaps = np.delete(case.indices, sorted(used))
             assert (gaps == np.iinfo(gaps.dtype).max).all()
             found += bool(gaps.size)
     assert found > 40
 
 
-def test_edges_are_the_ends_of_every_axis() -> None:
+def test_indices_of_edges_are_the_ends_of_their_axis() -> None:
     found = 0
     for case, desc in described():
         if case.name.endswith("/edges"):
@@ -267,7 +267,7 @@ def test_edges_are_the_ends_of_every_axis() -> None:
     assert found == 4 * (3 * 4 + 3 + 1)
 
 
-def test_axes_of_size_one_and_axes_that_no_byte_counts() -> None:
+def test_every_operator_has_axes_of_size_one_and_axes_that_no_byte_counts() -> None:
     for operator in OPERATORS:
         indexed: set[int] = set()
         for _, desc in described():
@@ -288,7 +288,7 @@ def test_elements_differ_as_long_as_the_type_has_values() -> None:
                 assert (np.isfinite(case.data) & (np.abs(case.data) >= smallest)).all()
 
 
-def test_odd_data() -> None:
+def test_nan_subnormal_and_extreme_data_have_the_values_of_their_names() -> None:
     for case in cases():
         data = case.data.reshape(-1)
         if "/nan/" in case.name:
@@ -310,9 +310,9 @@ def test_odd_data() -> None:
             assert {limits.min, limits.max, 0} <= {*data.tolist()}
 
 
-def test_out_of_range_indices_of_every_kind_under_every_policy() -> None:
+def test_every_kind_of_out_of_range_index_is_under_every_policy() -> None:
     limits = {str(t): np.iinfo(t.numpy) for t in INDEX_TYPES}
-    # What 5, the size of the axis, is exceeded by; -1 stands for the least of a type.
+    # The values outside an axis of size 5, of those that the type holds.
     wanted: dict[str, set[int]] = {
         name: {
             v
@@ -342,7 +342,7 @@ def test_out_of_range_indices_of_every_kind_under_every_policy() -> None:
         assert len({inputs for _, *inputs in questions for inputs in [tuple(inputs)]}) == 1
 
 
-def test_a_case_must_be_refused_exactly_where_an_error_is_asked_for() -> None:
+def test_a_case_must_be_refused_only_if_forbidden_or_out_of_range_under_error() -> None:
     for case in cases():
         refused = isinstance(case.expected(), str)
         assert refused == (
@@ -363,7 +363,7 @@ def test_plain_cases_are_the_bare_onnx_operator() -> None:
     assert asked == 3 * 36 + 120 - 1 - 8
 
 
-def test_documented_examples() -> None:
+def test_every_documented_example_is_a_case() -> None:
     pages = json.loads((DATA / "documented_examples.json").read_text(encoding="utf-8"))
     wanted = [example for example in pages["examples"] if example["kind"] in ("numeric", "sizes")]
     documented = [(c, d) for c, d in described() if "/documented/" in c.name]

@@ -1,4 +1,4 @@
-"""Explanations: their texts, and that what they say is what the reference computes."""
+"""The texts of explanations, and that explanations agree with the reference."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from strategies import Case, cases, descriptors
 
 import onnxgather as og
 from onnxgather.arrays import Array, elements
-from onnxgather.explain import Explanation, element_at, explain, source_map, value_text
+from onnxgather.explain import Explanation, element_at, explain, value_text
 from onnxgather.options import OutOfRange
-from onnxgather.reference import offsets
+from onnxgather.reference import offsets, source_map
 
 POLICIES: list[OutOfRange] = ["clamp", "error", "zero", "directml"]
 
@@ -25,7 +25,7 @@ def tensor(data_type: str, *sizes: int, strides: list[int] | None = None) -> og.
 
 
 def gather(index_type: str, data_type: str = "FLOAT32", total: int = 0) -> og.GatherDesc:
-    """Return a GATHER along the second axis."""
+    """A GATHER along the second axis."""
     return og.GatherDesc(
         og.TensorDesc(data_type, [4, 3], total_tensor_size_in_bytes=total),
         tensor(index_type, 1, 2),
@@ -38,7 +38,7 @@ def gather(index_type: str, data_type: str = "FLOAT32", total: int = 0) -> og.Ga
 def told(
     index_type: str, indices: list[int], at: tuple[int, ...], policy: OutOfRange
 ) -> Explanation:
-    """Return an explanation of a GATHER from 0 to 11."""
+    """An explanation of a GATHER from the numbers 0 to 11."""
     desc = gather(index_type)
     data = np.arange(12, dtype=np.float32).reshape(4, 3)
     array = np.array([indices], desc.indices_tensor.data_type.numpy)
@@ -185,13 +185,13 @@ def told(
         ),
     ],
 )
-def test_the_line_of_a_gather(
+def test_the_text_for_a_gather_under_each_policy(
     index_type: str, indices: list[int], at: tuple[int, ...], policy: OutOfRange, text: str
 ) -> None:
     assert str(told(index_type, indices, at, policy)) == text
 
 
-def test_the_fields() -> None:
+def test_the_fields_of_an_explanation_and_their_json() -> None:
     assert told("INT32", [0, -9], (3, 1), "clamp") == Explanation(
         "output[3,1] = input[3, indices[1]] = input[3, -9] -> input[3, 0] "
         "(-9 is before the start, clamped to 0) = 9",
@@ -212,7 +212,7 @@ def test_the_fields() -> None:
     assert msgspec.json.decode(msgspec.json.encode(largest), type=Explanation) == largest
 
 
-def test_padding() -> None:
+def test_padding_reads_as_zero_and_is_no_element() -> None:
     desc = gather("UINT32", "UINT8", total=16)
     data = np.arange(12, dtype=np.uint8).reshape(4, 3)
     explanation = explain(desc, data, np.array([[3, 0]], np.uint32), (3, 0), "directml")
@@ -223,7 +223,7 @@ def test_padding() -> None:
     assert (explanation.after, explanation.offset) == (None, 12)
 
 
-def test_a_scalar_index_and_dimensions_of_one() -> None:
+def test_the_text_for_a_scalar_index_and_dimensions_of_one() -> None:
     desc = og.GatherDesc(tensor("INT16", 1, 5), tensor("INT32", 1, 1), tensor("INT16", 1, 1), 1, 0)
     data, indices = np.arange(5, dtype=np.int16).reshape(1, 5), np.array([[3]], np.int32)
     assert str(explain(desc, data, indices, [0, 0])) == (
@@ -231,7 +231,7 @@ def test_a_scalar_index_and_dimensions_of_one() -> None:
     )
 
 
-def test_elements() -> None:
+def test_the_text_for_gather_elements() -> None:
     desc = og.GatherElementsDesc(
         tensor("INT16", 2, 1, 3), tensor("INT32", 2, 2, 3), tensor("INT16", 2, 2, 3), 1
     )
@@ -248,7 +248,7 @@ def test_elements() -> None:
     )
 
 
-def test_tuples() -> None:
+def test_the_text_for_tuples() -> None:
     desc = og.GatherNDDesc(
         tensor("FLOAT32", 2, 3), tensor("INT32", 3, 2), tensor("FLOAT32", 1, 3), 2, 2
     )
@@ -268,7 +268,7 @@ def test_tuples() -> None:
     )
 
 
-def test_batches_and_a_tuple_of_one() -> None:
+def test_the_text_for_batches_and_a_tuple_of_one() -> None:
     desc = og.GatherND1Desc(
         tensor("INT8", 1, 2, 3, 2),
         tensor("UINT32", 1, 2, 2, 1),
@@ -284,7 +284,7 @@ def test_batches_and_a_tuple_of_one() -> None:
     )
 
 
-def test_strides() -> None:
+def test_the_text_for_tensors_with_strides() -> None:
     desc = og.GatherNDDesc(
         tensor("INT32", 2, 3, strides=[1, 4]),
         tensor("INT32", 2, 2, strides=[3, 1]),
@@ -333,7 +333,7 @@ def test_strides() -> None:
         (np.uint64(2**64 - 1), "18446744073709551615"),
     ],
 )
-def test_value_text(value: np.generic, text: str) -> None:
+def test_value_text_reads_back_as_the_same_value(value: np.generic, text: str) -> None:
     assert value_text(value) == text
     assert np.array(
         float(text) if value.dtype.kind == "f" else int(text), value.dtype
@@ -353,13 +353,13 @@ def test_value_text(value: np.generic, text: str) -> None:
         ("1,0", "at must be a sequence, got '1,0'"),
     ],
 )
-def test_at_must_be_a_place_of_the_output(at: object, message: str) -> None:
+def test_at_must_be_coordinates_of_an_output_element(at: object, message: str) -> None:
     with pytest.raises(og.DescriptorError) as caught:
         explain(gather("INT32"), np.zeros((4, 3), np.float32), np.zeros((1, 2), np.int32), at)  # pyright: ignore[reportArgumentType]
     assert str(caught.value) == message
 
 
-def test_at_of_one_dimension() -> None:
+def test_the_error_for_at_speaks_of_one_coordinate_in_the_singular() -> None:
     desc = og.GatherDesc(tensor("INT8", 3), tensor("INT32", 2), tensor("INT8", 2), 0, 1)
     with pytest.raises(og.DescriptorError) as caught:
         explain(desc, np.zeros(3, np.int8), np.zeros(2, np.int32), (2,))
@@ -406,12 +406,12 @@ def test_source_map_of_every_policy() -> None:
 
 
 def padded(desc: og.Descriptor, data: Array) -> bytes:
-    """Return InputTensor's buffer, zero behind its array."""
+    """InputTensor's buffer, zero behind its array."""
     return data.tobytes().ljust(desc.input_tensor.reachable_count * data.itemsize, b"\0")
 
 
 def differences(case: Case, policy: OutOfRange) -> list[str]:
-    """Return where explanations or the map of sources do not say what the reference computes."""
+    """The texts of elements where `explain`, `source_map` and the reference disagree."""
     desc, tensor = case.desc, case.desc.input_tensor
     try:
         output = elements(desc.output_tensor, og.reference(desc, case.data, case.indices, policy))
@@ -450,7 +450,7 @@ def differences(case: Case, policy: OutOfRange) -> list[str]:
 
 
 @given(cases(), st.sampled_from(POLICIES))
-def test_explanations_are_what_the_reference_computes(case: Case, policy: OutOfRange) -> None:
+def test_explanations_agree_with_the_reference(case: Case, policy: OutOfRange) -> None:
     assert differences(case, policy) == []
 
 
@@ -461,7 +461,9 @@ def wild_case() -> Case:
 
 
 @pytest.mark.parametrize("policy", ["clamp", "zero", "directml"])
-def test_a_planted_mistake_is_seen(policy: OutOfRange, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mistake_planted_in_the_offsets_is_seen(
+    policy: OutOfRange, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert differences(wild_case(), policy) == []
 
     def off_by_one(*args: object) -> Array:

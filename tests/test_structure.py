@@ -29,6 +29,8 @@ APART = [
     ("reference", "lowering"),
     ("lowering", "reference"),
     ("dxdispatch", "lowering"),
+    ("reference", "gather"),  # they see its mistakes
+    ("explain", "gather"),
 ]
 
 

@@ -28,15 +28,7 @@ def corpus() -> Iterator[Case]:
 
 
 def _cases(group: Group) -> Iterator[DescriptorCase]:
-    rows = product(
-        group.gathers,
-        group.data_types,
-        group.index_types,
-        group.indices,
-        group.data,
-        group.layouts.items(),
-        group.policies,
-    )
+    rows = product(*group[1:])  # all but the template
     for (word, gather), data_type, index_type, indices, data, (layout, layouts), policy in rows:
         if not takes(data_type, index_type, data, indices):
             continue

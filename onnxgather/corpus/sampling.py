@@ -43,12 +43,8 @@ def _case(name: str, policy: OutOfRange | None) -> DescriptorCase:
     operator = stream.of(OPERATORS)
     gather = _GATHERS[operator](stream, operator, stream.between(1, MAX_DIMENSIONS))
     data_type, index_type = stream.of(TensorDataType), stream.of(INDEX_TYPES)
-    data_sizes, index_sizes, output_sizes = gather.tensor_sizes()
-    layouts = [
-        _layout(stream, data_sizes),
-        _layout(stream, index_sizes),
-        _layout(stream, output_sizes, is_output=True),
-    ]
+    tensors = zip(gather.tensor_sizes(), (False, False, True), strict=True)
+    layouts = [_layout(stream, sizes, is_output=is_output) for sizes, is_output in tensors]
     desc = laid_out(gather, data_type, index_type, layouts)
     odd = ("nan", "subnormal", "extremes") if data_type.numpy.kind == "f" else ("extremes",)
     kind = stream.of(odd) if stream.one_in(6) else "distinct"
@@ -129,7 +125,7 @@ _GATHERS = {
 """How a gather of each operator is drawn, of a given DimensionCount."""
 
 
-def _layout(stream: Stream, sizes: Sizes, *, is_output: bool = False) -> Layout:
+def _layout(stream: Stream, sizes: Sizes, *, is_output: bool) -> Layout:
     """A layout, sometimes strided, sometimes longer than it must be, sometimes owned by DML."""
     strides = _strides(stream, sizes, is_output=is_output) if stream.one_in(3) else None
     extra = stream.of((0, 0, 0, 4, 20))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import NamedTuple
@@ -21,8 +21,6 @@ FEW = (2, 1, 3, 1, 1, 2, 1, 1)
 """Likewise of indices, where their rank is what matters."""
 
 ALL_TYPES = tuple(TensorDataType)
-FLOATS = tuple(t for t in TensorDataType if t.numpy.kind == "f")
-INTEGERS = tuple(t for t in TensorDataType if t.numpy.kind != "f")
 
 LONGER = 20
 """Bytes by which a "longer" tensor exceeds the smallest legal TotalTensorSizeInBytes."""
@@ -37,34 +35,34 @@ LAYOUTS = {
 """How a tensor of the corpus lies in its buffer, by the word in the names of its cases."""
 
 
-def _layouts(**words: str) -> dict[str, Sequence[Layout]]:
+def _layouts(**words: str) -> list[tuple[str, Sequence[Layout]]]:
     """The layouts of the three tensors: the keyword says which one is not packed, or "all"."""
-    return {
-        f"{which}-{word}": [
-            LAYOUTS[word] if which in (tensor, "all") else Layout()
-            for tensor in ("input", "indices", "output")
-        ]
+    tensors = ("input", "indices", "output")
+    return [
+        (f"{which}-{word}", [LAYOUTS[word] if which in (t, "all") else Layout() for t in tensors])
         for which, some in words.items()
         for word in some.split()
-    }
+    ]
 
 
 class Group(NamedTuple):
     """Rows of the table: every combination of what is named, and the template of their names.
 
     One group varies one thing. The rest stays FLOAT32 by INT64, which every provider takes, so
-    that a case fails for what its name says. Data and indices are of the kinds in `values`.
+    that a case fails for what its name says. Data and indices are of the kinds in `values`; those
+    that a type cannot hold, such as NaNs of integers, are left out.
     """
 
     template: str
     """The name of a case: {operator}, {gather}, {layout}, or one of the fields below."""
     gathers: Sequence[tuple[str, Gather]]
-    """With the word for {gather}."""
+    """With the word that {gather} stands for."""
     data_types: Sequence[str] = ("FLOAT32",)
     index_types: Sequence[str] = ("INT64",)
     indices: Sequence[str] = ("any",)
     data: Sequence[str] = ("distinct",)
-    layouts: Mapping[str, Sequence[Layout]] = {"": PACKED}
+    layouts: Sequence[tuple[str, Sequence[Layout]]] = (("", PACKED),)
+    """Of the three tensors, with the word that {layout} stands for."""
     policies: Sequence[OutOfRange] = ("error",)
     """In range the model with "error" is ONNX's own operator, casts of indices and leading ones
     aside, which is what the author of a provider wants asked. Strides and the like are asked
@@ -206,8 +204,7 @@ TABLE: tuple[Group, ...] = (
     *(Group(_LONG, [*_long(f"{n}-last", (2, n), 1)]) for n in (65, 257)),
     Group(_LONG, [*_long("65537", (65537, 1), 0)], ["UINT8"], ["INT32"], ["edges"]),
     Group("{operator}/documented/{gather}", DOCUMENTED_SIZES),
-    Group("{operator}/{data}/{data_type}", BASIC, FLOATS, data=["nan", "subnormal", "extremes"]),
-    Group("{operator}/{data}/{data_type}", BASIC, INTEGERS, data=["extremes"]),
+    Group("{operator}/{data}/{data_type}", BASIC, ALL_TYPES, data=["nan", "subnormal", "extremes"]),
     Group(
         "{operator}/layout/{layout}",
         LAID_OUT,

@@ -10,11 +10,11 @@ import numpy as np
 
 from onnxgather.arrays import Array, elements
 from onnxgather.cases import Case, DescriptorCase, NodeCase
-from onnxgather.explain import element_at, explain, source_map
+from onnxgather.explain import element_at, explain
 from onnxgather.lanes.lane import Answer, AnswerKind, LaneInfo
 from onnxgather.options import OutOfRange
 from onnxgather.parity.results import STATE_OF, ArrayType, Element, Result, ResultKind, Returned
-from onnxgather.reference import reference
+from onnxgather.reference import reference, source_map
 
 _Facts = tuple[ResultKind, dict[str, Any]]
 """A kind, and the fields of `Result` that go with it."""

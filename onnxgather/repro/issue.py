@@ -13,11 +13,11 @@ from onnxgather.arrays import Array
 from onnxgather.cases import Case, DescriptorCase, NodeCase
 from onnxgather.datatypes import TensorDataType
 from onnxgather.descriptors import TENSORS, header_names
-from onnxgather.formula import write_formula
 from onnxgather.lanes.lane import LaneInfo
 from onnxgather.parity.results import Result, ResultKind
 from onnxgather.repro.candidates import candidate_of
 from onnxgather.repro.trial import Trial
+from onnxgather.show import write_formula
 
 MOST_SHOWN = 64
 """Elements of an array that an issue shows."""

@@ -1,4 +1,4 @@
-"""Formulas as `show` prints them: what they say is what the reference computes."""
+"""What `show` says: formulas that agree with the reference, and text of 80 columns."""
 
 from __future__ import annotations
 
@@ -13,9 +13,15 @@ from strategies import Case, cases, descriptors
 
 import onnxgather as og
 from onnxgather.arrays import elements
-from onnxgather.formula import Formula, write_formula
 from onnxgather.options import OutOfRange
-from onnxgather.show import ShownNode, ShownValue, describe, render
+from onnxgather.show import (
+    DescribedNode,
+    DescribedValue,
+    Formula,
+    describe,
+    render,
+    write_formula,
+)
 
 
 def tensor(*sizes: int, data_type: str = "FLOAT32") -> og.TensorDesc:
@@ -124,7 +130,7 @@ ND1 = og.GatherND1Desc(
         ),
     ],
 )
-def test_the_formula_of(desc: og.Descriptor, out_of_range: OutOfRange, formula: Formula) -> None:
+def test_write_formula(desc: og.Descriptor, out_of_range: OutOfRange, formula: Formula) -> None:
     assert write_formula(desc, out_of_range) == formula
 
 
@@ -154,7 +160,7 @@ def test_evaluating_the_formula_gives_the_reference(case: Case) -> None:
 
 
 @given(descriptors())
-def test_text_fits_80_columns(desc: og.Descriptor) -> None:
+def test_the_text_fits_80_columns_and_holds_every_node(desc: og.Descriptor) -> None:
     for out_of_range in ("clamp", "error", "zero", "directml"):
         description = describe(desc, out_of_range, "portable", 17)
         text = render(description)
@@ -167,9 +173,9 @@ def test_text_fits_80_columns(desc: og.Descriptor) -> None:
             assert node.why in plain
 
 
-def test_a_node_with_a_list_and_without_an_input() -> None:
+def test_the_text_of_a_node_with_a_list_and_an_input_left_out() -> None:
     description = describe(SCALAR, "clamp", "portable", 17)
-    output = ShownValue("y", "int32", (2, 3))
-    odd = ShownNode("Odd", ("x", "", "y"), {"axis": 0, "perm": (1, 0)}, output, "because")
+    output = DescribedValue("y", "int32", (2, 3))
+    odd = DescribedNode("Odd", ("x", "", "y"), {"axis": 0, "perm": (1, 0)}, output, "because")
     text = render(msgspec.structs.replace(description, nodes=(odd,)))
     assert text.endswith("  1.  Odd(x, -, y, axis=0, perm=[1, 0]) -> y: int32[2, 3]\n      because")
