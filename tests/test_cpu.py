@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import Case, cases, random_data, random_indices
-from test_properties import POLICIES, check_model_against_reference, same
+from test_properties import EXAMPLES, POLICIES, check_model_against_reference, same
 
 import onnxgather as og
 from onnxgather.lowering import cpu, lower
@@ -99,11 +99,10 @@ def likely(draw: st.DrawFn) -> Case:
     return Case(desc, random_data(desc.input_tensor, rng), indices)
 
 
-def test_cpu_models_equal_the_reference(request: pytest.FixtureRequest) -> None:
-    examples = int(str(request.config.getoption("--examples")))
+def test_cpu_models_equal_the_reference() -> None:
     TAKEN.clear()
 
-    @settings(max_examples=examples)
+    @settings(max_examples=EXAMPLES)
     @given(
         st.one_of(cases(), likely(), likely()),
         st.sampled_from(POLICIES),
@@ -121,7 +120,7 @@ def test_cpu_models_equal_the_reference(request: pytest.FixtureRequest) -> None:
 
     law()
     assert set(TAKEN) <= NAMES
-    assert sum(TAKEN.values()) > examples / 2
+    assert sum(TAKEN.values()) > EXAMPLES / 2
 
 
 T = og.TensorDesc

@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import shutil
-import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 from typing import Any, get_args
@@ -256,18 +254,6 @@ def test_comment_of_a_program_gives_the_sizes_and_the_values_of_its_result(name:
 @pytest.mark.parametrize(("name", "operator"), RECOGNISABLE.items())
 def test_recognisable_program_uses_the_operator_that_users_would(name: str, operator: str) -> None:
     assert only_dispatch(name).descriptor.operator == operator
-
-
-@every_program
-def test_command_line_prints_the_txt(name: str) -> None:
-    finished = subprocess.run(
-        [sys.executable, "-m", "onnxgather", "run", f"models/{name}.json"],
-        cwd=ROOT,
-        capture_output=True,
-        check=False,
-    )
-    assert (finished.returncode, finished.stderr) == (0, b"")
-    assert finished.stdout.splitlines() == (MODELS / f"{name}.txt").read_bytes().splitlines()
 
 
 # The documented examples.

@@ -23,10 +23,9 @@ from onnxgather.session import Session
 Patch = Callable[[pytest.MonkeyPatch], None]
 
 
-def differences(policy: OutOfRange, *, wild: bool = False) -> int:
-    """Return for how many recorded cases the model does not give the reference's bytes."""
-    count = 0
-    for number, case in enumerate(OUT_OF_RANGE if wild else IN_RANGE):
+def differs(policy: OutOfRange, *, wild: bool = False) -> bool:
+    """Return whether a model of every eighth recorded case gives other bytes than the reference."""
+    for number, case in enumerate((OUT_OF_RANGE if wild else IN_RANGE)[::8]):
         desc, data, indices, _ = recorded(case)
         try:
             expected = og.reference(desc, data, indices, policy)
@@ -39,10 +38,10 @@ def differences(policy: OutOfRange, *, wild: bool = False) -> int:
             session = Session(og.to_onnx(desc, policy).SerializeToString(), PROVIDERS["cpu"], 1)
             found = session.run({"InputTensor": data, "IndicesTensor": indices})
         except (ProviderError, ValueError):  # refused, by ONNX Runtime or in the lowering
-            count += 1
-            continue
-        count += (found.shape, found.tobytes()) != (expected.shape, expected.tobytes())
-    return count
+            return True
+        if (found.shape, found.tobytes()) != (expected.shape, expected.tobytes()):
+            return True
+    return False
 
 
 def change_node(change: Callable[[Gather], Gather]) -> Patch:
@@ -208,15 +207,15 @@ MISTAKES: dict[str, tuple[Patch, OutOfRange, bool]] = {
 
 @pytest.mark.parametrize("policy", ["clamp", "zero", "directml"])
 def test_without_a_mistake_nothing_differs(policy: OutOfRange) -> None:
-    assert differences(policy) == 0
-    assert differences(policy, wild=True) == 0
+    assert not differs(policy)
+    assert not differs(policy, wild=True)
 
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_planted_mistake_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     patch, policy, wild = MISTAKES[name]
     patch(monkeypatch)
-    assert differences(policy, wild=wild) > 0
+    assert differs(policy, wild=wild)
 
 
 def one_index(index_type: str, index: int) -> tuple[og.Descriptor, Any, Any]:

@@ -23,6 +23,8 @@ from onnxgather.session import Session
 
 POLICIES: list[OutOfRange] = ["clamp", "error", "zero", "directml"]
 OPSETS = [13, 14, 16, 17, 18, 19, 21, 23, 24, 25]
+EXAMPLES = 5 * settings().max_examples
+"""Random descriptors whose models must equal the reference: 500, or 5000 with --long."""
 
 
 def compute(model: onnx.ModelProto, case: Case, threads: int = 1) -> Array:
@@ -71,18 +73,17 @@ def check_model_against_reference(
     assert same(found, expected), onnx.printer.to_text(model)
 
 
-def test_model_equals_reference(request: pytest.FixtureRequest) -> None:
-    examples = int(str(request.config.getoption("--examples")))
+def test_model_equals_reference() -> None:
     ran: list[tuple[str, str]] = []
 
-    @settings(max_examples=examples)
+    @settings(max_examples=EXAMPLES)
     @given(cases(), st.sampled_from(POLICIES), st.sampled_from(OPSETS), st.booleans())
     def law(case: Case, policy: OutOfRange, opset: int, known: bool) -> None:
         check_model_against_reference(case, policy, opset, known=known)
         ran.append((case.desc.operator, policy))
 
     law()
-    assert len(ran) >= examples
+    assert len(ran) >= EXAMPLES
     assert {operator for operator, _ in ran} == og.OPERATORS.keys()
     assert {policy for _, policy in ran} == set(POLICIES)
 

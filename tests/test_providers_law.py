@@ -158,9 +158,9 @@ packed = descriptors(packed=True)
 seeds = st.integers(0, 2**32 - 1)
 
 
-def of(*operators: type[Any]) -> st.SearchStrategy[Any]:
+def of(*operators: str) -> st.SearchStrategy[Any]:
     """Packed descriptors of some of the operators."""
-    return packed.filter(lambda desc: isinstance(desc, operators))
+    return descriptors(packed=True, operators=operators)
 
 
 def without_clamp(desc: og.Descriptor) -> Described:
@@ -168,12 +168,12 @@ def without_clamp(desc: og.Descriptor) -> Described:
     return describe(og.to_onnx(desc, out_of_range="error"))
 
 
-@given(of(og.GatherDesc).filter(lambda desc: desc.index_dimensions > 0))
+@given(of("GATHER").filter(lambda desc: desc.index_dimensions > 0))
 def test_gather_comes_back_exactly(desc: og.GatherDesc) -> None:
     assert rebuild(without_clamp(desc)) == fields_of(desc)
 
 
-@given(of(og.GatherElementsDesc))
+@given(of("GATHER_ELEMENTS"))
 def test_gather_elements_comes_back_exactly(desc: og.GatherElementsDesc) -> None:
     assert rebuild(without_clamp(desc)) == fields_of(desc)
 
@@ -190,7 +190,7 @@ def scalar(axis: int) -> og.GatherDesc:
     )
 
 
-@given(of(og.GatherDesc).filter(lambda desc: desc.index_dimensions == 0), seeds)
+@given(of("GATHER").filter(lambda desc: desc.index_dimensions == 0), seeds)
 @example(scalar(6), 0)
 @example(scalar(7), 0)
 def test_gather_of_a_scalar_comes_back_with_one_more_leading_one(
@@ -242,7 +242,7 @@ def batched(batch: int) -> og.GatherND1Desc:
     )
 
 
-@given(of(og.GatherNDDesc, og.GatherND1Desc), seeds)
+@given(of("GATHER_ND", "GATHER_ND1"), seeds)
 @example(batched(1), 0)
 @example(batched(2), 0)
 def test_gather_nd_comes_back_exactly_unless_its_output_has_leading_ones(

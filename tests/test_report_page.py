@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import strategies
-from hypothesis import given, settings
+from hypothesis import given
 from msgspec.structs import replace
 from report_samples import (
     CPU,
@@ -261,15 +261,15 @@ def test_the_script_knows_every_state() -> None:
     assert all(f".{state} {{ --c:" in style for state in STATES)
 
 
-def test_5000_findings_make_a_page_below_15_mb() -> None:
+def test_1000_findings_make_a_page_below_3_mb() -> None:
     case = gather_case("", gather(sizes=(4, 8), count=8), list(range(8)))
     bad = entry(case, passed("cpu"), DIFF, got={"openvino": spoiled(case, 7, 9)})
-    cases = [replace(bad, name=f"random/{k}") for k in range(5000)]
+    cases = [replace(bad, name=f"random/{k}") for k in range(1000)]
     page = html(report_of([CPU, OPENVINO], *cases))
-    assert len(page) < 15_000_000
+    assert len(page) < 3_000_000
     found = Page(page)
-    assert [row[0] for row in found.data["cases"]] == [f"random/{k}" for k in range(5000)]
-    assert len(found.details) == 5000
+    assert [row[0] for row in found.data["cases"]] == [f"random/{k}" for k in range(1000)]
+    assert len(found.details) == 1000
 
 
 def verdict_of(lanes: list[LaneInfo], *cases: CaseResult, **more: Any) -> tuple[str, str, str]:
@@ -423,7 +423,6 @@ def test_large_tensors_are_shown_around_the_first_difference() -> None:
     assert (wrong.count, wrong.total, set(wrong.got)) == (3, 12000, {7777, 7778})
 
 
-@settings(max_examples=60)
 @given(strategies.cases())
 def test_links_lead_from_what_each_output_element_is(found: strategies.Case) -> None:
     case = DescriptorCase("random", found.desc, found.data, found.indices, "directml")

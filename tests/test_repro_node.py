@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from onnx import TensorProto, helper, numpy_helper
 from strategies import cases
 
@@ -161,7 +161,6 @@ class TestDescriptors:
             "node 'gather': Sizes[1] must be at least 1, got 0"
         )
 
-    @settings(max_examples=60)
     @given(cases(wild=False, packed=True))
     def test_the_node_of_a_descriptors_model_computes_the_same(
         self, tmp_path_factory: Any, case: Any

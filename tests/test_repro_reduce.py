@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from strategies import cases
 
@@ -527,7 +527,6 @@ PREDICATES: dict[str, Callable[[Case], bool]] = {
 }
 
 
-@settings(max_examples=150)
 @given(cases(), st.sampled_from(sorted(PREDICATES)), st.sampled_from(["clamp", "zero", "directml"]))
 def test_a_reduced_case_still_shows_the_fault_and_is_never_bigger(
     case: Any, name: str, policy: Any
