@@ -329,7 +329,7 @@ class TestLanes:
             return Answer(AnswerKind.NOT_RUN, "chosen")
 
         monkeypatch.setattr(ModelLane, "answer", answer)
-        found = report("--corpus", "--out-of-range", "zero")
+        found = report("--corpus", "--out-of-range", "zero", code=3)
         assert {case.out_of_range for case in found.cases} == {"zero"}
         assert {case.in_range for case in found.cases} == {True, False}
         assert 1000 < len(found.cases) < 1300

@@ -445,10 +445,10 @@ class TestConvert:
         assert all(os.path.exists(stem + b".onnx") for stem in stems)
         done = spawn("show", names[-1], "--json")
         assert json.loads(done.stdout)["file"] == names[-1]
-        done = spawn("check", *names)
+        table = re.sub(rb"  +", b"  ", spawn("check", *names).stdout)
         for stem in stems:
             shown = stem.replace(b"\xff", rb"\udcff")  # in a table, what cannot be seen is spelled
-            assert shown + b".json: $.commands[0] (gather)  PASS\n" in done.stdout
+            assert shown + b".json: $.commands[0] (gather)  PASS\n" in table
 
 
 BYTES = og.GatherDesc(
