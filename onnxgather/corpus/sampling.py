@@ -55,7 +55,7 @@ def _case(name: str, policy: OutOfRange | None) -> DescriptorCase:
 
 
 def _indices(desc: Descriptor, stream: Stream) -> Array:
-    """Indices in range, of which none, 30 or 100 percent are replaced by wild ones."""
+    """Indices in range; mostly none, else 30 or 100 percent are replaced by those of `_wild`."""
     percent, seed = stream.of((0, 0, 0, 30, 100)), stream.number()
     indices = index_values(desc, stream.of(("any", "any", "forward", "edges")), seed)
     if percent:
@@ -68,7 +68,7 @@ def _indices(desc: Descriptor, stream: Stream) -> Array:
 
 @cache
 def _wild(index_type: TensorDataType, n: int) -> Array:
-    """The wild indices of a type: around the ends of an axis of n and around powers of two."""
+    """Indices around the ends of an axis of n and around powers of two, most of them out of range."""
     limits = np.iinfo(index_type.numpy)
     near = [-1, n - 1, n, n + 1, 2 * n, -n, -n - 1, -2 * n, 1000 * n]
     far = [2**bits + more for bits in (31, 32, 33, 63, 64) for more in (-n, -1, 0, 1, n)]

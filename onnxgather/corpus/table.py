@@ -128,12 +128,12 @@ SIZE_ONE = (
 
 
 def _elements(data: Sizes, axis: int, size: int) -> Gather:
-    """GATHER_ELEMENTS by as many indices along the axis."""
+    """GATHER_ELEMENTS with `size` indices along the axis and the sizes of the data elsewhere."""
     return Gather("GATHER_ELEMENTS", data, (*data[:axis], size, *data[axis + 1 :]), axis)
 
 
 def _tuples(number: str, data: Sizes, index_rank: int, length: int, batches: int = 0) -> Gather:
-    """GATHER_ND or GATHER_ND1 by `FEW` tuples of a length in each batch."""
+    """GATHER_ND or GATHER_ND1 with tuples of a length; each batch has `FEW` rows of them."""
     indices = (*data[:batches], *FEW[: index_rank - batches - 1], length)
     return Gather(f"GATHER_{number}", data, indices, batches)
 
