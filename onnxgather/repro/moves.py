@@ -89,37 +89,30 @@ def smaller_sizes(old: Candidate) -> Iterator[Candidate]:
 
 
 def shorter_axes(old: Candidate) -> Iterator[Candidate]:
-    """Keep the start or the end of an indexed axis, and move the indices into the part kept."""
+    """Keep the start or the end of an indexed axis, and clamp the indices to the part kept."""
     gather = old.gather
     if gather.broken_rule():
         return
+    clamped = np.vectorize(_clamped, otypes=[old.indices.dtype])
     for coordinate, n in enumerate(gather.axes):
         for m in sorted({1, 2, 3, 4, 8, n // 4, n // 2, n - 1}):
             if not 0 < m < n:
                 continue
-            for moved in (_clamped, _modulo):
-                indices = old.indices.copy()
-                column = indices.reshape(-1, gather.tuple_size)[:, coordinate]
-                values, which = np.unique(column, return_inverse=True)
-                of_value = [moved(value, n, m) for value in values.tolist()]
-                column[...] = np.array(of_value, indices.dtype)[which]
-                for part in (slice(m), slice(n - m, n)):
-                    pair = (old.number + coordinate, None)
-                    yield replace(_cut(old, pair, part), indices=indices)
+            indices = old.indices.copy()
+            column = indices.reshape(-1, gather.tuple_size)[:, coordinate]
+            column[...] = clamped(column, n, m)
+            for part in (slice(m), slice(n - m, n)):
+                cut = _cut(old, (old.number + coordinate, None), part)
+                yield replace(cut, indices=indices)
 
 
 def _clamped(index: int, n: int, m: int) -> int:
     """An index of an axis of n elements as one of m: clamped, or as far out of range as before."""
-    if not -n <= index < n:
-        return index - (n - m) if index > 0 else index + (n - m)
+    if index >= n:
+        return index - (n - m)
+    if index < -n:
+        return index + (n - m)
     return max(-m, min(index, m - 1))
-
-
-def _modulo(index: int, n: int, m: int) -> int:
-    """An index of an axis of n elements as one of m: modulo m, or as far out of range as before."""
-    if not -n <= index < n:
-        return _clamped(index, n, m)
-    return index % m if index >= 0 else index % m - m
 
 
 def plainer_types(old: Candidate) -> Iterator[Candidate]:
