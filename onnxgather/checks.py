@@ -43,6 +43,12 @@ def shown(value: object) -> str:
     return text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "…"
 
 
+def listed(items: Sequence[str], most: int) -> str:
+    """The first items of a list in a sentence, and how many more there are."""
+    more = len(items) - most
+    return ", ".join(items[:most]) + (f" and {more} more" if more > 0 else "")
+
+
 def uint(name: str, value: object, largest: int = MAX_ELEMENTS) -> int:
     """An unsigned integer up to `largest`.
 

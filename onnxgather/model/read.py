@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import onnx
 from google.protobuf.message import DecodeError, EncodeError
 from onnx import external_data_helper, helper, numpy_helper
 
 from onnxgather.arrays import Array
-from onnxgather.checks import shown
+from onnxgather.checks import listed, shown
 from onnxgather.datatypes import TensorDataType
 from onnxgather.errors import OnnxGatherError
 from onnxgather.files import reason
@@ -24,9 +25,6 @@ GATHERED_TYPES = {onnx.TensorProto.DataType.Name(row.onnx) for row in TensorData
 
 MOST_LISTED = 20
 """Nodes that a message lists."""
-
-TAKEN = "onnxgather.taken"
-"""The input of an extracted model that must be True."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +46,26 @@ class Declared:
 
     data_type: str
     """ONNX's name, such as FLOAT."""
-    shape: tuple[int | str, ...] | None
+    shape: list[int | str] | None
     """`?` stands for any size; None, where there is no shape, for any rank."""
+
+    @classmethod
+    def of(cls, value: onnx.ValueInfoProto) -> Declared:
+        """What a model says of an input, an output or another value."""
+        kind = value.type.WhichOneof("value") or "value of unknown type"
+        if kind != "tensor_type":
+            return cls(kind.removesuffix("_type").upper(), None)
+        tensor = value.type.tensor_type
+        data_type = onnx.TensorProto.DataType.Name(tensor.elem_type)
+        sizes = [d.dim_value if d.HasField("dim_value") else "?" for d in tensor.shape.dim]
+        return cls(data_type, sizes if tensor.HasField("shape") else None)
 
     def admits(self, array: Array) -> bool:
         """Whether an array is of this type and shape."""
-        if type_name(array) != self.data_type:
-            return False
         if self.shape is None:
-            return True
-        sizes = zip(self.shape, array.shape, strict=False)
-        return len(self.shape) == array.ndim and all(n in ("?", m) for n, m in sizes)
+            return type_name(array) == self.data_type
+        sizes = [n if n == "?" else m for n, m in zip(self.shape, array.shape, strict=False)]
+        return Declared(type_name(array), sizes) == self and array.ndim == len(sizes)
 
     def __str__(self) -> str:
         sizes = "" if self.shape is None else f" [{', '.join(map(str, self.shape))}]"
@@ -88,7 +95,12 @@ class NodeModel:
         if not graph.node:
             raise OnnxGatherError(f"{path}: must be an ONNX model with nodes")
         self._constants = {tensor.name: tensor for tensor in graph.initializer}
-        self.inputs = {value.name: _declared(value) for value in graph.input}
+        self.inputs = {value.name: Declared.of(value) for value in graph.input}
+        values = (*graph.input, *graph.output, *graph.value_info)
+        self.types = {value.name: Declared.of(value).data_type for value in values}
+        """ONNX's names of the types that the model declares."""
+        for name, tensor in self._constants.items():
+            self.types[name] = onnx.TensorProto.DataType.Name(tensor.data_type)
         self.values = {name for node in graph.node for name in node.output if name}
         self.values |= self._constants.keys() | self.inputs.keys()
         self.values |= {tensor.values.name for tensor in graph.sparse_initializer}
@@ -114,13 +126,6 @@ class NodeModel:
                 raise OnnxGatherError(f"{where} of the main graph, but is in {place}")
         raise OnnxGatherError(f"{where} of the model's gathers, {self._listed()}")
 
-    def declared_type(self, value: str) -> str | None:
-        """ONNX's name of the type of a value; None where the model does not declare it."""
-        if value in self._constants:
-            return onnx.TensorProto.DataType.Name(self._constants[value].data_type)
-        values = (*self._graph.value_info, *self._graph.output, *self._graph.input)
-        return next((_declared(info).data_type for info in values if info.name == value), None)
-
     def constant(self, value: str) -> Array | None:
         """The array of an initializer; None where the value is no initializer.
 
@@ -142,41 +147,38 @@ class NodeModel:
         needed, _ = self._closure(values, given)
         return [name for name in self.inputs if name in needed - {*given} - {*self._constants}]
 
-    def model_of(self, value: str, given: Mapping[str, Array]) -> tuple[bytes, Mapping[str, Array]]:
-        """A model whose output is a value, and which of the arrays given are its inputs.
+    def model_of(self, value: str, given: Mapping[str, Array]) -> tuple[bytes, dict[str, Array]]:
+        """A model whose output is a value, and its inputs: those given that lead to the value.
 
-        It has one more input, TAKEN, a BOOL that must be True: the output passes an If on it, so
-        that a value that follows from constants alone still has a node that runs.
+        One more input is True. The output passes an If on it, so that a value that follows from
+        constants alone still has a node that runs.
 
         Raises:
             OnnxGatherError: Its data cannot be read, or is more than a model can hold.
         """
         needed, nodes = self._closure([value], given)
-        used = {name: array for name, array in given.items() if name in needed}
-        inputs = [helper.make_tensor_value_info(TAKEN, onnx.TensorProto.BOOL, [])]
-        for name, array in used.items():
-            element_type = helper.np_dtype_to_tensor_dtype(array.dtype)
-            inputs.append(helper.make_tensor_value_info(name, element_type, array.shape))
+        inputs = {name: array for name, array in given.items() if name in needed}
+        left = needed - inputs.keys()
         kept = _graph_of(helper.make_node("Identity", [value], ["onnxgather.kept"]))
-        last = helper.make_node(
-            "If", [TAKEN], ["onnxgather.value"], then_branch=kept, else_branch=kept
-        )
-        graph = _graph_of(*nodes, last)
-        graph.input.extend(inputs)
-        source, left = self._graph, needed - given.keys()
+        last = helper.make_node("If", ["onnxgather.true"], ["onnxgather.value"])
+        for branch in ("then_branch", "else_branch"):
+            last.attribute.append(helper.make_attribute(branch, kept))
+        inputs["onnxgather.true"] = np.array(True)
+        graph, source = _graph_of(*nodes, last), self._graph
+        for name, array in inputs.items():
+            element_type = helper.np_dtype_to_tensor_dtype(array.dtype)
+            graph.input.append(helper.make_tensor_value_info(name, element_type, array.shape))
         graph.initializer.extend(t for t in source.initializer if t.name in left)
         graph.sparse_initializer.extend(
             t for t in source.sparse_initializer if t.values.name in left
         )
-        model = onnx.ModelProto(
-            ir_version=self._model.ir_version,
-            opset_import=self._model.opset_import,
-            functions=self._model.functions,
-            graph=graph,
-        )
+        model = onnx.ModelProto(graph=graph)
+        model.ir_version = self._model.ir_version
+        model.opset_import.extend(self._model.opset_import)
+        model.functions.extend(self._model.functions)
         with self._reading(value):
             external_data_helper.load_external_data_for_model(model, self._folder)
-            return model.SerializeToString(), used
+            return model.SerializeToString(), inputs
 
     def _closure(
         self, values: Iterable[str], given: Iterable[str]
@@ -202,9 +204,7 @@ class NodeModel:
         gathers = [_gather(node) for node in self._graph.node if _is_gather(node)]
         if not gathers:
             return f"but it has no {', '.join(most)} or {last}"
-        names = [f"{shown(node.name)} ({node.operator})" for node in gathers[:MOST_LISTED]]
-        more = len(gathers) - len(names)
-        return ", ".join(names) + (f" and {more} more" if more else "")
+        return listed([f"{shown(node.name)} ({node.operator})" for node in gathers], MOST_LISTED)
 
     @contextmanager
     def _reading(self, value: str) -> Generator[None]:
@@ -224,18 +224,6 @@ def type_name(array: Array) -> str:
         return onnx.TensorProto.DataType.Name(helper.np_dtype_to_tensor_dtype(array.dtype))
     except (KeyError, ValueError):
         return array.dtype.name.upper()
-
-
-def _declared(value: onnx.ValueInfoProto) -> Declared:
-    tensor = value.type.tensor_type
-    if not value.type.HasField("tensor_type"):
-        kind = value.type.WhichOneof("value") or "value of unknown type"
-        return Declared(kind.removesuffix("_type").upper(), None)
-    name = onnx.TensorProto.DataType.Name(tensor.elem_type)
-    if not tensor.HasField("shape"):
-        return Declared(name, None)
-    sizes = (dim.dim_value if dim.HasField("dim_value") else "?" for dim in tensor.shape.dim)
-    return Declared(name, tuple(sizes))
 
 
 def _is_gather(node: onnx.NodeProto) -> bool:

@@ -14,7 +14,7 @@ from onnxgather.datatypes import TensorDataType
 from onnxgather.errors import OnnxGatherError, ProviderError
 from onnxgather.files import reason
 from onnxgather.gather import gather_of_node
-from onnxgather.model.read import GATHERED_TYPES, TAKEN, NodeModel, type_name
+from onnxgather.model.read import GATHERED_TYPES, NodeModel, type_name
 from onnxgather.options import OutOfRange
 from onnxgather.providers import PROVIDERS
 from onnxgather.repro.candidates import Candidate, case_of
@@ -82,7 +82,7 @@ def case_of_node(
     where = f"{model_path}: node {shown(node.name)}"
     values = {"data": node.data, "indices": node.indices}
     for role, value in values.items():
-        _check_type(where, role, model.declared_type(value))
+        _check_type(where, role, model.types.get(value))
     missing = model.missing_for(values.values(), inputs)
     if missing:
         raise OnnxGatherError(
@@ -135,7 +135,7 @@ def _value(model: NodeModel, value: str, inputs: Mapping[str, Array], where: str
     cpu = PROVIDERS["cpu"]
     before, used = model.model_of(value, inputs)
     try:
-        return Opened(before, cpu.name).run({**used, TAKEN: np.array(True)})
+        return Opened(before, cpu.name).run(used)
     except NotRunError as error:
         raise ProviderError(f"{where}: {cpu.why_not_run(error.kind, error.detail)}") from error
     except (RefusedError, FailedError) as error:

@@ -55,14 +55,13 @@ def reduce_case(case: Case, still: Callable[[Case], bool], most_tries: int = MOS
         most_tries: How many cases may be asked.
     """
     search = _Search(case, still, most_tries)
-    search.plainer_case()
     before = None
     while before is not search.case:
         before = search.case
+        search.plainer_case()
         for move in MOVES:
             while search.take(move(search.candidate)):
                 pass
-        search.plainer_case()
     return search.case
 
 
@@ -130,11 +129,9 @@ class _Search:
             return replace(built, wrapped=case.wrapped, origin=case.origin)
         if after is None and _kind(candidate) != _kind(old):
             return None  # it breaks a rule that is not known here; only values may change
-        rule = after if after and case.node.rule == before else case.node.rule
-        node = candidate.node(rule)
-        return replace(
-            case, data=candidate.data.copy(), indices=candidate.indices.copy(), node=node
-        )
+        node = candidate.node(after if after and case.node.rule == before else case.node.rule)
+        data, indices = candidate.data.copy(), candidate.indices.copy()
+        return replace(case, node=node, data=data, indices=indices)
 
     def _broken_rule(self, candidate: Candidate) -> str | None:
         """The rule of ONNX that a candidate breaks; models of descriptors cast the indices."""
@@ -144,8 +141,7 @@ class _Search:
 
 
 def _kind(candidate: Candidate) -> object:
-    arrays = (candidate.data, candidate.indices)
-    return candidate.number, [(array.dtype, array.shape) for array in arrays]
+    return candidate.gather, candidate.data.dtype, candidate.indices.dtype
 
 
 def _key(case: Case) -> bytes:

@@ -10,7 +10,7 @@ import msgspec
 
 from onnxgather.arrays import check_array
 from onnxgather.cases import Case, DescriptorCase, NodeCase, Origin, program_cases
-from onnxgather.checks import shown
+from onnxgather.checks import listed, shown
 from onnxgather.datatypes import TensorDataType
 from onnxgather.dxdispatch import Program, from_dict
 from onnxgather.errors import FileFormatError, OnnxGatherError
@@ -162,26 +162,25 @@ def _check_node(case: NodeCase) -> None:
             raise OnnxGatherError(f"{name} must be of {types}, got {array.dtype}")
 
 
-def _chosen(where: str, name: str | None, cases: Sequence[tuple[str, T]], listed: str) -> T:
+def _chosen(where: str, name: str | None, cases: Sequence[tuple[str, T]], all_names: str) -> T:
     """The case with a name, or the only case.
 
     Args:
         where: What an error calls the program or the report.
         name: The name; None where there is one case.
         cases: The cases by their names; a case may have several, its own first.
-        listed: Where a person finds the names.
+        all_names: Where a person finds the names.
     """
     every = {case.name: case for _, case in cases}
     found = {case.name: case for known, case in cases if name in (None, known)}
     if name is not None and not found:
         near = difflib.get_close_matches(name, {known for known, _ in cases}, MOST_LISTED)
-        rule = f"one of {len(every):,}, {listed}"
+        rule = f"one of {len(every):,}, {all_names}"
         if near:
             rule = f"one of its cases, such as {', '.join(map(shown, near))}"
         raise OnnxGatherError(f"{where}: case must be {rule}, got {shown(name)}")
     if len(found) == 1:
         return next(iter(found.values()))
     what = "case" if name is None else f"case {shown(name)}"
-    names = ", ".join(map(shown, list(found)[:MOST_LISTED])) or "none"
-    more = f" and {len(found) - MOST_LISTED} more" if len(found) > MOST_LISTED else ""
-    raise OnnxGatherError(f"{where}: {what} must name one, got {names}{more}")
+    names = listed([*map(shown, found)], MOST_LISTED) or "none"
+    raise OnnxGatherError(f"{where}: {what} must name one, got {names}")
