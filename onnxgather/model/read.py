@@ -95,15 +95,16 @@ class NodeModel:
         if not graph.node:
             raise OnnxGatherError(f"{path}: must be an ONNX model with nodes")
         self._constants = {tensor.name: tensor for tensor in graph.initializer}
-        self.inputs = {value.name: Declared.of(value) for value in graph.input}
-        values = (*graph.input, *graph.output, *graph.value_info)
-        self.types = {value.name: Declared.of(value).data_type for value in values}
-        """ONNX's names of the types that the model declares."""
+        self.inputs = [value.name for value in graph.input]
+        self.declared: dict[str, Declared] = {}
+        """The types and shapes of the initializers and of all other values that have them."""
         for name, tensor in self._constants.items():
-            self.types[name] = onnx.TensorProto.DataType.Name(tensor.data_type)
+            data_type = onnx.TensorProto.DataType.Name(tensor.data_type)
+            self.declared[name] = Declared(data_type, [*tensor.dims])
+        for value in (*graph.value_info, *graph.output, *graph.input):
+            self.declared[value.name] = Declared.of(value)
         self.values = {name for node in graph.node for name in node.output if name}
-        self.values |= self._constants.keys() | self.inputs.keys()
-        self.values |= {tensor.values.name for tensor in graph.sparse_initializer}
+        self.values |= self.declared.keys()
 
     def gather(self, name: str) -> GatherNode:
         """The gather of that name, or with an output of that name.
@@ -121,9 +122,9 @@ class NodeModel:
             raise OnnxGatherError(f"{where} node, got {len(gathers)}; name its output: {outputs}")
         if found:
             raise OnnxGatherError(f"{where} of {', '.join(ATTRIBUTES)}, got {found[0].op_type}")
-        for place, node in self._inner_nodes():
+        for inside, node in self._inner_nodes():
             if name in (node.name, *node.output):
-                raise OnnxGatherError(f"{where} of the main graph, but is in {place}")
+                raise OnnxGatherError(f"{where} of the main graph, but is in {inside}")
         raise OnnxGatherError(f"{where} of the model's gathers, {self._listed()}")
 
     def constant(self, value: str) -> Array | None:
@@ -158,20 +159,17 @@ class NodeModel:
         """
         needed, nodes = self._closure([value], given)
         inputs = {name: array for name, array in given.items() if name in needed}
-        left = needed - inputs.keys()
         kept = _graph_of(helper.make_node("Identity", [value], ["onnxgather.kept"]))
         last = helper.make_node("If", ["onnxgather.true"], ["onnxgather.value"])
         for branch in ("then_branch", "else_branch"):
             last.attribute.append(helper.make_attribute(branch, kept))
         inputs["onnxgather.true"] = np.array(True)
-        graph, source = _graph_of(*nodes, last), self._graph
+        graph = _graph_of(*nodes, last)
         for name, array in inputs.items():
             element_type = helper.np_dtype_to_tensor_dtype(array.dtype)
             graph.input.append(helper.make_tensor_value_info(name, element_type, array.shape))
-        graph.initializer.extend(t for t in source.initializer if t.name in left)
-        graph.sparse_initializer.extend(
-            t for t in source.sparse_initializer if t.values.name in left
-        )
+        left = needed - given.keys()
+        graph.initializer.extend(t for t in self._graph.initializer if t.name in left)
         model = onnx.ModelProto(graph=graph)
         model.ir_version = self._model.ir_version
         model.opset_import.extend(self._model.opset_import)
@@ -183,7 +181,7 @@ class NodeModel:
     def _closure(
         self, values: Iterable[str], given: Iterable[str]
     ) -> tuple[set[str], list[onnx.NodeProto]]:
-        """The values that lead to some, themselves included, and the nodes between in order."""
+        """The values that lead to given ones, and the nodes between them, in their order."""
         needed, nodes, known = set(values), list[onnx.NodeProto](), {*given, ""}
         for node in reversed(self._graph.node):
             if not needed.isdisjoint({*node.output} - known):
@@ -192,10 +190,10 @@ class NodeModel:
         return needed & self.values, nodes
 
     def _inner_nodes(self) -> Iterator[tuple[str, onnx.NodeProto]]:
-        """Yield the nodes outside the main graph, and where they stand."""
+        """Yield the nodes outside the main graph, and what they stand in."""
         for node in self._graph.node:
-            for place, graph in _bodies(node):
-                yield from ((place, inner) for inner in graph.node)
+            for inside, graph in _bodies(node):
+                yield from ((inside, inner) for inner in graph.node)
         for function in self._model.functions:
             yield from ((f"the function {shown(function.name)}", node) for node in function.node)
 
@@ -238,13 +236,11 @@ def _gather(node: onnx.NodeProto) -> GatherNode:
 
 
 def _bodies(node: onnx.NodeProto) -> Iterator[tuple[str, onnx.GraphProto]]:
-    """Yield the graphs inside a node, at any depth, and where they stand."""
+    """Yield the graphs inside a node, at any depth, and what they stand in."""
+    name = shown(node.name or node.output[0])
     for attribute in node.attribute:
         for graph in (attribute.g, *attribute.graphs):  # `g` is empty where it is not set
-            yield (
-                f"{attribute.name} of {shown(node.name or node.output[0])} ({node.op_type})",
-                graph,
-            )
+            yield f"{attribute.name} of {name} ({node.op_type})", graph
             for inner in graph.node:
                 yield from _bodies(inner)
 
@@ -259,6 +255,6 @@ def _uses(node: onnx.NodeProto) -> set[str]:
 
 
 def _graph_of(*nodes: onnx.NodeProto) -> onnx.GraphProto:
-    """A graph that gives the output of its last node, whose type is not told."""
+    """A graph that gives the output of its last node, without naming the output's type."""
     output = onnx.ValueInfoProto(name=nodes[-1].output[0])
     return helper.make_graph(nodes, "onnxgather", [], [output])

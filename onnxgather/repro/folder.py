@@ -31,14 +31,14 @@ def write_folder(folder: str, finding: Finding, trial: Trial, printed: str | Non
     """Write a repro.
 
     Args:
-        folder: Where; it must not be there yet, or be empty or an earlier repro.
-        finding: What the folder shows.
-        trial: What the script runs.
-        printed: What the script printed when it showed the difference, if it did.
+        folder: Its path. The folder must be new, empty or an earlier repro.
+        finding: The difference that the folder shows.
+        trial: What repro.py runs.
+        printed: What repro.py printed when it showed the difference, if it did.
 
     Raises:
-        OnnxGatherError: Something else is in the folder, or it cannot be written; what was there
-            is as it was.
+        OnnxGatherError: The folder holds something else, or cannot be written. Its contents are
+            then as they were.
     """
     contents = runnable(finding, trial)
     system = f"{platform.system()} {platform.machine()}"

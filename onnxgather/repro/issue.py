@@ -25,13 +25,13 @@ MOST_SHOWN = 64
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A case that a lane gets wrong."""
+    """A case, and the wrong result of a lane for it."""
 
     case: Case
     info: LaneInfo
     """The lane."""
     result: Result
-    """How: DIFF or ERROR."""
+    """The lane's result: DIFF or ERROR."""
 
     @property
     def title(self) -> str:
@@ -61,7 +61,7 @@ def issue_text(finding: Finding, trial: Trial, system: str, printed: str | None)
     """The text of an issue, in Markdown without links.
 
     Args:
-        finding: What it is about.
+        finding: The difference.
         trial: What repro.py runs.
         system: The operating system, such as `Linux x86_64`.
         printed: What repro.py printed when it showed the difference, if it did.

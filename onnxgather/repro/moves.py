@@ -14,7 +14,6 @@ from itertools import cycle
 import numpy as np
 
 from onnxgather.arrays import Array
-from onnxgather.gather import Sizes
 from onnxgather.layouts import PACKED, STRIDES, Layout
 from onnxgather.repro.candidates import Candidate, distinct
 
@@ -124,28 +123,25 @@ def plainer_types(old: Candidate) -> Iterator[Candidate]:
 
 
 def plainer_indices(old: Candidate) -> Iterator[Candidate]:
-    """Bring the indices into range and towards 0: all, then parts, then one by one."""
-    axes, indices = _axes(old), old.indices
-    sizes = np.array(axes)
-    in_range = np.clip(indices, -sizes, sizes - 1).astype(indices.dtype)
-    yield replace(old, indices=in_range.reshape(indices.shape))
+    """Make the indices 0, all or parts; bring them into range; bring each one towards 0."""
+    gather, indices = old.gather, old.indices
     for with_zeros in _part_by_part(indices, np.zeros_like(indices)):
         yield replace(old, indices=with_zeros)
+    if gather.broken_rule():
+        return
+    sizes = np.array(gather.axes)
+    in_range = np.clip(indices, -sizes, sizes - 1).astype(indices.dtype)
+    yield replace(old, indices=in_range.reshape(indices.shape))
     if indices.size > EACH:
         return
     limits = np.iinfo(indices.dtype)
-    for k, (value, n) in enumerate(zip(indices.reshape(-1).tolist(), cycle(axes), strict=False)):
+    each = zip(indices.reshape(-1).tolist(), cycle(gather.axes), strict=False)
+    for k, (value, n) in enumerate(each):
         for other in (0, 1, -1, n, -n - 1, (n + value) // 2, (value - n) // 2, value - 1):
             if limits.min <= other <= limits.max and _oddness(other, n) < _oddness(value, n):
                 changed = indices.copy()
                 changed.flat[k] = other
                 yield replace(old, indices=changed)
-
-
-def _axes(old: Candidate) -> Sizes:
-    """The sizes that indices count along, one per coordinate; of a forbidden node the largest."""
-    gather = old.gather
-    return (max((1, *gather.data)),) if gather.broken_rule() else gather.axes
 
 
 def _oddness(index: int, n: int) -> tuple[bool, bool, int]:

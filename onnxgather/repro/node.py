@@ -82,7 +82,8 @@ def case_of_node(
     where = f"{model_path}: node {shown(node.name)}"
     values = {"data": node.data, "indices": node.indices}
     for role, value in values.items():
-        _check_type(where, role, model.types.get(value))
+        if value in model.declared:
+            _check_type(where, role, model.declared[value].data_type)
     missing = model.missing_for(values.values(), inputs)
     if missing:
         raise OnnxGatherError(
@@ -101,8 +102,8 @@ def case_of_node(
         raise error.at(where) from None
 
 
-def _check_type(where: str, role: str, found: str | None) -> None:
-    if found not in (None, "UNDEFINED", *GATHERED_TYPES):
+def _check_type(where: str, role: str, found: str) -> None:
+    if found not in ("UNDEFINED", *GATHERED_TYPES):
         types = ", ".join(TensorDataType.__members__)
         raise OnnxGatherError(
             f"{where}: {role} must be of a type that DirectML gathers ({types}), got {found}"
@@ -118,10 +119,9 @@ def _check_inputs(model: NodeModel, inputs: Mapping[str, Array]) -> None:
                 f"{model.path}: an input must be a value of the model, such as {names}, "
                 f"got {shown(name)}"
             )
-        declared = model.inputs.get(name)
-        if declared is not None and not declared.admits(array):
+        if name in model.inputs and not model.declared[name].admits(array):
             raise OnnxGatherError(
-                f"{model.path}: input {shown(name)} must be {declared}, "
+                f"{model.path}: input {shown(name)} must be {model.declared[name]}, "
                 f"got {array.dtype} {list(array.shape)}"
             )
 

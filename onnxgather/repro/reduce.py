@@ -35,11 +35,11 @@ class Fault:
         """The fault that a result shows; None where the lane is right or did not run."""
         if result.state not in ("DIFF", "ERROR"):
             return None
-        what = result.message if result.state == "ERROR" else None
+        what = result.message or ""
         if result.breakdown is not None:
             printed = result.breakdown is Breakdown.STRAY
             what = f"{result.breakdown} {'' if printed else result.detail}"
-        return cls(result.kind, _NUMBERS.sub(" ", what or "").strip().lower())
+        return cls(result.kind, _NUMBERS.sub(" ", what).strip().lower())
 
 
 def reduce_case(case: Case, still: Callable[[Case], bool], most_tries: int = MOST_TRIES) -> Case:

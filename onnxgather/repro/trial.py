@@ -20,14 +20,14 @@ from onnxgather.session import threads_for
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A model, what goes in and what must come out."""
+    """A model, its inputs, and the output that is right."""
 
     model: bytes
     inputs: Mapping[str, Array]
     expected: Array | None
-    """None where it must be refused."""
+    """None where the provider must refuse the model."""
     threads: int
-    """That ONNX Runtime may use; 0 means one per core."""
+    """How many threads ONNX Runtime may use; 0 means one per core."""
     library: str | None = None
     """The plugin library that brings the provider, if one does."""
 
@@ -35,12 +35,12 @@ class Trial:
 def trials_of(case: Case, target: Target, library: str | None = None) -> Iterator[Trial]:
     """Yield the ways to run a case, the plainest first; the last is what the lane ran.
 
-    Where nothing but one node of ONNX says the case, that node on its own shapes is the plainest:
-    a descriptor gives all tensors one rank, which may take more nodes.
+    Where one ONNX node computes the case, the plainest model is that node alone, on the shapes
+    that count: a descriptor gives all tensors one rank, which may take more nodes.
 
     Args:
         case: The case.
-        target: Whom the lane's models are for.
+        target: The target of the lane's models: portable or cpu.
         library: The plugin library that brings the lane's provider, if one does.
     """
     rule = case.expected()
