@@ -170,7 +170,7 @@ MOVES: Sequence[Move] = (
 """In the order in which each is taken as far as it goes."""
 
 
-def _pairs(old: Candidate) -> list[Pair]:
+def _pairs(old: Candidate) -> Sequence[Pair]:
     """The dimensions that may be cut without changing which element an index means.
 
     Of a node that ONNX forbids, all of them; the search sees to it that it breaks the same rule.
@@ -186,11 +186,7 @@ def _pairs(old: Candidate) -> list[Pair]:
         tied = {"Gather": [], "GatherElements": free, "GatherND": free[: old.number]}[gather.onnx]
         alone = [k for k in free if k not in tied]
         of_indices = [k for k in range(len(gather.per_index)) if k not in tied]
-    return [
-        *((k, k) for k in tied),
-        *((k, None) for k in alone),
-        *((None, k) for k in of_indices),
-    ]
+    return [(k, k) for k in tied] + [(k, None) for k in alone] + [(None, k) for k in of_indices]
 
 
 def _sizes(old: Candidate, pair: Pair) -> list[int]:

@@ -35,8 +35,7 @@ def read_inputs(path: str) -> dict[str, Array]:
         with open(path, "rb") as stream:
             start = stream.read(len(_NPY))
             stream.seek(0)
-            loaded: Any = np.load(stream) if start.startswith(_NPZ) else None
-            arrays = dict[str, Any](loaded or {})
+            arrays = dict[str, Any](np.load(stream) if start.startswith(_NPZ) else {})
     except OSError as error:
         raise OnnxGatherError(f"{path}: {reason(error)}") from None
     except MemoryError:

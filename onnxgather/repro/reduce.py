@@ -147,9 +147,6 @@ def _kind(candidate: Candidate) -> object:
 def _key(case: Case) -> bytes:
     """What tells two cases apart, whatever their names."""
     asked = case.node if isinstance(case, NodeCase) else case.descriptor
-    said = [asked, case.out_of_range, case.wrapped]
-    said += [(array.dtype, array.shape) for array in (case.data, case.indices)]
-    digest = hashlib.sha256(repr(said).encode())
-    digest.update(case.data.tobytes())
-    digest.update(case.indices.tobytes())
-    return digest.digest()
+    types = [(array.dtype, array.shape) for array in (case.data, case.indices)]
+    said = repr((asked, case.out_of_range, case.wrapped, types)).encode()
+    return hashlib.sha256(said + case.data.tobytes() + case.indices.tobytes()).digest()
