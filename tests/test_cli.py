@@ -25,7 +25,7 @@ from onnxgather import files as files_module
 from onnxgather import model as model_module
 from onnxgather import session as session_module
 from onnxgather.arrays import Array
-from onnxgather.cli import terminal
+from onnxgather.cli import sources, terminal
 from onnxgather.cli.terminal import has_colours
 from onnxgather.cli.terminal import width as width_of
 from onnxgather.corpus import corpus
@@ -950,7 +950,7 @@ class TestProgress:
         monkeypatch.setattr(sys, "stderr", err)
         now = [100.0]
         monkeypatch.setattr(terminal.time, "monotonic", lambda: now[0])
-        batch = terminal.Batch()
+        batch = sources.Batch()
         now[0] += seconds
         with batch.step("xxx", 1, 2):
             pass
@@ -963,7 +963,7 @@ class TestProgress:
         monkeypatch.setattr(sys, "stderr", err)
         now = [100.0]
         monkeypatch.setattr(terminal.time, "monotonic", lambda: now[0])
-        batch = terminal.Batch()
+        batch = sources.Batch()
         now[0] += 2
         with batch.step("xxx"):
             raise og.OnnxGatherError("no")
@@ -976,7 +976,7 @@ class TestProgress:
         monkeypatch.setattr(sys, "stderr", err)
         now = [100.0]
         monkeypatch.setattr(terminal.time, "monotonic", lambda: now[0])
-        progress = terminal.Batch(prints=False).progress
+        progress = sources.Batch(prints=False).progress
         for _ in range(1000):
             progress.count("Checking", 3000)
         assert err.text == ""

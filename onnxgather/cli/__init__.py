@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from onnxgather.cli import check, corpus, examine, translate
-from onnxgather.cli.group import main
+from onnxgather.cli.terminal import main
 
 __all__ = ["check", "corpus", "examine", "main", "translate"]

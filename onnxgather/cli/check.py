@@ -13,12 +13,13 @@ import click
 import msgspec
 
 from onnxgather.cli import options
-from onnxgather.cli.group import main
-from onnxgather.cli.terminal import Batch, has_colours, json_bytes, say_json, width
+from onnxgather.cli.sources import Batch
+from onnxgather.cli.terminal import has_colours, json_bytes, main, say, width
 from onnxgather.dxdispatch import Program, read_program
 from onnxgather.errors import FINDINGS, NOT_RUN, DescriptorError, FileFormatError, OnnxGatherError
 from onnxgather.files import is_report, write_whole
 from onnxgather.options import OutOfRange, Target
+from onnxgather.providers import NAMES
 
 if TYPE_CHECKING:
     from onnxgather.cases import Case
@@ -91,8 +92,7 @@ class CheckOptions:
     "--lanes",
     callback=_names,
     metavar="NAMES",
-    help="Providers, with commas: cpu,openvino,directml or full names; directml-dll is DirectML "
-    "itself.  [default: cpu]",
+    help=f"Providers, with commas: {NAMES}; directml-dll is DirectML itself.  [default: cpu]",
 )
 @click.option("--provider", callback=options.provider, metavar="NAME", hidden=True)
 @options.lanes
@@ -104,8 +104,8 @@ class CheckOptions:
     help="A lane where a case that did not run, unexplained, means exit code 3.",
 )
 @click.option("--wrap", is_flag=True, help="Put each gather between two multiplications by one.")
-@options.rule("clamp; of the corpus and of --random: each case's own")
-@options.models("Whose models to check; default: those that run takes on the provider.")
+@options.policy("clamp; of the corpus and of --random: each case's own")
+@options.target("the one that run uses for the provider")
 @click.option(
     "--json",
     "json_file",
@@ -243,7 +243,7 @@ def _write(batch: Batch, report: Report, asked: CheckOptions) -> None:
 
     writers = [(asked.json_file, json_bytes), (asked.junit_file, junit), (asked.html_file, html)]
     if asked.json_file == "-":
-        say_json(report)
+        say(json_bytes(report))
     else:
         batch.say(render(report, width(), colour=has_colours()))
     for file, written in writers:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnxgather.cli.group import main
-from onnxgather.cli.terminal import say
+from onnxgather.cli.terminal import main, say
 from onnxgather.errors import GOOD
 
 if TYPE_CHECKING:

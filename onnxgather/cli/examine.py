@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from contextlib import closing
 
 import click
 
 from onnxgather.cli import options
-from onnxgather.cli.group import main
-from onnxgather.cli.terminal import Progress, say, say_json
+from onnxgather.cli.terminal import Progress, json_bytes, main, say
 from onnxgather.dxdispatch import read_program
 from onnxgather.errors import FINDINGS, GOOD, NOT_RUN, UNUSABLE, OnnxGatherError
 from onnxgather.options import OutOfRange, Target
-
-if TYPE_CHECKING:
-    from onnxgather.cases import Case
 
 
 @main.command(short_help="Say which wheels and providers work.")
@@ -31,15 +26,12 @@ def doctor(pythons: dict[str, str], plugins: dict[str, str], timeout: float, as_
     from onnxgather.doctor import examine
 
     checkup = examine(pythons, plugins, timeout=timeout)
-    if as_json:
-        say_json(checkup)
-    else:
-        say(str(checkup))
+    say(json_bytes(checkup) if as_json else str(checkup))
     return checkup.exit_code
 
 
-def _lane(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """Check NAME or NAME=PYTHON."""
+def _lane(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, str] | None:
+    """The two sides of NAME=PYTHON; the second is empty if only NAME is given."""
     from onnxgather.lanes.directml import DIRECTML_DLL
 
     if value is None:
@@ -49,7 +41,7 @@ def _lane(ctx: click.Context, param: click.Parameter, value: str | None) -> str 
         raise click.BadParameter(f"must be NAME or NAME=PYTHON, got {value!r}")
     if (provider := name.partition("@")[0]) != DIRECTML_DLL:
         options.provider(ctx, param, provider)
-    return value
+    return name, python
 
 
 @main.command(short_help="Reduce a difference to a folder that shows it.")
@@ -67,18 +59,15 @@ def _lane(ctx: click.Context, param: click.Parameter, value: str | None) -> str 
 @click.option("--inputs", metavar="FILE", help="The model's inputs, as .npz.")
 @click.option("--wrap", is_flag=True, help="Put the gather between two multiplications by one.")
 @click.option("--no-reduce", is_flag=True, help="Keep the case as it is.")
-@options.rule("clamp; of a node: error")
-@options.models(
-    "Whose models to run; default: those that run takes on the provider, of a report those of its "
-    "lane."
-)
+@options.policy("clamp; of a node: error")
+@options.target("the one that run uses for the lane's provider; of a report: the lane's")
 @options.timeout
 @options.allow_outside
 def repro(
     source: str,
     output: str,
     name: str | None,
-    lane: str | None,
+    lane: tuple[str, str] | None,
     plugin: str | None,
     node: str | None,
     inputs: str | None,
@@ -95,31 +84,34 @@ def repro(
     DIR gets model.onnx, inputs.npz, a repro.py that needs only onnxruntime, numpy and the
     runtime.py that comes with it, and the text of an issue.
     """
+    from onnxgather import repro as made_by
     from onnxgather.lanes import open_lanes
-    from onnxgather.repro import case_of_finding, lane_of_finding, make_repro, read_findings
 
     if inputs is not None and node is None:
         raise click.UsageError("--inputs must come with --node")
-    report = read_findings(source) if node is None else None
-    if report is not None:
-        case = case_of_finding(report, name, source)
-        lane = lane or lane_of_finding(report, case.name, source).name
+    lane_name, python = lane or ("cpu", "")
+    if node is not None:
+        arrays = made_by.read_inputs(inputs) if inputs is not None else {}
+        case = made_by.case_of_node(source, node, arrays, out_of_range or "error")
+    elif (report := made_by.read_findings(source)) is not None:
+        case = made_by.case_of_finding(report, name, source)
+        if lane is None:
+            lane_name = made_by.lane_of_finding(report, case.name, source).name
+        for info in report.lanes:
+            if info.name == lane_name:
+                python, target = python or info.python or "", target or info.target
+    elif source.lower().endswith(".onnx"):
+        raise OnnxGatherError(f"{source}: an ONNX model must come with --node, got none")
     else:
-        case = _case(source, name, node, inputs, out_of_range, allow_outside)
-    lane_name, _, python = (lane or "cpu").partition("=")
-    info = next((i for i in report.lanes if i.name == lane_name), None) if report else None
-    if info is not None:
-        python, target = python or info.python or "", target or info.target
-    pythons = {lane_name: python or sys.executable}
-    plugins = {lane_name: plugin} if plugin else {}
+        program = read_program(source, allow_outside=allow_outside)
+        case = made_by.case_of_program(program, out_of_range or "clamp", name)
     if wrap and not case.wrapped:
         case = case.wrapped_in()
-    (opened,) = open_lanes([], pythons, plugins, target, timeout)
+    plugins = {lane_name: plugin} if plugin else {}
+    (opened,) = open_lanes([], {lane_name: python or sys.executable}, plugins, target, timeout)
     progress = Progress()
-    with ExitStack() as stack:
-        stack.callback(opened.close)
-        stack.callback(progress.clear)
-        made = make_repro(
+    with closing(opened), closing(progress):
+        made = made_by.make_repro(
             case,
             opened,
             output,
@@ -133,22 +125,3 @@ def repro(
     if made.folder is None:
         return GOOD
     return FINDINGS if made.shown else UNUSABLE
-
-
-def _case(
-    source: str,
-    name: str | None,
-    node: str | None,
-    inputs: str | None,
-    out_of_range: OutOfRange | None,
-    allow_outside: bool,
-) -> Case:
-    from onnxgather.repro import case_of_node, case_of_program, read_inputs
-
-    if node is None:
-        if source.lower().endswith(".onnx"):
-            raise OnnxGatherError(f"{source}: an ONNX model must come with --node, got none")
-        program = read_program(source, allow_outside=allow_outside)
-        return case_of_program(program, out_of_range or "clamp", name)
-    arrays = read_inputs(inputs) if inputs is not None else {}
-    return case_of_node(source, node, arrays, out_of_range or "error")

@@ -1,41 +1,86 @@
-"""Which programs a path stands for, and which models they become."""
+"""Many files at once: the programs that paths stand for, and the models that they become."""
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+import sys
+from collections.abc import Generator, Iterable, Sequence
+from typing import NamedTuple
 
+from onnxgather.cli.terminal import Progress, is_terminal, say
 from onnxgather.descriptors import Descriptor
 from onnxgather.dxdispatch import Program
 from onnxgather.dxdispatch.document import Field
-from onnxgather.errors import FileFormatError, OnnxGatherError
+from onnxgather.errors import FINDINGS, GOOD, NOT_RUN, UNUSABLE, FileFormatError, OnnxGatherError
 from onnxgather.files import reason
 
 _UNSAFE = frozenset('%/\\:*?"<>|') | {chr(c) for c in range(32)}
-"""What some file system does not take in a name, and the character that stands for them."""
+"""Characters that some file system does not take in a name, and the % that escapes them."""
+
+_BEST_TO_WORST = (GOOD, FINDINGS, NOT_RUN, UNUSABLE)
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(NamedTuple):
     """A file with a program."""
 
     path: str
     inside: str
-    """The path of the file in the folder that was named; of a file that was named its name."""
+    """The path within the folder that was named; the file's name if the file itself was."""
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(NamedTuple):
     """A dispatchable and the file that its model becomes."""
 
     source: str
     dispatchable: str
+    """Its path in the source, such as `$.dispatchables.gather`."""
     descriptor: Descriptor
     output: str
 
-    def __str__(self) -> str:
-        return f"{dispatchable_path(self.dispatchable)} of {self.source}"
+
+class Batch:
+    """Work on many files: a bad one does not stop the others, and progress shows.
+
+    Args:
+        prints: Whether a line is printed for each file. Those show the progress themselves where
+            the standard output is a terminal.
+    """
+
+    def __init__(self, *, prints: bool = True) -> None:
+        self.failures: list[tuple[str, OnnxGatherError]] = []
+        """The name of each file that failed, and why it did."""
+        self.progress = Progress(hidden=prints and is_terminal(sys.stdout))
+
+    def sources(self, paths: Sequence[str]) -> list[Source]:
+        """The programs that the paths stand for."""
+        sources: list[Source] = []
+        for path in paths:
+            with self.step(path):
+                sources += find_sources(path)
+        return sources
+
+    @contextlib.contextmanager
+    def step(self, name: str, number: int = 0, total: int = 0) -> Generator[None]:
+        """Show what is being done, and report an error that ends it."""
+        self.progress.show((f"{number}/{total} " if total else "") + name)
+        try:
+            yield
+        except OnnxGatherError as error:
+            self.progress.clear()
+            say(f"Error: {error}", err=True)
+            self.failures.append((name, error))
+
+    def say(self, text: str) -> None:
+        """Print a line."""
+        self.progress.clear()
+        say(text)
+
+    def finish(self, codes: Iterable[int] = ()) -> int:
+        """The exit code of the whole: the worst of the failures and the other codes."""
+        self.progress.clear()
+        codes = [*codes, *(error.exit_code for _, error in self.failures)]
+        return max(codes, key=_BEST_TO_WORST.index, default=GOOD)
 
 
 def find_sources(path: str) -> list[Source]:
@@ -50,13 +95,17 @@ def find_sources(path: str) -> list[Source]:
     try:
         for folder, folders, names in os.walk(path, onerror=_stop):
             folders.sort()
-            found += [os.path.join(folder, name) for name in sorted(names)]
+            programs = (name for name in sorted(names) if name.lower().endswith(".json"))
+            found += [os.path.join(folder, name) for name in programs]
     except OSError as error:
         raise FileFormatError(f"{error.filename}: {reason(error)}") from None
-    found = [file for file in found if file.lower().endswith(".json")]
     if not found:
         raise FileFormatError(f"{path}: the folder must have a *.json file, got none")
     return [Source(file, os.path.relpath(file, path)) for file in found]
+
+
+def _stop(error: OSError) -> None:
+    raise error
 
 
 def plan(
@@ -66,7 +115,7 @@ def plan(
 
     Args:
         programs: The programs and where they come from.
-        output: A file where there is one model and the name ends in .onnx, else a folder; None
+        output: A file if there is one model and the name ends in .onnx, else a folder; None
             means beside each program.
         unread: The inputs that are no programs: each counts as a model, none is written to.
 
@@ -74,42 +123,31 @@ def plan(
         OnnxGatherError: Two models would be one file, or a model would replace an input.
     """
     models = len(unread) + sum(len(program.dispatchables) for _, program in programs)
-    one_file = (
-        output is not None
-        and models == 1
-        and output.lower().endswith(".onnx")
-        and not os.path.isdir(output)
-    )
-    inputs = [*unread, *(file for _, program in programs for file in _files(program))]
+    inputs = [*unread]
+    for _, program in programs:
+        resources = program.resources.values()
+        inputs += [program.path, *filter(None, (resource.values.file for resource in resources))]
     taken = {_identity(file): file for file in inputs}
     jobs: dict[str, Job] = {}
     for source, program in programs:
         for name, dispatchable in program.dispatchables.items():
-            target = output if output and one_file else _target(source, program, name, output)
-            job = Job(source.path, name, dispatchable.descriptor, target)
+            target = output or ""
+            if models > 1 or not target.lower().endswith(".onnx") or os.path.isdir(target):
+                target = _target(source, program, name, output)
+            job = Job(source.path, dispatchable_path(name), dispatchable.descriptor, target)
             identity = _identity(target)
+            rule = f"{target} must not be written"
             if identity in taken:
-                raise OnnxGatherError(
-                    f"{target} must not be written, as it is an input: {taken[identity]}"
-                )
-            if identity in jobs:
-                raise OnnxGatherError(
-                    f"{target} must not be written twice, for {jobs[identity]} and {job}"
-                )
+                raise OnnxGatherError(f"{rule}, as it is an input: {taken[identity]}")
+            if (other := jobs.get(identity)) is not None:
+                both = " and ".join(f"{one.dispatchable} of {one.source}" for one in (other, job))
+                raise OnnxGatherError(f"{rule} twice, for {both}")
             jobs[identity] = job
     return list(jobs.values())
 
 
-def dispatchable_path(name: str) -> str:
-    """The path to a dispatchable in its file, such as `$.dispatchables.gather`."""
-    return Field({name: None}, "$.dispatchables").member(name).path
-
-
-def _stop(error: OSError) -> None:
-    raise error
-
-
 def _target(source: Source, program: Program, dispatchable: str, output: str | None) -> str:
+    """The file of a model beside its program, or at the same path in the output folder."""
     path = source.path if output is None else os.path.join(output, source.inside)
     stem = os.path.splitext(path)[0]
     if len(program.dispatchables) > 1:
@@ -117,10 +155,10 @@ def _target(source: Source, program: Program, dispatchable: str, output: str | N
     return stem + ".onnx"
 
 
-def _files(program: Program) -> list[str]:
-    files = [resource.values.file for resource in program.resources.values()]
-    return [program.path, *(file for file in files if file is not None)]
-
-
 def _identity(path: str) -> str:
     return os.path.normcase(os.path.realpath(path))
+
+
+def dispatchable_path(name: str) -> str:
+    """The path to a dispatchable in its file, such as `$.dispatchables.gather`."""
+    return Field({name: None}, "$.dispatchables").member(name).path

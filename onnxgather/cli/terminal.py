@@ -1,4 +1,4 @@
-"""What commands send to the terminal."""
+"""The terminal: what commands print, and the exit codes and sentences that they end with."""
 
 from __future__ import annotations
 
@@ -8,18 +8,65 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Generator, Iterable, Sequence
 from datetime import timedelta
-from typing import TextIO
+from typing import NoReturn, TextIO
 
+import click
 import msgspec
 
-from onnxgather.cli.sources import Source, find_sources
-from onnxgather.errors import FINDINGS, GOOD, NOT_RUN, UNUSABLE, OnnxGatherError
+from onnxgather.errors import UNUSABLE, OnnxGatherError
+from onnxgather.files import reason
 
-INTERRUPTED, BROKEN_PIPE = 130, 141  # 128 + the signal, as shells count
+_INTERRUPTED, _BROKEN_PIPE = 130, 141  # 128 + the signal, as shells count
 
-_BEST_TO_WORST = (GOOD, FINDINGS, NOT_RUN, UNUSABLE)
+
+_EPILOG = """\b
+Exit codes:
+  0  good
+  1  findings: a difference, an error, an invalid descriptor or index
+  2  unusable input or usage
+  3  a provider asked for, or a required lane, did not run
+Where several things go wrong, 2 counts before 3, and 3 before 1.
+"""
+
+
+class Commands(click.Group):
+    """Turns what the commands return and raise into exit codes and sentences."""
+
+    def invoke(self, ctx: click.Context) -> NoReturn:
+        """Run the command and end with its exit code."""
+        code, sentence = UNUSABLE, ""
+        try:
+            code = super().invoke(ctx)
+        except OnnxGatherError as error:
+            code, sentence = error.exit_code, str(error)
+        except MemoryError:
+            sentence = "there is not enough memory"
+        except BrokenPipeError:
+            _abandon(sys.stdout, sys.stderr)
+            code = _BROKEN_PIPE
+        except OSError as error:
+            _abandon(sys.stdout)
+            where = os.fsdecode(error.filename) if error.filename else "standard output"
+            sentence = f"{where}: {reason(error)}"
+        except KeyboardInterrupt:
+            code = _INTERRUPTED
+        if sentence:
+            say(f"Error: {sentence}", err=True)
+        ctx.exit(code)
+
+
+@click.group(
+    cls=Commands,
+    epilog=_EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
+)
+@click.version_option(package_name="onnxgather", message="%(prog)s %(version)s")
+def main() -> None:
+    """Turn DirectML gather descriptors into ONNX models, run them, check them.
+
+    FILE is a DxDispatch program: JSON, comments allowed.
+    """
 
 
 class Progress:
@@ -33,7 +80,7 @@ class Progress:
 
     def __init__(self, *, hidden: bool = False) -> None:
         self._start = time.monotonic()
-        self._shows = _is_terminal(sys.stderr) and not hidden
+        self._shows = is_terminal(sys.stderr) and not hidden
         self._width = self._done = 0
 
     def show(self, text: str) -> None:
@@ -64,49 +111,7 @@ class Progress:
             say("\r" + " " * self._width + "\r", err=True, end="")
             self._width = 0
 
-
-class Batch:
-    """Work on many files: a bad one does not stop the others, and progress shows.
-
-    Args:
-        prints: Whether a line is printed for each file. Those show the progress themselves where
-            the standard output is a terminal.
-    """
-
-    def __init__(self, *, prints: bool = True) -> None:
-        self.failures: list[tuple[str, OnnxGatherError]] = []
-        """What each file that failed is called, and why it did."""
-        self.progress = Progress(hidden=prints and _is_terminal(sys.stdout))
-
-    def sources(self, paths: Sequence[str]) -> list[Source]:
-        """The programs that the paths stand for."""
-        sources: list[Source] = []
-        for path in paths:
-            with self.step(path):
-                sources += find_sources(path)
-        return sources
-
-    @contextlib.contextmanager
-    def step(self, name: str, number: int = 0, total: int = 0) -> Generator[None]:
-        """Show what is being done, and report an error that ends it."""
-        self.progress.show((f"{number}/{total} " if total else "") + name)
-        try:
-            yield
-        except OnnxGatherError as error:
-            self.progress.clear()
-            say(f"Error: {error}", err=True)
-            self.failures.append((name, error))
-
-    def say(self, text: str) -> None:
-        """Print a line."""
-        self.progress.clear()
-        say(text)
-
-    def finish(self, codes: Iterable[int] = ()) -> int:
-        """Return the exit code of the whole, of the failures and what else there was."""
-        self.progress.clear()
-        codes = [*codes, *(error.exit_code for _, error in self.failures)]
-        return max(codes, key=_BEST_TO_WORST.index, default=GOOD)
+    close = clear  # as `contextlib.closing` calls it
 
 
 def say(text: str | bytes, *, err: bool = False, end: str = "\n") -> None:
@@ -131,11 +136,6 @@ def say(text: str | bytes, *, err: bool = False, end: str = "\n") -> None:
     stream.buffer.flush()
 
 
-def say_json(value: object) -> None:
-    """Print a value as JSON."""
-    say(json_bytes(value))
-
-
 def json_bytes(value: object) -> bytes:
     """A value as indented JSON."""
     try:
@@ -146,21 +146,22 @@ def json_bytes(value: object) -> bytes:
 
 def width() -> int:
     """How many columns a table may take."""
-    if not _is_terminal(sys.stdout):
+    if not is_terminal(sys.stdout):
         return 100
     return min(max(shutil.get_terminal_size().columns, 60), 160)
 
 
 def has_colours() -> bool:
     """Whether the standard output shows colours: a terminal, unless NO_COLOR is set."""
-    return _is_terminal(sys.stdout) and not os.environ.get("NO_COLOR")
+    return is_terminal(sys.stdout) and not os.environ.get("NO_COLOR")
 
 
-def _is_terminal(stream: TextIO | None) -> bool:
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether a stream is open and shows on a terminal."""
     return stream is not None and stream.isatty()
 
 
-def abandon(*streams: TextIO) -> None:
+def _abandon(*streams: TextIO) -> None:
     """Send nowhere what a stream that failed still holds, or it would fail once more at exit."""
     for stream in streams:
         with contextlib.suppress(OSError, ValueError, AttributeError):

@@ -12,13 +12,10 @@ from typing import Unpack
 
 import click
 
-from onnxgather.arrays import Array
 from onnxgather.cli import options
-from onnxgather.cli.group import main
 from onnxgather.cli.options import Lowering
-from onnxgather.cli.sources import Source, dispatchable_path, plan
-from onnxgather.cli.terminal import Batch, say, say_json
-from onnxgather.descriptors import Descriptor
+from onnxgather.cli.sources import Batch, Source, dispatchable_path, plan
+from onnxgather.cli.terminal import json_bytes, main, say
 from onnxgather.dxdispatch import Program, execute, read_program
 from onnxgather.errors import GOOD, DescriptorError, FileFormatError, located
 from onnxgather.feature_levels import FEATURE_LEVELS, check_feature_level
@@ -54,20 +51,22 @@ def convert(
     A FILE may also be a folder: all *.json files in it and below it. Models go beside their
     programs as NAME.onnx, or as NAME.DISPATCHABLE.onnx where a program has several gathers.
     """
+    from onnxgather.model import check_model, to_onnx
+
     batch = Batch()
     programs: list[tuple[Source, Program]] = []
-    sources = batch.sources(files)
-    for source in sources:
+    for source in batch.sources(files):
         with batch.step(source.path):
             programs.append((source, _read_gathers(source.path, allow_outside)))
     jobs = plan(programs, output, [name for name, _ in batch.failures])
     for number, job in enumerate(jobs, 1):
         with batch.step(job.source, number, len(jobs)):
-            with located(f"{job.source}: {dispatchable_path(job.dispatchable)}"):
+            with located(f"{job.source}: {job.dispatchable}"):
                 if feature_level is not None:
                     check_feature_level(job.descriptor, feature_level)
-                model = _model(job.descriptor, lowering)
-            write_whole(job.output, model)
+                model = to_onnx(job.descriptor, **lowering)
+                check_model(model)
+            write_whole(job.output, model.SerializeToString(deterministic=True))
             batch.say(f"{job.source} -> {job.output}")
     return batch.finish()
 
@@ -90,14 +89,14 @@ def run(
 
     FILE is read whole before anything runs.
     """
-    program = read_program(file, allow_outside=allow_outside)
+    from onnxgather import session
 
-    def evaluate(desc: Descriptor, data: Array, indices: Array) -> Array:
-        from onnxgather import session
-
-        return session.run(desc, data, indices, out_of_range, provider)
-
-    lines = execute(program, evaluate, output_folder=output_folder, allow_outside=allow_outside)
+    lines = execute(
+        read_program(file, allow_outside=allow_outside),
+        lambda desc, data, indices: session.run(desc, data, indices, out_of_range, provider),
+        output_folder=output_folder,
+        allow_outside=allow_outside,
+    )
     for line in lines:
         say(line.encode("latin-1"))
     return GOOD
@@ -118,10 +117,10 @@ def show(file: str, as_json: bool, allow_outside: bool, **lowering: Unpack[Lower
         for name, dispatchable in program.dispatchables.items()
     }
     if as_json:
-        say_json({"file": file, "dispatchables": descriptions})
-        return GOOD
-    texts = [f"{dispatchable_path(name)}\n\n{render(d)}" for name, d in descriptions.items()]
-    say("\n\n\n".join(f"{file}: {text}" for text in texts))
+        say(json_bytes({"file": file, "dispatchables": descriptions}))
+    else:
+        texts = [f"{dispatchable_path(name)}\n\n{render(d)}" for name, d in descriptions.items()]
+        say("\n\n\n".join(f"{file}: {text}" for text in texts))
     return GOOD
 
 
@@ -132,17 +131,9 @@ def _read_gathers(path: str, allow_outside: bool) -> Program:
     return program
 
 
-def _model(desc: Descriptor, lowering: Lowering) -> bytes:
-    from onnxgather.model import check_model, to_onnx
-
-    model = to_onnx(desc, **lowering)
-    check_model(model)
-    return model.SerializeToString(deterministic=True)
-
-
 @main.command(short_help="Say where an output element comes from.")
 @click.argument("file", metavar="FILE")
-@click.option("--at", required=True, metavar="PLACE", help="Its coordinates, such as 1,0.")
+@click.option("--at", required=True, metavar="COORDINATES", help="Such as 1,0.")
 @click.option(
     "--dispatch",
     "number",
@@ -168,16 +159,14 @@ def explain(
         rule = f"{file}: $.commands must hold {number} dispatches for --dispatch {number}"
         raise FileFormatError(f"{rule}, got {len(cases)}")
     try:
-        place = [int(part) for part in at.split(",")]
+        coordinates = [int(part) for part in at.split(",")]
     except ValueError:
         raise click.BadParameter(f"must be integers with commas, got {at!r}") from None
     case = cases[number - 1]
+    arrays = case.data, case.indices
     try:
-        explanation = explain_element(case.descriptor, case.data, case.indices, place, out_of_range)
-    except DescriptorError as error:  # it can be about the place only
+        found = explain_element(case.descriptor, *arrays, coordinates, out_of_range)
+    except DescriptorError as error:  # it can be about the coordinates only
         raise click.BadParameter(str(error)) from None
-    if as_json:
-        say_json(explanation)
-    else:
-        say(str(explanation))
+    say(json_bytes(found) if as_json else str(found))
     return GOOD
