@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from importlib.machinery import PathFinder
 from importlib.metadata import Distribution, distributions
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -87,8 +88,7 @@ class Examined(msgspec.Struct, frozen=True, omit_defaults=True):
         starts = f"  {self.info.name}: starts{devices}"
         if not self.runs:
             return [f"{starts}, but runs no gather"]
-        results = self.results.items()
-        return [starts, *(f"    {nodes}: {_told(result)}" for nodes, result in results)]
+        return [starts, *(f"    {nodes}: {_told(each)}" for nodes, each in self.results.items())]
 
 
 class Environment(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -120,7 +120,7 @@ class Environment(msgspec.Struct, frozen=True, omit_defaults=True):
         if not self.versions:
             yield Finding(f"{self.fault}")
             return
-        fault = next(self._faults(), None)  # the others may come of it
+        fault = next(self._faults(), None)  # the others may come of the first
         if fault is not None:
             yield Finding(f"{self.python}: {fault[0]}", fault[1])
         for examined in self.providers:
@@ -316,7 +316,8 @@ def _interrogate(python: str, timeout: float) -> tuple[dict[str, str], list[str]
 def _owned(path: Sequence[str]) -> Iterator[tuple[Wheel, list[Path]]]:
     """Yield the wheels whose RECORD lists files of the module, and these files."""
     # pip leaves a wheel that it could not remove under a name with a ~.
-    for record in (r for root in path for r in sorted(Path(root).glob("[!~]*.dist-info/RECORD"))):
+    records = [sorted(Path(root).glob("[!~]*.dist-info/RECORD")) for root in path]
+    for record in chain.from_iterable(records):
         rows = csv.reader(record.read_text(encoding="utf-8").splitlines())
         names = [row[0] for row in rows if row and row[0].startswith(f"{MODULE}/")]
         files = [record.parents[1] / name for name in names if not name.endswith(".pyc")]

@@ -133,7 +133,7 @@ lanes = _together(
         callback=_pairs,
         metavar="NAME=PYTHON",
         help="A lane that runs in another Python environment, which needs onnxruntime and numpy "
-        "only; NAME may have a label: cpu@old. Of directml-dll the folder of its program.",
+        "only; NAME may have a label: cpu@old. For directml-dll, the folder of its program.",
     ),
     click.option(
         "--plugin",
