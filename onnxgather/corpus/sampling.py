@@ -68,7 +68,7 @@ def _indices(desc: Descriptor, stream: Stream) -> Array:
 
 @cache
 def _wild(index_type: TensorDataType, n: int) -> Array:
-    """Indices around the ends of an axis of n and around powers of two, most of them out of range."""
+    """Indices around the ends of an axis of n and around powers of two, most out of range."""
     limits = np.iinfo(index_type.numpy)
     near = [-1, n - 1, n, n + 1, 2 * n, -n, -n - 1, -2 * n, 1000 * n]
     far = [2**bits + more for bits in (31, 32, 33, 63, 64) for more in (-n, -1, 0, 1, n)]
