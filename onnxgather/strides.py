@@ -21,7 +21,7 @@ def in_order(sizes: Sequence[int], strides: Sequence[int]) -> bool:
 
 
 def overlaps(sizes: Sequence[int], strides: Sequence[int]) -> bool:
-    """Return whether two elements share a place.
+    """Whether two elements have one offset.
 
     They do if some d, not all zero, with |d[k]| < sizes[k] has sum(d[k] * strides[k]) == 0. The
     search is exact: it takes the strides from the largest down, and what remains must be within
@@ -32,7 +32,7 @@ def overlaps(sizes: Sequence[int], strides: Sequence[int]) -> bool:
     if not dims or dims[-1][0] == 0:
         return bool(dims)
     if math.prod(n for _, n in dims) > 1 + sum(s * (n - 1) for s, n in dims):
-        return True  # more elements than places
+        return True  # more elements than offsets
     reach = [sum(s * (n - 1) for s, n in dims[k:]) for k in range(len(dims) + 1)]
     divisor = [math.gcd(*(s for s, _ in dims[k:])) for k in range(len(dims))] + [0]
 

@@ -127,7 +127,7 @@ class Host(Child):
                 ceiling: a device of DirectML 1.15.4 takes the same whatever the minimum.
 
         Raises:
-            DescriptorError: A value has no place in DirectML's structures.
+            DescriptorError: DirectML's structures cannot hold a value.
             NoAnswerError: There is no verdict; a descriptor may crash DirectML, for one.
         """
         request = encoded(raw, buffers, feature_level)

@@ -53,7 +53,7 @@ def encoded(raw: Mapping[str, Any], buffers: Sequence[bytes] | None, feature_lev
         feature_level: The minimum of the device, such as "2_1".
 
     Raises:
-        DescriptorError: A value has no place in DirectML's structures.
+        DescriptorError: DirectML's structures cannot hold a value.
     """
     operator = str(raw["type"]).removeprefix("DML_OPERATOR_")
     if operator not in _OPERATORS:

@@ -1,4 +1,4 @@
-"""The offset form: where each element lies in the input buffer, and a gather from there."""
+"""By offsets: where each element lies in the input buffer, and a gather from there."""
 
 from __future__ import annotations
 
