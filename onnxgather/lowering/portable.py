@@ -1,9 +1,9 @@
 """The portable lowering: a gather descriptor as standard ONNX that every provider takes.
 
-There are two ways. The *natural node* is ONNX's own operator, on the shapes from which ONNX Runtime's
-DirectML provider rebuilds the descriptor. *By offsets*, the graph computes where each element lies
-in the input buffer and gathers from the flat buffer. That says what the node cannot: strides, the
-policy "directml", and the few descriptors whose node would pass rank 8.
+There are two ways. The *natural node* is ONNX's own operator, on the shapes from which ONNX
+Runtime's DirectML provider rebuilds the descriptor. *By offsets*, the graph computes where each
+element lies in the input buffer and gathers from the flat buffer. That says what the node cannot:
+strides, the policy "directml", and the few descriptors whose node would pass rank 8.
 """
 
 from __future__ import annotations
