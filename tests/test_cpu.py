@@ -301,6 +301,24 @@ def test_indices_carried_in_float64(
     check_model_against_reference(case, policy, 17, known=False, target="cpu")
 
 
+@pytest.mark.parametrize(
+    ("form", "data", "output", "axis"),
+    [("columns", [5, 9], [5, 12], 1), ("narrow rows", [9, 2], [12, 2], 0)],
+)
+@pytest.mark.parametrize("data_type", ["FLOAT32", "FLOAT64", "INT32", "INT64", "INT8"])
+@pytest.mark.parametrize("index_type", ["INT64", "INT32"])
+def test_an_index_below_the_axis_gathers_zeros_whatever_the_operator(
+    index_type: str, data_type: str, form: str, data: list[int], output: list[int], axis: int
+) -> None:
+    # ArrayFeatureExtractor, unlike GatherElements, counts nothing from the end.
+    desc = a_gather(T(data_type, data), index_type, 12, output, axis)
+    below = [-10, -11, -(2**31)]
+    indices = np.array([[0, 8, -1, -9, 9, 10, 2**31 - 1, *below, -5, 4]], index_type.lower())
+    case = Case(desc, random_data(desc.input_tensor, np.random.default_rng(0)), indices)
+    assert choice(case, "zero", 1, known=False) == form
+    check_model_against_reference(case, "zero", 17, known=False, target="cpu", threads=1)
+
+
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("output", [[1, 96], [2, 48]])
 @pytest.mark.parametrize("index_type", ["INT64", "INT32", "UINT64", "UINT32"])
@@ -340,6 +358,19 @@ def test_known_patterns_need_no_gather(values: list[int], operators: list[str] |
         assert not graph.choice.startswith("runs")
     else:
         assert [node.op for node in graph.nodes] == operators
+
+
+def test_nans_of_float16_are_not_repeated_by_tile() -> None:
+    # ONNX Runtime's CPU kernel sets the bit that makes a NaN quiet.
+    desc = a_gather(T("FLOAT16", [3, 9]), "INT64", 4, [3, 4])
+    signalling = np.arange(0x7C01, 0x7C1C, dtype=np.uint16).view(np.float16).reshape(3, 9)
+    for values in ([3, 3, 3, 3], [2, 3, 2, 3], [2, 3, 4, 5], [5, 6, 0, 1]):
+        case = Case(desc, signalling, np.array([values]))
+        check_model_against_reference(case, "clamp", 17, known=True, target="cpu")
+    repeated = np.array([[3, 3, 3, 3]])
+    assert dict(lower(desc, "clamp", repeated, "cpu").passed_over)["runs"] == (
+        "ONNX Runtime's Tile, which repeats a run, quiets the NaNs of FLOAT16"
+    )
 
 
 LARGE = 4_000_000

@@ -37,7 +37,7 @@ from onnxgather.lowering.cpu.layout import (
     with_zero,
 )
 from onnxgather.lowering.graph import Graph, Value, constant, size_of
-from onnxgather.lowering.indices import axis_limits, read_indices
+from onnxgather.lowering.indices import axis_limits, read_indices, wrap
 from onnxgather.lowering.offsets import find_offsets
 from onnxgather.lowering.portable import INPUT, OUTPUT, add_node, lower, lower_into, natural_node
 from onnxgather.lowering.positions import scatter
@@ -77,6 +77,8 @@ class Runs:
         if firsts.size > self.MOST and not alike:
             most = f"{self.MOST} or equal ones"
             return f"the indices fall into {firsts.size} runs, this form takes {most}"
+        if alike and firsts.size > 1 and facts.desc.input_tensor.data_type == "FLOAT16":
+            return "ONNX Runtime's Tile, which repeats a run, quiets the NaNs of FLOAT16"
         if lengths.min() < self.SHORTEST:
             return f"a run has {lengths.min()} elements, a gain begins at {self.SHORTEST}"
         return not_plain(facts) or small(facts)
@@ -289,21 +291,23 @@ class Columns:
         table = with_zero(graph, facts, table)
         index = axis_indices(graph, facts, (*(1,) * len(lead), count))
         if can_extract(facts):
-            return laid_out(graph, extracted(graph, table, index), facts.sizes)
+            return laid_out(graph, extracted(graph, facts, table, index), facts.sizes)
         why = "the same columns of each row"
         index = graph.expand(narrowed(graph, index), (*lead, count), "columns_each", why)
         return laid_out(graph, gather_elements(graph, table, index), facts.sizes)
 
 
 def can_extract(facts: Facts) -> bool:
-    """Whether ArrayFeatureExtractor takes the data, and no limited index is negative."""
+    """Whether ArrayFeatureExtractor takes the data and the limited indices; see `extracted`."""
     typed = facts.desc.input_tensor.data_type.numpy.name in EXTRACTED
     unsigned = facts.gather.has_tuples or not facts.signed or facts.out_of_range == "zero"
     return typed and unsigned and facts.out_of_range != "error"
 
 
-def extracted(graph: Graph, table: Value, index: Value) -> Value:
-    """Gather along the last dimension by ArrayFeatureExtractor; the indices are not negative."""
+def extracted(graph: Graph, facts: Facts, table: Value, index: Value) -> Value:
+    """Gather along the last dimension by ArrayFeatureExtractor, which takes no negative index."""
+    if facts.out_of_range == "zero" and facts.signed and index.constant is None:
+        index = wrap(graph, index, np.array(table.shape[-1]))  # -1 is the zero behind the table
     count = size_of(index.shape)
     index = graph.reshape(index, (count,), "columns", "one row of indices")
     why = "the index type that ArrayFeatureExtractor takes"
@@ -349,7 +353,7 @@ class NarrowRows:
         columns = with_zero(graph, facts, columns)
         index = row_indices(graph, facts, (1, count))
         if can_extract(facts):
-            gathered = extracted(graph, columns, index)
+            gathered = extracted(graph, facts, columns, index)
         else:
             index = graph.expand(index, (facts.row, count), "rows_each", "the same for each column")
             gathered = gather_elements(graph, columns, index)
