@@ -18,7 +18,7 @@ from onnxgather.cases import Case, DescriptorCase
 from onnxgather.errors import OnnxGatherError
 from onnxgather.lanes.lane import Answer, AnswerKind, LaneInfo
 from onnxgather.parity import check
-from onnxgather.parity.known import Found, Known, Pattern
+from onnxgather.parity.known import CasePattern, Known, ResultPattern
 from onnxgather.parity.results import ResultKind
 
 pytest_plugins = ["pytester"]
@@ -92,13 +92,13 @@ class FakeLane:
 
 def known_differences() -> list[Known]:
     """Return a known difference of two of the lanes."""
-    odd = (Pattern("*/odd"),)
+    odd = (CasePattern("*/odd"),)
     return [
         Known(
             f"{name}Provider",
             ">=1.24",
             odd,
-            (Found(ResultKind.ELEMENTS),),
+            (ResultPattern(ResultKind.ELEMENTS),),
             "It is odd.",
             "https://example.com",
         )

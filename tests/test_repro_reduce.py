@@ -20,8 +20,8 @@ from onnxgather.cases import Case, DescriptorCase, ForbiddenNode, NodeCase
 from onnxgather.corpus.forbidden import forbidden_cases
 from onnxgather.lanes.lane import Answer, AnswerKind, Breakdown, LaneInfo
 from onnxgather.layouts import STRIDES
-from onnxgather.parity.judge import judge
-from onnxgather.parity.results import STATE_OF, ArrayType, Result, ResultKind, Returned
+from onnxgather.parity.judge import KINDS, judge
+from onnxgather.parity.results import ArrayType, Result, ResultKind, Returned
 from onnxgather.repro.candidates import Candidate, candidate_of, case_of
 from onnxgather.repro.moves import fewer_dimensions, shorter_axes
 from onnxgather.repro.reduce import Fault, reduce_case
@@ -477,13 +477,13 @@ def test_forbidden_nodes_of_the_corpus_stay_forbidden(case: NodeCase) -> None:
     ],
 )
 def test_kinds_of_faults(kind: ResultKind, facts: dict[str, Any], what: str) -> None:
-    result = Result("fake", STATE_OF[kind], kind, "whatever", **facts)
+    result = Result("fake", KINDS[kind][0], kind, "whatever", **facts)
     assert Fault.of(result) == Fault(kind, what)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in ResultKind if STATE_OF[kind] in NO_FAULT])
+@pytest.mark.parametrize("kind", [kind for kind in ResultKind if KINDS[kind][0] in NO_FAULT])
 def test_what_is_no_fault(kind: ResultKind) -> None:
-    assert Fault.of(Result("fake", STATE_OF[kind], kind, "whatever")) is None
+    assert Fault.of(Result("fake", KINDS[kind][0], kind, "whatever")) is None
 
 
 def test_one_fault_does_not_become_another() -> None:

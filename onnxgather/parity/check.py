@@ -4,35 +4,20 @@ from __future__ import annotations
 
 import os
 import platform
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from functools import partial
 
 from msgspec.structs import replace
 
 from onnxgather.arrays import Array
-from onnxgather.cases import Case, DescriptorCase, NodeCase, allowed_beside
-from onnxgather.dxdispatch.descriptor import to_dict
+from onnxgather.cases import Case, NodeCase, allowed_beside
 from onnxgather.lanes.lane import Lane, LaneInfo
 from onnxgather.model import VERSION
-from onnxgather.parity.judge import judge, with_reason
+from onnxgather.parity.judge import KINDS, judge, result_of
 from onnxgather.parity.known import Known, explained, known_differences
-from onnxgather.parity.results import (
-    STATE_OF,
-    Blob,
-    CaseResult,
-    Evidence,
-    Report,
-    Result,
-    ResultKind,
-)
-
-LARGEST_EVIDENCE = 2**20
-"""Bytes of arrays that a report holds of one case."""
-
-AHEAD = 16
-"""Cases that a lane may be ahead of the slowest one; what keeps memory flat."""
+from onnxgather.parity.results import CaseResult, Report, Result, ResultKind
 
 
 def check(
@@ -51,21 +36,17 @@ def check(
         seen: Called with each result as it comes.
         known: The known differences; None means those that come with onnxgather.
     """
+    with ThreadPoolExecutor(len(lanes)) as pool:
+        started = [pool.submit(lane.start) for lane in lanes]
+        infos = [future.result() for future in started]
+    infos = tuple(replace(info, required=info.name in required) for info in infos)
     results: list[CaseResult] = []
-    infos = _start(lanes, required)
     for result in check_cases(cases, lanes, infos, known):
         results.append(result)
         seen(result)
     made = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     machine = f"{platform.system()} {platform.release()} {platform.machine()}"
     return Report(VERSION, made, f"{machine}, {os.cpu_count()} cores", infos, results)
-
-
-def _start(lanes: Sequence[Lane], required: Collection[str]) -> tuple[LaneInfo, ...]:
-    with ThreadPoolExecutor(len(lanes)) as pool:
-        starting = [pool.submit(lane.start) for lane in lanes]
-        infos = [future.result() for future in starting]
-    return tuple(replace(info, required=info.name in required) for info in infos)
 
 
 def check_cases(
@@ -82,23 +63,18 @@ def check_cases(
         infos: What each said when it started.
         known: The known differences; None means those that come with onnxgather.
     """
-    pools = [ThreadPoolExecutor(1) for _ in lanes]
-    waiting: deque[tuple[Case, list[Future[tuple[Result, Array | None]]]]] = deque()
+    pool = ThreadPoolExecutor(len(lanes))
     try:
         for case in cases:
-            asked = zip(pools, lanes, infos, strict=True)
-            waiting.append((case, [p.submit(ask, case, a, b, known) for p, a, b in asked]))
-            if len(waiting) > AHEAD:
-                yield _collected(*waiting.popleft())
-        while waiting:
-            yield _collected(*waiting.popleft())
+            judged = list(pool.map(partial(ask, case, known=known), lanes, infos))
+            got = {result.lane: array for result, array in judged if array is not None}
+            yield CaseResult.of(case, tuple(result for result, _ in judged), got)
     except (Exception, KeyboardInterrupt):
         for lane in lanes:  # nobody waits for one that hangs
             lane.close()
         raise
     finally:
-        for pool in pools:
-            pool.shutdown(cancel_futures=True)
+        pool.shutdown()
 
 
 def ask(
@@ -113,8 +89,7 @@ def ask(
         known: The known differences; None means those that come with onnxgather.
     """
     if info.not_run is not None:  # no known difference speaks of a lane that is not there
-        kind = ResultKind.NOT_STARTED
-        return Result(info.name, STATE_OF[kind], kind, info.not_run), None
+        return result_of(info, ResultKind.NOT_STARTED, reason=info.not_run), None
     answer = lane.answer(case)
     result = judge(case, info, answer)
     if isinstance(case, NodeCase) and result.state == "PASS":
@@ -123,35 +98,12 @@ def ask(
         if proof.state != "PASS":
             reason = f"refused, but an allowed node of the kind does not run either: {proof.reason}"
             kind = ResultKind.UNPROVED
-            result = replace(proof, kind=kind, state=STATE_OF[kind], reason=reason, nodes=())
+            result = replace(proof, kind=kind, state=KINDS[kind][0], reason=reason, nodes=())
     wrong = answer.output if result.state == "DIFF" else None
     if wrong is not None:
         again = lane.answer(case).output
-        unsteady = again is None or again.tobytes() != wrong.tobytes()
-        result = with_reason(replace(result, unsteady=unsteady), info)
+        if again is None or again.tobytes() != wrong.tobytes():
+            reason = f"{result.reason}; a second run returned something else"
+            result = replace(result, unsteady=True, reason=reason)
     known = known_differences() if known is None else known
     return explained(result, case, info, known), wrong
-
-
-def _collected(case: Case, futures: list[Future[tuple[Result, Array | None]]]) -> CaseResult:
-    judged = [future.result() for future in futures]
-    results = tuple(result for result, _ in judged)
-    if all(result.state == "PASS" for result in results):
-        return CaseResult.of(case, results, None)
-    got = {result.lane: array for result, array in judged if array is not None}
-    return CaseResult.of(case, results, _evidence(case, got))
-
-
-def _evidence(case: Case, got: dict[str, Array]) -> Evidence | None:
-    arrays = [case.data, case.indices, *got.values()]
-    if sum(array.nbytes for array in arrays) > LARGEST_EVIDENCE:
-        return None
-    expected = case.expected()
-    return Evidence(
-        Blob.of(case.data),
-        Blob.of(case.indices),
-        to_dict(case.descriptor) if isinstance(case, DescriptorCase) else None,
-        case.node if isinstance(case, NodeCase) else None,
-        None if isinstance(expected, str) else Blob.of(expected),
-        {lane: Blob.of(array) for lane, array in got.items()},
-    )

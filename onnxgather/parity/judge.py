@@ -13,11 +13,49 @@ from onnxgather.cases import Case, DescriptorCase, NodeCase
 from onnxgather.explain import element_at, explain
 from onnxgather.lanes.lane import Answer, AnswerKind, LaneInfo
 from onnxgather.options import OutOfRange
-from onnxgather.parity.results import STATE_OF, ArrayType, Element, Result, ResultKind, Returned
+from onnxgather.parity.results import ArrayType, Element, Result, ResultKind, Returned
+from onnxgather.parity.states import State
 from onnxgather.reference import reference, source_map
 
 _Facts = tuple[ResultKind, dict[str, Any]]
 """A kind, and the fields of `Result` that go with it."""
+
+KINDS: dict[ResultKind, tuple[State, str]] = {
+    ResultKind.SAME: ("PASS", ""),
+    ResultKind.REFUSED: ("PASS", "both refuse: {r.rule}"),
+    ResultKind.ELEMENTS: ("DIFF", "{r.differing} of {r.compared} elements differ, {r.first}"),
+    ResultKind.DATA_TYPE: (
+        "DIFF",
+        "expected data type {r.expected.data_type}, got {r.got.data_type}",
+    ),
+    ResultKind.SHAPE: ("DIFF", "expected shape {r.expected.sizes}, got {r.got.sizes}"),
+    ResultKind.NOT_REFUSED: ("DIFF", "must refuse, but returned {returned}: {r.rule}"),
+    ResultKind.FAILED: ("ERROR", "{provider} failed: {r.message}"),
+    ResultKind.NOT_TAKEN: ("ERROR", "{provider} cannot run the model: {r.message}"),
+    ResultKind.BROKEN: ("ERROR", ""),
+    ResultKind.NOT_RUN: ("NOT-RUN", ""),
+    ResultKind.NOT_STARTED: ("NOT-RUN", ""),
+    ResultKind.UNPROVED: ("NOT-RUN", ""),
+}
+"""The state of each kind, known differences aside; and what to say of a result `r` of the kind
+that has no sentence of its own."""
+
+_RETURNED_AS = {
+    Returned.ZEROS: "zeros",
+    Returned.CLAMPED: "the elements at the clamped indices",
+    Returned.DIRECTML: "what DirectML returns",
+    Returned.OTHER: "other elements of InputTensor",
+    Returned.FOREIGN: "values that InputTensor has not",
+    Returned.UNKNOWN: "an array of {r.got.data_type} {r.got.sizes}",
+}
+"""What to say that a result `r` returned in place of a refusal."""
+
+_POLICY_OF: dict[Returned, OutOfRange] = {
+    Returned.ZEROS: "zero",
+    Returned.CLAMPED: "clamp",
+    Returned.DIRECTML: "directml",
+}
+"""The policy that gives what was returned."""
 
 
 def judge(case: Case, info: LaneInfo, answer: Answer) -> Result:
@@ -29,10 +67,30 @@ def judge(case: Case, info: LaneInfo, answer: Answer) -> Result:
         answer: Its answer.
     """
     kind, facts = _facts(case, answer)
-    return with_reason(Result(info.name, STATE_OF[kind], kind, nodes=answer.nodes, **facts), info)
+    return result_of(info, kind, nodes=answer.nodes, **facts)
+
+
+def result_of(info: LaneInfo, kind: ResultKind, **facts: Any) -> Result:
+    """A result with the state and the sentence of its kind.
+
+    Args:
+        info: The lane.
+        kind: The kind.
+        facts: Fields of `Result`; a `reason` among them stays the sentence.
+    """
+    state, sentence = KINDS[kind]
+    result = Result(info.name, state, kind, **facts)
+    if result.reason is not None or not sentence:
+        return result
+    returned = _RETURNED_AS[result.returned].format(r=result) if result.returned else ""
+    reason = sentence.format(r=result, provider=info.provider, returned=returned)
+    if result.with_zeros:
+        reason = f"with indices of zero: {reason}"
+    return msgspec.structs.replace(result, reason=reason)
 
 
 def _facts(case: Case, answer: Answer) -> _Facts:
+    said = {"message": answer.reason}
     match answer.kind:
         case AnswerKind.NOT_RUN:
             facts = {"not_run": answer.how, "elsewhere": answer.elsewhere}
@@ -41,19 +99,18 @@ def _facts(case: Case, answer: Answer) -> _Facts:
             facts = {"breakdown": answer.how, "detail": answer.detail}
             return ResultKind.BROKEN, facts | {"reason": answer.reason}
         case AnswerKind.REFUSED if isinstance(case, DescriptorCase):
-            return ResultKind.NOT_TAKEN, {"message": answer.reason}
+            return ResultKind.NOT_TAKEN, said
         case _:
             pass
     if isinstance(case, NodeCase):
         if answer.output is None:
-            return ResultKind.REFUSED, {"message": answer.reason}
-        facts = {"returned": Returned.UNKNOWN, "got": ArrayType.of(answer.output)}
-        return ResultKind.NOT_REFUSED, facts | {"rule": case.node.rule}
+            return ResultKind.REFUSED, said | {"reason": f"refused: {answer.reason}"}
+        return _facts_of_returned(Returned.UNKNOWN, answer.output, case.node.rule)
     expected = case.expected()
     if isinstance(expected, str):
         return _facts_of_refusal(case, expected, answer)
     if answer.output is None:
-        return ResultKind.FAILED, {"message": answer.reason}
+        return ResultKind.FAILED, said
     return _facts_of_output(case, expected, answer.output)
 
 
@@ -64,23 +121,28 @@ def _facts_of_output(case: DescriptorCase, expected: Array, got: Array) -> _Fact
         return ResultKind.DATA_TYPE, types
     if got.shape != expected.shape:
         return ResultKind.SHAPE, types
-    bits = f"u{expected.itemsize}"
-    differs = np.ascontiguousarray(expected).view(bits) != np.ascontiguousarray(got).view(bits)
-    offsets = np.flatnonzero(differs)
+    offsets = differing(expected, got)
     if not offsets.size:
         return ResultKind.SAME, {}
     index = tuple(map(int, np.unravel_index(int(offsets[0]), expected.shape)))
     wanted, found = expected[index], got[index]
     first = Element(
-        index,
-        str(wanted),
-        wanted.tobytes().hex(" "),
-        str(found),
-        found.tobytes().hex(" "),
-        _source(case, index),
+        index, str(wanted), _bytes(wanted), str(found), _bytes(found), _source(case, index)
     )
     counts = {"differing": int(offsets.size), "compared": int(expected.size)}
     return ResultKind.ELEMENTS, {**counts, "first": first}
+
+
+def _bytes(value: np.generic) -> str:
+    return value.tobytes().hex(" ")
+
+
+def differing(one: Array, other: Array) -> Array:
+    """The offsets at which two arrays of one type and shape have other bits."""
+    bits = f"u{one.itemsize}"
+    return np.flatnonzero(
+        np.ascontiguousarray(one).view(bits) != np.ascontiguousarray(other).view(bits)
+    )
 
 
 def _facts_of_refusal(case: DescriptorCase, rule: str, answer: Answer) -> _Facts:
@@ -97,8 +159,12 @@ def _facts_of_refusal(case: DescriptorCase, rule: str, answer: Answer) -> _Facts
         return kind, {**facts, "with_zeros": True}
     if answer.output is None:
         return ResultKind.REFUSED, {"message": answer.reason, "rule": rule}
-    facts = {"returned": _returned(case, answer.output), "got": ArrayType.of(answer.output)}
-    return ResultKind.NOT_REFUSED, facts | {"rule": rule}
+    return _facts_of_returned(_returned(case, answer.output), answer.output, rule)
+
+
+def _facts_of_returned(returned: Returned, got: Array, rule: str) -> _Facts:
+    facts = {"returned": returned, "got": ArrayType.of(got), "rule": rule}
+    return ResultKind.NOT_REFUSED, facts
 
 
 def _returned(case: DescriptorCase, got: Array) -> Returned:
@@ -109,20 +175,13 @@ def _returned(case: DescriptorCase, got: Array) -> Returned:
         return Returned.UNKNOWN
     outside = source_map(desc, case.indices, "zero") < 0
     values = elements(output, got)[outside]
-    for policy, returned in _RETURNED.items():
+    for returned, policy in _POLICY_OF.items():
         wanted = elements(output, reference(desc, case.data, case.indices, policy))[outside]
         if values.tobytes() == wanted.tobytes():
             return returned
     bits = f"u{got.itemsize}"
     inside = np.isin(values.view(bits), np.ascontiguousarray(case.data).view(bits))
     return Returned.OTHER if inside.all() else Returned.FOREIGN
-
-
-_RETURNED: dict[OutOfRange, Returned] = {
-    "zero": Returned.ZEROS,
-    "clamp": Returned.CLAMPED,
-    "directml": Returned.DIRECTML,
-}
 
 
 def _source(case: DescriptorCase, index: tuple[int, ...]) -> str | None:
@@ -133,48 +192,3 @@ def _source(case: DescriptorCase, index: tuple[int, ...]) -> str | None:
     if at is None:
         return None
     return str(explain(desc, case.data, case.indices, at, case.out_of_range))
-
-
-def with_reason(result: Result, info: LaneInfo) -> Result:
-    """The result with its sentence for people.
-
-    Of what did not run or broke down, the sentence is the lane's own and is there already.
-    """
-    reason = _sentence(result, info.provider)
-    if result.with_zeros:
-        reason = f"with indices of zero: {reason}"
-    if result.unsteady:
-        reason = f"{reason}; a second run returned something else"
-    return msgspec.structs.replace(result, reason=reason)
-
-
-def _sentence(result: Result, provider: str) -> str | None:
-    template = _SENTENCES.get(result.kind)
-    if template is None:
-        return result.reason
-    if result.kind is ResultKind.REFUSED and result.rule is None:
-        template = "refused: {r.message}"
-    returned = _RETURNED_AS[result.returned].format(r=result) if result.returned else ""
-    return template.format(r=result, provider=provider, returned=returned)
-
-
-_SENTENCES = {
-    ResultKind.REFUSED: "both refuse: {r.rule}",
-    ResultKind.ELEMENTS: "{r.differing} of {r.compared} elements differ, {r.first}",
-    ResultKind.DATA_TYPE: "expected data type {r.expected.data_type}, got {r.got.data_type}",
-    ResultKind.SHAPE: "expected shape {r.expected.sizes}, got {r.got.sizes}",
-    ResultKind.NOT_REFUSED: "must refuse, but returned {returned}: {r.rule}",
-    ResultKind.FAILED: "{provider} failed: {r.message}",
-    ResultKind.NOT_TAKEN: "{provider} cannot run the model: {r.message}",
-}
-"""What to say of a result `r`."""
-
-_RETURNED_AS = {
-    Returned.ZEROS: "zeros",
-    Returned.CLAMPED: "the elements at the clamped indices",
-    Returned.DIRECTML: "what DirectML returns",
-    Returned.OTHER: "other elements of InputTensor",
-    Returned.FOREIGN: "values that InputTensor has not",
-    Returned.UNKNOWN: "an array of {r.got.data_type} {r.got.sizes}",
-}
-"""What to say that a result `r` returned in place of a refusal."""

@@ -2,85 +2,96 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 import msgspec
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion
 
-from onnxgather.cases import Case, DescriptorCase
-from onnxgather.descriptors import GatherDesc
+from onnxgather.cases import Case
 from onnxgather.lanes.lane import Breakdown, LaneInfo
 from onnxgather.parity.results import Result, ResultKind
 from onnxgather.runtime import NotRunKind
 
 
-class Pattern(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which cases are meant; every field that is there must hold. The name may hold `*`."""
+class _Pattern(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What something must be like: each field that is there must hold.
 
-    name: str = "*"
-    operator: tuple[str, ...] = ()
-    """GATHER, GATHER_ELEMENTS, GATHER_ND, GATHER_ND1; Gather, … of a forbidden node."""
-    data_type: tuple[str, ...] = ()
-    index_type: tuple[str, ...] = ()
-    dimension_count: tuple[int, ...] = ()
-    index_dimensions: int | None = None
+    Of several values one must hold; a text may hold `*`, which stands for any text.
+    """
+
+    def fits(self, facts: object) -> bool:
+        """Whether facts, with attributes of the same names, are like this."""
+        wanted = {name: getattr(self, name) for name in self.__struct_fields__}
+        return all(
+            _holds(value, getattr(facts, name, None))
+            for name, value in wanted.items()
+            if value is not None
+        )
+
+
+def _holds(wanted: Any, fact: Any) -> bool:
+    match wanted:
+        case _Pattern():
+            return wanted.fits(fact)
+        case str():
+            return isinstance(fact, str) and fnmatchcase(fact, wanted)
+        case tuple():
+            return fact in wanted
+        case _:
+            return fact == wanted
+
+
+class DescriptorPattern(_Pattern, frozen=True):
+    """Which descriptors are meant."""
+
+    index_dimensions: int
     """IndexDimensions of a GATHER."""
-    out_of_range: tuple[str, ...] = ()
+
+
+class CasePattern(_Pattern, frozen=True):
+    """Which cases are meant."""
+
+    name: str | None = None
+    operator: tuple[str, ...] | None = None
+    """GATHER, GATHER_ELEMENTS, GATHER_ND, GATHER_ND1; Gather, … of a forbidden node."""
+    data_type: tuple[str, ...] | None = None
+    index_type: tuple[str, ...] | None = None
+    dimension_count: tuple[int, ...] | None = None
+    descriptor: DescriptorPattern | None = None
+    out_of_range: tuple[str, ...] | None = None
     in_range: bool | None = None
     wrapped: bool | None = None
 
-    def fits(self, case: Case) -> bool:
-        """Whether a case is meant."""
-        return (
-            fnmatchcase(case.name, self.name)
-            and case.operator in (self.operator or (case.operator,))
-            and case.data_type in (self.data_type or (case.data_type,))
-            and case.index_type in (self.index_type or (case.index_type,))
-            and case.dimension_count in (self.dimension_count or (case.dimension_count,))
-            and self.index_dimensions in (None, _index_dimensions(case))
-            and case.out_of_range in (self.out_of_range or (case.out_of_range,))
-            and self.wrapped in (None, case.wrapped)
-            and self.in_range in (None, case.in_range)
-        )
+
+class NodePattern(_Pattern, frozen=True):
+    """Which nodes are meant that went to another provider."""
+
+    operator: tuple[str, ...]
+    """ONNX's names."""
 
 
-def _index_dimensions(case: Case) -> int | None:
-    desc = case.descriptor if isinstance(case, DescriptorCase) else None
-    return desc.index_dimensions if isinstance(desc, GatherDesc) else None
+class ElementPattern(_Pattern, frozen=True):
+    """Which first elements that differ are meant."""
+
+    expected: str
+    got: str
 
 
-class Found(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which results are meant; every field that is there must hold."""
+class ResultPattern(_Pattern, frozen=True):
+    """Which results are meant; the fields are those of `Result`."""
 
     kind: ResultKind
-    says: str = ""
-    """A regular expression that the provider's own message holds."""
+    message: str | None = None
     not_run: NotRunKind | None = None
-    node: tuple[str, ...] = ()
-    """ONNX operators; the node that went to another provider is one of them."""
+    elsewhere: NodePattern | None = None
     breakdown: Breakdown | None = None
     detail: str | None = None
-    """Of a breakdown, such as the signal's name."""
-    element: tuple[str, str] | None = None
-    """The value that is expected of the first element that differs, and the value it has."""
-
-    def fits(self, result: Result) -> bool:
-        """Whether a result is meant."""
-        node, first = result.elsewhere, result.first
-        return (
-            result.kind is self.kind
-            and re.search(self.says, result.message or "", re.DOTALL) is not None
-            and self.not_run in (None, result.not_run)
-            and (not self.node or (node is not None and node.operator in self.node))
-            and self.breakdown in (None, result.breakdown)
-            and self.detail in (None, result.detail)
-            and self.element in (None, first and (first.expected, first.got))
-        )
+    first: ElementPattern | None = None
 
 
 class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -90,9 +101,9 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The full name, such as OpenVINOExecutionProvider."""
     versions: str
     """Of onnxruntime, or DirectML, as pip writes ranges: `>=1.24,<1.25`."""
-    cases: tuple[Pattern, ...]
+    cases: tuple[CasePattern, ...]
     """It is about a case that one of them fits."""
-    found: tuple[Found, ...]
+    found: tuple[ResultPattern, ...]
     """It explains a result that one of them fits."""
     reason: str
     """Why; one sentence."""
@@ -110,10 +121,6 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             and any(pattern.fits(case) for pattern in self.cases)
         )
 
-    def explains(self, result: Result) -> bool:
-        """Whether it speaks of a result of such a case."""
-        return any(found.fits(result) for found in self.found)
-
     def __str__(self) -> str:
         return f"{self.reason} ({self.link})"
 
@@ -129,14 +136,13 @@ def _is_within(version: str | None, versions: str) -> bool:
 def explained(result: Result, case: Case, info: LaneInfo, known: Sequence[Known]) -> Result:
     """The result as KNOWN or FIXED where a known difference speaks of it."""
     for entry in known:
-        if not entry.is_about(case, info):
-            continue
-        replace = msgspec.structs.replace
-        if entry.explains(result):
-            return replace(result, state="KNOWN", found=result.state, known=str(entry))
-        if result.state == "PASS" and not entry.sometimes:
-            reason = "passes, although it is a known difference"
-            return replace(result, state="FIXED", reason=reason, known=str(entry))
+        if entry.is_about(case, info):
+            told = msgspec.structs.replace(result, known=str(entry))
+            if any(pattern.fits(result) for pattern in entry.found):
+                return msgspec.structs.replace(told, state="KNOWN", found=result.state)
+            if result.state == "PASS" and not entry.sometimes:
+                reason = "passes, although it is a known difference"
+                return msgspec.structs.replace(told, state="FIXED", reason=reason)
     return result
 
 

@@ -6,6 +6,8 @@ docs/report.md is this module, and what it holds of `LaneInfo`, as a page for re
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict
 from enum import StrEnum
 from typing import Any
 
@@ -13,7 +15,8 @@ import msgspec
 import numpy as np
 
 from onnxgather.arrays import Array
-from onnxgather.cases import Case, ForbiddenNode
+from onnxgather.cases import Case, DescriptorCase, ForbiddenNode, NodeCase
+from onnxgather.dxdispatch.descriptor import to_dict
 from onnxgather.lanes.lane import Breakdown, LaneInfo, NodeElsewhere
 from onnxgather.options import OutOfRange
 from onnxgather.parity.states import State
@@ -21,6 +24,9 @@ from onnxgather.runtime import NotRunKind
 
 SCHEMA = 1
 """The version of the report's JSON; a change that a reader must know of makes it one more."""
+
+LARGEST_EVIDENCE = 2**20
+"""Bytes of arrays that a report holds of one case."""
 
 
 class ResultKind(StrEnum):
@@ -50,23 +56,6 @@ class ResultKind(StrEnum):
     """The lane did not start."""
     UNPROVED = "unproved"
     """The provider refuses the forbidden node, but does not run an allowed one of the operator."""
-
-
-STATE_OF: dict[ResultKind, State] = {
-    ResultKind.SAME: "PASS",
-    ResultKind.REFUSED: "PASS",
-    ResultKind.ELEMENTS: "DIFF",
-    ResultKind.DATA_TYPE: "DIFF",
-    ResultKind.SHAPE: "DIFF",
-    ResultKind.NOT_REFUSED: "DIFF",
-    ResultKind.FAILED: "ERROR",
-    ResultKind.NOT_TAKEN: "ERROR",
-    ResultKind.BROKEN: "ERROR",
-    ResultKind.NOT_RUN: "NOT-RUN",
-    ResultKind.NOT_STARTED: "NOT-RUN",
-    ResultKind.UNPROVED: "NOT-RUN",
-}
-"""The state of each kind, known differences aside."""
 
 
 class Returned(StrEnum):
@@ -202,6 +191,22 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
     got: dict[str, Blob] = {}
     """What the lanes returned that did not pass, by their names."""
 
+    @classmethod
+    def of(cls, case: Case, got: Mapping[str, Array]) -> Evidence | None:
+        """The evidence of a case; None where its arrays exceed `LARGEST_EVIDENCE`."""
+        arrays = [case.data, case.indices, *got.values()]
+        if sum(array.nbytes for array in arrays) > LARGEST_EVIDENCE:
+            return None
+        expected = case.expected()
+        return cls(
+            Blob.of(case.data),
+            Blob.of(case.indices),
+            to_dict(case.descriptor) if isinstance(case, DescriptorCase) else None,
+            case.node if isinstance(case, NodeCase) else None,
+            None if isinstance(expected, str) else Blob.of(expected),
+            {lane: Blob.of(array) for lane, array in got.items()},
+        )
+
 
 class CaseResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """One case on all lanes."""
@@ -231,24 +236,22 @@ class CaseResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """Absent where all lanes passed, and where the arrays exceed 1 MiB."""
 
     @classmethod
-    def of(cls, case: Case, results: tuple[Result, ...], evidence: Evidence | None) -> CaseResult:
-        """The results of a case."""
-        origin = case.origin
-        return cls(
-            case.name,
-            case.operator,
-            case.data_type,
-            case.index_type,
-            case.dimension_count,
-            case.out_of_range,
-            case.in_range,
-            results,
-            case.wrapped,
-            origin.file if origin else None,
-            origin.command if origin else None,
-            origin.dispatchable if origin else None,
-            evidence,
-        )
+    def of(cls, case: Case, results: tuple[Result, ...], got: Mapping[str, Array]) -> CaseResult:
+        """The results of a case, with evidence unless all lanes passed.
+
+        Args:
+            case: The case.
+            results: One per lane.
+            got: What the lanes returned that did not pass, by their names.
+        """
+        names = [name for name in cls.__struct_fields__ if hasattr(case, name)]
+        facts = {name: getattr(case, name) for name in names}
+        if case.origin is not None:
+            facts |= asdict(case.origin)
+        evidence = None
+        if any(result.state != "PASS" for result in results):
+            evidence = Evidence.of(case, got)
+        return cls(**facts, results=results, evidence=evidence)
 
 
 class Invalid(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ from onnxgather.cases import Case
 from onnxgather.checks import shown
 from onnxgather.errors import OnnxGatherError
 from onnxgather.lanes.lane import Breakdown, Lane
-from onnxgather.parity.judge import judge
+from onnxgather.parity.judge import judge, result_of
 from onnxgather.parity.results import Result, ResultKind
 from onnxgather.repro.folder import REPRO, runnable, write_folder
 from onnxgather.repro.issue import Finding
@@ -65,8 +65,8 @@ def make_repro(
     REPRO.check(folder)
     info = lane.start()
     if info.not_run is not None:
-        kind = ResultKind.NOT_STARTED
-        return Outcome(info.not_run, Result(info.name, "NOT-RUN", kind, info.not_run), case)
+        result = result_of(info, ResultKind.NOT_STARTED, reason=info.not_run)
+        return Outcome(info.not_run, result, case)
     if info.python is None or info.target is None:
         raise OnnxGatherError(f"lane {shown(info.name)} must run ONNX models, but runs none")
     finding = Finding(case, info, judge(case, info, lane.answer(case)))
