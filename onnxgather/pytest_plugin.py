@@ -85,47 +85,41 @@ class _Running:
         return ask(case, self.lane, self.info)[0]
 
 
-class _Lanes:
-    """The lanes of a run, each opened once."""
-
-    def __init__(self, specs: str) -> None:
-        self._specs, self._opened = specs, dict[str, _Running]()  # by NAME or NAME=PYTHON
-
-    def open(self, specs: str | None = None) -> list[_Running]:
-        """Return the lanes of NAME or NAME=PYTHON items; None means those of the options.
-
-        Raises:
-            OnnxGatherError: An item names no provider, a lane is named twice, or there is none.
-        """
-        from onnxgather.errors import OnnxGatherError
-        from onnxgather.lanes import REFERENCE, open_lanes, parse_lane
-
-        items = [item.strip() for item in (self._specs if specs is None else specs).split(",")]
-        items = [item for item in items if item not in ("", REFERENCE)]
-        if not items:
-            raise OnnxGatherError("lanes must name a lane, got none")
-        parsed = [parse_lane(item) for item in items]
-        pythons = {name: python for name, python in parsed if python is not None}
-        for item, lane in zip(
-            items, open_lanes([name for name, _ in parsed], pythons), strict=True
-        ):
-            self._opened.setdefault(item, _Running(lane))
-        return [self._opened[item] for item in items]
-
-    def close(self) -> None:
-        for running in self._opened.values():
-            running.lane.close()
+_OPENED = pytest.StashKey[dict[str, _Running]]()
+"""The lanes of a run, each opened once, by NAME or NAME=PYTHON."""
 
 
-_LANES = pytest.StashKey[_Lanes]()
+def _open(config: pytest.Config, specs: str | None = None) -> list[_Running]:
+    """Return the lanes of NAME or NAME=PYTHON items; None means those of the options.
+
+    Raises:
+        OnnxGatherError: An item names no provider, a lane is named twice, or there is none.
+    """
+    from onnxgather.errors import OnnxGatherError
+    from onnxgather.lanes import REFERENCE, open_lanes, parse_lane
+
+    if specs is None:
+        given = config.getoption("--onnxgather-lanes")
+        specs = DEFAULT_LANES if given is None else str(given)
+    items = [item.strip() for item in specs.split(",")]
+    items = [item for item in items if item not in ("", REFERENCE)]
+    if not items:
+        raise OnnxGatherError("lanes must name a lane, got none")
+    parsed = [parse_lane(item) for item in items]
+    pythons = {name: python for name, python in parsed if python is not None}
+    lanes = open_lanes([name for name, _ in parsed], pythons)
+    opened = config.stash[_OPENED]
+    return [
+        opened.setdefault(item, _Running(lane)) for item, lane in zip(items, lanes, strict=True)
+    ]
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Check the options that are given."""
-    given, policy = (config.getoption(f"--onnxgather-{o}") for o in ("lanes", "out-of-range"))
-    lanes = config.stash[_LANES] = _Lanes(DEFAULT_LANES if given is None else given)
-    if given is not None:
-        _usable("lanes", lanes.open)
+    config.stash[_OPENED] = {}
+    if config.getoption("--onnxgather-lanes") is not None:
+        _usable("lanes", lambda: _open(config))
+    policy = config.getoption("--onnxgather-out-of-range")
     if policy != DEFAULT_POLICY:
         from onnxgather.arrays import check_policy
 
@@ -143,8 +137,9 @@ def _usable(option: str, check: Callable[[], object]) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """End the lanes."""
-    if _LANES in config.stash:  # not where another plugin failed before
-        config.stash[_LANES].close()
+    opened = config.stash.get(_OPENED, {})  # none where another plugin failed before
+    for running in opened.values():
+        running.lane.close()
 
 
 @pytest.hookimpl(tryfirst=True)  # before -k and its like
@@ -153,7 +148,7 @@ def pytest_collection_modifyitems(
 ) -> None:
     """Add the cases that the options ask for."""
     cases = list(_cases(config))
-    for running in config.stash[_LANES].open() if cases else []:
+    for running in _open(config) if cases else []:
         name = f"onnxgather/{running.lane.name}"
         tests: _LaneTests = cast("Any", _LaneTests).from_parent(session, name=name, nodeid=name)
         tests.running, tests.cases = running, cases
@@ -231,7 +226,7 @@ class Check:
     """What the fixture `onnxgather_check` is."""
 
     def __init__(self, config: pytest.Config) -> None:
-        self._lanes = config.stash[_LANES]
+        self._config = config
 
     def __call__(
         self,
@@ -264,7 +259,7 @@ class Check:
             assert data is not None
             assert indices is not None
             case = DescriptorCase("onnxgather_check", case, data, indices, out_of_range)
-        _judge([running.ask(case) for running in self._lanes.open(lane)])
+        _judge([running.ask(case) for running in _open(self._config, lane)])
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ import zlib
 from html.parser import HTMLParser
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 import strategies
@@ -88,8 +89,11 @@ class Page(HTMLParser):
 
 def test_everything_is_embedded_and_reads_back() -> None:
     data = Page(html(small())).data
-    texts = data["texts"]
-    rows = [(row[0], texts[row[1]], texts[row[2]], row[11]) for row in data["cases"]]
+    cases = data["cases"]
+    rows = [
+        (case["name"], case["operator"], case["data_type"], case.get("detail", -1))
+        for case in cases
+    ]
     assert rows == [
         ("gather/a", "GATHER", "FLOAT32", 0),
         ("gather/b", "GATHER", "FLOAT32", 1),
@@ -98,12 +102,13 @@ def test_everything_is_embedded_and_reads_back() -> None:
         ("gather/e", "GATHER", "FLOAT32", 4),
         ("gather/f", "GATHER", "FLOAT32", -1),
     ]
-    results = [[np.ravel(found).tolist() for found in row[12]] for row in data["cases"]]
-    states = [[data["states"][found[0]] for found in row] for row in results]
-    assert states == [[found.state for found in case.results] for case in small().cases]
-    said = [texts[k] for k in results[0][1][1:]]
-    assert said == [DIFF.reason, "Clip, Gather", None, None, "output[1,0] = input[1, 2] = 5"]
-    assert [texts[k] for k in results[2][1][1:]] == [KNOWN.reason, "Gather", KNOWN.known, "DIFF"]
+    results = [case["results"] for case in cases]
+    assert results == [json.loads(msgspec.json.encode(case.results)) for case in small().cases]
+    found = results[0][1]
+    assert (found["reason"], found["nodes"]) == (DIFF.reason, ["Clip", "Gather"])
+    assert found["first"]["source"] == "output[1,0] = input[1, 2] = 5"
+    assert (results[2][1]["known"], results[2][1]["found"]) == (KNOWN.known, "DIFF")
+    assert not any("evidence" in case for case in cases)
     assert [lane["name"] for lane in data["lanes"]] == ["cpu", "openvino", "directml"]
     assert data["lanes"][2]["not_run"] == "onnxruntime has no DmlExecutionProvider"
     assert data["worst"] == ["PASS", "KNOWN", "NOT-RUN", "FIXED", "ERROR", "DIFF"]
@@ -204,7 +209,7 @@ def test_details_come_in_chunks_in_the_order_of_the_cases() -> None:
     assert len(page.data["details"]) == 3
     sizes = [found["descriptor"]["desc"]["InputTensor"]["Sizes"] for found in page.details]
     assert sizes == [[1, k + 1] for k in range(2 * CHUNK + 1)]
-    assert [row[11] for row in page.data["cases"]] == list(range(2 * CHUNK + 1))
+    assert [case["detail"] for case in page.data["cases"]] == list(range(2 * CHUNK + 1))
 
 
 def test_hostile_names_are_inert() -> None:
@@ -223,7 +228,7 @@ def test_hostile_names_are_inert() -> None:
         assert text.count(b"alert(1)") == text.count(b"\\u003cscript>alert(1)") + sum(
             found.count("alert(1)") for tag in ("h1", "title") for found in page.texts[tag]
         )
-        assert page.data["cases"][0][0] == HOSTILE
+        assert page.data["cases"][0]["name"] == HOSTILE
         assert page.data["lanes"][0]["versions"] == {HOSTILE: HOSTILE}
         assert not any("alert" in value for _, value in page.attributes)
 
@@ -268,7 +273,7 @@ def test_1000_findings_make_a_page_below_3_mb() -> None:
     page = html(report_of([CPU, OPENVINO], *cases))
     assert len(page) < 3_000_000
     found = Page(page)
-    assert [row[0] for row in found.data["cases"]] == [f"random/{k}" for k in range(1000)]
+    assert [case["name"] for case in found.data["cases"]] == [f"random/{k}" for k in range(1000)]
     assert len(found.details) == 1000
 
 

@@ -13,47 +13,28 @@ const MEANINGS = {
 const report = JSON.parse(document.getElementById("report").textContent);
 const cases = report.cases.map(readCase);
 
-function readCase(row) {
-  const text = (number) => report.texts[number];
-  const [
-    name,
-    operator,
-    type,
-    indexType,
-    dimensions,
-    policy,
-    inRange,
-    wrapped,
-    file,
-    command,
-    dispatchable,
-    detail,
-    results,
-  ] = row;
+function readCase(found) {
   return {
-    name,
-    dimensions,
-    detail,
-    inRange,
-    wrapped,
-    operator: text(operator),
-    type: text(type),
-    indexType: text(indexType),
-    policy: text(policy),
-    origin: [text(file), text(command), text(dispatchable)],
-    results: results.map((found, k) => {
-      const [state, reason, nodes, known, without, source] = [found].flat();
-      return {
-        lane: report.lanes[k].name,
-        number: k,
-        state: report.states[state],
-        reason: text(reason ?? 0),
-        nodes: text(nodes ?? 0),
-        known: text(known ?? 0),
-        found: text(without ?? 0),
-        source: text(source ?? 0),
-      };
-    }),
+    name: found.name,
+    dimensions: found.dimension_count,
+    detail: found.detail,
+    inRange: found.in_range,
+    wrapped: found.wrapped,
+    operator: found.operator,
+    type: found.data_type,
+    indexType: found.index_type,
+    policy: found.out_of_range,
+    origin: [found.file, found.command, found.dispatchable],
+    results: found.results.map((result, k) => ({
+      lane: result.lane,
+      number: k,
+      state: result.state,
+      reason: result.reason,
+      nodes: result.nodes?.join(", "),
+      known: result.known,
+      found: result.found,
+      source: result.first?.source,
+    })),
   };
 }
 
@@ -86,7 +67,7 @@ const chunks = new Map();
 
 /** Return the details of a case, unpacking the chunk that holds them; null if there are none. */
 async function detailOf(found) {
-  if (found.detail < 0) return null;
+  if (found.detail === undefined) return null;
   const number = Math.floor(found.detail / report.chunk);
   if (!chunks.has(number)) chunks.set(number, unpacked(report.details[number]));
   return (await chunks.get(number))[found.detail % report.chunk];

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping
 
 from onnxgather.lanes.lane import LaneInfo
-from onnxgather.parity.results import CaseResult, Report, Result
+from onnxgather.parity.results import Report
 from onnxgather.parity.states import STATES
 from onnxgather.report.sentences import evidence_lines, title, unmet
 
@@ -30,40 +29,39 @@ def junit(report: Report) -> bytes:
     root = ET.Element("testsuites", {"name": "onnxgather check"})
     missing = unmet(report)
     for k, lane in enumerate(report.lanes):
-        suite = _suite(root, report, lane.name, _properties(report, lane))
+        suite = _suite(root, report, lane.name)
+        _properties(suite, report, lane)
         if lane.name in missing:
-            testcase = _testcase(suite, lane.name, "the lane runs every case")
-            _outcome(testcase, "error", "NOT-RUN", [missing[lane.name]])
+            lines = [missing[lane.name]]
+            _testcase(suite, lane.name, "the lane runs every case", "error", "NOT-RUN", lines)
         for case in report.cases:
-            _case(suite, lane, case, case.results[k])
+            result = case.results[k]
+            group = f"{lane.name}.{case.operator}.{case.data_type}"
+            element = STATES[result.state].element
+            _testcase(suite, group, title(case), element, result.state, evidence_lines(result))
     if report.invalid or report.unusable:
-        suite = _suite(root, report, "files", {})
-        for invalid in report.invalid:
-            testcase = _testcase(suite, "files", invalid.file)
-            _outcome(testcase, "error", "invalid", [invalid.reason])
+        suite = _suite(root, report, "files")
+        for found in report.invalid:
+            _testcase(suite, "files", found.file, "error", "invalid", [found.reason])
         for message in report.unusable:
-            _outcome(_testcase(suite, "files", message), "error", "unusable", [message])
+            _testcase(suite, "files", message, "error", "unusable", [message])
     for element in (root, *root):
         element.set("tests", str(sum(1 for _ in element.iter("testcase"))))
         for attribute, tag in _COUNTED.items():
             if (element, attribute) != (root, "skipped"):  # the schema has none there
                 element.set(attribute, str(sum(1 for _ in element.iter(tag))))
+    for element in root.iter():
+        element.attrib = {name: _legal(value) for name, value in element.items()}
+        element.text = element.text and _legal(element.text)
     ET.indent(root)
     return ET.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n"
 
 
-def _suite(
-    root: ET.Element, report: Report, name: str, properties: Mapping[str, str]
-) -> ET.Element:
-    suite = ET.SubElement(root, "testsuite", {"name": _legal(name), "timestamp": report.made})
-    if properties:
-        group = ET.SubElement(suite, "properties")
-        for key, value in properties.items():
-            ET.SubElement(group, "property", {"name": _legal(key), "value": _legal(value)})
-    return suite
+def _suite(root: ET.Element, report: Report, name: str) -> ET.Element:
+    return ET.SubElement(root, "testsuite", {"name": name, "timestamp": report.made})
 
 
-def _properties(report: Report, lane: LaneInfo) -> dict[str, str]:
+def _properties(suite: ET.Element, report: Report, lane: LaneInfo) -> None:
     found = {
         "onnxgather": report.onnxgather,
         "machine": report.machine,
@@ -73,23 +71,20 @@ def _properties(report: Report, lane: LaneInfo) -> dict[str, str]:
         "interpreter": lane.python or "",
         "required": "yes" if lane.required else "",
     }
-    return {name: value for name, value in found.items() if value}
+    group = ET.SubElement(suite, "properties")
+    for name, value in found.items():
+        if value:
+            ET.SubElement(group, "property", {"name": name, "value": value})
 
 
-def _case(suite: ET.Element, lane: LaneInfo, case: CaseResult, result: Result) -> None:
-    group = f"{lane.name}.{case.operator}.{case.data_type}"
-    testcase = _testcase(suite, group, title(case))
-    if element := STATES[result.state].element:
-        _outcome(testcase, element, result.state, evidence_lines(result))
-
-
-def _testcase(suite: ET.Element, group: str, name: str) -> ET.Element:
-    return ET.SubElement(suite, "testcase", {"classname": _legal(group), "name": _legal(name)})
-
-
-def _outcome(testcase: ET.Element, kind: str, type_: str, lines: list[str]) -> None:
-    attributes = {"type": type_, "message": _legal(f"{type_}: {lines[0]}")}
-    ET.SubElement(testcase, kind, attributes).text = _legal("\n".join(lines))
+def _testcase(
+    suite: ET.Element, group: str, name: str, element: str, kind: str, lines: list[str]
+) -> None:
+    """Add a testcase, with an element that says what is wrong; `element` is empty if nothing is."""
+    testcase = ET.SubElement(suite, "testcase", {"classname": group, "name": name})
+    if element:
+        attributes = {"type": kind, "message": f"{kind}: {lines[0]}"}
+        ET.SubElement(testcase, element, attributes).text = "\n".join(lines)
 
 
 def _legal(text: str) -> str:

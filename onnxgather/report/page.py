@@ -94,63 +94,19 @@ def write_verdict(report: Report) -> tuple[str, str, str]:
 
 
 def _data(report: Report) -> dict[str, Any]:
-    """Return what the page shows; a text that many results share is there once."""
-    texts: dict[str | None, int] = {None: 0}
-    states = list(STATES)
-
-    def number(text: str | None) -> int:
-        return texts.setdefault(text, len(texts))
-
-    def result(found: Result) -> list[int] | int:
-        state = states.index(found.state)
-        row = [
-            state,
-            number(found.reason),
-            number(", ".join(found.nodes) or None),
-            number(found.known),
-            number(found.found),
-            number(found.first.source if found.first else None),
-        ]
-        while row[1:] and not row[-1]:
-            row.pop()
-        return row if row[1:] else state
-
-    detailed = [
-        case
-        for case in report.cases
-        if case.evidence and any(map(_is_telling, report.lanes, case.results))
-    ]
-    numbers = {id(case): k for k, case in enumerate(detailed)}
-    cases = [
-        [
-            case.name,
-            number(case.operator),
-            number(case.data_type),
-            number(case.index_type),
-            case.dimension_count,
-            number(case.out_of_range),
-            int(case.in_range),
-            int(case.wrapped),
-            number(case.file),
-            number(case.command),
-            number(case.dispatchable),
-            numbers.get(id(case), -1),
-            [result(found) for found in case.results],
-        ]
-        for case in report.cases
-    ]
+    """What the page shows: the report, with packed details in place of the evidence."""
+    bare = [msgspec.structs.replace(case, evidence=None) for case in report.cases]
+    data = _built(msgspec.structs.replace(report, cases=bare))
+    detailed: list[CaseResult] = []
+    for case, shown in zip(report.cases, data["cases"], strict=True):
+        if case.evidence and any(map(_is_telling, report.lanes, case.results)):
+            shown["detail"] = len(detailed)
+            detailed.append(case)
     return {
-        "onnxgather": report.onnxgather,
-        "made": report.made,
-        "machine": report.machine,
-        "states": states,
+        **data,
+        "states": list(STATES),
         "bad": BAD,
         "worst": BEST_TO_WORST,
-        "lanes": _built(report.lanes),
-        "invalid": _built(report.invalid),
-        "unusable": report.unusable,
-        "cases": cases,
-        "texts": list(texts),
         "types": {number: dtype.name for dtype, number in ONNX_TYPES.items()},
         "chunk": CHUNK,
         "details": list(_packed(detailed, report.lanes)),
@@ -185,13 +141,14 @@ def _detail(case: CaseResult, lanes: Sequence[LaneInfo]) -> dict[str, Any]:
 
 
 def _targets(case: CaseResult, lanes: Sequence[LaneInfo]) -> list[Target]:
-    """Return whom the models were made for that did not pass."""
-    targets: dict[Target, None] = {}
-    for lane, result in zip(lanes, case.results, strict=True):
-        if _is_telling(lane, result):
-            known = target_of(lane.provider, lane.target)
-            targets["portable" if case.wrapped else known] = None
-    return list(targets)
+    """The targets of the models that did not pass."""
+    return list(
+        dict.fromkeys(
+            "portable" if case.wrapped else target_of(lane.provider, lane.target)
+            for lane, result in zip(lanes, case.results, strict=True)
+            if _is_telling(lane, result)
+        )
+    )
 
 
 def _is_telling(lane: LaneInfo, result: Result) -> bool:

@@ -16,7 +16,8 @@ from onnxgather.arrays import Array, axis_sizes, elements, outside
 from onnxgather.descriptors import Descriptor
 from onnxgather.explain import value_text
 from onnxgather.options import OutOfRange
-from onnxgather.parity.results import Blob, Evidence
+from onnxgather.parity.judge import differing
+from onnxgather.parity.results import Evidence
 from onnxgather.reference import coordinates, source_map
 from onnxgather.tensors import TensorDesc
 
@@ -86,8 +87,9 @@ def picture(evidence: Evidence, desc: Descriptor | None, out_of_range: OutOfRang
     """
     data, indices = evidence.data.array(), evidence.indices.array()
     expected = None if evidence.expected is None else evidence.expected.array()
-    differing = [_differing(blob, expected) for blob in evidence.got.values()]
-    first = min((int(offsets[0]) for offsets in differing if len(offsets)), default=0)
+    got = {lane: blob.array() for lane, blob in evidence.got.items()}
+    wrong = {lane: _differing(array, expected) for lane, array in got.items()}
+    first = min((offsets[0] for offsets in wrong.values() if offsets), default=0)
     tensors = [desc.input_tensor, desc.indices_tensor, desc.output_tensor] if desc else [None] * 3
     output = [] if expected is None else _grids(expected, tensors[2], first)
     shown = {offset for grid in output for offset in grid.offsets}
@@ -100,17 +102,13 @@ def picture(evidence: Evidence, desc: Descriptor | None, out_of_range: OutOfRang
         source, index = max(0, focus.source), focus.indices[0]
     index_grids = _grids(indices, tensors[1], index)
     wild = _outside(desc, indices) if desc else set[int]()
-    lanes = {
-        name: _wrong(blob, expected, offsets, shown)
-        for (name, blob), offsets in zip(evidence.got.items(), differing, strict=True)
-    }
     return Picture(
         _grids(data, tensors[0], source),
         index_grids,
         output,
         links,
         sorted(wild.intersection(*[grid.offsets for grid in index_grids[:1]])),
-        lanes,
+        {lane: _wrong(got[lane], expected, wrong[lane], shown) for lane in got},
     )
 
 
@@ -164,24 +162,24 @@ def _outside(desc: Descriptor, indices: Array) -> set[int]:
     return set(offsets[outside(elements(tensor, indices), axis_sizes(desc))].tolist())
 
 
-def _differing(blob: Blob, expected: Array | None) -> Array:
-    """Return the offsets at which an array differs; none where it cannot be compared."""
-    if expected is None or (blob.data_type, blob.shape) != (expected.dtype.name, expected.shape):
-        return np.zeros(0, np.intp)
-    bits = f"u{expected.itemsize}"
-    return np.flatnonzero(np.frombuffer(blob.data, bits) != expected.reshape(-1).view(bits))
-
-
-def _wrong(blob: Blob, expected: Array | None, offsets: Array, shown: set[int]) -> Wrong:
-    array = blob.array()
+def _differing(array: Array, expected: Array | None) -> list[int] | None:
+    """The offsets at which an array differs; None where it cannot be compared."""
     if expected is None or (array.dtype, array.shape) != (expected.dtype, expected.shape):
+        return None
+    return differing(expected, array).tolist()
+
+
+def _wrong(
+    array: Array, expected: Array | None, offsets: list[int] | None, shown: set[int]
+) -> Wrong:
+    if expected is None or offsets is None:
         wanted = ", but must refuse"
         if expected is not None:
             wanted = f" in place of {expected.dtype} {list(expected.shape)}"
         note = f"returned {array.dtype} {list(array.shape)}{wanted}"
         return Wrong(total=array.size, instead=_grids(array, None, 0), note=note)
     got: dict[int, str] = {}
-    for offset in shown.intersection(offsets.tolist()):
+    for offset in shown.intersection(offsets):
         value, wanted = array.flat[offset], expected.flat[offset]
         text = value_text(value)
         same = text == value_text(wanted)

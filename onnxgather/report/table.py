@@ -6,7 +6,7 @@ import re
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from itertools import zip_longest
 
 from onnxgather.parity.results import CaseResult, Report
 from onnxgather.parity.states import BAD, STATES, State, counts_text, worst
@@ -19,7 +19,6 @@ MOST_DETAILS = 50
 """Findings, and reasons of what did not run or is known, that are written out."""
 
 _GAP = 2
-_STATE_WIDTH = len("NOT-RUN") + _GAP
 _NARROWEST = len("00000 NOT-RUN")
 
 _ESCAPE = re.compile(r"\x1b\[[\d;]*m")
@@ -29,10 +28,8 @@ _COUNT = re.compile(rf"(?<=\d) (?={'|'.join(STATES)})")
 """The blank between a number and a state, at which no line ends."""
 
 
-class _Cell(NamedTuple):
-    text: str
-    state: State | None = None
-    """The state whose colour it has."""
+_Row = list[tuple[str, State | None]]
+"""The cells of a line of the grid: text, and the state whose colour it has."""
 
 
 def render(report: Report, width: int = 100, *, colour: bool = False) -> str:
@@ -57,42 +54,37 @@ def render(report: Report, width: int = 100, *, colour: bool = False) -> str:
 
 def _head(report: Report, width: int) -> list[str]:
     about_all = f"onnxgather {report.onnxgather}, {report.made}, {report.machine}"
-    rows = [[_Cell(lane.name), _Cell(about(lane))] for lane in report.lanes]
-    longest = max((len(printable(lane.name)) for lane in report.lanes), default=0)
-    first = min(longest, width // 4)
-    return [*_lines(about_all, width), *_grid(rows, [first, width - first - _GAP])]
+    rows: list[_Row] = [[(lane.name, None), (about(lane), None)] for lane in report.lanes]
+    longest = _longest(lane.name for lane in report.lanes)
+    return [*_lines(about_all, width), *_grid(rows, [min(longest, width // 4)], width)]
 
 
 def _tables(report: Report, width: int) -> Iterator[list[str]]:
     """Yield the table, in several parts where it has more lanes than fit side by side."""
     if not report.cases:
         return
-    if len(report.cases) <= MOST_ROWS:
-        rows = [
-            [_Cell(title(case)), *(_Cell(found.state, found.state) for found in case.results)]
-            for case in report.cases
-        ]
-    else:
-        rows = [[_Cell(label), *cells] for label, cells in _summed(report.cases)]
-    names = [_Cell(lane.name) for lane in report.lanes]
-    label = min(max(len(printable(row[0].text)) for row in rows), width // 2)
-    room = width - label
-    widths = [_column([row[k] for row in rows], name) for k, name in enumerate(names, 1)]
-    at_once = len(names)
-    if sum(widths) + _GAP * len(widths) > room:
+    head: _Row = [("", None), *((lane.name, None) for lane in report.lanes)]
+    few = len(report.cases) <= MOST_ROWS
+    rows = [head, *(map(_row, report.cases) if few else _summed(report.cases))]
+    label, *widths = [_longest(text for text, _ in column) for column in zip(*rows, strict=True)]
+    label = min(label, width // 2)
+    at_once = len(widths)
+    if label + sum(_GAP + wide for wide in widths) > width:
         widths = [min(wide, _NARROWEST) for wide in widths]
-        at_once = max(1, room // (max(widths) + _GAP))
-    for start in range(0, len(names), max(1, at_once)):
-        part = slice(start, start + at_once)
-        lines = [
-            [_Cell(""), *names[part]],
-            *([row[0], *row[1:][part]] for row in rows),
-        ]
-        yield _grid(lines, [label, *widths[part]])
+        at_once = max(1, (width - label) // (max(widths) + _GAP))
+    for start in range(0, len(widths), max(1, at_once)):
+        end = start + at_once
+        part = [[row[0], *row[1:][start:end]] for row in rows]
+        yield _grid(part, [label, *widths[start:end]])
 
 
-def _summed(cases: Iterable[CaseResult]) -> Iterator[tuple[str, list[_Cell]]]:
-    """Yield a label and a cell per lane for each operator and data type, by name."""
+def _row(case: CaseResult) -> _Row:
+    cells: _Row = [(found.state, found.state) for found in case.results]
+    return [(title(case), None), *cells]
+
+
+def _summed(cases: Iterable[CaseResult]) -> Iterator[_Row]:
+    """Yield a row for each operator and data type, by name."""
     groups: dict[tuple[str, str], list[CaseResult]] = {}
     for case in cases:
         groups.setdefault((case.operator, case.data_type), []).append(case)
@@ -100,8 +92,8 @@ def _summed(cases: Iterable[CaseResult]) -> Iterator[tuple[str, list[_Cell]]]:
     for (operator, data_type), group in sorted(groups.items()):
         columns = zip(*(case.results for case in group), strict=True)
         counts = [Counter(result.state for result in column) for column in columns]
-        cells = [_Cell(counts_text(count), worst(count)) for count in counts]
-        yield f"{operator:<{longest}} {data_type}", cells
+        cells: _Row = [(counts_text(count), worst(count)) for count in counts]
+        yield [(f"{operator:<{longest}} {data_type}", None), *cells]
 
 
 def _findings(report: Report, width: int) -> list[str]:
@@ -147,11 +139,8 @@ def _reasons(report: Report, width: int) -> list[str]:
 def _files(report: Report, width: int) -> list[str]:
     entries = [("INVALID", f"{invalid.file}: {invalid.reason}") for invalid in report.invalid]
     entries += [("UNUSABLE", message) for message in report.unusable]
-    lines: list[str] = []
-    for label, text in entries:
-        rows = [[_Cell(label), _Cell(text)]]
-        lines += _grid(rows, [_STATE_WIDTH - 1, width - _STATE_WIDTH - 1])
-    return lines
+    rows: list[_Row] = [[(label, None), (text, None)] for label, text in entries]
+    return _grid(rows, [len("UNUSABLE")], width)
 
 
 def _sums(report: Report, width: int) -> list[str]:
@@ -166,29 +155,37 @@ def _sums(report: Report, width: int) -> list[str]:
     return [*lines, f"files: {bad}"] if bad else lines
 
 
-def _entry(state: State, paragraphs: Sequence[str], width: int) -> list[str]:
-    rows = [[_Cell("" if k else state, state), _Cell(text)] for k, text in enumerate(paragraphs)]
-    return _grid(rows, [_STATE_WIDTH - _GAP, width - _STATE_WIDTH])
+def _entry(state: State, paragraphs: Iterable[str], width: int) -> list[str]:
+    rows: list[_Row] = [[("", None), (text, None)] for text in paragraphs]
+    rows[0][0] = (state, state)
+    return _grid(rows, [len("NOT-RUN")], width)
 
 
-def _column(cells: Sequence[_Cell], name: _Cell) -> int:
-    """Return the width at which no cell of a column wraps."""
-    return max(len(printable(cell.text)) for cell in [name, *cells])
+def _grid(rows: Iterable[_Row], widths: Sequence[int], width: int | None = None) -> list[str]:
+    """The lines of rows; a cell wider than its column goes on below itself.
 
-
-def _grid(rows: Iterable[Sequence[_Cell]], widths: Sequence[int]) -> list[str]:
-    """Return rows as lines; a cell wider than its column goes on below itself."""
+    Args:
+        rows: The rows.
+        widths: Of the columns.
+        width: Of the whole; where it is given, the last column takes what `widths` leave of it.
+    """
+    if width is not None:
+        widths = [*widths, width - sum(wide + _GAP for wide in widths)]
     lines: list[str] = []
     for row in rows:
-        wrapped = [_lines(cell.text, wide) for cell, wide in zip(row, widths, strict=True)]
-        for k in range(max(map(len, wrapped))):
-            parts = [(column[k] if k < len(column) else "") for column in wrapped]
-            padded = [part.ljust(wide) for part, wide in zip(parts, widths, strict=True)]
-            padded[-1] = padded[-1].rstrip()
-            cells = zip(padded, row, strict=True)
-            line = (" " * _GAP).join(_coloured(part, cell.state) for part, cell in cells)
-            lines.append(line.rstrip())
+        columns = [_lines(text, wide) for (text, _), wide in zip(row, widths, strict=True)]
+        states = [state for _, state in row]
+        for parts in zip_longest(*columns, fillvalue=""):
+            padded = [
+                _coloured(part, state) + " " * (wide - len(part))
+                for part, state, wide in zip(parts, states, widths, strict=True)
+            ]
+            lines.append((" " * _GAP).join(padded).rstrip())
     return lines
+
+
+def _longest(texts: Iterable[str]) -> int:
+    return max((len(printable(text)) for text in texts), default=0)
 
 
 def _lines(text: str, width: int) -> list[str]:
@@ -198,7 +195,4 @@ def _lines(text: str, width: int) -> list[str]:
 
 
 def _coloured(text: str, state: State | None) -> str:
-    visible = text.strip()
-    if state is None or not visible:
-        return text
-    return text.replace(visible, f"\x1b[{STATES[state].colour}m{visible}\x1b[0m")
+    return f"\x1b[{STATES[state].colour}m{text}\x1b[0m" if state and text else text
