@@ -137,9 +137,9 @@ def _usable(option: str, check: Callable[[], object]) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """End the lanes."""
-    opened = config.stash.get(_OPENED, {})  # none where another plugin failed before
-    for running in opened.values():
-        running.lane.close()
+    if _OPENED in config.stash:  # not where another plugin failed before
+        for running in config.stash[_OPENED].values():
+            running.lane.close()
 
 
 @pytest.hookimpl(tryfirst=True)  # before -k and its like

@@ -6,7 +6,6 @@ import re
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import zip_longest
 
 from onnxgather.parity.results import CaseResult, Report
 from onnxgather.parity.states import BAD, STATES, State, counts_text, worst
@@ -112,24 +111,23 @@ def _findings(report: Report, width: int) -> list[str]:
 
 def _reasons(report: Report, width: int) -> list[str]:
     """Return one entry per reason of what did not run or is known, with how many it explains."""
-    counts: Counter[tuple[State, str, str]] = Counter()
-    example: dict[tuple[State, str, str], CaseResult] = {}
+    explained: dict[tuple[State, str, str], list[str]] = {}
     for case in report.cases:
         for result in case.results:
             if result.state in ("NOT-RUN", "KNOWN"):
                 key = (result.state, result.lane, why(result))
-                counts[key] += 1
-                example.setdefault(key, case)
-    order = sorted(counts, key=lambda key: (key[0] == "NOT-RUN", key[1], -counts[key], key[2]))
+                explained.setdefault(key, []).append(title(case))
+    order = sorted(
+        explained, key=lambda key: (key[0] == "NOT-RUN", key[1], -len(explained[key]), key[2])
+    )
     lines: list[str] = []
     for key in order[:MOST_DETAILS]:
         state, lane, reason = key
-        cases = title(example[key])
-        if counts[key] > 1:
-            cases = f"{number_of(counts[key], 'case')}, such as {cases}"
+        first, *more = explained[key]
+        cases = f"{number_of(1 + len(more), 'case')}, such as {first}" if more else first
         lines += _entry(state, [f"{lane}: {cases}", reason], width)
     if len(order) > MOST_DETAILS:
-        rest = sum(counts[key] for key in order[MOST_DETAILS:])
+        rest = sum(len(explained[key]) for key in order[MOST_DETAILS:])
         kinds = number_of(len(order) - MOST_DETAILS, "more reason")
         text = f"... and {kinds}, of {number_of(rest, 'result')}; --json or --html has them all"
         lines += _lines(text, width)
@@ -173,14 +171,16 @@ def _grid(rows: Iterable[_Row], widths: Sequence[int], width: int | None = None)
         widths = [*widths, width - sum(wide + _GAP for wide in widths)]
     lines: list[str] = []
     for row in rows:
-        columns = [_lines(text, wide) for (text, _), wide in zip(row, widths, strict=True)]
-        states = [state for _, state in row]
-        for parts in zip_longest(*columns, fillvalue=""):
-            padded = [
-                _coloured(part, state) + " " * (wide - len(part))
-                for part, state, wide in zip(parts, states, widths, strict=True)
+        columns = [
+            [_coloured(line, state) + " " * (wide - len(line)) for line in _lines(text, wide)]
+            for (text, state), wide in zip(row, widths, strict=True)
+        ]
+        for k in range(max(map(len, columns))):
+            cells = [
+                column[k] if k < len(column) else " " * wide
+                for column, wide in zip(columns, widths, strict=True)
             ]
-            lines.append((" " * _GAP).join(padded).rstrip())
+            lines.append((" " * _GAP).join(cells).rstrip())
     return lines
 
 
