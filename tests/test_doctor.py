@@ -30,7 +30,8 @@ from onnxgather.doctor import (
 from onnxgather.errors import ProviderError
 from onnxgather.lanes.lane import LaneInfo
 from onnxgather.model import to_onnx
-from onnxgather.parity.results import STATE_OF, Result, ResultKind
+from onnxgather.parity.judge import KINDS
+from onnxgather.parity.results import Result, ResultKind
 from onnxgather.providers import PROVIDERS
 
 pytestmark = pytest.mark.skipif(
@@ -647,7 +648,7 @@ def checkup_of(*findings: Finding) -> Checkup:
     """A checkup that has everything a text may hold."""
 
     def result(kind: ResultKind, reason: str | None = None, *nodes: str) -> Result:
-        return Result("x", STATE_OF[kind], kind, reason, nodes)
+        return Result("x", KINDS[kind][0], kind, reason, nodes)
 
     runs = {
         "Gather": result(ResultKind.SAME, None, "Gather"),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import platform
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
-from functools import partial
 
 from msgspec.structs import replace
 
@@ -18,6 +18,9 @@ from onnxgather.model import VERSION
 from onnxgather.parity.judge import KINDS, judge, result_of
 from onnxgather.parity.known import Known, explained, known_differences
 from onnxgather.parity.results import CaseResult, Report, Result, ResultKind
+
+AHEAD = 16
+"""Cases that a lane may be ahead of the slowest one; what keeps memory flat."""
 
 
 def check(
@@ -63,18 +66,29 @@ def check_cases(
         infos: What each said when it started.
         known: The known differences; None means those that come with onnxgather.
     """
-    pool = ThreadPoolExecutor(len(lanes))
+    pools = [ThreadPoolExecutor(1) for _ in lanes]
+    waiting: deque[tuple[Case, list[Future[tuple[Result, Array | None]]]]] = deque()
     try:
         for case in cases:
-            judged = list(pool.map(partial(ask, case, known=known), lanes, infos))
-            got = {result.lane: array for result, array in judged if array is not None}
-            yield CaseResult.of(case, tuple(result for result, _ in judged), got)
+            asked = zip(pools, lanes, infos, strict=True)
+            waiting.append((case, [p.submit(ask, case, a, b, known) for p, a, b in asked]))
+            if len(waiting) > AHEAD:
+                yield _collected(*waiting.popleft())
+        while waiting:
+            yield _collected(*waiting.popleft())
     except (Exception, KeyboardInterrupt):
         for lane in lanes:  # nobody waits for one that hangs
             lane.close()
         raise
     finally:
-        pool.shutdown()
+        for pool in pools:
+            pool.shutdown(cancel_futures=True)
+
+
+def _collected(case: Case, futures: list[Future[tuple[Result, Array | None]]]) -> CaseResult:
+    judged = [future.result() for future in futures]
+    got = {result.lane: array for result, array in judged if array is not None}
+    return CaseResult.of(case, tuple(result for result, _ in judged), got)
 
 
 def ask(
