@@ -1,11 +1,16 @@
-"""The command line as a user calls it."""
+"""The command line as a user calls it, with programs for it."""
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 from click.testing import CliRunner, Result
 
 import onnxgather as og
@@ -49,3 +54,32 @@ def program(
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     Path(path).write_text(write_program(desc, data, indices), encoding="utf-8")
     return path
+
+
+POSIX = pytest.mark.skipif(os.name == "nt", reason="makes links, odd names or POSIX errors")
+
+
+def changed(path: str, **fields: Any) -> str:
+    """Replace fields of a program at its top level."""
+    content = json.loads(Path(path).read_text(encoding="utf-8"))
+    Path(path).write_text(json.dumps({**content, **fields}), encoding="utf-8")
+    return path
+
+
+def renamed(path: str, *names: str) -> str:
+    """Give a program its dispatchable under these names instead."""
+    content = json.loads(Path(path).read_text(encoding="utf-8"))
+    gather = content["dispatchables"]["gather"]
+    first = {**content["commands"][0], "dispatchable": names[0]}
+    return changed(path, dispatchables=dict.fromkeys(names, gather), commands=[first])
+
+
+def files() -> list[str]:
+    """Return all files below the current folder."""
+    return sorted(p.as_posix() for p in Path().rglob("*") if p.is_file())
+
+
+def spawn(*arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[bytes]:
+    """Run the program as users do."""
+    command = [sys.executable, "-m", "onnxgather", *arguments]
+    return subprocess.run(command, capture_output=True, check=False, timeout=60, env=env)

@@ -156,3 +156,6 @@ def small() -> Report:
         entry(gather_case("gather/e"), passed("cpu"), ELSEWHERE, absent()),
         entry(gather_case("gather/f"), passed("cpu"), passed("openvino"), absent()),
     )
+
+
+HOSTILE = "a\x1b[31m\x00b\udc80\u202e</name>\"'&\n🦖"

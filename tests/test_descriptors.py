@@ -1,4 +1,4 @@
-"""Rules of descriptors, each with its full message; the recorded ones are in test_observed.py."""
+"""Rules of descriptors, each with its full message; the recorded ones are in test_recordings.py."""
 
 from __future__ import annotations
 
@@ -91,7 +91,9 @@ BROKEN_TENSORS: list[tuple[tuple[Any, ...], str]] = [
 
 
 @pytest.mark.parametrize(("arguments", "message"), BROKEN_TENSORS)
-def test_tensor_rule(arguments: tuple[Any, ...], message: str) -> None:
+def test_a_tensor_that_breaks_a_rule_is_refused_by_its_message(
+    arguments: tuple[Any, ...], message: str
+) -> None:
     with pytest.raises(og.DescriptorError) as caught:
         og.TensorDesc(*arguments)
     assert str(caught.value) == message
@@ -119,7 +121,9 @@ def test_tensor_rule(arguments: tuple[Any, ...], message: str) -> None:
         ),
     ],
 )
-def test_operator_rule(changes: dict[str, Any], message: str) -> None:
+def test_a_descriptor_that_breaks_a_rule_is_refused_by_its_message(
+    changes: dict[str, Any], message: str
+) -> None:
     with pytest.raises(og.DescriptorError) as caught:
         gather(**changes)
     assert str(caught.value) == message
@@ -239,7 +243,7 @@ LEVELS = [
 
 
 @pytest.mark.parametrize(("operator", "data_type", "index_type", "count", "level"), LEVELS)
-def test_minimum_feature_level(
+def test_minimum_feature_level_of_operators_types_and_dimension_counts(
     operator: str, data_type: str, index_type: str, count: int, level: str
 ) -> None:
     fields = dict.fromkeys(list(header_names(og.OPERATORS[operator]))[3:], 1)
@@ -283,7 +287,7 @@ def test_data_type_table_is_a_bijection() -> None:
         assert len(set(column)) == 11
 
 
-def test_replace_checks_again() -> None:
+def test_replacing_a_field_checks_the_rules_again() -> None:
     with pytest.raises(og.DescriptorError) as caught:
         msgspec.structs.replace(gather(), axis=2)
     assert str(caught.value) == "Axis must be less than InputTensor.DimensionCount (2), got 2"

@@ -154,7 +154,7 @@ def test_the_table_has_the_wheels_of_the_extras() -> None:
 
 
 class TestTheModule:
-    def test_one_distribution(self, home: Home) -> None:
+    def test_one_distribution_is_healthy(self, home: Home) -> None:
         found = look_at(home.healthy().python)
         assert found == Environment(
             home.python,
@@ -169,33 +169,33 @@ class TestTheModule:
         )
         assert home.finding() is None
 
-    def test_none(self, home: Home) -> None:
+    def test_a_missing_module_is_to_be_installed(self, home: Home) -> None:
         assert home.finding() == (NONE, 'PYTHON -m pip install "onnxruntime>=1.24.4"')
 
-    def test_none_where_uv_made_the_environment(self, tmp_path: Path) -> None:
+    def test_a_missing_module_is_to_be_installed_by_uv_without_pip(self, tmp_path: Path) -> None:
         home = Home(tmp_path / "home", pip=False)
         command = 'uv pip install --python PYTHON "onnxruntime>=1.24.4"'
         assert home.finding() == (NONE, command)
 
-    def test_none_where_the_path_has_a_space(self, tmp_path: Path) -> None:
+    def test_a_path_with_a_space_is_quoted_in_the_command(self, tmp_path: Path) -> None:
         home = Home(tmp_path / "my home")
         assert home.finding() == (NONE, '"PYTHON" -m pip install "onnxruntime>=1.24.4"')
 
-    def test_none_and_a_plugin_is_wanted(self, home: Home) -> None:
+    def test_a_missing_module_under_a_plugin_names_the_plugin_wheel(self, home: Home) -> None:
         what = (
             "PYTHON: QNNExecutionProvider: QNNExecutionProvider needs ONNX Runtime, which is not "
             "installed; install onnxruntime-qnn on Windows"
         )
         assert home.finding("QNNExecutionProvider") == (what, None)
 
-    def test_none_and_no_wheel_on_this_system(self, home: Home) -> None:
+    def test_a_provider_without_a_wheel_on_this_system_has_no_command(self, home: Home) -> None:
         what = (
             "PYTHON: DmlExecutionProvider: DmlExecutionProvider needs ONNX Runtime, which is not "
             "installed; install onnxgather[directml] on Windows"
         )
         assert home.finding("DmlExecutionProvider") == (what, None)
 
-    def test_a_folder_that_an_uninstalled_wheel_left(self, home: Home) -> None:
+    def test_an_empty_folder_of_an_uninstalled_wheel_is_told_apart(self, home: Home) -> None:
         home.write("onnxruntime/capi/left.txt", "")
         what = (
             "PYTHON: cpu: the module onnxruntime is empty, as uninstalling one of its wheels "
@@ -203,7 +203,7 @@ class TestTheModule:
         )
         assert home.finding() == (what, 'PYTHON -m pip install "onnxruntime>=1.24.4"')
 
-    def test_nobodys_module_that_works(self, home: Home) -> None:
+    def test_a_module_without_a_distribution_that_works_is_healthy(self, home: Home) -> None:
         home.module()
         assert look_at(home.python).wheels == ()
         assert home.finding() is None
@@ -219,13 +219,13 @@ class TestTheModule:
         assert found.folder == str(home.site / "onnxruntime")
         assert home.finding() is None
 
-    def test_an_environment_that_prints_at_its_start(self, home: Home) -> None:
+    def test_what_an_environment_prints_at_its_start_does_no_harm(self, home: Home) -> None:
         home.healthy()
         script = Path(home.python).read_text(encoding="utf-8")
         Path(home.python).write_text(script.replace("\n", "\necho hello\n", 1), encoding="utf-8")
         assert look_at(home.python).wheels == (Wheel("onnxruntime", "1.31.1", 2, 0),)
 
-    def test_two_distributions(self, home: Home) -> None:
+    def test_two_distributions_overwrite_one_another(self, home: Home) -> None:
         home.module()
         home.own("onnxruntime", "1.31.1")
         home.write("onnxruntime/capi/openvino.py", "")
@@ -256,7 +256,9 @@ class TestTheModule:
         )
         assert home.finding() == (what, command)
 
-    def test_a_plain_one_over_a_special_one(self, tmp_path: Path) -> None:
+    def test_of_a_plain_and_a_special_distribution_the_special_one_stays(
+        self, tmp_path: Path
+    ) -> None:
         home = Home(tmp_path / "home", pip=False)
         home.module()
         home.own("onnxruntime-directml", "1.24.4", "onnxruntime/capi/DirectML.dll")
@@ -272,7 +274,7 @@ class TestTheModule:
         )
         assert home.finding() == (what, command)
 
-    def test_of_two_special_ones_the_one_that_loads_stays(self, home: Home) -> None:
+    def test_of_two_special_distributions_the_one_that_loads_stays(self, home: Home) -> None:
         home.module(version="1.24.1")
         home.own("onnxruntime-gpu", "1.31.1")
         home.own("onnxruntime-openvino", "1.24.1")
@@ -283,7 +285,7 @@ class TestTheModule:
             "PYTHON -m pip install onnxruntime-openvino==1.24.1"
         )
 
-    def test_distributions_that_share_no_file(self, home: Home) -> None:
+    def test_distributions_that_share_no_file_are_healthy(self, home: Home) -> None:
         home.healthy()
         home.write("onnxruntime_extra-1.dist-info/METADATA", "Name: onnxruntime-extra\nVersion: 1")
         home.write("onnxruntime_extra-1.dist-info/RECORD", "onnxruntime/capi/extra.so,,")
@@ -292,7 +294,9 @@ class TestTheModule:
         assert [wheel.name for wheel in found.wheels] == ["onnxruntime", "onnxruntime-extra"]
         assert home.finding() is None
 
-    def test_one_of_two_was_uninstalled(self, home: Home) -> None:
+    def test_a_distribution_whose_files_another_uninstalled_is_half_removed(
+        self, home: Home
+    ) -> None:
         home.healthy()
         for path in (home.site / "onnxruntime").rglob("*.py"):
             path.unlink()
@@ -303,7 +307,7 @@ class TestTheModule:
         )
         assert home.finding() == (what, command)
 
-    def test_all_files_are_gone_but_the_record(self, home: Home) -> None:
+    def test_a_distribution_without_files_is_half_removed(self, home: Home) -> None:
         home.module()
         home.own("onnxruntime-openvino", "1.24.1")
         shutil.rmtree(home.site / "onnxruntime")
@@ -314,7 +318,7 @@ class TestTheModule:
         )
         assert home.finding() == (what, command)
 
-    def test_a_file_is_missing(self, home: Home) -> None:
+    def test_a_distribution_without_one_file_is_half_removed(self, home: Home) -> None:
         home.module()
         home.own("onnxruntime", "1.31.1", "onnxruntime/capi/onnxruntime_pybind11_state.so")
         what = "PYTHON: onnxruntime 1.31.1 (3 files, 1 missing) is half removed"
@@ -342,18 +346,18 @@ class TestTheModule:
 
 
 class TestWhatDoesNotLoad:
-    def test_no_interpreter(self, tmp_path: Path) -> None:
+    def test_an_interpreter_that_is_not_there_does_not_start(self, tmp_path: Path) -> None:
         python = str(tmp_path / "python")
         what = f"{python} does not start: No such file or directory"
         assert [*look_at(python).findings({})] == [Finding(what)]
 
-    def test_no_numpy(self, tmp_path: Path) -> None:
+    def test_an_environment_without_numpy_needs_it(self, tmp_path: Path) -> None:
         home = Home(tmp_path / "home", numpy=False).healthy()
         what, command = "PYTHON: numpy is not installed", 'PYTHON -m pip install "numpy>=1.26"'
         assert home.finding() == (what, command)
 
     @pytest.mark.parametrize("owned", [True, False])
-    def test_a_crash(self, home: Home, owned: bool) -> None:
+    def test_a_module_that_crashes_is_to_be_reinstalled(self, home: Home, owned: bool) -> None:
         home.module("os.kill(os.getpid(), signal.SIGSEGV)\n")
         if owned:
             home.own("onnxruntime", "1.31.1")
@@ -363,7 +367,7 @@ class TestWhatDoesNotLoad:
         )
         assert home.finding() == (what, command if owned else None)
 
-    def test_an_error(self, home: Home) -> None:
+    def test_a_module_that_raises_is_to_be_reinstalled(self, home: Home) -> None:
         home.healthy("raise ImportError('undefined\\nsymbol')\n")
         what = "PYTHON: ONNX Runtime does not load: undefined symbol"
         command = (
@@ -371,14 +375,14 @@ class TestWhatDoesNotLoad:
         )
         assert home.finding() == (what, command)
 
-    def test_a_missing_library_of_windows(self, home: Home) -> None:
+    def test_a_missing_library_of_windows_is_to_be_installed(self, home: Home) -> None:
         said = "DLL load failed while importing onnxruntime_pybind11_state: not found"
         home.healthy(f"raise ImportError({said!r})\n")
         what = f"PYTHON: ONNX Runtime does not load: {said}"
         assert home.finding() == (what, "winget install --id Microsoft.VCRedist.2015+.x64")
 
     @pytest.mark.parametrize("owned", [True, False])
-    def test_an_old_one(self, home: Home, owned: bool) -> None:
+    def test_an_old_onnx_runtime_is_to_be_upgraded(self, home: Home, owned: bool) -> None:
         home.module(
             "del InferenceSession.get_provider_graph_assignment_info\n"
             "del InferenceSession.__base__.get_provider_graph_assignment_info\n",
@@ -415,14 +419,14 @@ class TestProviders:
             model = to_onnx(case.descriptor, case.out_of_range)
             assert [node.op_type for node in model.graph.node] == [case.name]
 
-    def test_a_healthy_one(self, home: Home) -> None:
+    def test_a_healthy_provider_passes_alone_and_between_others(self, home: Home) -> None:
         checkup = examine(python=home.healthy().python)
         assert states(checkup) == {"cpu": ALL}
         (cpu,) = checkup.environments[0].providers
         assert [result.nodes for result in cpu.results.values()] == [(name,) for name in NAMES]
         assert (checkup.findings, checkup.exit_code) == ((), 0)
 
-    def test_one_that_takes_some_only_between_others(self, home: Home) -> None:
+    def test_a_provider_that_takes_some_nodes_only_between_others_is_told(self, home: Home) -> None:
         home.healthy(
             "PROVIDERS = ['OpenVINOExecutionProvider', 'CPUExecutionProvider']\n"
             "def place(provider, wrapped, operator):\n"
@@ -448,7 +452,7 @@ class TestProviders:
         )
         assert (checkup.findings, checkup.exit_code) == ((), 0)
 
-    def test_one_that_starts_and_runs_none(self, home: Home) -> None:
+    def test_a_provider_that_runs_no_gather_is_a_finding(self, home: Home) -> None:
         home.healthy(
             "PROVIDERS = ['AzureExecutionProvider', 'CPUExecutionProvider']\n"
             "def place(*_): return 'CPUExecutionProvider'\n"
@@ -463,7 +467,7 @@ class TestProviders:
         assert [one.runs for one in checkup.environments[0].providers] == [False, True]
         assert (checkup.findings, checkup.exit_code) == ((), 0)
 
-    def test_only_one_that_runs_none(self, home: Home) -> None:
+    def test_a_sole_provider_that_runs_no_gather_is_exit_code_3(self, home: Home) -> None:
         home.healthy(
             "PROVIDERS = ['AzureExecutionProvider']\ndef place(*_): return 'CPUExecutionProvider'\n"
         )
@@ -482,7 +486,7 @@ class TestProviders:
             ),
         ],
     )
-    def test_one_that_is_listed_and_does_not_start(
+    def test_a_listed_provider_that_does_not_start_is_a_finding(
         self, home: Home, provider: str, name: str, command: str | None
     ) -> None:
         home.healthy(
@@ -497,7 +501,7 @@ class TestProviders:
         assert home.told(checkup.findings) == [(what, command)]
         assert checkup.exit_code == 1
 
-    def test_one_that_is_wrong(self, home: Home) -> None:
+    def test_a_provider_with_wrong_elements_is_a_finding(self, home: Home) -> None:
         home.healthy("def value(_, array): return array + (array.shape == (3, 1))\n")
         checkup = examine(python=home.python)
         reason = (
@@ -507,7 +511,7 @@ class TestProviders:
         assert home.told(checkup.findings) == [(f"PYTHON: cpu: GatherND: {reason}", None)]
         assert checkup.exit_code == 1
 
-    def test_one_that_crashes_costs_only_itself(self, home: Home) -> None:
+    def test_a_provider_that_crashes_costs_only_itself(self, home: Home) -> None:
         home.healthy(
             "PROVIDERS = ['OtherExecutionProvider', 'CPUExecutionProvider']\n"
             "def start(self):\n"
@@ -519,13 +523,15 @@ class TestProviders:
         assert home.told(checkup.findings) == [(what, None)]
         assert checkup.exit_code == 1
 
-    def test_no_onnxruntime_at_all(self, home: Home) -> None:
+    def test_without_any_onnx_runtime_the_exit_code_is_3(self, home: Home) -> None:
         checkup = examine(python=home.python)
         assert states(checkup) == {"cpu": {}}
         assert len(checkup.findings) == 1
         assert checkup.exit_code == 3
 
-    def test_only_another_environment_runs(self, home: Home, tmp_path: Path) -> None:
+    def test_another_environment_that_runs_does_not_hide_the_fault_of_this_one(
+        self, home: Home, tmp_path: Path
+    ) -> None:
         other = Home(tmp_path / "other").healthy()
         checkup = examine({"cpu@other": other.python}, python=home.python)
         assert states(checkup, 1) == {"cpu@other": ALL}
@@ -541,7 +547,9 @@ def register_execution_provider_library(name, path): raise RuntimeError(f"no {pa
 
 
 class TestLanes:
-    def test_a_provider_that_has_no_wheel_here(self, home: Home, tmp_path: Path) -> None:
+    def test_a_provider_without_a_wheel_here_has_no_command(
+        self, home: Home, tmp_path: Path
+    ) -> None:
         other = Home(tmp_path / "other").healthy()
         checkup = examine({"directml": other.python}, python=home.healthy().python)
         what = (
@@ -551,7 +559,9 @@ class TestLanes:
         assert other.told(checkup.findings) == [(what, None)]
         assert checkup.exit_code == 1
 
-    def test_a_provider_that_another_wheel_brings(self, home: Home, tmp_path: Path) -> None:
+    def test_a_provider_of_another_wheel_has_the_command_that_installs_it(
+        self, home: Home, tmp_path: Path
+    ) -> None:
         other = Home(tmp_path / "other").healthy()
         checkup = examine({"cuda": other.python}, python=home.healthy().python)
         what = (
@@ -588,7 +598,7 @@ class TestLanes:
             ("XyzExecutionProvider", "Xyz", None),
         ],
     )
-    def test_a_plugin_that_is_not_there(
+    def test_a_plugin_library_that_does_not_load_is_a_finding(
         self, home: Home, lane: str, name: str, command: str | None
     ) -> None:
         home.healthy(NO_LIBRARY)
@@ -599,7 +609,7 @@ class TestLanes:
         )
         assert home.told(checkup.findings) == [(what, command)]
 
-    def test_a_plugin_that_has_no_device(self, home: Home) -> None:
+    def test_a_plugin_without_a_device_is_a_finding(self, home: Home) -> None:
         home.healthy(
             "def get_ep_devices(): return []\ndef register_execution_provider_library(*_): pass\n"
         )
@@ -639,7 +649,7 @@ def get_ep_devices():
         checkup = examine({"cpu@own": home.python}, python=home.healthy().python)
         assert states(checkup) == {"cpu@own": ALL}
 
-    def test_a_name_that_is_no_providers(self) -> None:
+    def test_an_unknown_provider_is_refused(self) -> None:
         with pytest.raises(ProviderError, match=r"^provider must be one of cpu, .*, got 'cqu'$"):
             examine({"cqu": "python"})
 
@@ -709,7 +719,7 @@ onnxgather 0.1.0 on Linux 6.1 x86_64
 
 
 class TestText:
-    def test_a_whole_one(self) -> None:
+    def test_the_text_of_a_whole_checkup(self) -> None:
         text = str(checkup_of(Finding("bad", "mend it"), Finding("worse")))
         assert text + "\n" == TEXT
 
@@ -717,10 +727,12 @@ class TestText:
         ("findings", "last"),
         [((), "nothing is wrong"), ((Finding("bad"),), "1 finding:\n1. bad")],
     )
-    def test_the_end(self, findings: tuple[Finding, ...], last: str) -> None:
+    def test_the_last_line_sums_up_the_findings(
+        self, findings: tuple[Finding, ...], last: str
+    ) -> None:
         assert str(checkup_of(*findings)).endswith("\n\n" + last)
 
-    def test_json(self) -> None:
+    def test_the_json_of_a_checkup(self) -> None:
         checkup = checkup_of(Finding("bad", "mend"))
         text = msgspec.json.encode(checkup)
         assert msgspec.json.decode(text, type=Checkup) == checkup

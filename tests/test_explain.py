@@ -395,7 +395,7 @@ def test_arrays_and_policy_are_checked() -> None:
         assert str(caught.value) == message
 
 
-def test_source_map_of_every_policy() -> None:
+def test_the_source_map_under_each_policy() -> None:
     indices = np.array([[-1, 7]], np.int32)
     found = {p: source_map(gather("INT32"), indices, p) for p in POLICIES if p != "error"}
     assert {p: array[1:3].tolist() for p, array in found.items()} == {

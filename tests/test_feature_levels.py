@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import lzma
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import pytest
+from folders import OBSERVED
 
 import onnxgather as og
 from onnxgather.datatypes import INDEX_TYPES
 from onnxgather.feature_levels import FEATURE_LEVELS
 
-RECORDING = Path(__file__).parent / "data" / "observed" / "feature_levels.json.xz"
+RECORDING = OBSERVED / "feature_levels.json.xz"
 DLLS: list[dict[str, Any]] = json.loads(lzma.decompress(RECORDING.read_bytes()))
 
 # DirectML 1.0.2006, a preview that reports 2_1, already takes all index types in 4 dimensions;
@@ -58,7 +58,7 @@ def within(feature_level: str) -> set[tuple[str, str, str, int]]:
 
 
 @pytest.mark.parametrize("dll", DLLS, ids=lambda dll: dll["version"])
-def test_a_dll_accepts_what_the_table_says(dll: dict[str, Any]) -> None:
+def test_every_recorded_dll_accepts_what_the_table_says(dll: dict[str, Any]) -> None:
     accepted: set[tuple[str, str, str, int]] = {
         (*key.split(), count) for key, counts in dll["accepted"].items() for count in counts
     }

@@ -67,7 +67,7 @@ class TestWhatIsNoFile:
         assert str(caught.value) == "/dev/full: no space left on device"
         assert stat.S_ISCHR(os.stat("/dev/full").st_mode)
 
-    def test_a_folder_is_kept(self, tmp_path: Path) -> None:
+    def test_a_folder_is_never_replaced_by_a_file(self, tmp_path: Path) -> None:
         with pytest.raises(OnnxGatherError) as caught:
             write_whole(str(tmp_path), b"content")
         assert str(caught.value) == f"{tmp_path}: is a directory"
@@ -230,7 +230,7 @@ KIND = FolderKind("thing", "it must be a thing, got {}", ("one", "two"), ("mark"
 
 
 class TestFolders:
-    def test_a_path_again_adds_to_its_file(self, tmp_path: Path) -> None:
+    def test_a_path_that_is_opened_again_adds_to_its_file(self, tmp_path: Path) -> None:
         parts = [("two", b"a"), ("one/x/y", b"1"), ("two", b"b"), ("mark", b"")]
         KIND.write(str(tmp_path), iter(parts))
         assert (tmp_path / "two").read_bytes() == b"ab"
@@ -257,7 +257,7 @@ class TestFolders:
         assert not list(tmp_path.rglob("*.partial"))
 
     @pytest.mark.parametrize("names", [["one"], ["mark", "three"], ["three"]])
-    def test_something_else_is_refused(self, tmp_path: Path, names: list[str]) -> None:
+    def test_a_folder_with_other_files_is_refused(self, tmp_path: Path, names: list[str]) -> None:
         for name in [*names, ".onnxgather.1.partial"]:
             (tmp_path / name).touch()
         found = "one" if names == ["one"] else "three"
@@ -267,7 +267,7 @@ class TestFolders:
         assert len(os.listdir(tmp_path)) == len(names) + 1
 
     @POSIX
-    def test_a_folder_that_cannot_be_read(self, tmp_path: Path) -> None:
+    def test_a_folder_that_cannot_be_read_is_one_sentence(self, tmp_path: Path) -> None:
         loop = tmp_path / "loop"
         loop.symlink_to(loop)
         with pytest.raises(OnnxGatherError) as caught:

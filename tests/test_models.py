@@ -13,19 +13,16 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from folders import DATA, MODELS, ROOT
 
 import onnxgather as og
 from onnxgather.arrays import Array
 from onnxgather.dxdispatch import Dispatch, Program, dispatches, execute, read_program
 from onnxgather.options import OutOfRange
 
-TESTS = Path(__file__).parent
-ROOT = TESTS.parent
-MODELS = ROOT / "models"
-
 EXAMPLES: dict[str, dict[str, Any]] = {
     example["id"]: example
-    for example in json.loads((TESTS / "data" / "documented_examples.json").read_text())["examples"]
+    for example in json.loads((DATA / "documented_examples.json").read_text())["examples"]
 }
 DOCUMENTED = {e["program"]: e for e in EXAMPLES.values() if e["kind"] == "numeric"}
 RECOGNISABLE = {
@@ -201,7 +198,7 @@ def test_build_models_makes_the_files_of_a_changed_program_again(tmp_path: Path)
 
 @every_program
 @pytest.mark.parametrize("evaluate", EVALUATE)
-def test_program_prints_its_txt(name: str, evaluate: str, tmp_path: Path) -> None:
+def test_a_program_prints_its_txt(name: str, evaluate: str, tmp_path: Path) -> None:
     lines = execute(program(name), EVALUATE[evaluate], output_folder=str(tmp_path))
     printed = b"".join(line.encode("latin-1") + b"\n" for line in lines)
     assert printed == (MODELS / f"{name}.txt").read_bytes()

@@ -108,7 +108,7 @@ def test_the_installed_onnx_has_ten_cases_and_directml_takes_all() -> None:
 @pytest.mark.parametrize("name", sorted(CASES.keys() - OUTSIDE_DIRECTML.keys()))
 @pytest.mark.parametrize("policy", ["clamp", "error", "zero", "directml"])
 @pytest.mark.parametrize("compute", [og.reference, og.run])
-def test_case_gives_its_expected_output(name: str, policy: Any, compute: Any) -> None:
+def test_a_backend_case_gives_its_expected_output(name: str, policy: Any, compute: Any) -> None:
     case = CASES[name]
     desc = descriptor(case)
     data = np.ascontiguousarray(case.data).reshape(desc.input_tensor.sizes)

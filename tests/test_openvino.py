@@ -55,7 +55,7 @@ def test_a_lone_gather_elements_is_not_run(openvino: Lane) -> None:
     )
 
 
-def test_between_two_multiplications_it_runs(openvino: Lane) -> None:
+def test_a_gather_between_two_multiplications_runs(openvino: Lane) -> None:
     (case,) = check([LONE.wrapped_in()], [openvino], known=()).cases
     (found,) = case.results
     assert (found.state, found.nodes) == ("PASS", ("Mul", "GatherElements", "Mul"))
@@ -95,7 +95,7 @@ def test_large_indices_are_clamped_wrongly(unexplained: Report) -> None:
     assert case.results[0].state == "DIFF"
 
 
-def test_every_fault_is_known(openvino: Lane, unexplained: Report) -> None:
+def test_every_fault_is_a_known_difference(openvino: Lane, unexplained: Report) -> None:
     names = {case.name for case in unexplained.cases if case.results[0].state != "PASS"}
     again = check([case for case in corpus() if case.name in names], [openvino])
     assert {case.results[0].state for case in again.cases} <= {"KNOWN", "PASS"}

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from recordings import IN_RANGE, OUT_OF_RANGE, recorded
 from strategies import random_data, random_indices
-from test_observed import IN_RANGE, OUT_OF_RANGE, recorded
 
 import onnxgather as og
 from onnxgather.errors import ProviderError
@@ -212,7 +212,7 @@ def test_without_a_mistake_nothing_differs(policy: OutOfRange) -> None:
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_planted_mistake_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_planted_mistake_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     patch, policy, wild = MISTAKES[name]
     patch(monkeypatch)
     assert differs(policy, wild=wild)

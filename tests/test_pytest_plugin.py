@@ -215,7 +215,9 @@ def test_what_did_not_run_or_is_known_is_skipped(run: Run, events: list[str]) ->
         ("test_own", []),
     ],
 )
-def test_k_selects(run: Run, events: list[str], selection: str, names: list[str]) -> None:
+def test_an_expression_of_k_selects_cases(
+    run: Run, events: list[str], selection: str, names: list[str]
+) -> None:
     run("--onnxgather-lanes", "one,two", "--onnxgather-corpus", "-k", selection)
     asked = [e for e in events if not e.startswith(("start", "close"))]
     assert asked == names
@@ -233,14 +235,14 @@ def test_collect_only_starts_no_lane(run: Run, events: list[str]) -> None:
     assert events == ["close one"]
 
 
-def test_x_stops_at_the_first_finding(run: Run, events: list[str]) -> None:
+def test_option_x_stops_at_the_first_finding(run: Run, events: list[str]) -> None:
     run("-x", "--onnxgather-lanes", "wrong", "--onnxgather-corpus").assert_outcomes(
         passed=2, failed=1
     )
     assert "wrong nd/last" not in events
 
 
-def test_random_cases(run: Run, events: list[str]) -> None:
+def test_random_cases_are_collected(run: Run, events: list[str]) -> None:
     options = "--onnxgather-random 2 --onnxgather-seed 7 --onnxgather-out-of-range zero"
     result = run("--collect-only", "-q", *options.split())
     assert result.outlines[1:3] == [f"onnxgather/cpu::random/7/zero/{k}" for k in range(2)]
@@ -268,7 +270,9 @@ def test_random_cases(run: Run, events: list[str]) -> None:
         ),
     ],
 )
-def test_unusable_options(run: Run, events: list[str], options: list[str], message: str) -> None:
+def test_unusable_options_are_one_sentence(
+    run: Run, events: list[str], options: list[str], message: str
+) -> None:
     result = run(*options)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert result.errlines[0] == f"ERROR: {message}"
@@ -282,7 +286,7 @@ def test_counts_are_integers(run: Run) -> None:
     )
 
 
-def test_a_lane_that_no_provider_has(run: Run) -> None:
+def test_an_unknown_lane_is_a_usage_error(run: Run) -> None:
     result = run("--onnxgather-lanes", "cpu,gpu")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert result.errlines[0] == (
@@ -291,7 +295,9 @@ def test_a_lane_that_no_provider_has(run: Run) -> None:
     )
 
 
-def test_the_fixture(pytester: pytest.Pytester, run: Run, events: list[str]) -> None:
+def test_the_fixture_checks_a_descriptor_arrays_or_a_case(
+    pytester: pytest.Pytester, run: Run, events: list[str]
+) -> None:
     pytester.makepyfile(
         test_own=PROJECT
         + """
@@ -333,7 +339,7 @@ def test_the_fixture(pytester: pytest.Pytester, run: Run, events: list[str]) -> 
     ]
 
 
-def test_a_lane_is_its_name_and_its_python(
+def test_a_lane_is_told_by_its_name_and_its_python(
     pytester: pytest.Pytester, run: Run, events: list[str]
 ) -> None:
     pytester.makepyfile(
@@ -386,7 +392,7 @@ def test_an_interpreter_that_is_not_there_did_not_run(pytester: pytest.Pytester,
     )
 
 
-def test_on_the_cpu_provider(pytester: pytest.Pytester, run: Run) -> None:
+def test_cases_run_on_the_cpu_provider(pytester: pytest.Pytester, run: Run) -> None:
     pytester.makepyfile(
         test_own=PROJECT
         + """

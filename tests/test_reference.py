@@ -129,7 +129,9 @@ def gather(data_type: str = "FLOAT32", index_type: str = "UINT32", total: int = 
         ("INT64", 2**32 + 1, "directml", [1, 4]),
     ],
 )
-def test_wild_index(index_type: str, index: int, policy: OutOfRange, expected: list[int]) -> None:
+def test_an_index_out_of_range_under_each_policy(
+    index_type: str, index: int, policy: OutOfRange, expected: list[int]
+) -> None:
     desc = gather(index_type=index_type)
     data = np.arange(6, dtype=np.float32).reshape(2, 3)
     indices = np.array([[index]], desc.indices_tensor.data_type.numpy)

@@ -11,18 +11,18 @@ import re
 from collections.abc import Iterator
 from enum import Enum
 from itertools import pairwise
-from pathlib import Path
 from types import ModuleType
 from typing import Any, get_args
 
 import msgspec
+from folders import ROOT
 
 from onnxgather import cases, runtime
 from onnxgather.lanes import lane
 from onnxgather.parity import results, states
 from onnxgather.parity.results import Report
 
-PAGE = Path(__file__).parent.parent / "docs" / "report.md"
+PAGE = ROOT / "docs" / "report.md"
 MODULES = (cases, lane, results)
 
 HEAD = """\

@@ -14,7 +14,7 @@ from command_line import DESC, INDICES
 
 import onnxgather as og
 from onnxgather.errors import ProviderError
-from onnxgather.providers import PROVIDERS, Provider, find_provider
+from onnxgather.providers import PROVIDERS, find_provider
 from onnxgather.session import Session, open_session
 
 
@@ -31,7 +31,7 @@ def test_every_node_is_proven_to_run_on_the_provider() -> None:
 
 
 @pytest.mark.parametrize("provider", ["cpu", "CPUExecutionProvider"])
-def test_short_and_full_provider_names(provider: str) -> None:
+def test_a_provider_is_named_short_or_in_full(provider: str) -> None:
     result = og.run(DESC, DATA, INDICES, provider=provider)
     assert result.tolist() == DATA[:, [2, 0]].tolist()
 
@@ -167,7 +167,9 @@ def test_model_without_nodes_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("name", ["cpu", "directml", "openvino"])
-def test_session_rules_of_providers(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_a_provider_with_rules_for_sessions_gets_them(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     provider = PROVIDERS[name]
     runtime = pretend(monkeypatch, Elsewhere((provider.name, [("OutputTensor", "Gather")])))
     Session(b"", provider)
@@ -185,23 +187,3 @@ def test_failure_while_running_is_a_provider_error() -> None:
     session = Session(og.to_onnx(DESC, "error").SerializeToString(), PROVIDERS["cpu"])
     with pytest.raises(ProviderError, match=r"^CPUExecutionProvider failed: .*out of data bounds"):
         session.run({"InputTensor": DATA, "IndicesTensor": np.array([[3, 0]], np.uint32)})
-
-
-def test_provider_table_has_no_name_twice() -> None:
-    assert len({provider.name for provider in PROVIDERS.values()}) == len(PROVIDERS)
-    assert all(isinstance(provider, Provider) for provider in PROVIDERS.values())
-
-
-def test_what_to_install_for_each_provider() -> None:
-    assert {short: provider.source for short, provider in PROVIDERS.items()} == {
-        "cpu": "onnxgather[cpu]",
-        "directml": "onnxgather[directml] on Windows",
-        "openvino": "onnxgather[openvino]",
-        "cuda": "onnxruntime-gpu",
-        "tensorrt": "onnxruntime-gpu",
-        "webgpu": "onnxruntime-webgpu",
-        "qnn": "onnxruntime-qnn on Windows",
-        "coreml": "onnxgather[cpu] on macOS",
-    }
-    unknown = find_provider("XyzExecutionProvider")
-    assert unknown.source == "an ONNX Runtime with XyzExecutionProvider"

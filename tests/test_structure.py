@@ -8,11 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+from folders import ROOT
+
 import onnxgather
 
 PACKAGE = Path(onnxgather.__file__).parent
 
-ARCHITECTURE = Path(__file__).parent.parent / "ARCHITECTURE.md"
+ARCHITECTURE = ROOT / "ARCHITECTURE.md"
 
 
 def layers() -> list[set[str]]:
@@ -58,7 +60,7 @@ def parts() -> dict[str, set[str]]:
     return result
 
 
-def test_every_part_has_a_layer() -> None:
+def test_every_module_has_a_row_in_the_table() -> None:
     assert set(parts()) - {"__main__", "__init__"} == set[str]().union(*LAYERS)
 
 
@@ -76,7 +78,7 @@ def test_imports_point_one_way() -> None:
             assert level[target] <= level[part], f"{part} imports {target}"
 
 
-def test_parts_that_must_not_know_each_other() -> None:
+def test_reference_and_lowering_do_not_import_one_another() -> None:
     found = parts()
     for one, other in APART:
         assert not any(m.startswith(f"onnxgather.{other}") for m in found[one]), (one, other)
@@ -102,6 +104,6 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
     assert result.stdout == "\n"
 
 
-def test_public_names() -> None:
+def test_the_public_names_exist() -> None:
     assert all(hasattr(onnxgather, name) for name in onnxgather.__all__)
     assert {"to_onnx", "run", "reference", "from_dict", "to_dict"} <= set(onnxgather.__all__)

@@ -1,0 +1,394 @@
+"""`onnxgather check`: lanes, states, exit codes and reports, as a user gets them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import onnxruntime
+import pytest
+from command_line import DESC, call, outcome, program
+from folders import MODELS
+from msgspec.structs import replace
+from stub_runtime import environment
+
+import onnxgather as og
+from onnxgather.arrays import Array
+from onnxgather.cases import Case, DescriptorCase
+from onnxgather.lanes.lane import Answer, AnswerKind
+from onnxgather.lanes.python import ModelLane
+from onnxgather.parity.results import Report, read_report
+
+WILD = np.array([[2, 2**32 - 1]], np.uint32)
+REFUSAL = f"IndicesTensor[0,1] must be in [0, 3), got {2**32 - 1}"
+POSIX = pytest.mark.skipif(os.name == "nt", reason="the stand-in interpreter is a shell script")
+
+
+def report(*arguments: str, code: int = 0) -> Report:
+    """Return the report that `check --json` prints."""
+    result = call("check", *arguments, "--json")
+    assert result.exit_code == code, result.output
+    return read_report(result.stdout.encode())
+
+
+def states(*arguments: str, code: int = 0) -> list[list[tuple[str, str | None]]]:
+    """Return state and reason of each case on each lane."""
+    cases = report(*arguments, code=code).cases
+    return [[(found.state, found.reason) for found in case.results] for case in cases]
+
+
+def change(monkeypatch: pytest.MonkeyPatch, changed: Callable[[Case, Answer], Answer]) -> None:
+    """Plant a fault: what lanes answer to anything but their first question is changed."""
+    original = ModelLane.answer
+
+    def answer(lane: ModelLane, case: Case) -> Answer:
+        right = original(lane, case)
+        return right if case.name == "probe" else changed(case, right)
+
+    monkeypatch.setattr(ModelLane, "answer", answer)
+
+
+def negative(_: Case, answer: Answer) -> Answer:
+    """Return an answer with every sign turned."""
+    assert answer.output is not None
+    return replace(answer, output=-answer.output)
+
+
+class TestHelp:
+    def test_help_lists_the_states(self) -> None:
+        assert call("check", "--help").stdout.endswith(
+            """
+  States:
+    PASS     the data type, shape and bytes of the reference, or both refuse
+    DIFF     they differ; the details say how, and where first
+    ERROR    the provider failed, or its worker crashed or hung
+    NOT-RUN  the provider is missing, does not start, or lacks a node
+    KNOWN    one of the last three, explained in the file of known differences
+    FIXED    PASS, although that file says otherwise
+"""
+        )
+
+    @pytest.mark.parametrize(
+        ("arguments", "sentence"),
+        [
+            ([], "there is nothing to check: give a PATH, --corpus or --random N"),
+            (
+                ["x.json", "--lane", "cpu"],
+                "Invalid value for '--lane': must be NAME=PYTHON, got 'cpu'",
+            ),
+            (
+                ["x.json", "--plugin", "=x"],
+                "Invalid value for '--plugin': must be NAME=LIBRARY, got '=x'",
+            ),
+            (["x.json", "--require", "xyz"], "--require must name a lane (cpu), got 'xyz'"),
+            (
+                ["x.json", "--lanes", "reference"],
+                "lanes must name one beside the reference, got none",
+            ),
+            (["x.json", "--lanes", "cpu,cpu"], "lanes must differ, got 'cpu' twice"),
+            (
+                ["x.json", "--lane", "cpu=a", "--lane", "cpu=b"],
+                "Invalid value for '--lane': must differ, got 'cpu' twice",
+            ),
+            (
+                ["x.json", "--lanes", ","],
+                "Invalid value for '--lanes': must be names with commas, got ','",
+            ),
+            (
+                ["x.json", "--lanes", "gpu"],
+                "provider must be one of cpu, directml, openvino, cuda, tensorrt, webgpu, qnn, "
+                "coreml, or ONNX Runtime's full name of one, got 'gpu'",
+            ),
+            (
+                ["x.json", "--junit", "x.json"],
+                "a report must go to a file of its own, got x.json and x.json",
+            ),
+            (
+                ["x.json", "--junit", "r", "--html", "./r"],
+                "a report must go to a file of its own, got ./r and r",
+            ),
+        ],
+    )
+    def test_wrong_usage_is_one_sentence(self, arguments: list[str], sentence: str) -> None:
+        program("x.json")
+        code, out, err = outcome("check", *arguments)
+        assert (code, out) == (2, "")
+        assert err.endswith(f"Error: {sentence}\n")
+
+
+class TestStates:
+    def test_the_table_has_a_row_for_each_case_and_a_column_for_each_lane(self) -> None:
+        program("a/x.json")
+        program("a/b/y.json")
+        code, out, err = outcome("check", "a")
+        assert (code, err) == (0, "")
+        head, lane, _, *rest = out.splitlines()
+        assert re.fullmatch(r"onnxgather 0\.1\.0, \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ, .+ cores?", head)
+        assert lane.startswith("cpu  CPUExecutionProvider, ")
+        assert rest == [
+            "                                    cpu",
+            "a/x.json: $.commands[0] (gather)    PASS",
+            "a/b/y.json: $.commands[0] (gather)  PASS",
+            "",
+            "cpu: 2 cases, 2 PASS",
+        ]
+
+    def test_every_program_of_models_passes(self) -> None:
+        code, out, err = outcome("check", str(MODELS))
+        assert (code, err) == (0, "")
+        assert out.splitlines()[-1] == "cpu: 16 cases, 16 PASS"
+
+    def test_every_dispatch_is_a_case(self) -> None:
+        content = json.loads(Path(program("x.json")).read_text())
+        dispatch, printing = content["commands"]
+        Path("x.json").write_text(
+            json.dumps({**content, "commands": [dispatch, printing, dispatch]})
+        )
+        found = report("x.json").cases
+        assert [case.command for case in found] == ["$.commands[0]", "$.commands[2]"]
+        assert [case.name for case in found] == [
+            "x.json: $.commands[0] (gather)",
+            "x.json: $.commands[2] (gather)",
+        ]
+
+    def test_a_difference_is_exit_code_1(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        program("x.json")
+        change(monkeypatch, negative)
+        assert states("x.json", code=1) == [
+            [
+                (
+                    "DIFF",
+                    "8 of 8 elements differ, first OutputTensor[0,0]: expected 2.0 (00 00 00 40), "
+                    "got -2.0 (00 00 00 c0)",
+                )
+            ]
+        ]
+
+    def test_a_missing_provider_is_not_run(self) -> None:
+        runtime: Any = onnxruntime
+        available = ", ".join(runtime.get_available_providers())
+        program("x.json")
+        name = "XyzExecutionProvider"
+        reason = (
+            f"{name} is not available (available: {available}); install an ONNX Runtime with {name}"
+        )
+        assert states("x.json", "--provider", name, code=3) == [[("NOT-RUN", reason)]]
+        assert states("x.json", "--lanes", name, code=3) == [[("NOT-RUN", reason)]]
+
+    def test_not_run_is_no_pass_and_no_failure_unless_required(self) -> None:
+        program("x.json")
+        lanes = ["--lanes", "cpu,XyzExecutionProvider"]
+        code, out, _ = outcome("check", "x.json", *lanes)
+        assert code == 0
+        assert out.splitlines()[-2:] == [
+            "cpu: 1 case, 1 PASS",
+            "XyzExecutionProvider: 1 case, 1 NOT-RUN",
+        ]
+        assert outcome("check", "x.json", *lanes, "--require", "XyzExecutionProvider")[0] == 3
+        assert outcome("check", "x.json", *lanes, "--require", "cpu")[0] == 0
+
+    def test_the_worst_exit_code_counts(self) -> None:
+        content = json.loads(Path(program("bad.json")).read_text())
+        content["dispatchables"]["gather"]["desc"]["Axis"] = 2
+        Path("bad.json").write_text(json.dumps(content))
+        program("x.json")
+        missing = ["--provider", "XyzExecutionProvider"]
+        found = report("x.json", "bad.json", code=1)
+        assert [(one.file, one.reason) for one in found.invalid] == [
+            (
+                "bad.json",
+                "$.dispatchables.gather.desc: Axis must be less than InputTensor.DimensionCount "
+                "(2), got 2",
+            )
+        ]
+        assert outcome("check", "x.json", "bad.json", *missing)[0] == 3
+        assert outcome("check", "x.json", "bad.json", "none.json", *missing)[0] == 2
+        code, _, err = outcome("check", "none.json", "x.json")
+        assert (code, err) == (2, "Error: none.json: no such file or directory\n")
+        assert report("none.json", "x.json", code=2).unusable == [
+            "none.json: no such file or directory"
+        ]
+
+    def test_nothing_to_check_is_a_failure(self) -> None:
+        content = json.loads(Path(program("x.json")).read_text())
+        Path("x.json").write_text(json.dumps({**content, "commands": content["commands"][1:]}))
+        Path("empty").mkdir()
+        assert outcome("check", "x.json", "empty") == (
+            2,
+            "",
+            "Error: empty: the folder must have a *.json file, got none\n"
+            "Error: x.json: $.commands must hold a dispatch\n",
+        )
+
+
+class TestRefusals:
+    """With "error", the model must refuse what the reference refuses, and nothing else."""
+
+    def test_a_refusal_of_the_lane_and_of_the_reference_passes(self) -> None:
+        program("x.json", indices=WILD)
+        assert states("x.json", "--out-of-range", "error") == [
+            [("PASS", f"both refuse: {REFUSAL}")]
+        ]
+
+    def test_a_model_that_answers_differs(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        program("x.json", indices=WILD)
+
+        def answered(case: Case, answer: Answer) -> Answer:
+            assert isinstance(case, DescriptorCase)
+            output = og.reference(case.descriptor, case.data, case.indices, "zero")
+            return replace(answer, kind=AnswerKind.RAN, reason=None, output=output)
+
+        change(monkeypatch, answered)
+        assert states("x.json", "--out-of-range", "error", code=1) == [
+            [("DIFF", f"must refuse, but returned zeros: {REFUSAL}")]
+        ]
+
+    def test_dispatches_behind_a_refusal_are_checked(self) -> None:
+        content = json.loads(Path(program("x.json", indices=WILD)).read_text())
+        content["resources"]["tame"] = {"initialValuesDataType": "UINT32", "initialValues": [0, 1]}
+        wild = content["commands"][0]
+        tame = {**wild, "bindings": {**wild["bindings"], "IndicesTensor": "tame"}}
+        Path("x.json").write_text(json.dumps({**content, "commands": [wild, tame]}))
+        assert states("x.json", "--out-of-range", "error") == [
+            [("PASS", f"both refuse: {REFUSAL}")],
+            [("PASS", None)],
+        ]
+
+
+class TestLanes:
+    def test_the_target_is_the_one_that_run_takes(self) -> None:
+        program("x.json")
+        last: list[str] = []
+        for target in ([], ["--target", "portable"], ["--target", "cpu"]):
+            (case,) = report("x.json", *target).cases
+            last.append(case.results[0].nodes[-1])
+        assert last == ["ArrayFeatureExtractor", "Gather", "ArrayFeatureExtractor"]
+
+    def test_wrap_puts_each_gather_between_two_multiplications(self) -> None:
+        program("x.json")
+        (case,) = report("x.json", "--wrap").cases
+        assert case.wrapped
+        assert sorted(case.results[0].nodes) == ["Cast", "Gather", "Min", "Mul", "Mul", "Reshape"]
+
+    @POSIX
+    def test_lanes_in_other_environments(self, tmp_path: Path) -> None:
+        program("x.json")
+        wrong = environment(tmp_path / "wrong", "def get_available_providers(): return ['None']")
+        right = environment(
+            tmp_path / "right",
+            """
+            PROVIDERS = [PLACE := "CPUExecutionProvider"]
+            class RunOptions:
+                def add_run_config_entry(self, *_): pass
+            class InferenceSession(InferenceSession):
+                def compute(self, data, indices):
+                    return data if data.ndim == 1 else data[:, indices[0].astype(np.int64)]
+            """,
+        )
+        found = report(
+            *("x.json", "--lanes", "reference,cpu"),
+            *("--lane", f"cpu@old={right}", "--lane", f"openvino={wrong}"),
+        )
+        assert [lane.name for lane in found.lanes] == ["cpu", "cpu@old", "openvino"]
+        assert [lane.versions["onnxruntime"] for lane in found.lanes[1:]] == ["9.9.9", "9.9.9"]
+        assert [one.state for one in found.cases[0].results] == ["PASS", "PASS", "NOT-RUN"]
+        assert found.lanes[2].not_run == (
+            "OpenVINOExecutionProvider is not available (available: None); install "
+            "onnxgather[openvino]"
+        )
+
+    def test_random_cases_are_those_of_their_seed(self) -> None:
+        first = report("--random", "5", "--seed", "7")
+        again = report("--random", "5", "--seed", "7")
+        other = report("--random", "5", "--seed", "8")
+        assert [case.name for case in first.cases] == [case.name for case in again.cases]
+        assert first.cases == again.cases
+        assert first.cases != other.cases
+        assert first.counts(0) == {"PASS": 5}
+
+    def test_out_of_range_chooses_cases_of_the_corpus(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        original = ModelLane.answer
+
+        def answer(lane: ModelLane, case: Case) -> Answer:
+            """Run the probe alone, as the cases that are chosen are enough."""
+            if case.name == "probe":
+                return original(lane, case)
+            return Answer(AnswerKind.NOT_RUN, "chosen")
+
+        monkeypatch.setattr(ModelLane, "answer", answer)
+        found = report("--corpus", "--out-of-range", "zero", code=3)
+        assert {case.out_of_range for case in found.cases} == {"zero"}
+        assert {case.in_range for case in found.cases} == {True, False}
+        assert 1000 < len(found.cases) < 1300
+
+
+class TestReports:
+    def test_each_report_goes_to_its_file(self) -> None:
+        program("x.json")
+        files = ["--json", "r.json", "--junit", "r.xml", "--html", "r.html"]
+        code, out, err = outcome("check", "x.json", *files)
+        assert (code, err) == (0, "")
+        assert out.endswith("cpu: 1 case, 1 PASS\n")
+        assert read_report(Path("r.json").read_bytes()).counts(0) == {"PASS": 1}
+        assert ElementTree.parse("r.xml").getroot().tag == "testsuites"
+        assert Path("r.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+
+    def test_json_without_a_file_prints(self) -> None:
+        program("x.json")
+        for arguments in (["x.json", "--json"], ["--json", "x.json"], ["--json", "-", "x.json"]):
+            code, out, err = outcome("check", *arguments)
+            assert (code, err) == (0, "")
+            assert [case["file"] for case in json.loads(out)["cases"]] == ["x.json"]
+
+    def test_a_program_is_never_replaced_by_a_report(self) -> None:
+        program("x.json")
+        before = Path(program("y.json")).read_bytes()
+        code, out, _ = outcome("check", "x.json", "--json", "y.json")
+        assert code == 0
+        assert [case["file"] for case in json.loads(out)["cases"]] == ["x.json", "y.json"]
+        assert Path("y.json").read_bytes() == before
+
+    def test_a_report_is_replaced(self) -> None:
+        program("x.json")
+        assert outcome("check", "x.json", "--json", "r.json")[0] == 0
+        program("y.json")
+        assert outcome("check", "x.json", "y.json", "x.json", "--json", "r.json")[0] == 0
+        assert len(read_report(Path("r.json").read_bytes()).cases) == 2
+
+    def test_a_report_that_cannot_be_written_is_exit_code_2(self) -> None:
+        program("x.json")
+        Path("file").touch()
+        code, out, err = outcome("check", "x.json", "--html", "file/r.html")
+        assert code == 2
+        assert out.endswith("cpu: 1 case, 1 PASS\n")
+        assert err == "Error: file/r.html: a file stands where its folder should be\n"
+
+    def test_a_report_that_cannot_be_written_does_not_cost_the_others(self) -> None:
+        program("x.json")
+        Path("file").touch()
+        code, _, _ = outcome("check", "x.json", "--junit", "file/r.xml", "--html", "r.html")
+        assert code == 2
+        assert Path("r.html").exists()
+
+
+def test_desc_is_the_one_of_the_program() -> None:
+    program("x.json")
+    assert report("x.json", "--html", "r.html").cases[0].operator == DESC.operator
+
+
+def test_arrays_are_in_the_report_of_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    program("x.json")
+    change(monkeypatch, negative)
+    (case,) = report("x.json", code=1).cases
+    assert case.evidence is not None
+    expected: Any = case.evidence.expected
+    output: Array = expected.array()
+    assert (-case.evidence.got["cpu"].array()).tobytes() == output.tobytes()

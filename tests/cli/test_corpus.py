@@ -1,0 +1,37 @@
+"""`onnxgather corpus`, as a user gets it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from command_line import files, outcome, program
+
+from onnxgather.corpus import corpus
+
+
+class TestCorpus:
+    @pytest.mark.parametrize(
+        ("form", "left"),
+        [("dxdispatch", "an ONNX node that no descriptor says"), ("json", None)],
+    )
+    def test_export_says_how_many_cases_it_wrote_and_left_out(
+        self, form: str, left: str | None, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("onnxgather.corpus.corpus", lambda: list(corpus())[::7])
+        code, out, err = outcome("corpus", "export", "--format", form, "out")
+        assert (code, err) == (0, "")
+        first, *rest = out.splitlines()
+        assert re.fullmatch(r"out: 2\d\d cases", first)
+        assert bool(rest) == (left is not None)
+        if left:
+            assert re.fullmatch(rf"left out: \d+, as each is {left}", rest[0])
+        assert Path("out/README.md").exists()
+
+    def test_a_folder_of_something_else_is_kept(self) -> None:
+        program("out/x.json")
+        code, out, err = outcome("corpus", "export", "--format", "json", "out")
+        assert (code, out) == (2, "")
+        assert err.startswith("Error: out: ")
+        assert files() == ["out/x.json"]

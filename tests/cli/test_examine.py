@@ -1,0 +1,273 @@
+"""`onnxgather doctor` and `onnxgather repro`, as a user gets them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command_line import DESC, outcome, program
+from onnx import TensorProto, helper
+from stub_runtime import environment
+
+import onnxgather as og
+
+POSIX = pytest.mark.skipif(os.name == "nt", reason="the stand-in interpreter is a shell script")
+
+WRONG = """
+PROVIDERS = [PLACE := "OpenVINOExecutionProvider"]
+class InferenceSession(InferenceSession):
+    def compute(self, data, indices):
+        if data.ndim == 1:
+            return data[indices]
+        return data[:, indices.reshape(-1).astype(np.int64) % 2]
+"""
+
+_REPORT = "must be a report of onnxgather check --json"
+_PROVIDER = (
+    "provider must be one of cpu, directml, openvino, cuda, tensorrt, webgpu, qnn, coreml, or ONNX "
+    "Runtime's full name of one"
+)
+
+
+class TestDoctor:
+    def test_doctor_examines_this_environment(self) -> None:
+        code, out, err = outcome("doctor")
+        assert (code, err) == (0, "")
+        assert "\n  cpu: starts on CPU " in out
+        assert "\n    Gather: PASS\n    GatherElements: PASS\n    GatherND: PASS\n" in out
+        assert out.endswith("\nnothing is wrong\n")
+
+    def test_doctor_prints_json(self) -> None:
+        code, out, _ = outcome("doctor", "--json")
+        assert code == 0
+        found = json.loads(out)
+        assert (found["exit_code"], found["findings"]) == (0, [])
+
+    @POSIX
+    def test_doctor_says_what_a_lane_that_does_not_start_needs(self, tmp_path: Path) -> None:
+        python = environment(tmp_path / "stub", "PROVIDERS = ['CPUExecutionProvider']")
+        code, out, err = outcome("doctor", "--lane", f"openvino={python}")
+        assert (code, err) == (1, "")
+        assert "OpenVINOExecutionProvider is not available" in out
+
+
+@POSIX
+class TestRepro:
+    def lane(self) -> str:
+        """Return a lane that takes every index modulo 2."""
+        return f"openvino={environment(Path('stub').absolute(), WRONG)}"
+
+    def test_repro_takes_a_program(self) -> None:
+        program("x.json")
+        code, out, err = outcome("repro", "x.json", "--lane", self.lane(), "-o", "out")
+        assert (code, err) == (1, "")
+        assert out.startswith("out: OpenVINOExecutionProvider returns wrong elements for Gather")
+        assert out.endswith("; repro.py shows it\n")
+        done = subprocess.run(
+            [Path("stub/python").absolute(), "repro.py"],
+            cwd="out",
+            capture_output=True,
+            check=False,
+        )
+        assert done.returncode == 1
+        with np.load("out/inputs.npz") as inputs:
+            assert max(array.size for array in inputs.values()) <= 8
+
+    def test_repro_takes_a_report(self) -> None:
+        program("x.json")
+        lanes = ("--lanes", "cpu", "--lane", self.lane())
+        assert outcome("check", "x.json", *lanes, "--json", "r.json")[0] == 1
+        code, out, err = outcome("repro", "r.json", "-o", "out")
+        assert (code, err) == (1, "")
+        assert out.endswith("; repro.py shows it\n")
+
+    def test_a_case_that_passes_has_nothing_to_reproduce(self) -> None:
+        program("x.json")
+        code, out, err = outcome("repro", "x.json", "-o", "out")
+        assert (code, err) == (0, "")
+        assert out == (
+            "case 'x.json: $.commands[0] (gather)' passes on lane cpu: nothing to reproduce\n"
+        )
+        assert not Path("out").exists()
+
+    def test_a_case_that_does_not_run_is_exit_code_3(self) -> None:
+        program("x.json")
+        code, out, _ = outcome("repro", "x.json", "-o", "out", "--lane", "XyzExecutionProvider")
+        assert code == 3
+        assert out.startswith("XyzExecutionProvider is not available")
+
+    def test_repro_takes_a_node_of_a_model(self) -> None:
+        node = helper.make_node("Gather", ["data", "where"], ["result"], "pick", axis=1)
+        graph = helper.make_graph(
+            [node],
+            "graph",
+            [
+                helper.make_tensor_value_info("data", TensorProto.FLOAT, [2, 3]),
+                helper.make_tensor_value_info("where", TensorProto.INT64, [2]),
+            ],
+            [helper.make_tensor_value_info("result", TensorProto.FLOAT, [2, 2])],
+        )
+        opsets = [helper.make_opsetid("", 17)]
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+        Path("m.onnx").write_bytes(model.SerializeToString())
+        data = np.arange(6, dtype=np.float32).reshape(2, 3)
+        np.savez("x.npz", data=data, where=np.array([2, 0]))
+        arguments = ("repro", "m.onnx", "--node", "pick", "--inputs", "x.npz", "-o", "out")
+        code, out, err = outcome(*arguments)
+        assert (code, err) == (0, "")
+        assert out.endswith(" passes on lane cpu: nothing to reproduce\n")
+        code, out, err = outcome(*arguments, "--lane", self.lane())
+        assert (code, err) == (1, "")
+        assert out.endswith("; repro.py shows it\n")
+
+    @pytest.mark.parametrize(
+        ("arguments", "sentence"),
+        [
+            (["none.json"], "none.json: no such file or directory"),
+            (
+                ["x.json", "--case", "y"],
+                "x.json: case must be one of 1, listed by onnxgather check --json, got 'y'",
+            ),
+            (
+                ["x.json", "--case", "gathers"],
+                "x.json: case must be one of its cases, such as 'gather', got 'gathers'",
+            ),
+            (["m.ONNX"], "m.ONNX: an ONNX model must come with --node, got none"),
+            (["none.onnx"], "none.onnx: no such file or directory"),
+            (["cut.json"], f"cut.json: {_REPORT} (Input data was truncated)"),
+            (["cut.json", "--node", "x"], "cut.json: must be an ONNX model"),
+        ],
+    )
+    def test_a_source_that_cannot_be_read_is_one_sentence(
+        self, arguments: list[str], sentence: str
+    ) -> None:
+        program("x.json")
+        Path("m.ONNX").touch()
+        Path("cut.json").write_text('{"onnxgather": "0.1.0", "made": "now", "machine')
+        assert outcome("repro", *arguments, "-o", "out") == (2, "", f"Error: {sentence}\n")
+        assert not Path("out").exists()
+
+    @pytest.mark.parametrize(
+        ("arguments", "sentence"),
+        [
+            (["--lane", "martian"], f"Invalid value for '--lane': {_PROVIDER}, got 'martian'"),
+            (
+                ["--lane", "martian@1=python"],
+                f"Invalid value for '--lane': {_PROVIDER}, got 'martian'",
+            ),
+            (["--lane", ""], "Invalid value for '--lane': must be NAME or NAME=PYTHON, got ''"),
+            (
+                ["--lane", "cpu="],
+                "Invalid value for '--lane': must be NAME or NAME=PYTHON, got 'cpu='",
+            ),
+            (["--inputs", "x.npz"], "--inputs must come with --node"),
+            (
+                ["--timeout", "0"],
+                "Invalid value for '--timeout': 0 is not in the range 1<=x<=86400.",
+            ),
+            (
+                ["--target", "gpu"],
+                "Invalid value for '--target': 'gpu' is not one of 'portable', 'cpu'.",
+            ),
+        ],
+    )
+    def test_wrong_usage_is_one_sentence(self, arguments: list[str], sentence: str) -> None:
+        program("x.json")
+        code, out, err = outcome("repro", "x.json", *arguments, "-o", "out")
+        assert (code, out) == (2, "")
+        assert err.startswith("Usage: onnxgather repro [OPTIONS] SOURCE\n")
+        assert err.endswith(f"\n\nError: {sentence}\n")
+
+    def test_an_edited_report_is_checked(self) -> None:
+        program("x.json")
+        lanes = ("--lanes", "cpu", "--lane", self.lane())
+        assert outcome("check", "x.json", *lanes, "--json", "r.json")[0] == 1
+        report = json.loads(Path("r.json").read_text())
+        case = "r.json: case 'x.json: $.commands[0] (gather)'"
+
+        def refusal() -> str:
+            Path("e.json").write_text(json.dumps(report))
+            code, out, err = outcome("repro", "e.json", "-o", "out")
+            assert (code, out) == (2, "")
+            return err.replace("e.json", "r.json")
+
+        evidence = report["cases"][0]["evidence"]
+        descriptor = evidence.pop("descriptor")
+        rule = "evidence must have a descriptor or a node"
+        assert refusal() == f"Error: {case}: {rule}, got none\n"
+        evidence["descriptor"] = descriptor
+        evidence["data"]["shape"] = [3, 4]
+        assert refusal() == (
+            f"Error: {case}: InputTensor must be an array of float32 (4, 3), got float32 (3, 4)\n"
+        )
+        report["cases"][0]["results"].pop()
+        assert refusal() == (
+            f"Error: {case}: results must be of the report's lanes, ['cpu', 'openvino'], got "
+            "['cpu']\n"
+        )
+
+    @pytest.mark.parametrize("given", [False, True])
+    def test_the_target_is_that_of_the_report(self, given: bool) -> None:
+        program("x.json")
+        change = """
+PROVIDERS = [PLACE := "CPUExecutionProvider"]
+class InferenceSession(InferenceSession):
+    def compute(self, data, indices):
+        if data.ndim == 1:
+            return data[indices]
+        wrong = b"target=portable" in self.model
+        return data[:, indices.reshape(-1)] + np.float32(wrong)
+"""
+        lane = f"cpu={environment(Path('stub').absolute(), change)}"
+        target = ("--target", "portable")
+        if given:
+            assert outcome("repro", "x.json", "--lane", lane, "-o", "out")[0] == 0
+            source = ("x.json", "--lane", lane, *target)
+        else:
+            assert outcome("check", "x.json", "--lane", lane, *target, "--json", "r.json")[0] == 1
+            assert outcome("repro", "r.json", "--target", "cpu", "-o", "out")[0] == 0
+            source = ("r.json",)
+        code, out, err = outcome("repro", *source, "--no-reduce", "-o", "out")
+        portable = og.to_onnx(DESC, "clamp", "portable", threads=1)
+        assert (code, err) == (1, "")
+        assert out.endswith("; repro.py shows it\n")
+        assert Path("out/model.onnx").read_bytes() == portable.SerializeToString()
+
+    def test_a_lane_that_hangs_has_a_timeout(self) -> None:
+        program("x.json")
+        python = environment(Path("stub").absolute(), banner="import time; time.sleep(30)")
+        arguments = ("--lane", f"openvino={python}", "--timeout", "1", "-o", "out")
+        assert outcome("repro", "x.json", *arguments) == (
+            3,
+            "the worker did not answer within 1 s and printed nothing\n",
+            "",
+        )
+
+    def test_how_many_cases_were_tried_is_told_a_terminal(self) -> None:
+        import pty
+
+        program("x.json")
+        slow = environment(Path("stub").absolute(), WRONG, "import time; time.sleep(1)")
+        lane = ("--lane", f"openvino={slow}")
+        command = [sys.executable, "-m", "onnxgather", "repro", "x.json", *lane, "-o", "out"]
+        terminal, stderr = pty.openpty()
+        done = subprocess.run(
+            [*command, "--lane", f"openvino={slow}"],
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            check=False,
+        )
+        os.close(stderr)
+        said = os.read(terminal, 2**16).decode()
+        os.close(terminal)
+        assert done.returncode == 1
+        assert done.stdout.endswith(b"; repro.py shows it\n")
+        counts = [part.rstrip(" ") for part in said.split("\r") if part.strip(" ")]
+        assert counts == [f"Smaller cases tried: {n}" for n in range(1, len(counts) + 1)]
+        assert len(counts) > 1
+        assert said.endswith(f"\r{' ' * len(counts[-1])}\r")

@@ -1,0 +1,105 @@
+"""`onnxgather` itself: its help and its usage."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from command_line import call, outcome, program
+
+
+class TestHelp:
+    def test_help_lists_the_commands(self) -> None:
+        assert outcome("--help") == (
+            0,
+            """\
+Usage: onnxgather [OPTIONS] COMMAND [ARGS]...
+
+  Turn DirectML gather descriptors into ONNX models, run them, check them.
+
+  FILE is a DxDispatch program: JSON, comments allowed.
+
+Options:
+  --version   Show the version and exit.
+  -h, --help  Show this message and exit.
+
+Commands:
+  check    Compare providers with the reference.
+  convert  Write programs as ONNX models.
+  corpus   Export the built-in corpus.
+  doctor   Say which wheels and providers work.
+  explain  Say where an output element comes from.
+  repro    Reduce a difference to a folder that shows it.
+  run      Run a program, print what dxdispatch prints.
+  show     Explain a program's gathers and their models.
+
+  Exit codes:
+    0  good
+    1  findings: a difference, an error, an invalid descriptor or index
+    2  unusable input or usage
+    3  a provider asked for, or a required lane, did not run
+  Where several things go wrong, 2 counts before 3, and 3 before 1.
+""",
+            "",
+        )
+
+    @pytest.mark.parametrize(
+        "command", ["convert", "run", "check", "show", "explain", "doctor", "repro", "corpus"]
+    )
+    def test_command_help_fits_80_columns(self, command: str) -> None:
+        result = call(command, "--help")
+        assert result.exit_code == 0
+        assert result.stdout.startswith(f"Usage: onnxgather {command} [OPTIONS]")
+        assert max(map(len, result.stdout.splitlines())) <= 80
+        assert "\b" not in result.stdout
+
+    def test_version_is_printed(self) -> None:
+        assert outcome("--version") == (0, "onnxgather 0.1.0\n", "")
+
+    @pytest.mark.parametrize("arguments", [["--help"], ["check", "--help"], ["show", "x.json"]])
+    def test_neither_help_nor_show_imports_onnx(self, arguments: list[str]) -> None:
+        program("x.json")
+        code = f"""\
+import sys
+from onnxgather.cli import main
+try:
+    main({arguments!r})
+except SystemExit as exit:
+    assert exit.code == 0, exit.code
+heavy = [name for name in ("onnx", "onnxruntime") if name in sys.modules]
+print("heavy:", heavy)
+"""
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+        assert done.stdout.decode().splitlines()[-1] == "heavy: []"
+        assert done.stderr == b""
+
+    @pytest.mark.parametrize(
+        ("arguments", "sentence"),
+        [
+            (["convert"], "Missing argument 'FILE...'."),
+            (["run"], "Missing argument 'FILE'."),
+            (["chekc"], "No such command 'chekc'."),
+            (
+                ["check", "x.json", "--provider", "gpu"],
+                "Invalid value for '--provider': provider must be one of cpu, directml, openvino, "
+                "cuda, tensorrt, webgpu, qnn, coreml, or ONNX Runtime's full name of one, got "
+                "'gpu'",
+            ),
+            (
+                ["run", "x.json", "--out-of-range", "wrap"],
+                "Invalid value for '--out-of-range': 'wrap' is not one of 'clamp', 'error', "
+                "'zero', 'directml'.",
+            ),
+            (
+                ["show", "x.json", "--opset", "12"],
+                "Invalid value for '--opset': 12 is not in the range 13<=x<=25.",
+            ),
+        ],
+    )
+    def test_usage_is_exit_code_2(self, arguments: list[str], sentence: str) -> None:
+        code, out, err = outcome(*arguments)
+        assert (code, out) == (2, "")
+        found = err[err.index("Error: ") :].splitlines()[0]
+        # click words a mistyped command with a suggestion where it finds one.
+        assert found.startswith(f"Error: {sentence}")

@@ -1,0 +1,131 @@
+"""What goes to a terminal: progress, widths and colours."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+import onnxgather as og
+from onnxgather.cli import sources, terminal
+from onnxgather.cli.terminal import has_colours
+from onnxgather.cli.terminal import width as width_of
+
+
+class _Terminal:
+    """A stream that says whether it is a terminal and keeps what it is told."""
+
+    encoding = "utf-8"
+
+    def __init__(self, is_terminal: bool) -> None:
+        self.text = ""
+        self._is_terminal = is_terminal
+
+    def isatty(self) -> bool:
+        return self._is_terminal
+
+    def write(self, text: str) -> None:
+        self.text += text
+
+    def flush(self) -> None: ...
+
+
+class TestProgress:
+    @pytest.mark.parametrize(
+        ("stdout", "stderr", "seconds", "shown"),
+        [
+            (False, True, 2, "1/2 xxx\r       \r"),
+            (False, True, 0.5, ""),
+            (True, True, 2, ""),
+            (False, False, 2, ""),
+        ],
+    )
+    def test_progress_shows_after_a_second_on_a_terminal(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        stdout: bool,
+        stderr: bool,
+        seconds: float,
+        shown: str,
+    ) -> None:
+        out, err = _Terminal(stdout), _Terminal(stderr)
+        monkeypatch.setattr(sys, "stdout", out)
+        monkeypatch.setattr(sys, "stderr", err)
+        now = [100.0]
+        monkeypatch.setattr(terminal.time, "monotonic", lambda: now[0])
+        batch = sources.Batch()
+        now[0] += seconds
+        with batch.step("xxx", 1, 2):
+            pass
+        batch.say("done")
+        assert (out.text, err.text) == ("done\n", shown)
+
+    def test_an_error_has_a_line_of_its_own(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        out, err = _Terminal(False), _Terminal(True)
+        monkeypatch.setattr(sys, "stdout", out)
+        monkeypatch.setattr(sys, "stderr", err)
+        now = [100.0]
+        monkeypatch.setattr(terminal.time, "monotonic", lambda: now[0])
+        batch = sources.Batch()
+        now[0] += 2
+        with batch.step("xxx"):
+            raise og.OnnxGatherError("no")
+        assert err.text == "xxx\r   \rError: no\n"
+        assert batch.finish() == 2
+
+    def test_a_count_tells_the_time_that_is_left(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        err = _Terminal(True)
+        monkeypatch.setattr(sys, "stdout", _Terminal(True))
+        monkeypatch.setattr(sys, "stderr", err)
+        now = [100.0]
+        monkeypatch.setattr(terminal.time, "monotonic", lambda: now[0])
+        progress = sources.Batch(prints=False).progress
+        for _ in range(1000):
+            progress.count("Checking", 3000)
+        assert err.text == ""
+        now[0] += 40
+        progress.count("Checking", 3000)
+        line = "Checking 1,001/3,000, 0:01:20 left"
+        assert err.text == line
+        progress.show("a" * 100)
+        progress.clear()
+        progress.clear()
+        assert err.text == f"{line}\r{' ' * len(line)}\r{'a' * 79}\r{' ' * 79}\r"
+
+    def test_without_a_standard_error_there_is_no_progress(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(sys, "stderr", None)
+        now = [100.0]
+        monkeypatch.setattr(terminal.time, "monotonic", lambda: now[0])
+        progress = terminal.Progress()
+        now[0] += 2
+        progress.count("Checking")
+        progress.clear()
+
+
+class TestTable:
+    """How wide and how colourful a table is."""
+
+    @pytest.mark.parametrize(
+        ("terminal", "no_colour", "columns", "width", "colours"),
+        [
+            (False, "", "200", 100, False),
+            (True, "", "70", 70, True),
+            (True, "", "400", 160, True),
+            (True, "1", "20", 60, False),
+        ],
+    )
+    def test_width_and_colours_follow_the_terminal(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        terminal: bool,
+        no_colour: str,
+        columns: str,
+        width: int,
+        colours: bool,
+    ) -> None:
+        monkeypatch.setattr(sys, "stdout", _Terminal(terminal))
+        monkeypatch.setenv("NO_COLOR", no_colour)
+        monkeypatch.setenv("COLUMNS", columns)
+        assert (width_of(), has_colours()) == (width, colours)

@@ -1,0 +1,684 @@
+"""`onnxgather convert`, `run`, `show` and `explain`: exit codes and whole texts."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from command_line import (
+    DATA_4X3,
+    DESC,
+    POSIX,
+    call,
+    changed,
+    files,
+    outcome,
+    program,
+    renamed,
+    spawn,
+)
+from folders import DATA, MODELS
+
+import onnxgather as og
+from onnxgather import files as files_module
+from onnxgather import model as model_module
+from onnxgather import session as session_module
+from onnxgather.arrays import Array
+
+
+class TestConvert:
+    def test_writes_the_model_beside_the_file(self) -> None:
+        program("models/x.json")
+        assert outcome("convert", "models/x.json") == (0, "models/x.json -> models/x.onnx\n", "")
+        assert files() == ["models/x.json", "models/x.onnx"]
+        checker: Any = onnx.checker
+        checker.check_model("models/x.onnx", full_check=True)
+        wanted = og.to_onnx(DESC).SerializeToString(deterministic=True)
+        assert Path("models/x.onnx").read_bytes() == wanted
+
+    def test_options_reach_the_model(self) -> None:
+        program("x.json")
+        arguments = ["--out-of-range", "directml", "--opset", "21", "--target", "portable"]
+        assert outcome("convert", "x.json", *arguments)[0] == 0
+        wanted = og.to_onnx(DESC, "directml", opset=21).SerializeToString(deterministic=True)
+        assert Path("x.onnx").read_bytes() == wanted
+
+    def test_one_model_per_dispatchable(self) -> None:
+        renamed(program("x.json"), "first", "a/../b:%", "größe")
+        assert outcome("convert", "x.json") == (
+            0,
+            "x.json -> x.first.onnx\nx.json -> x.a%2F..%2Fb%3A%25.onnx\nx.json -> x.größe.onnx\n",
+            "",
+        )
+        wanted = ["x.a%2F..%2Fb%3A%25.onnx", "x.first.onnx", "x.größe.onnx", "x.json"]
+        assert files() == wanted
+
+    def test_output_names_the_file_of_a_single_model(self) -> None:
+        program("x.json")
+        assert outcome("convert", "x.json", "-o", "new/y.onnx") == (
+            0,
+            "x.json -> new/y.onnx\n",
+            "",
+        )
+        assert files() == ["new/y.onnx", "x.json"]
+
+    def test_output_folder_keeps_the_tree_of_an_input_folder(self) -> None:
+        program("in/a/x.json")
+        program("in/b/x.json")
+        program("in/Y.JSON")
+        program("z.json")
+        Path("in/notes.txt").write_text("no program")
+        assert outcome("convert", "in", "z.json", "-o", "out") == (
+            0,
+            "in/Y.JSON -> out/Y.onnx\nin/a/x.json -> out/a/x.onnx\nin/b/x.json -> out/b/x.onnx\n"
+            "z.json -> out/z.onnx\n",
+            "",
+        )
+        assert [f for f in files() if f.endswith(".onnx")] == [
+            "out/Y.onnx",
+            "out/a/x.onnx",
+            "out/b/x.onnx",
+            "out/z.onnx",
+        ]
+
+    @pytest.mark.parametrize("exists", [True, False])
+    def test_output_is_a_folder_if_it_is_one_or_if_there_are_several_models(
+        self, exists: bool
+    ) -> None:
+        program("x.json")
+        if exists:
+            Path("o.onnx").mkdir()
+            assert outcome("convert", "x.json", "-o", "o.onnx")[0] == 0
+            assert files() == ["o.onnx/x.onnx", "x.json"]
+        else:  # two models
+            renamed("x.json", "a", "b")
+            assert outcome("convert", "x.json", "-o", "o.onnx")[0] == 0
+            assert files() == ["o.onnx/x.a.onnx", "o.onnx/x.b.onnx", "x.json"]
+
+    def test_an_unreadable_file_counts_as_a_model_too(self) -> None:
+        program("x.json")
+        assert outcome("convert", "x.json", "nope.json", "-o", "o.onnx")[0] == 2
+        assert files() == ["o.onnx/x.onnx", "x.json"]
+
+    def test_a_bad_file_does_not_stop_the_others(self) -> None:
+        for name in ("a", "c"):
+            program(f"{name}.json")
+        Path("b.json").write_text("{")
+        program("bb.json")
+        content = json.loads(Path("bb.json").read_text())
+        content["dispatchables"]["gather"]["desc"]["Axis"] = 2
+        changed("bb.json", **content)
+        assert outcome("convert", ".", "none.json", "-o", "o") == (
+            2,
+            "./a.json -> o/a.onnx\n./c.json -> o/c.onnx\n",
+            "Error: ./b.json: line 1 column 2: expected a field name in double quotes, got the end "
+            "of the text\n"
+            "Error: ./bb.json: $.dispatchables.gather.desc: Axis must be less than "
+            "InputTensor.DimensionCount (2), got 2\n"
+            "Error: none.json: no such file or directory\n",
+        )
+
+    def test_an_invalid_descriptor_alone_is_exit_code_1(self) -> None:
+        content = json.loads(Path(program("x.json")).read_text())
+        content["dispatchables"]["gather"]["desc"]["IndexDimensions"] = 3
+        assert outcome("convert", changed("x.json", **content)) == (
+            1,
+            "",
+            "Error: x.json: $.dispatchables.gather.desc: IndexDimensions must be 0 to "
+            "IndicesTensor.DimensionCount (2), got 3\n",
+        )
+        assert files() == ["x.json"]
+
+    def test_a_descriptor_above_the_feature_level_is_refused(self) -> None:
+        program("x.json")
+        assert outcome("convert", "x.json", "--feature-level", "2_1") == (
+            1,
+            "",
+            "Error: x.json: $.dispatchables.gather: the feature level must be at most 2_1, got "
+            "DimensionCount 2 needs 3_0\n",
+        )
+        assert files() == ["x.json"]
+        assert outcome("convert", "x.json", "--feature-level", "3_0")[0] == 0
+
+    def test_the_feature_level_names_the_dispatchable(self) -> None:
+        renamed(program("x.json"), "a b")
+        assert call("convert", "x.json", "--feature-level", "1_0").stderr.startswith(
+            'Error: x.json: $.dispatchables["a b"]: the feature level must be at most 1_0'
+        )
+
+    def test_a_program_without_gathers_makes_no_model(self) -> None:
+        changed(program("x.json"), dispatchables={}, commands=[])
+        sentence = "Error: x.json: $.dispatchables must hold a gather\n"
+        assert outcome("convert", "x.json") == (2, "", sentence)
+        assert outcome("show", "x.json") == (2, "", sentence)
+
+    def test_a_folder_without_programs_is_refused(self) -> None:
+        Path("empty").mkdir()
+        sentence = "Error: empty: the folder must have a *.json file, got none\n"
+        assert outcome("convert", "empty") == (2, "", sentence)
+
+    def test_a_folder_that_cannot_be_read_is_one_sentence(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        program("in/x.json")
+        program("in/secret/y.json")
+        original: Any = os.scandir
+
+        def refuse(path: str) -> Any:
+            if path.endswith("secret"):
+                raise PermissionError(13, "Permission denied", path)
+            return original(path)
+
+        monkeypatch.setattr(os, "scandir", refuse)
+        sentence = "Error: in/secret: permission denied\n"
+        assert outcome("convert", "in") == (2, "", sentence)
+
+    @pytest.mark.parametrize(
+        ("arguments", "sentence"),
+        [
+            (
+                ["x.json", "./x.json"],
+                "./x.onnx must not be written twice, for $.dispatchables.gather of x.json and "
+                "$.dispatchables.gather of ./x.json",
+            ),
+            (
+                ["a", "b/x.json", "-o", "o"],
+                "o/x.onnx must not be written twice, for $.dispatchables.gather of a/x.json and "
+                "$.dispatchables.gather of b/x.json",
+            ),
+            (["in.onnx"], "in.onnx must not be written, as it is an input: in.onnx"),
+            (
+                ["x.json", "-o", "in.onnx", "in.onnx"],
+                None,  # two models, so a folder
+            ),
+            (
+                ["d/in.json", "in.onnx", "-o", "."],
+                "./in.onnx must not be written, as it is an input: in.onnx",
+            ),
+            (
+                ["from_file.json"],
+                "from_file.onnx must not be written, as it is an input: ",
+            ),
+        ],
+    )
+    def test_no_output_replaces_an_input_or_another_output(
+        self, arguments: list[str], sentence: str | None
+    ) -> None:
+        for path in ("x.json", "a/x.json", "b/x.json", "in.onnx", "d/in.json", "from_file.json"):
+            program(path)
+        Path("from_file.onnx").write_bytes(DATA_4X3.tobytes())
+        content = json.loads(Path("from_file.json").read_text())
+        content["resources"]["data"]["initialValues"] = {"sourcePath": "from_file.onnx"}
+        changed("from_file.json", **content)
+        before = {name: Path(name).read_bytes() for name in files()}
+        code, out, err = outcome("convert", *arguments)
+        assert (code, out) == (2, "")
+        if sentence is None:
+            assert err == (
+                "Error: in.onnx/x.onnx: a file stands where its folder should be\n"
+                "Error: in.onnx/in.onnx: a file stands where its folder should be\n"
+            )
+        elif sentence.endswith(": "):
+            assert err.startswith(f"Error: {sentence}")
+            assert err.endswith("/from_file.onnx\n")
+            assert err.count("\n") == 1
+        else:
+            assert err == f"Error: {sentence}\n"
+        assert {name: Path(name).read_bytes() for name in files()} == before
+
+    def test_an_unreadable_input_is_not_replaced_either(self) -> None:
+        program("x.json")
+        Path("x.onnx").write_bytes(b"precious")
+        code, out, err = outcome("convert", "x.json", "x.onnx")
+        assert (code, out) == (2, "")
+        last = "Error: x.onnx must not be written, as it is an input: x.onnx"
+        assert err.splitlines()[-1] == last
+        assert Path("x.onnx").read_bytes() == b"precious"
+
+    @POSIX
+    def test_a_link_does_not_lead_to_an_input(self) -> None:
+        program("x.json")
+        Path("y.onnx").symlink_to("x.json")
+        sentence = "Error: y.onnx must not be written, as it is an input: x.json\n"
+        assert outcome("convert", "x.json", "-o", "y.onnx") == (2, "", sentence)
+
+    @pytest.mark.parametrize("existing", [None, b"before"])
+    def test_a_failure_amid_writing_leaves_nothing_behind(
+        self, monkeypatch: pytest.MonkeyPatch, existing: bytes | None
+    ) -> None:
+        class Full(io.FileIO):
+            """A file on a device that has room for ten bytes."""
+
+            def writelines(self, lines: Iterable[Any], /) -> None:
+                self.write(b"".join(lines)[:10])
+                assert Path(os.fsdecode(self.name)).parent == Path.cwd()
+                assert len(files()) == 2 + (existing is not None)
+                raise OSError(28, "No space left on device")
+
+        program("x.json")
+        if existing is not None:
+            Path("x.onnx").write_bytes(existing)
+        before = {name: Path(name).read_bytes() for name in files()}
+        with monkeypatch.context() as patch:
+            patch.setattr(files_module, "open", Full, raising=False)
+            sentence = "Error: x.onnx: no space left on device\n"
+            assert outcome("convert", "x.json") == (2, "", sentence)
+        assert {name: Path(name).read_bytes() for name in files()} == before
+
+    def test_a_model_is_checked_before_it_is_written(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        to_onnx = model_module.to_onnx
+
+        def wrong(*_: object, **__: object) -> onnx.ModelProto:
+            model = to_onnx(DESC)
+            model.graph.node[0].op_type = "Nonsense"
+            return model
+
+        program("x.json")
+        monkeypatch.setattr(model_module, "to_onnx", wrong)
+        code, out, err = outcome("convert", "x.json")
+        assert (code, out) == (2, "")
+        assert err.startswith("Error: x.json: $.dispatchables.gather: ONNX refuses the model: ")
+        assert "Nonsense" in err
+        assert err.count("\n") == 1
+        assert files() == ["x.json"]
+
+    @POSIX
+    def test_outputs_that_cannot_be_written_are_one_sentence(self) -> None:
+        program("x.json")
+        Path("x.onnx").mkdir()
+        assert outcome("convert", "x.json") == (2, "", "Error: x.onnx: is a directory\n")
+        sentence = "Error: x.json/x.onnx: a file stands where its folder should be\n"
+        assert outcome("convert", "x.json", "-o", "x.json") == (2, "", sentence)
+        name = "n" * 300
+        renamed("x.json", name, "b")
+        assert outcome("convert", "x.json") == (
+            2,
+            "x.json -> x.b.onnx\n",
+            f"Error: x.{name}.onnx: file name too long\n",
+        )
+        assert files() == ["x.b.onnx", "x.json"]
+
+    @POSIX
+    def test_names_with_spaces_or_without_an_encoding_are_kept(self) -> None:
+        program("x.json")
+        stems = [b"with space", "größe \u4e2d".encode(), b"\xff"]
+        for stem in stems:
+            shutil.copy(b"x.json", stem + b".json")
+        names = [os.fsdecode(stem) + ".json" for stem in stems]
+        done = spawn("convert", *names)
+        assert (done.returncode, done.stderr) == (0, b"")
+        lines = [stem + b".json -> " + stem + b".onnx\n" for stem in stems]
+        assert done.stdout == b"".join(lines)
+        assert all(os.path.exists(stem + b".onnx") for stem in stems)
+        done = spawn("show", names[-1], "--json")
+        assert json.loads(done.stdout)["file"] == names[-1]
+        table = re.sub(rb"  +", b"  ", spawn("check", *names).stdout)
+        for stem in stems:
+            shown = stem.replace(b"\xff", rb"\udcff")  # in a table, what cannot be seen is spelled
+            assert shown + b".json: $.commands[0] (gather)  PASS\n" in table
+
+
+BYTES = og.GatherDesc(
+    og.TensorDesc("UINT8", [4]),
+    og.TensorDesc("INT32", [3]),
+    og.TensorDesc("UINT8", [3]),
+    axis=0,
+    index_dimensions=1,
+)
+
+
+class TestRun:
+    @pytest.mark.parametrize("path", sorted((MODELS).glob("*.json")))
+    def test_prints_what_dxdispatch_prints(self, path: Path) -> None:
+        result = call("run", str(path))
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert result.stdout_bytes == path.with_suffix(".txt").read_bytes()
+
+    def test_prints_raw_bytes(self) -> None:
+        codes, indices = np.array([1, 255, 233, 65], np.uint8), np.array([1, 2, -1], np.int32)
+        program("x.json", BYTES, codes, indices)
+        result = call("run", "x.json")
+        assert result.stdout_bytes == b"Resource 'output': \xff, \xe9, A\n"
+
+    @pytest.mark.parametrize("where", [None, "new/folder"])
+    def test_files_are_written_below_the_output_folder(self, where: str | None) -> None:
+        content = json.loads(Path(program("x.json")).read_text())
+        write = {"type": "writeFile", "resource": "output", "targetPath": "y.npy"}
+        changed("x.json", commands=[*content["commands"], {**write, "dimensions": [4, 2]}])
+        options = ["--output-folder", where] if where else []
+        assert outcome("run", "x.json", *options) == (
+            0,
+            "Resource 'output': 2, 0, 5, 3, 8, 6, 11, 9\n",
+            "",
+        )
+        assert np.array_equal(np.load(Path(where or ".", "y.npy")), DATA_4X3[:, [2, 0]])
+        assert len(files()) == 2
+
+    def test_files_outside_the_folder_need_an_option(self, folder: Path) -> None:
+        content = json.loads(Path(program("in/x.json")).read_text())
+        target = "../outside.bin"
+        write = {"type": "writeFile", "resource": "output", "targetPath": target}
+        changed("in/x.json", commands=[*content["commands"], write])
+        arguments = ["run", "in/x.json", "--output-folder", "in"]
+        assert outcome(*arguments) == (
+            2,
+            "",
+            "Error: in/x.json: $.commands[2].targetPath must stay in the output folder, got "
+            f"{target!r}\n",
+        )
+        assert files() == ["in/x.json"]
+        assert outcome(*arguments, "--allow-outside")[0] == 0
+        assert files() == ["in/x.json", "outside.bin"]
+
+    @pytest.mark.parametrize(
+        ("rule", "printed"), [("clamp", "2, 3, 0"), ("zero", "0, 3, 0"), ("directml", "2, 3, 2")]
+    )
+    def test_out_of_range_chooses_the_policy_and_directml_is_the_default(
+        self, rule: str, printed: str
+    ) -> None:
+        desc = og.GatherDesc(
+            og.TensorDesc("INT16", [3]),
+            og.TensorDesc("INT32", [3]),
+            og.TensorDesc("INT16", [3]),
+            axis=0,
+            index_dimensions=1,
+        )
+        data, indices = np.array([0, 3, 2], np.int16), np.array([9, 1, -9], np.int32)
+        program("x.json", desc, data, indices)
+        if rule == "directml":
+            # -9 + 3 wraps far past the end, and the last element of the padded buffer is 0.
+            wanted = og.reference(desc, data, indices, "directml")
+            printed = ", ".join(map(str, wanted))
+        assert outcome("run", "x.json", "--out-of-range", rule) == (
+            0,
+            f"Resource 'output': {printed}\n",
+            "",
+        )
+
+    def test_an_index_out_of_range_is_exit_code_1(self) -> None:
+        program("x.json", indices=np.array([[2, 3]], np.uint32))
+        assert outcome("run", "x.json", "--out-of-range", "error") == (
+            1,
+            "",
+            "Error: x.json: $.commands[0]: IndicesTensor[0,1] must be in [0, 3), got 3\n",
+        )
+
+    def test_a_missing_provider_is_exit_code_3(self) -> None:
+        program("x.json")
+        code, out, err = outcome("run", "x.json", "--provider", "XyzExecutionProvider")
+        assert (code, out) == (3, "")
+        start = "Error: x.json: $.commands[0]: XyzExecutionProvider is not available (available: "
+        assert err.startswith(start)
+        assert err.endswith("); install an ONNX Runtime with XyzExecutionProvider\n")
+        assert err.count("\n") == 1
+
+    @pytest.mark.parametrize("path", sorted((DATA / "invalid").glob("*.json")))
+    def test_invalid_files_are_one_sentence(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(path.parent)
+        code, out, err = outcome("run", path.name)
+        expected = path.read_bytes().splitlines()[0].decode("utf-8", "replace")
+        assert code in (1, 2)
+        assert out == ""
+        assert err.startswith("Error: ")
+        assert err.count("\n") == 1
+        if expected.startswith("// expect: "):
+            assert err == f"Error: {expected.removeprefix('// expect: ')}\n"
+
+    def test_a_bug_keeps_its_traceback(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def broken(*_: object) -> Array:
+            raise TypeError("a bug")
+
+        monkeypatch.setattr(session_module, "run", broken)
+        program("x.json")
+        with pytest.raises(TypeError, match="a bug"):
+            call("run", "x.json")
+
+    @pytest.mark.parametrize(
+        ("error", "code", "err"),
+        [
+            (KeyboardInterrupt(), 130, ""),
+            (BrokenPipeError(), 141, ""),
+            (OSError(28, "No space left"), 2, "Error: standard output: no space left\n"),
+            (PermissionError(13, "Permission denied", "a/b"), 2, "Error: a/b: permission denied\n"),
+        ],
+    )
+    def test_a_signal_ends_a_command_with_its_exit_code(
+        self, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, err: str
+    ) -> None:
+        def fail(*_: object) -> Array:
+            raise error
+
+        monkeypatch.setattr(session_module, "run", fail)
+        program("x.json")
+        assert outcome("run", "x.json") == (code, "", err)
+
+    def test_a_lack_of_memory_is_one_sentence(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def fail(*_: object, **__: object) -> None:
+            raise MemoryError
+
+        monkeypatch.setattr("onnxgather.cli.translate.read_program", fail)
+        assert outcome("run", "x.json") == (2, "", "Error: there is not enough memory\n")
+
+
+class TestShow:
+    def test_show_prints_descriptor_formula_and_model(self) -> None:
+        program("x.json")
+        assert outcome("show", "x.json", "--out-of-range", "error") == (
+            0,
+            """\
+x.json: $.dispatchables.gather
+
+DML_GATHER_OPERATOR_DESC
+  InputTensor      FLOAT32 [4, 3]
+  IndicesTensor    UINT32 [1, 2]
+  OutputTensor     FLOAT32 [4, 2]
+  Axis             1
+  IndexDimensions  1
+
+Feature level 3_0, needed by
+  DimensionCount 2
+
+Formula
+  out[a, i] = in[a, idx[0, i]]
+  a < 4, i < 2
+  0 <= idx < 3; an index out of range is an error
+
+ONNX, opset 17, target portable, out of range: error
+  InputTensor: float32[4, 3]
+  IndicesTensor: uint32[1, 2]
+  1.  Reshape(IndicesTensor, [2]) -> indices: uint32[2]
+      drops the leading ones that do not count
+  2.  Cast(indices, to=int64) -> indices_int64: int64[2]
+      the index type that Gather takes
+  3.  Gather(InputTensor, indices_int64, axis=1) -> OutputTensor: float32[4, 2]
+      DML_OPERATOR_GATHER
+""",
+            "",
+        )
+
+    def test_show_prints_every_field_of_a_tensor(self) -> None:
+        desc = og.GatherElementsDesc(
+            og.TensorDesc("FLOAT16", [3, 3], [4, 1], 44, "OWNED_BY_DML", 16),
+            og.TensorDesc("INT64", [2, 3]),
+            og.TensorDesc("FLOAT16", [2, 3], [40, 1]),
+            axis=0,
+        )
+        data, indices = np.zeros(22, np.float16), np.zeros((2, 3), np.int64)
+        program("x.json", desc, data, indices)
+        code, out, err = outcome("show", "x.json")
+        assert (code, err) == (0, "")
+        assert out.startswith(
+            """\
+x.json: $.dispatchables.gather
+
+DML_GATHER_ELEMENTS_OPERATOR_DESC
+  InputTensor    FLOAT16 [3, 3], Strides [4, 1], TotalTensorSizeInBytes 44,
+                 Flags OWNED_BY_DML, GuaranteedBaseOffsetAlignment 16
+  IndicesTensor  INT64 [2, 3]
+  OutputTensor   FLOAT16 [2, 3], Strides [40, 1]
+  Axis           0
+
+Feature level 3_0, needed by
+  IndicesTensor.DataType INT64
+  DimensionCount 2
+
+Formula
+  out[i, a] = in[idx[i, a], a]
+  i < 2, a < 3
+  -3 <= idx < 3, from the end where negative; an index out of range is clamped
+
+"""
+        )
+        assert "-> OutputTensor: float16[44]\n" in out
+
+    def test_show_says_why_forms_are_passed_over(self) -> None:
+        desc = og.GatherDesc(
+            og.TensorDesc("FLOAT32", [4, 1000]),
+            og.TensorDesc("UINT32", [1, 300]),
+            og.TensorDesc("FLOAT32", [4, 300]),
+            axis=1,
+            index_dimensions=1,
+        )
+        data = np.zeros((4, 1000), np.float32)
+        program("x.json", desc, data, np.zeros((1, 300), np.uint32))
+        lines = call("show", "x.json", "--target", "cpu").stdout.splitlines()
+        start = lines.index("  passed over:")
+        assert lines[start + 1 : start + 7] == [
+            "    runs: this form takes known indices of GATHER",
+            "    transposed data: the data is packed, this form takes transposed data",
+            "    repeated rows: GATHER has one index for a row, this form joins those of",
+            "    elements",
+            "    elements: the data has 4 rows to choose from, this form reads one",
+            "  InputTensor: float32[4, 1000]",
+        ]
+        shown = json.loads(call("show", "x.json", "--target", "cpu", "--json").stdout)
+        passed_over = shown["dispatchables"]["gather"]["passed_over"]
+        why = "the data has 4 rows to choose from, this form reads one"
+        assert [each["form"] for each in passed_over] == [
+            "runs",
+            "transposed data",
+            "repeated rows",
+            "elements",
+        ]
+        assert passed_over[-1] == {"form": "elements", "why": why}
+
+    def test_show_prints_each_dispatchable(self) -> None:
+        renamed(program("x.json"), "a", "b c")
+        text = call("show", "x.json").stdout
+        first, second = text.split("\n\n\n")
+        assert first.splitlines()[0] == "x.json: $.dispatchables.a"
+        assert second.splitlines()[0] == 'x.json: $.dispatchables["b c"]'
+        assert first.splitlines()[1:] == second.splitlines()[1:]
+
+    def test_show_prints_json(self) -> None:
+        program("x.json")
+        code, out, err = outcome("show", "x.json", "--json", "--opset", "19")
+        assert (code, err) == (0, "")
+        shown = json.loads(out)
+        description = shown["dispatchables"].pop("gather")
+        assert shown == {"file": "x.json", "dispatchables": {}}
+        nodes = description.pop("nodes")
+        assert description == {
+            "descriptor": og.to_dict(DESC),
+            "feature_level": "3_0",
+            "needs": [{"feature_level": "3_0", "field": "DimensionCount 2"}],
+            "out_of_range": "clamp",
+            "formula": {
+                "equation": "out[a, i] = in[a, idx[0, i]]",
+                "coordinates": None,
+                "bounds": "a < 4, i < 2",
+                "range": "0 <= idx < 3; an index out of range is clamped",
+            },
+            "target": "portable",
+            "choice": "",
+            "passed_over": [],
+            "opset": 19,
+            "inputs": [
+                {"name": "InputTensor", "data_type": "float32", "shape": [4, 3]},
+                {"name": "IndicesTensor", "data_type": "uint32", "shape": [1, 2]},
+            ],
+            "constants": description["constants"],
+        }
+        model = og.to_onnx(DESC, opset=19)
+        assert [(n["operator"], n["inputs"], n["output"]["name"], n["why"]) for n in nodes] == [
+            (n.op_type, list(n.input), n.output[0], n.doc_string) for n in model.graph.node
+        ]
+        assert [c["name"] for c in description["constants"]] == [
+            t.name for t in model.graph.initializer
+        ]
+
+    def test_show_refuses_a_broken_file(self) -> None:
+        Path("x.json").write_text("[]")
+        assert outcome("show", "x.json") == (
+            2,
+            "",
+            "Error: x.json: $ must be an object, got an array\n",
+        )
+
+
+class TestExplain:
+    def test_explain_says_where_an_element_comes_from(self) -> None:
+        program("x.json")
+        assert outcome("explain", "x.json", "--at", "1,0") == (
+            0,
+            "output[1,0] = input[1, indices[0]] = input[1, 2] = 5\n",
+            "",
+        )
+
+    def test_explain_says_what_an_index_out_of_range_reads(self) -> None:
+        program("x.json", indices=np.array([[2, 9]], np.uint32))
+        arguments = ("explain", "x.json", "--at", "1,1")
+        assert outcome(*arguments)[1] == (
+            "output[1,1] = input[1, indices[1]] = input[1, 9] -> input[1, 2] (9 is past the end, "
+            "clamped to 2) = 5\n"
+        )
+        assert outcome(*arguments, "--out-of-range", "error") == (
+            0,
+            "output[1,1] = input[1, indices[1]] = input[1, 9]: an error (index 9 is out of range "
+            "of 3)\n",
+            "",
+        )
+
+    def test_explain_prints_json(self) -> None:
+        program("x.json")
+        code, out, err = outcome("explain", "x.json", "--at", "1, 0", "--json")
+        assert (code, err) == (0, "")
+        found = json.loads(out)
+        assert (found["index_values"], found["after"], found["value"]) == ([2], [1, 2], "5")
+
+    def test_explain_takes_the_dispatch_of_a_command(self) -> None:
+        content = json.loads(Path(program("x.json")).read_text())
+        dispatch, printing = content["commands"]
+        changed("x.json", commands=[dispatch, printing, dispatch])
+        arguments = ("explain", "x.json", "--at", "1,0", "--dispatch")
+        assert outcome(*arguments, "2")[0] == 0
+        assert outcome(*arguments, "3") == (
+            2,
+            "",
+            "Error: x.json: $.commands must hold 3 dispatches for --dispatch 3, got 2\n",
+        )
+
+    @pytest.mark.parametrize(
+        ("at", "sentence"),
+        [
+            ("1,9", "at must have 2 coordinates within OutputTensor.Sizes [4, 2], got [1, 9]"),
+            ("1", "at must have 2 coordinates within OutputTensor.Sizes [4, 2], got [1]"),
+            ("1,x", "must be integers with commas, got '1,x'"),
+        ],
+    )
+    def test_coordinates_outside_the_output_are_refused(self, at: str, sentence: str) -> None:
+        program("x.json")
+        found, out, err = outcome("explain", "x.json", "--at", at)
+        assert (found, out) == (2, "")
+        assert err.endswith(f"Error: Invalid value: {sentence}\n")

@@ -1,0 +1,347 @@
+"""The page of a report, as a browser without a network gets it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import re
+import zlib
+from html.parser import HTMLParser
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from msgspec.structs import replace
+from report_samples import (
+    CPU,
+    DIFF,
+    DIRECTML,
+    ELSEWHERE,
+    ERROR,
+    FIXED,
+    KNOWN,
+    OPENVINO,
+    absent,
+    bare_case,
+    entry,
+    gather,
+    gather_case,
+    passed,
+    report_of,
+    small,
+    spoiled,
+)
+
+from onnxgather.errors import FileFormatError
+from onnxgather.lanes.lane import LaneInfo
+from onnxgather.parity.results import Blob, CaseResult, Evidence, Invalid, Report
+from onnxgather.parity.states import STATES
+from onnxgather.report import html
+from onnxgather.report.page import CHUNK, write_verdict
+
+HOSTILE = "</script><script>alert(1)</script><!--'\"&\x00\x1b\udc80\u202e\u2028🦖{{data}}"
+
+VOID = {"meta", "input"}
+LOADING = {"src", "srcset", "href", "poster", "data", "action", "formaction", "background"}
+
+
+class Page(HTMLParser):
+    """A page taken apart: its texts by element, and whether its tags are balanced."""
+
+    def __init__(self, page: bytes) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.attributes: list[tuple[str, str]] = []
+        self.texts: dict[str, list[str]] = {}
+        self.feed(page.decode())
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.attributes += [(name, value or "") for name, value in attrs]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and data.strip():
+            self.texts.setdefault(self.open[-1], []).append(data)
+
+    @property
+    def data(self) -> dict[str, Any]:
+        return json.loads(self.texts["script"][0])
+
+    @property
+    def details(self) -> list[dict[str, Any]]:
+        chunks = [zlib.decompress(base64.b64decode(text)) for text in self.data["details"]]
+        return [detail for chunk in chunks for detail in json.loads(chunk)]
+
+
+def test_everything_is_embedded_and_reads_back() -> None:
+    data = Page(html(small())).data
+    cases = data["cases"]
+    rows = [
+        (case["name"], case["operator"], case["data_type"], case.get("detail", -1))
+        for case in cases
+    ]
+    assert rows == [
+        ("gather/a", "GATHER", "FLOAT32", 0),
+        ("gather/b", "GATHER", "FLOAT32", 1),
+        ("gather/c", "GATHER", "FLOAT32", 2),
+        ("gather/d", "GATHER", "FLOAT32", 3),
+        ("gather/e", "GATHER", "FLOAT32", 4),
+        ("gather/f", "GATHER", "FLOAT32", -1),
+    ]
+    results = [case["results"] for case in cases]
+    assert results == [json.loads(msgspec.json.encode(case.results)) for case in small().cases]
+    found = results[0][1]
+    assert (found["reason"], found["nodes"]) == (DIFF.reason, ["Clip", "Gather"])
+    assert found["first"]["source"] == "output[1,0] = input[1, 2] = 5"
+    assert (results[2][1]["known"], results[2][1]["found"]) == (KNOWN.known, "DIFF")
+    assert not any("evidence" in case for case in cases)
+    assert [lane["name"] for lane in data["lanes"]] == ["cpu", "openvino", "directml"]
+    assert data["lanes"][2]["not_run"] == "onnxruntime has no DmlExecutionProvider"
+    assert data["worst"] == ["PASS", "KNOWN", "NOT-RUN", "FIXED", "ERROR", "DIFF"]
+    assert data["bad"] == ["DIFF", "ERROR", "FIXED"]
+
+
+def test_a_finding_has_its_arrays_and_graphs() -> None:
+    detail = Page(html(small())).details[0]
+    assert detail["descriptor"] == {
+        "type": "DML_OPERATOR_GATHER",
+        "desc": {
+            "InputTensor": {"DataType": "FLOAT32", "Sizes": [2, 3]},
+            "IndicesTensor": {"DataType": "INT64", "Sizes": [1, 2]},
+            "OutputTensor": {"DataType": "FLOAT32", "Sizes": [2, 2]},
+            "Axis": 1,
+            "IndexDimensions": 1,
+        },
+    }
+    assert detail["formula"] == {
+        "equation": "out[a, i] = in[a, idx[0, i]]",
+        "coordinates": None,
+        "bounds": "a < 2, i < 2",
+        "range": "-3 <= idx < 3, from the end where negative; an index out of range is clamped",
+    }
+    (graph,) = detail["graphs"]
+    assert (graph["target"], graph["opset"]) == ("portable", 17)
+    assert [node["operator"] for node in graph["nodes"]][-1] == "Gather"
+    assert detail["picture"] == {
+        "input": [grid([2, 3], "0 1 2 3 4 5")],
+        "indices": [grid([1, 2], "2 0")],
+        "output": [grid([2, 2], "2 0 5 3")],
+        "links": [[0, 2, [0]], [1, 0, [1]], [2, 5, [0]], [3, 3, [1]]],
+        "lanes": {"openvino": {"count": 1, "total": 4, "got": {"2": "0"}}},
+    }
+
+
+def grid(sizes: list[int], values: str) -> dict[str, Any]:
+    """A grid of a whole packed tensor, as the page gets it."""
+    offsets = list(range(math.prod(sizes)))
+    start = [0] * len(sizes)
+    return {"sizes": sizes, "start": start, "shape": sizes, "offsets": offsets, "values": values}
+
+
+@pytest.mark.parametrize(
+    ("cpu", "other", "wrapped", "targets"),
+    [
+        (False, True, False, ["portable"]),
+        (True, False, False, ["cpu"]),
+        (True, True, False, ["cpu", "portable"]),
+        (True, False, True, ["portable"]),
+    ],
+)
+def test_graphs_are_those_of_the_lanes_that_failed(
+    cpu: bool, other: bool, wrapped: bool, targets: list[str]
+) -> None:
+    case = gather_case().wrapped_in() if wrapped else gather_case()
+    results = [
+        replace(ERROR, lane="cpu") if cpu else passed("cpu"),
+        ERROR if other else passed("openvino"),
+    ]
+    report = report_of([CPU, OPENVINO, DIRECTML], entry(case, *results, absent()))
+    (detail,) = Page(html(report)).details
+    assert [graph["target"] for graph in detail["graphs"]] == targets
+
+
+def test_a_lane_that_did_not_start_makes_no_details() -> None:
+    cases = [entry(gather_case(f"case {k}"), passed("cpu"), absent()) for k in range(3)]
+    assert Page(html(report_of([CPU, DIRECTML], *cases))).details == []
+    one = entry(gather_case(), passed("cpu"), ELSEWHERE)
+    assert len(Page(html(report_of([CPU, OPENVINO], one))).details) == 1
+
+
+def test_a_forbidden_node_has_its_rule() -> None:
+    array = np.ones((2, 2), "f4")
+    case = entry(bare_case(), replace(DIFF, reason="must refuse"), got={"openvino": array})
+    (detail,) = Page(html(report_of([OPENVINO], case))).details
+    assert detail["node"] == {
+        "operator": "GatherND",
+        "attributes": {"batch_dims": 1},
+        "output_shape": [2, 2],
+        "rule": "batch sizes must be equal, got 2 and 1",
+    }
+    assert detail["picture"]["output"] == []
+    assert "links" not in detail["picture"]
+    assert detail["picture"]["lanes"]["openvino"] == {
+        "total": 4,
+        "instead": [grid([2, 2], "1 1 1 1")],
+        "note": "returned float32 [2, 2], but must refuse",
+    }
+
+
+def test_details_come_in_chunks_in_the_order_of_the_cases() -> None:
+    cases = [
+        entry(gather_case(f"case {k}", gather(sizes=(1, k + 1)), [0, k]), ERROR)
+        for k in range(2 * CHUNK + 1)
+    ]
+    page = Page(html(report_of([OPENVINO], *cases)))
+    assert len(page.data["details"]) == 3
+    sizes = [found["descriptor"]["desc"]["InputTensor"]["Sizes"] for found in page.details]
+    assert sizes == [[1, k + 1] for k in range(2 * CHUNK + 1)]
+    assert [case["detail"] for case in page.data["cases"]] == list(range(2 * CHUNK + 1))
+
+
+def test_hostile_names_are_inert() -> None:
+    lane = replace(OPENVINO, name=HOSTILE, versions={HOSTILE: HOSTILE})
+    case = entry(gather_case(HOSTILE), replace(ERROR, lane=HOSTILE, reason=HOSTILE))
+    broken = replace(DIRECTML, name=HOSTILE, not_run=HOSTILE, required=True)
+    passing = entry(gather_case(HOSTILE), passed(HOSTILE), absent(broken))
+    for report in (
+        report_of([lane], case, invalid=[Invalid(HOSTILE, HOSTILE)], unusable=[HOSTILE]),
+        report_of([lane, broken], passing),
+    ):
+        text = html(report)
+        page = Page(text)
+        assert text.isascii() or text.decode()
+        assert len(page.texts["script"]) == 2
+        assert text.count(b"alert(1)") == text.count(b"\\u003cscript>alert(1)") + sum(
+            found.count("alert(1)") for tag in ("h1", "title") for found in page.texts[tag]
+        )
+        assert page.data["cases"][0]["name"] == HOSTILE
+        assert page.data["lanes"][0]["versions"] == {HOSTILE: HOSTILE}
+        assert not any("alert" in value for _, value in page.attributes)
+
+
+def test_the_page_loads_nothing() -> None:
+    text = html(small()).decode()
+    page = Page(html(small()))
+    assert not LOADING & {name for name, _ in page.attributes}
+    policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+    assert ("content", policy) in page.attributes
+    style, script = page.texts["style"][0], page.texts["script"][1]
+    assert not re.search(r"url\(|@import|image-set|src\s*:", style)
+    assert not re.search(r"fetch\(|XMLHttp|WebSocket|import\s*\(|sendBeacon|innerHTML", script)
+    assert set(re.findall(r"https?://[\w./]+", style + script)) == {"http://www.w3.org/2000/svg"}
+    rest = text.replace(style, "").replace(script, "")
+    assert set(re.findall(r"https?://[\w./]+", rest)) == {
+        "https://example.com/1",
+        "https://example.com/2",
+    }
+
+
+def test_every_identifier_that_the_script_asks_for_is_there() -> None:
+    page = Page(html(small()))
+    asked = set(re.findall(r'getElementById\("(\w+)"\)', page.texts["script"][1]))
+    assert asked == {value for name, value in page.attributes if name == "id"} & asked
+    assert {"report", "matrix", "list", "filters", "lanes"} <= asked
+
+
+def test_the_script_knows_every_state() -> None:
+    page = Page(html(small()))
+    style, script = page.texts["style"][0], page.texts["script"][1]
+    for table in re.findall(r"const (?:GLYPHS|MEANINGS) = \{(.*?)\};", script, re.DOTALL):
+        assert set(re.findall(r'"?([A-Z-]+)"?: "', table)) == set(STATES)
+    assert script.count("GLYPHS = {") == script.count("MEANINGS = {") == 1
+    assert all(f".{state} {{ --c:" in style for state in STATES)
+
+
+def test_1000_findings_make_a_page_below_3_mb() -> None:
+    case = gather_case("", gather(sizes=(4, 8), count=8), list(range(8)))
+    bad = entry(case, passed("cpu"), DIFF, got={"openvino": spoiled(case, 7, 9)})
+    cases = [replace(bad, name=f"random/{k}") for k in range(1000)]
+    page = html(report_of([CPU, OPENVINO], *cases))
+    assert len(page) < 3_000_000
+    found = Page(page)
+    assert [case["name"] for case in found.data["cases"]] == [f"random/{k}" for k in range(1000)]
+    assert len(found.details) == 1000
+
+
+def verdict_of(lanes: list[LaneInfo], *cases: CaseResult, **more: Any) -> tuple[str, str, str]:
+    return write_verdict(report_of(lanes, *cases, **more))
+
+
+def test_the_verdict_of_each_sort_of_report() -> None:
+    case = gather_case()
+    good, bad = entry(case, passed("openvino")), entry(case, DIFF)
+    assert verdict_of([OPENVINO], good, good) == (
+        "Everything agrees",
+        "2 cases on 1 lane, 2 results: not one bit out of place.",
+        "good",
+    )
+    assert verdict_of([OPENVINO], good, bad) == (
+        "1 finding",
+        "2 cases on 1 lane: 1 agree bit for bit, 1 difference.",
+        "bad",
+    )
+    assert write_verdict(small()) == (
+        "3 findings",
+        "6 cases on 3 lanes: 7 agree bit for bit, 1 difference, 1 error, 1 fixed known "
+        "difference, 1 wrong as is known, 7 not run, which proves nothing.",
+        "bad",
+    )
+    assert verdict_of([OPENVINO], good, entry(case, KNOWN)) == (
+        "No findings",
+        "2 cases on 1 lane: 1 agree bit for bit, 1 wrong as is known.",
+        "good",
+    )
+    assert verdict_of([OPENVINO], good, entry(case, ELSEWHERE)) == (
+        "No findings",
+        "2 cases on 1 lane: 1 agree bit for bit, 1 not run, which proves nothing.",
+        "open",
+    )
+    assert verdict_of([DIRECTML], entry(case, absent())) == (
+        "Nothing ran",
+        "1 case on 1 lane: 0 agree bit for bit, 1 not run, which proves nothing.",
+        "open",
+    )
+    assert verdict_of([replace(DIRECTML, required=True)], entry(case, absent()))[::2] == (
+        "directml did not run everything, though required",
+        "bad",
+    )
+    required = replace(OPENVINO, required=True)
+    assert verdict_of([required], good, entry(case, ELSEWHERE))[::2] == (
+        "openvino did not run everything, though required",
+        "bad",
+    )
+    assert verdict_of([CPU]) == ("Nothing was checked", "0 cases on 1 lane.", "open")
+    assert verdict_of([CPU], invalid=[Invalid("a", "b")], unusable=["c", "d"]) == (
+        "3 findings",
+        "0 cases on 1 lane: 0 agree bit for bit, 1 invalid file, 2 unusable files.",
+        "bad",
+    )
+    assert verdict_of([OPENVINO], *[bad] * 1234)[0] == "1,234 findings"
+
+
+def test_the_verdict_stands_on_the_page() -> None:
+    page = Page(html(report_of([CPU], entry(gather_case(), passed("cpu")))))
+    assert page.texts["h1"] == ["Everything agrees"]
+    assert page.texts["title"] == ["Everything agrees · onnxgather"]
+    assert ("class", "good") in page.attributes
+
+
+def test_a_report_with_a_broken_descriptor_is_refused() -> None:
+    blob = Blob.of(np.zeros(1, "f4"))
+    evidence = Evidence(blob, blob, {"type": "DML_OPERATOR_GATHER", "desc": {}})
+    case = replace(entry(gather_case(), FIXED), evidence=evidence)
+    with pytest.raises(FileFormatError, match=r"^\$\.desc\.InputTensor is required$"):
+        html(report_of([OPENVINO], case))
+
+
+def test_the_page_of_an_empty_report() -> None:
+    report: Report = report_of([])
+    assert Page(html(report)).data["cases"] == []

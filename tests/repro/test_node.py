@@ -1,0 +1,420 @@
+"""A node of any ONNX model becomes the descriptor that ONNX Runtime's DirectML provider makes."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given
+from onnx import TensorProto, helper, numpy_helper
+from strategies import cases
+
+import onnxgather as og
+from onnxgather.arrays import Array
+from onnxgather.cases import Case, DescriptorCase, NodeCase
+from onnxgather.errors import OnnxGatherError, ProviderError
+from onnxgather.repro.node import case_of_node, read_inputs
+
+DATA = np.arange(20, dtype=np.float32).reshape(5, 4)
+IDS = np.array([3, 1, 0])
+
+
+def node(operator: str, inputs: Sequence[str], output: str, name: str = "", **more: Any) -> Any:
+    """Return a node of one output."""
+    return helper.make_node(operator, inputs, [output], name, **more)
+
+
+def constant(name: str, array: Any) -> onnx.TensorProto:
+    return numpy_helper.from_array(np.asarray(array), name)
+
+
+def save(
+    folder: Path,
+    nodes: Sequence[onnx.NodeProto],
+    inputs: Mapping[str, tuple[int, Sequence[Any] | None]] | None = None,
+    constants: Sequence[onnx.TensorProto] = (),
+    opset: int = 17,
+    **more: Any,
+) -> str:
+    """Write a model and return its path."""
+    values = [helper.make_tensor_value_info(n, *said) for n, said in (inputs or {}).items()]
+    outputs = [onnx.ValueInfoProto(name=nodes[-1].output[0])]
+    graph = helper.make_graph(nodes, "g", values, outputs, constants)
+    opsets = [onnx.OperatorSetIdProto(version=opset)]
+    model = helper.make_model(graph, opset_imports=opsets, **{"ir_version": 8, **more})
+    path = str(folder / "model.onnx")
+    Path(path).write_bytes(model.SerializeToString())
+    return path
+
+
+Said = tuple[int, Sequence[Any] | None]
+IDS_INPUT: dict[str, Said] = {"ids": (TensorProto.INT64, ["n"])}
+YES: Said = (TensorProto.BOOL, [])
+GATHER = node("Gather", ["table", "ids"], "rows", "gather")
+TABLE = constant("table", DATA)
+
+
+def make_external(path: str, location: str) -> None:
+    """Move the initializers of a model to a file beside it."""
+    library: Any = onnx
+    model = library.load(path)
+    options = {"save_as_external_data": True, "location": location, "size_threshold": 0}
+    library.save_model(model, path, **options)
+
+
+def refusal(path: str, name: str, inputs: Mapping[str, Array] | None = None) -> str:
+    """Return what is wrong, without the path."""
+    with pytest.raises(OnnxGatherError) as caught:
+        case_of_node(path, name, inputs or {})
+    return str(caught.value).replace(f"{path}: ", "")
+
+
+def output(case: Case) -> Array:
+    expected = case.expected()
+    assert not isinstance(expected, str)
+    return expected
+
+
+class TestDescriptors:
+    def test_gather_pads_to_the_largest_rank(self, tmp_path: Path) -> None:
+        gather = node("Gather", ["table", "ids"], "rows", "gather", axis=-1)
+        case = case_of_node(save(tmp_path, [gather], IDS_INPUT, [TABLE]), "gather", {"ids": IDS})
+        assert isinstance(case, DescriptorCase)
+        assert case.descriptor == og.GatherDesc(
+            og.TensorDesc("FLOAT32", [5, 4]),
+            og.TensorDesc("INT64", [1, 3]),
+            og.TensorDesc("FLOAT32", [5, 3]),
+            axis=1,
+            index_dimensions=1,
+        )
+        assert output(case).tolist() == DATA[:, [3, 1, 0]].tolist()
+        assert case.name == f"{tmp_path / 'model.onnx'}: node 'gather'"
+        assert case.out_of_range == "error"
+
+    def test_a_scalar_has_no_index_dimensions(self, tmp_path: Path) -> None:
+        path = save(tmp_path, [GATHER], {}, [TABLE, constant("ids", -2)])
+        case = case_of_node(path, "gather", {}, "clamp")
+        assert isinstance(case, DescriptorCase)
+        assert case.descriptor == og.GatherDesc(
+            og.TensorDesc("FLOAT32", [5, 4]),
+            og.TensorDesc("INT64", [1, 1]),
+            og.TensorDesc("FLOAT32", [1, 4]),
+            axis=0,
+            index_dimensions=0,
+        )
+        assert output(case).tolist() == DATA[[3]].tolist()
+        assert case.out_of_range == "clamp"
+
+    def test_gather_elements_keeps_its_axis(self, tmp_path: Path) -> None:
+        gather = node("GatherElements", ["table", "ids"], "rows", "gather", axis=1)
+        ids = np.array([[1]] * 5, np.int32)
+        path = save(tmp_path, [gather], {}, [TABLE, constant("ids", ids)])
+        case = case_of_node(path, "gather", {})
+        assert isinstance(case, DescriptorCase)
+        assert case.descriptor == og.GatherElementsDesc(
+            og.TensorDesc("FLOAT32", [5, 4]),
+            og.TensorDesc("INT32", [5, 1]),
+            og.TensorDesc("FLOAT32", [5, 1]),
+            axis=1,
+        )
+
+    def test_gather_nd_is_a_gather_nd1(self, tmp_path: Path) -> None:
+        gather = node("GatherND", ["table", "ids"], "rows", "gather", batch_dims=1)
+        ids = np.array([[[1]]] * 5)
+        path = save(tmp_path, [gather], {}, [TABLE, constant("ids", ids)])
+        case = case_of_node(path, "gather", {})
+        assert isinstance(case, DescriptorCase)
+        assert case.descriptor == og.GatherND1Desc(
+            og.TensorDesc("FLOAT32", [1, 5, 4]),
+            og.TensorDesc("INT64", [5, 1, 1]),
+            og.TensorDesc("FLOAT32", [1, 5, 1]),
+            input_dimension_count=2,
+            indices_dimension_count=3,
+            batch_dimension_count=1,
+        )
+
+    def test_what_onnx_forbids_is_a_forbidden_node(self, tmp_path: Path) -> None:
+        gather = node("GatherND", ["table", "ids"], "rows", "gather", batch_dims=1)
+        path = save(tmp_path, [gather], {}, [TABLE, constant("ids", np.zeros((3, 1), np.int64))])
+        case = case_of_node(path, "gather", {})
+        assert isinstance(case, NodeCase)
+        assert (case.node.operator, case.node.attributes) == ("GatherND", {"batch_dims": 1})
+        assert case.node.output_shape == (3,)
+        assert case.node.rule == (
+            "the first batch_dims (1) sizes of indices must be those of data, [5], got [3]"
+        )
+
+    def test_a_node_that_no_descriptor_says_is_refused(self, tmp_path: Path) -> None:
+        ids = constant("ids", np.zeros((2, 1), np.int64))
+        gather = node("GatherElements", ["table", "ids"], "rows", "gather", axis=1)
+        assert refusal(save(tmp_path, [gather], {}, [TABLE, ids]), "gather") == (
+            "node 'gather': IndicesTensor.Sizes[0] must be InputTensor.Sizes[0] (5), as it is not "
+            "at Axis, got 2"
+        )
+        empty = constant("ids", np.zeros(0, np.int64))
+        assert refusal(save(tmp_path, [GATHER], {}, [TABLE, empty]), "gather") == (
+            "node 'gather': Sizes[1] must be at least 1, got 0"
+        )
+
+    @given(cases(wild=False, packed=True))
+    def test_the_node_of_a_descriptors_model_computes_the_same(
+        self, tmp_path_factory: Any, case: Any
+    ) -> None:
+        model = og.to_onnx(case.desc, "error")
+        gather = next(n for n in model.graph.node if n.op_type.startswith("Gather"))
+        path = str(tmp_path_factory.mktemp("law") / "model.onnx")
+        Path(path).write_bytes(model.SerializeToString())
+        inputs = {"InputTensor": case.data, "IndicesTensor": case.indices}
+        found = case_of_node(path, gather.name, inputs)
+        assert output(found).tobytes() == og.reference(case.desc, case.data, case.indices).tobytes()
+
+
+class TestWhereTheArraysComeFrom:
+    def test_inputs_that_other_nodes_compute_are_computed(self, tmp_path: Path) -> None:
+        nodes = [
+            node("Constant", [], "one", value=constant("one", 1)),
+            node("Transpose", ["table"], "turned"),
+            node("Sub", ["ids", "one"], "moved"),
+            node("Gather", ["turned", "moved"], "rows", "gather"),
+            node("Log", ["ids"], "unrelated"),
+        ]
+        case = case_of_node(save(tmp_path, nodes, IDS_INPUT, [TABLE]), "gather", {"ids": IDS})
+        assert case.data.tolist() == DATA.T.tolist()
+        assert case.indices.tolist() == [[2, 0, -1]]
+
+    @pytest.mark.parametrize("opset", [1, 7, 13])
+    def test_inputs_computed_by_old_operator_sets_are_computed(
+        self, tmp_path: Path, opset: int
+    ) -> None:
+        nodes = [node("Transpose", ["table"], "turned"), node("Gather", ["turned", "ids"], "rows")]
+        inputs = {"ids": (TensorProto.INT64, [3]), "table": (TensorProto.FLOAT, [5, 4])}
+        path = save(tmp_path, nodes, inputs, [TABLE], opset, ir_version=3)
+        case = case_of_node(path, "rows", {"ids": IDS})
+        assert output(case).tolist() == DATA.T[IDS].tolist()
+        given_table = case_of_node(path, "rows", {"ids": IDS, "table": DATA + 1})
+        assert output(given_table).tolist() == (DATA.T[IDS] + 1).tolist()
+
+    def test_any_value_may_be_given(self, tmp_path: Path) -> None:
+        nodes = [
+            node("Identity", ["ids"], "kept"),
+            node("Neg", ["kept"], "moved"),
+            node("Gather", ["table", "moved"], "rows", "gather"),
+        ]
+        path = save(tmp_path, nodes, IDS_INPUT, [TABLE])
+        for name, wanted in (("kept", [[-3, -1, 0]]), ("moved", [[3, 1, 0]])):
+            assert case_of_node(path, "gather", {name: IDS}).indices.tolist() == wanted
+
+    def test_branches_that_lead_there_see_the_outer_values(self, tmp_path: Path) -> None:
+        body = [node("Neg", ["ids"], "turned")]
+        turned = helper.make_graph(body, "turned", [], [onnx.ValueInfoProto(name="turned")])
+        nodes = [
+            node("If", ["yes"], "moved", then_branch=turned, else_branch=turned),
+            node("Gather", ["table", "moved"], "rows"),
+        ]
+        inputs = {**IDS_INPUT, "yes": YES}
+        path = save(tmp_path, nodes, inputs, [TABLE])
+        found = case_of_node(path, "rows", {"ids": IDS, "yes": np.array(True)})
+        assert found.indices.tolist() == [[-3, -1, 0]]
+
+    def test_external_data_is_found_beside_the_model(self, tmp_path: Path) -> None:
+        nodes = [node("Transpose", ["table"], "turned"), node("Gather", ["turned", "ids"], "rows")]
+        path = save(tmp_path, [GATHER, *nodes], IDS_INPUT, [TABLE])
+        make_external(path, "data")
+        assert case_of_node(path, "gather", {"ids": IDS}).data.tolist() == DATA.tolist()
+        nodes[1].output[0] = "other"
+        path = save(tmp_path, nodes, IDS_INPUT, [TABLE])
+        assert case_of_node(path, "other", {"ids": IDS}).data.tolist() == DATA.T.tolist()
+        Path(tmp_path, "data").unlink()
+        make_external(path, "more")
+        Path(tmp_path, "more").write_bytes(b"")
+        assert "what leads to 'turned' cannot be read: " in refusal(path, "other", {"ids": IDS})
+
+    def test_the_nodes_before_the_gather_must_run(self, tmp_path: Path) -> None:
+        nodes = [node("Split", ["ids"], "moved"), node("Gather", ["table", "moved"], "rows", "g")]
+        path = save(tmp_path, nodes, IDS_INPUT, [TABLE], opset=17)
+        nodes[0].op_type = "NoSuchOperator"
+        path = save(tmp_path, nodes, IDS_INPUT, [TABLE], opset=17)
+        with pytest.raises(ProviderError) as caught:
+            case_of_node(path, "g", {"ids": IDS})
+        start = f"{path}: node 'g': CPUExecutionProvider cannot run what leads to 'moved': "
+        assert str(caught.value).startswith(start)
+
+
+class TestRefusals:
+    def test_a_name_of_no_gather_is_refused(self, tmp_path: Path) -> None:
+        twice = [
+            node("Gather", ["table", "ids"], "a", "same"),
+            node("Gather", ["table", "ids"], "b", "same"),
+            node("Neg", ["a"], "c", "neg"),
+            node("Gather", ["table", "ids"], "d", domain="of.others"),
+        ]
+        path = save(tmp_path, twice, IDS_INPUT, [TABLE])
+        assert refusal(path, "same") == (
+            "node 'same' must be one node, got 2; name its output: 'a', 'b'"
+        )
+        assert refusal(path, "neg") == (
+            "node 'neg' must be one of Gather, GatherElements, GatherND, got Neg"
+        )
+        assert refusal(path, "other") == (
+            "node 'other' must be one of the model's gathers, 'same' (Gather), 'same' (Gather)"
+        )
+        assert refusal(path, "").startswith("node '' must be one of the model's gathers, ")
+        assert refusal(path, "d") == (
+            "node 'd' must be one of Gather, GatherElements, GatherND, got Gather"
+        )
+
+    def test_a_name_of_no_gather_says_which_gathers_there_are(self, tmp_path: Path) -> None:
+        assert refusal(save(tmp_path, [node("Neg", ["ids"], "n")], IDS_INPUT), "gather") == (
+            "node 'gather' must be one of the model's gathers, but it has no Gather, "
+            "GatherElements or GatherND"
+        )
+        many = [node("Gather", ["table", "ids"], f"r{k}") for k in range(25)]
+        listed = ", ".join(f"'r{k}' (Gather)" for k in range(20))
+        assert refusal(save(tmp_path, many, IDS_INPUT, [TABLE]), "gather") == (
+            f"node 'gather' must be one of the model's gathers, {listed} and 5 more"
+        )
+
+    def test_a_gather_inside_another_node_is_refused(self, tmp_path: Path) -> None:
+        body = helper.make_graph([GATHER], "body", [], [onnx.ValueInfoProto(name="rows")])
+        nodes = [node("If", ["yes"], "out", "choose", then_branch=body, else_branch=body)]
+        inputs = {**IDS_INPUT, "yes": YES}
+        assert refusal(save(tmp_path, nodes, inputs, [TABLE]), "gather") == (
+            "node 'gather' must be one of the main graph, but is in else_branch of 'choose' (If)"
+        )
+        function = helper.make_function(
+            "of.mine", "Rows", ["table", "ids"], ["rows"], [GATHER], [helper.make_opsetid("", 17)]
+        )
+        nodes = [node("Rows", ["table", "ids"], "out", domain="of.mine")]
+        path = save(tmp_path, nodes, IDS_INPUT, [TABLE], functions=[function])
+        assert refusal(path, "gather") == (
+            "node 'gather' must be one of the main graph, but is in the function 'Rows'"
+        )
+
+    TYPES = "FLOAT64, FLOAT32, FLOAT16, INT64, INT32, INT16, INT8, UINT64, UINT32, UINT16, UINT8"
+
+    @pytest.mark.parametrize("data_type", ["BOOL", "STRING", "BFLOAT16", "COMPLEX64"])
+    def test_a_data_type_that_directml_lacks_is_refused(
+        self, tmp_path: Path, data_type: str
+    ) -> None:
+        inputs: dict[str, Said] = {**IDS_INPUT, "table": (getattr(TensorProto, data_type), [5, 4])}
+        assert refusal(save(tmp_path, [GATHER], inputs), "gather", {"ids": IDS}) == (
+            f"node 'gather': data must be of a type that DirectML gathers ({self.TYPES}), "
+            f"got {data_type}"
+        )
+
+    def test_a_data_type_that_only_running_tells_is_refused(self, tmp_path: Path) -> None:
+        nodes = [node("Cast", ["table"], "cast", to=TensorProto.BOOL), GATHER]
+        nodes[1] = node("Gather", ["cast", "ids"], "rows", "gather")
+        path = save(tmp_path, nodes, IDS_INPUT, [TABLE])
+        assert refusal(path, "gather", {"ids": IDS}) == (
+            f"node 'gather': data must be of a type that DirectML gathers ({self.TYPES}), got BOOL"
+        )
+
+    def test_inputs_that_do_not_fit_the_model_are_refused(self, tmp_path: Path) -> None:
+        inputs: dict[str, Said] = {
+            "ids": (TensorProto.INT64, ["n", 3]),
+            "rest": (TensorProto.FLOAT, None),
+        }
+        nodes = [node("Neg", ["rest"], "n"), GATHER]
+        path = save(tmp_path, nodes, inputs, [TABLE])
+        assert refusal(path, "gather") == (
+            "the inputs that lead to node 'gather' must be given, got none for 'ids'"
+        )
+        ids = np.zeros((2, 3), np.int64)
+        assert case_of_node(path, "gather", {"ids": ids}).indices.shape == (1, 2, 3)
+        for wrong in (ids.astype(np.int32), ids[:, :2], ids[0]):
+            assert refusal(path, "gather", {"ids": wrong}) == (
+                f"input 'ids' must be INT64 [?, 3], got {wrong.dtype} {list(wrong.shape)}"
+            )
+        assert refusal(path, "gather", {"ids": ids, "idx": ids}) == (
+            "an input must be a value of the model, such as 'ids', 'rest', got 'idx'"
+        )
+        assert refusal(path, "gather", {"ids": ids, "rest": ids}) == (
+            "input 'rest' must be FLOAT, got int64 [2, 3]"
+        )
+
+    def test_a_file_that_is_no_model_is_refused(self, tmp_path: Path) -> None:
+        path = str(tmp_path / "model.onnx")
+        assert refusal(path, "gather") == "no such file or directory"
+        Path(path).write_text("no model")
+        assert refusal(path, "gather") == "must be an ONNX model"
+        Path(path).write_bytes(b"")
+        assert refusal(path, "gather") == "must be an ONNX model with nodes"
+
+
+class TestInputs:
+    def test_inputs_are_read_by_name(self, tmp_path: Path) -> None:
+        np.savez(tmp_path / "x.npz", a=DATA, b=IDS)
+        found = read_inputs(str(tmp_path / "x.npz"))
+        assert {name: array.tolist() for name, array in found.items()} == {
+            "a": DATA.tolist(),
+            "b": IDS.tolist(),
+        }
+
+    def test_a_file_that_is_no_npz_file_of_arrays_is_refused(self, tmp_path: Path) -> None:
+        path = tmp_path / "x.npz"
+        objects: Any = np.array([{}], object)
+        with pytest.raises(OnnxGatherError) as caught:
+            read_inputs(str(path))
+        assert str(caught.value) == f"{path}: no such file or directory"
+        with path.open("wb") as file:
+            np.save(file, DATA)
+        with pytest.raises(OnnxGatherError) as caught:
+            read_inputs(str(path))
+        assert str(caught.value) == f"{path}: must be an .npz file of arrays, got one array"
+        np.savez(path, objects, allow_pickle=True)
+        assert self.refusal(path) == " (it holds Python objects)"
+        for content in (b"PK no", b"text", b""):
+            path.write_bytes(content)
+            assert self.refusal(path) == ", got something else"
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("read.me", "text")
+        assert self.refusal(path) == ", got 'read.me' in it"
+
+    @pytest.mark.parametrize(
+        ("place", "content", "why"),
+        [
+            ((8, 10), b"\x61\x00", " (That compression method is not supported)"),
+            (
+                (6, 8),
+                b"\x01\x00",
+                " (File 'a.npy' is encrypted, password required for extraction)",
+            ),
+            (
+                (60, None),
+                b"\xff" * 9,
+                " (Error -3 while decompressing data: invalid code lengths set)",
+            ),
+            ((0, 0), b"PK\x03\x04", " (Bad magic number for central directory)"),
+        ],
+    )
+    def test_a_damaged_npz_file_is_refused(
+        self, tmp_path: Path, place: tuple[int, int | None], content: bytes, why: str
+    ) -> None:
+        path = tmp_path / "x.npz"
+        np.savez_compressed(path, a=np.arange(1000.0))
+        broken = bytearray(path.read_bytes())
+        for start, offset in zip((0, broken.index(b"PK\x01\x02")), place, strict=True):
+            if offset is not None:
+                broken[start + offset : start + offset + len(content)] = content
+        path.write_bytes(broken)
+        assert self.refusal(path) == why
+
+    def test_an_npz_file_that_is_cut_short_is_refused(self, tmp_path: Path) -> None:
+        path = tmp_path / "x.npz"
+        np.savez(path, a=DATA)
+        path.write_bytes(path.read_bytes()[:-30])
+        assert self.refusal(path) == " (File is not a zip file)"
+
+    def refusal(self, path: Path) -> str:
+        """Return what is said of a file behind the rule."""
+        with pytest.raises(OnnxGatherError) as caught:
+            read_inputs(str(path))
+        rule = f"{path}: must be an .npz file of arrays"
+        assert str(caught.value).startswith(rule)
+        return str(caught.value).removeprefix(rule)

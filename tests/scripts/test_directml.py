@@ -1,0 +1,434 @@
+"""The scripts of scripts/directml, with stand-ins for the host and with the real DirectML.dll."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import lzma
+import os
+import shutil
+import signal as signals
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_directml import NO_DEVICE, done, failed, fake_folder
+from folders import OBSERVED, ROOT
+
+import onnxgather
+from onnxgather.lanes.directml import find_host, setup_command
+
+SCRIPTS = ROOT / "scripts" / "directml"
+
+live = pytest.mark.skipif(
+    find_host() is None, reason=f"DirectML.dll is not set up; {setup_command()} makes it"
+)
+stand_in = pytest.mark.skipif(os.name == "nt", reason="the stand-in host is a script")
+root = pytest.mark.skipif(
+    sys.platform == "linux" and os.getuid() != 0, reason="setup.sh needs root"
+)
+debian = pytest.mark.skipif(sys.platform != "linux", reason="setup.sh is for Debian")
+
+
+def script(name: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run a script; returns its exit code and what it printed."""
+    command = [sys.executable, str(SCRIPTS / name), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def records(folder: Path, kind: str) -> list[dict[str, Any]]:
+    """The records of a kind: in_range, out_of_range or invalid."""
+    found: list[dict[str, Any]] = json.loads(
+        lzma.decompress((folder / f"{kind}.json.xz").read_bytes())
+    )
+    return found
+
+
+@pytest.mark.parametrize("name", ["record.py", "validity.py", "levels.py"])
+def test_a_script_without_a_host_says_how_to_make_one(name: str, tmp_path: Path) -> None:
+    file = [tmp_path / "file"] if name == "levels.py" else []
+    found = script(name, "--host", tmp_path, *file)
+    assert (found.returncode, found.stdout) == (3, "")
+    assert found.stderr == f"no host of DirectML.dll; {setup_command(str(tmp_path))} makes it\n"
+    assert not list(tmp_path.iterdir())
+
+
+@stand_in
+@pytest.mark.parametrize("name", ["record.py", "validity.py", "levels.py"])
+def test_a_script_ends_where_directml_does_not_start(name: str, tmp_path: Path) -> None:
+    host = fake_folder(tmp_path, "pass", start=NO_DEVICE)
+    file = [tmp_path / "file"] if name == "levels.py" else []
+    found = script(name, "--host", host, *file)
+    assert (found.returncode, found.stdout) == (3, "")
+    assert found.stderr == "DirectML.dll cannot run: DMLCreateDevice1 gave 0x8007007E\n"
+
+
+@stand_in
+class TestRecord:
+    FEW = ("--in-range", 2, "--out-of-range", 2, "--invalid", 2)
+
+    @pytest.mark.parametrize(
+        ("action", "reason"),
+        [
+            ("sys.exit(3)", "crashed: the host ended with exit code 3"),
+            (done("b''", flags=1), "bytes beside OutputTensor were written"),
+            (failed(6, 0x8007000E), "initialize gave 0x8007000E"),
+        ],
+    )
+    def test_a_record_without_output_says_why(
+        self, action: str, reason: str, tmp_path: Path
+    ) -> None:
+        folder = tmp_path / "recorded"
+        found = script("record.py", folder, "--host", fake_folder(tmp_path, action), *self.FEW)
+        assert (found.returncode, found.stderr) == (0, "")
+        for kind in ("in_range", "out_of_range"):
+            ends = [(record["output_hex"], record["reason"]) for record in records(folder, kind)]
+            assert ends == [(None, reason)] * 2
+
+    @pytest.mark.parametrize(
+        ("action", "verdict", "reason"),
+        [
+            ("sys.exit(3)", None, "crashed: the host ended with exit code 3"),
+            (failed(3, 0x80070057), False, "CreateOperator gave 0x80070057"),
+            (done("b''"), True, None),
+        ],
+    )
+    def test_a_record_of_an_invalid_descriptor_has_the_verdict(
+        self, action: str, verdict: bool | None, reason: str | None, tmp_path: Path
+    ) -> None:
+        few = ("--in-range", 0, "--out-of-range", 0, "--invalid", 2)
+        script("record.py", tmp_path, "--host", fake_folder(tmp_path, action), *few)
+        ends = [(r["directml_accepts"], r.get("reason")) for r in records(tmp_path, "invalid")]
+        assert ends == [(verdict, reason)] * 2
+
+    def test_the_cases_of_the_recordings_are_drawn_again(self, tmp_path: Path) -> None:
+        # All but what DirectML says of them. With touched guard bytes no output is recorded.
+        host = fake_folder(tmp_path, done("b''", flags=1))
+        folder = tmp_path / "recorded"
+        found = script("record.py", folder, "--host", host)
+        assert (found.returncode, found.stderr) == (0, "")
+        said_by_directml = {"output_hex", "rest_kept", "reason", "directml_accepts"}
+
+        def drawn(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+            return [{k: v for k, v in r.items() if k not in said_by_directml} for r in records]
+
+        for kind in ("in_range", "out_of_range", "invalid"):
+            assert drawn(records(folder, kind)) == drawn(records(OBSERVED, kind))
+
+    def test_versions_say_what_makes_the_recordings_again(self, tmp_path: Path) -> None:
+        folder = tmp_path / "recorded"
+        host = fake_folder(tmp_path, done("b''", flags=1))
+        script("record.py", folder, "--host", host, "--seed", 5, *self.FEW)
+        assert json.loads((folder / "versions.json").read_text(encoding="utf-8")) == {
+            "onnxgather": onnxgather.__version__,
+            "version": "1.15.4.0",
+            "adapter": "llvmpipe",
+            "feature_level": "6_4",
+            "doubles": True,
+            "wine": "10.0",
+            "seed": 5,
+            "in_range": 2,
+            "out_of_range": 2,
+            "invalid": 2,
+        }
+        assert [record["id"] for record in records(folder, "invalid")] == [
+            "broken/5/0",
+            "broken/5/1",
+        ]
+
+    @live
+    def test_directml_gives_the_recordings_again(self, tmp_path: Path) -> None:
+        counts = {"in_range": 60, "out_of_range": 60, "invalid": 32}
+        options = [str(o) for k, n in counts.items() for o in (f"--{k.replace('_', '-')}", n)]
+        found = script("record.py", tmp_path, *options)
+        assert found.returncode == 0, found.stderr
+        for kind, count in counts.items():
+            assert records(tmp_path, kind) == records(OBSERVED, kind)[:count]
+
+
+@stand_in
+class TestValidity:
+    def test_accepting_what_directml_refuses_is_a_finding(self, tmp_path: Path) -> None:
+        host = fake_folder(tmp_path, failed(3, 0x80070057))
+        found = script("validity.py", "--count", 64, "--host", host)
+        assert found.returncode == 1
+        assert "\nFINDING (none), refused: CreateOperator gave 0x80070057 {" in found.stdout
+
+    def test_accepting_what_crashes_directml_is_a_finding(self, tmp_path: Path) -> None:
+        host = fake_folder(tmp_path, "sys.exit(3)")
+        found = script("validity.py", "--count", 16, "--host", host)
+        assert found.returncode == 1
+        assert "\nFINDING (none), crashed: the host ended with exit code 3 {" in found.stdout
+
+    def test_refusing_what_directml_accepts_without_a_reason_is_a_finding(
+        self, tmp_path: Path
+    ) -> None:
+        host = fake_folder(tmp_path, done("b''"))
+        found = script("validity.py", "--count", 64, "--host", host)
+        assert found.returncode == 1
+        assert "\nFINDING ALIGNMENT, accepted:  {" in found.stdout
+        assert "\nFINDING ND_BATCH_SIZES" not in found.stdout
+        assert (
+            "\n  ND_BATCH_SIZES: ONNX forbids it, and DirectML reads past a batch\n" in found.stdout
+        )
+
+    @live
+    def test_directml_and_onnxgather_agree(self) -> None:
+        found = script("validity.py", "--count", 640, "--seed", 3)
+        assert (found.returncode, found.stderr) == (0, "")
+        assert "\n640 descriptors, 0 findings, " in found.stdout
+
+
+@stand_in
+class TestLevels:
+    def start(self, highest: int) -> str:
+        """The start of a host whose DLL reports a highest feature level."""
+        return f"frame(HELLO.replace(struct.pack('<I', 0x6400), struct.pack('<I', {highest})))"
+
+    def test_the_recording_has_what_each_dll_accepts(self, tmp_path: Path) -> None:
+        file, wheel = tmp_path / "levels.json.xz", tmp_path / "some_directml-1.0.whl"
+        with zipfile.ZipFile(wheel, "w") as members:
+            members.writestr("some/DirectML.dll", b"MZ")
+        lane = tmp_path / "root" / "lane"
+        lane.mkdir(parents=True)
+        # While the wheel's DLL is in the folder, the host must be started with it.
+        dll = lane / "some_directml-1.0.dll"
+        wanted = ["--directml", f"Z:\\lane\\{dll.name}"]
+        start = f"""
+import os
+assert sys.argv[1:] == ({wanted} if os.path.exists({str(dll)!r}) else [])
+{self.start(0x1000)}"""
+        host = fake_folder(tmp_path, done("b''"), start)
+        found = script("levels.py", "--host", host, file, wheel)
+        assert (found.returncode, found.stderr) == (0, "")
+        assert found.stdout == "DirectML.dll 1.15.4.0, 1_0: 1408 accepted\n" * 2
+        first, second = records(tmp_path, "levels")
+        everything = records(OBSERVED, "feature_levels")[0]["accepted"]
+        assert first == {
+            "version": "1.15.4.0",
+            "feature_level": "1_0",
+            "devices": ["1_0"],
+            "accepted": everything,
+        }
+        digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+        assert second == {"wheel": wheel.name, "sha256": digest, **first}
+        assert not list(lane.iterdir())
+
+    def test_a_dll_that_heeds_the_level_of_its_device_ends_the_script(self, tmp_path: Path) -> None:
+        # The host refuses everything but for devices of 1_0.
+        action = "stage = 0 if request[8:12] == struct.pack('<I', 0x1000) else 3\n"
+        action += "    frame(struct.pack('<III', stage, 0x80070057 if stage else 0, 0) + text(b''))"
+        host = fake_folder(tmp_path, action, self.start(0x2000))
+        found = script("levels.py", "--host", host, tmp_path / "levels.json.xz")
+        assert (found.returncode, found.stdout) == (1, "")
+        assert found.stderr == (
+            "DirectML.dll 1.15.4.0 must accept the same whatever the minimum feature level of its "
+            "device, got others at 2_0\n"
+        )
+        assert not (tmp_path / "levels.json.xz").exists()
+
+    def test_a_crash_ends_the_script(self, tmp_path: Path) -> None:
+        host = fake_folder(tmp_path, "sys.exit(3)")
+        found = script("levels.py", "--host", host, tmp_path / "levels.json.xz")
+        assert (found.returncode, found.stdout) == (1, "")
+        assert found.stderr == "GATHER FLOAT64 INT64 1: the host ended with exit code 3\n"
+        assert not (tmp_path / "levels.json.xz").exists()
+
+
+@debian
+class TestSetup:
+    def lane(self, folder: Path) -> Path:
+        """A folder that looks as if setup.sh had made it."""
+        lane = folder / "lane"
+        for name in (".onnxgather-stamps", "root"):
+            (lane / name).mkdir(parents=True)
+        return lane
+
+    def setup(self, *arguments: object, user: int = 0) -> tuple[int, str]:
+        """Run setup.sh as a user; returns its exit code and what it said."""
+        drop = ["setpriv", f"--reuid={user}", "--clear-groups"] if user != os.getuid() else []
+        command = [*drop, "bash", str(SCRIPTS / "setup.sh"), *map(str, arguments)]
+        found = subprocess.run(command, capture_output=True, text=True, check=False)
+        return found.returncode, found.stderr or found.stdout
+
+    def test_only_root_can_run_it(self, tmp_path: Path) -> None:
+        if os.getuid() == 0 and shutil.which("setpriv") is None:
+            pytest.skip("without setpriv, root cannot run it as another user")
+        code, says = self.setup(tmp_path / "lane", user=os.getuid() or 65534)
+        if code == 126 or code == 127:
+            pytest.skip("another user cannot read this checkout")
+        assert (code, says) == (1, "setup.sh: must be root, to mount and to change roots\n")
+
+    @root
+    def test_a_folder_that_it_did_not_make_is_not_removed(self, tmp_path: Path) -> None:
+        (tmp_path / "stamps").mkdir()
+        (tmp_path / "letters").write_text("dear", encoding="utf-8")
+        says = f"setup.sh: {tmp_path} is not removed, as setup.sh did not make it\n"
+        assert self.setup("--remove", tmp_path) == (1, says)
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["letters", "stamps"]
+
+    @root
+    def test_removal_keeps_files_that_it_did_not_make(self, tmp_path: Path) -> None:
+        lane = self.lane(tmp_path)
+        (lane / "letters").touch()
+        says = f"setup.sh: {lane} stays, as it holds files that setup.sh did not make\n"
+        assert self.setup("--remove", lane) == (1, says)
+        assert [path.name for path in lane.iterdir()] == ["letters"]
+
+    @root
+    @pytest.mark.parametrize("first", [True, False])
+    def test_removal_removes_the_folder(self, first: bool, tmp_path: Path) -> None:
+        lane = self.lane(tmp_path)
+        arguments = ("--remove", lane) if first else (lane, "--remove")
+        assert self.setup(*arguments) == (0, f"removed {lane}\n")
+        assert not list(tmp_path.iterdir())
+
+    @root
+    def test_a_folder_with_other_files_is_not_filled(self, tmp_path: Path) -> None:
+        (tmp_path / "letters").touch()
+        says = f"setup.sh: {tmp_path} holds files that setup.sh did not make\n"
+        assert self.setup(tmp_path) == (1, says)
+        assert [path.name for path in tmp_path.iterdir()] == ["letters"]
+
+    def test_removal_of_a_missing_folder_is_good(self, tmp_path: Path) -> None:
+        lane = tmp_path / "lane"
+        says = f"there is no {lane}\n"
+        assert self.setup("--remove", lane, user=os.getuid()) == (0, says)
+
+    def test_an_unknown_option_is_refused(self) -> None:
+        code, says = self.setup("--fast", user=os.getuid())
+        assert (code, says) == (1, "setup.sh: unknown option --fast\n")
+
+    def test_two_folders_are_refused(self) -> None:
+        code, says = self.setup("a", "--remove", "b", user=os.getuid())
+        assert (code, says) == (1, "setup.sh: takes one folder, got 2: a b\n")
+
+    def test_without_a_home_it_needs_a_folder(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name in ("HOME", "XDG_CACHE_HOME"):
+            monkeypatch.delenv(name, raising=False)
+        says = "setup.sh: needs a folder, as neither XDG_CACHE_HOME nor HOME is set\n"
+        assert self.setup(user=os.getuid()) == (1, says)
+
+    @root
+    @pytest.mark.parametrize("signal", ["TERM", "INT", "HUP"])
+    @pytest.mark.parametrize("send", ["kill", "killpg"])
+    def test_a_signal_ends_it_and_all_that_it_started(
+        self, send: str, signal: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        # A stand-in for apt-get that ignores the signals, starts a child and waits for it.
+        begun = tmp_path / "begun"
+        apt = f"trap '' TERM INT HUP\nsleep 100 &\necho $$ $! >{begun}.part\n"
+        apt += f"mv {begun}.part {begun}\nwait\n"
+        self.programs(tmp_path, monkeypatch, {"apt-get": apt})
+        lane = tmp_path / "lane"
+        # The first step is marked as done, as it may need no apt-get.
+        self.lane(tmp_path)
+        (lane / ".onnxgather-stamps" / "debootstrap").touch()
+        command = ["bash", str(SCRIPTS / "setup.sh"), str(lane)]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(
+            command,
+            stderr=pipe,
+            stdout=pipe,
+            start_new_session=True,
+            # A test suite that a shell runs with `&` ignores SIGINT, and so would setup.sh: bash
+            # cannot trap a signal that is ignored from the start.
+            preexec_fn=lambda: signals.signal(signals.SIGINT, signals.SIG_DFL),
+        ) as running:
+            try:
+                while not begun.exists():
+                    assert running.poll() is None
+                    time.sleep(0.01)
+                getattr(os, send)(running.pid, getattr(signals, f"SIG{signal}"))
+                out, says = running.communicate(timeout=20)
+            finally:
+                running.kill()
+        assert (running.returncode, says.decode()) == (
+            1,
+            f"setup.sh: interrupted by SIG{signal} (run again to go on)\n",
+        )
+        assert out.decode().endswith("interrupted\n")
+        assert not [one for one in begun.read_text().split() if self.alive(one)]
+
+    @root
+    def test_a_step_whose_sources_changed_runs_again_with_those_that_depend_on_it(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        # The stand-in for apt-get has no package lists but those in the folder. The one for
+        # unshare, through which setup.sh makes the root, makes the few files that it expects there.
+        lane = tmp_path / "lane"
+        apt = f'case "$*" in\n*" Dir::State::Lists={lane}/"*) ;;\n'
+        apt += "*download*) exit 100 ;;\n*) exit ;;\nesac\n"
+        apt += 'case "$*" in *indextargets*) echo "Debian Debian http://mirror" ;; esac\n'
+        files = "/etc/apt/apt.conf.d /etc/dpkg/dpkg.cfg.d /etc/ssl /prefix"
+        unshare = f"[ -d {lane}/.onnxgather-stamps ] || exit 0\n"
+        unshare += "".join(f"mkdir -p {lane}/root{name}\n" for name in files.split())
+        unshare += f"echo vulkan >{lane}/root/prefix/user.reg\n"
+        unshare += 'case "$*" in *" --example") echo an answer ;; esac\n'
+        self.programs(tmp_path, monkeypatch, {"apt-get": apt, "unshare": unshare})
+        command = ["bash", str(SCRIPTS / "setup.sh"), str(lane)]
+
+        def steps_run() -> list[str]:
+            """Run setup.sh; returns the first word of each step that was not done before."""
+            found = subprocess.run(command, capture_output=True, text=True, check=False)
+            assert (found.returncode, found.stderr) == (0, "")
+            first, *lines, answer, ready = found.stdout.splitlines()
+            assert (first, answer) == (f"DirectML.dll in {lane}", "an answer")
+            assert ready.endswith(f" s: {lane}/run-host")
+            return [line.split()[0] for line in lines if not line.endswith(": done before")]
+
+        everything = [
+            "debootstrap,",
+            "Debian",
+            "Wine,",
+            "Wine's",
+            "DirectML.dll",
+            "host.exe",
+            "One",
+        ]
+        assert steps_run() == everything
+        assert steps_run() == ["One"]
+        stamps = lane / ".onnxgather-stamps"
+        now = sorted(path.name for path in stamps.iterdir())
+        for kind, steps in {
+            "root": everything[1:],
+            "packages": ["Wine,", "Wine's", "host.exe", "One"],
+            "wheels": ["DirectML.dll", "One"],
+            "host": ["host.exe", "One"],
+        }.items():
+            (stamp,) = stamps.glob(f"{kind}-*")
+            stamp.rename(stamps / f"{kind}-older")
+            assert steps_run() == steps
+            # The older stamp is gone. Were it still there, going back to the older sources would
+            # leave what the newer ones made.
+            assert sorted(path.name for path in stamps.iterdir()) == now
+
+    @staticmethod
+    def programs(folder: Path, monkeypatch: pytest.MonkeyPatch, bodies: dict[str, str]) -> None:
+        """Put stand-ins for programs that setup.sh needs first on the path.
+
+        Args:
+            folder: Where they are made.
+            monkeypatch: Changes the path.
+            bodies: What they do, by name, as shell commands. The others do nothing.
+        """
+        programs = folder / "programs"
+        programs.mkdir()
+        for name in ("dpkg-deb", "wget", "gpgv", "unshare", "python3", "apt-get"):
+            body = "#!/bin/sh\n" + bodies.get(name, "")
+            (programs / name).write_text(body, encoding="utf-8")
+            (programs / name).chmod(0o755)
+        monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+
+    @staticmethod
+    def alive(identifier: str) -> bool:
+        """Whether a process runs. One that ended may still be there until its parent asks."""
+        try:
+            stat = Path("/proc", identifier, "stat").read_text(encoding="utf-8")
+        except OSError:
+            return False
+        return stat.rpartition(")")[2].split()[0] != "Z"

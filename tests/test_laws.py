@@ -1,0 +1,169 @@
+"""Laws that hold for every descriptor."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from agreement import EXAMPLES, OPSETS, POLICIES, check_model_against_reference, same
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import Case, cases, descriptors
+
+import onnxgather as og
+from onnxgather.arrays import Array, elements
+from onnxgather.options import OutOfRange
+
+
+def test_the_model_of_any_descriptor_equals_the_reference() -> None:
+    ran: list[tuple[str, str]] = []
+
+    @settings(max_examples=EXAMPLES)
+    @given(cases(), st.sampled_from(POLICIES), st.sampled_from(OPSETS), st.booleans())
+    def law(case: Case, policy: OutOfRange, opset: int, known: bool) -> None:
+        check_model_against_reference(case, policy, opset, known=known)
+        ran.append((case.desc.operator, policy))
+
+    law()
+    assert len(ran) >= EXAMPLES
+    assert {operator for operator, _ in ran} == og.OPERATORS.keys()
+    assert {policy for _, policy in ran} == set(POLICIES)
+
+
+@given(cases(wild=False), st.sampled_from(POLICIES))
+def test_policies_agree_in_range(case: Case, policy: OutOfRange) -> None:
+    expected = og.reference(case.desc, case.data, case.indices)
+    assert same(og.reference(case.desc, case.data, case.indices, policy), expected)
+    assert same(og.run(case.desc, case.data, case.indices, policy), expected)
+
+
+def padded(desc: og.Descriptor) -> og.Descriptor:
+    """Return a packed descriptor with one more leading one in each tensor."""
+    fields: dict[str, Any] = {
+        name: msgspec.structs.replace(getattr(desc, name), sizes=(1, *getattr(desc, name).sizes))
+        for name in ("input_tensor", "indices_tensor", "output_tensor")
+    }
+    if isinstance(desc, og.GatherDesc | og.GatherElementsDesc):
+        fields["axis"] = desc.axis + 1
+    return msgspec.structs.replace(desc, **fields)
+
+
+@given(cases(packed=True), st.sampled_from(POLICIES))
+def test_more_leading_ones_change_nothing_else(case: Case, policy: OutOfRange) -> None:
+    if case.desc.input_tensor.dimension_count == 8:
+        return
+    more = padded(case.desc)
+    data, indices = case.data[None], case.indices[None]
+    try:
+        expected = og.reference(case.desc, case.data, case.indices, policy)[None]
+    except og.IndexOutOfRangeError:
+        with pytest.raises(og.IndexOutOfRangeError):
+            og.reference(more, data, indices, policy)
+        return
+    assert same(og.reference(more, data, indices, policy), expected)
+    assert same(og.run(more, data, indices, policy), expected)
+
+
+@given(cases(), st.sampled_from(POLICIES))
+def test_gather_nd_is_gather_nd1_without_batches(case: Case, policy: OutOfRange) -> None:
+    desc = case.desc
+    if not isinstance(desc, og.GatherNDDesc):
+        return
+    twin = og.GatherND1Desc(
+        desc.input_tensor,
+        desc.indices_tensor,
+        desc.output_tensor,
+        desc.input_dimension_count,
+        desc.indices_dimension_count,
+        batch_dimension_count=0,
+    )
+    results: list[Array | None] = []
+    for each in (desc, twin):
+        try:
+            results.append(og.reference(each, case.data, case.indices, policy))
+        except og.IndexOutOfRangeError:
+            results.append(None)
+    first, second = results
+    assert (first is None) == (second is None)
+    if first is not None and second is not None:
+        assert same(first, second)
+        assert same(og.run(twin, case.data, case.indices, policy), first)
+
+
+@given(st.integers(1, 5), st.integers(1, 4), st.integers(1, 6), st.integers(0, 2**32 - 1))
+def test_gather_on_axis_0_is_gather_nd1_with_one_coordinate(
+    rows: int, width: int, count: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    data = rng.standard_normal((rows, width)).astype(np.float32)
+    index = rng.integers(-rows, rows, count).astype(np.int64)
+    x, y = og.TensorDesc("FLOAT32", [rows, width]), og.TensorDesc("FLOAT32", [count, width])
+    gather = og.GatherDesc(x, og.TensorDesc("INT64", [1, count]), y, 0, 1)
+    tuples = og.GatherND1Desc(x, og.TensorDesc("INT64", [count, 1]), y, 2, 2, 0)
+    for compute_one in (og.reference, og.run):
+        first = compute_one(gather, data, index[None])
+        assert same(first, compute_one(tuples, data, index[:, None]))
+        assert same(first, data[index])
+
+
+@given(cases(), st.sampled_from(POLICIES))
+def test_strides_only_say_where_elements_lie(case: Case, policy: OutOfRange) -> None:
+    """In range, packed copies of the tensors give the same elements."""
+    desc = case.desc
+    tensors = [desc.input_tensor, desc.indices_tensor, desc.output_tensor]
+    packed = msgspec.structs.replace(
+        desc,
+        **{
+            name: og.TensorDesc(tensor.data_type, tensor.sizes)
+            for name, tensor in zip(
+                ("input_tensor", "indices_tensor", "output_tensor"), tensors, strict=True
+            )
+        },
+    )
+    if policy == "directml":
+        return  # reads on past an axis, so strides matter
+    data = np.ascontiguousarray(elements(desc.input_tensor, case.data))
+    indices = np.ascontiguousarray(elements(desc.indices_tensor, case.indices))
+    try:
+        expected = og.reference(packed, data, indices, policy)
+    except og.IndexOutOfRangeError:
+        return
+    for compute_one in (og.reference, og.run):
+        result = compute_one(desc, case.data, case.indices, policy)
+        assert same(np.ascontiguousarray(elements(desc.output_tensor, result)), expected)
+
+
+@given(descriptors())
+def test_descriptor_survives_dict_and_json(desc: og.Descriptor) -> None:
+    assert og.from_dict(og.to_dict(desc)) == desc
+    assert og.from_dict(json.loads(json.dumps(og.to_dict(desc)))) == desc
+
+
+@given(descriptors(), st.sampled_from(POLICIES), st.sampled_from(OPSETS))
+def test_model_can_be_made_again_from_its_metadata(
+    desc: og.Descriptor, policy: OutOfRange, opset: int
+) -> None:
+    model = og.to_onnx(desc, policy, opset=opset)
+    metadata = {entry.key: entry.value for entry in model.metadata_props}
+    again: Any = og.to_onnx(
+        og.from_dict(json.loads(metadata["onnxgather.descriptor"])),
+        metadata["onnxgather.out_of_range"],  # type: ignore[arg-type]
+        metadata["onnxgather.target"],  # type: ignore[arg-type]
+        model.opset_import[0].version,
+    )
+    assert again.SerializeToString() == model.SerializeToString()
+
+
+@given(cases(), st.sampled_from(POLICIES))
+def test_known_indices_leave_no_index_arithmetic(case: Case, policy: OutOfRange) -> None:
+    try:
+        model = og.to_onnx(case.desc, policy, indices=case.indices)
+    except og.IndexOutOfRangeError:
+        return
+    assert [value.name for value in model.graph.input] == ["InputTensor"]
+    left = {node.op_type for node in model.graph.node}
+    moves = {"Reshape", "Gather", "GatherElements", "GatherND", "Concat", "Expand"}
+    assert left <= moves | {"ScatterElements"}
