@@ -160,9 +160,13 @@ def is_report(start: bytes) -> bool:
     return _REPORT.match(start) is not None
 
 
-def reason(error: OSError) -> str:
-    """What an OSError says, without its number and its path."""
-    return (error.strerror or str(error) or type(error).__name__).lower()
+def reason(error: OSError | ValueError) -> str:
+    """What an error of opening a file says, without its number and its path.
+
+    It is a ValueError where the path holds a NUL.
+    """
+    strerror: str | None = getattr(error, "strerror", None)
+    return (strerror or str(error) or type(error).__name__).lower()
 
 
 def _partial(folder: Path) -> Path:

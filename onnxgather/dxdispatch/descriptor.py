@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from onnxgather.arrays import check_descriptor
+from onnxgather.checks import require
 from onnxgather.descriptors import OPERATORS, TENSORS, Descriptor, header_names
 from onnxgather.dxdispatch.document import Field
-from onnxgather.errors import DescriptorError, FileFormatError
+from onnxgather.errors import DescriptorError
 from onnxgather.tensors import TensorDesc, TensorFlags
 
 OPERATOR_PREFIX = "DML_OPERATOR_"
@@ -21,7 +22,6 @@ _OTHER_KINDS = {
     "onnx": "ONNX models",
     "dmlserializedgraph": "serialized DirectML graphs",
 }
-_TENSOR_TYPES = ("BUFFER", "DML_TENSOR_TYPE_BUFFER")
 
 
 def from_dict(value: object) -> Descriptor:
@@ -68,17 +68,7 @@ def read_descriptor(dispatchable: Field) -> Descriptor:
 
 def fields_of(dispatchable: Field) -> Field:
     """Find the object that has the operator's fields."""
-    names = [name for name in ("Desc", "desc") if name in dispatchable.fields()]
-    return dispatchable.member(names[0]) if names else dispatchable
-
-
-def names(field: Field) -> list[str]:
-    """Read the names of flags: a string, or an array of strings."""
-    if isinstance(field.value, str):
-        return [field.text()]
-    if not isinstance(field.value, list | tuple):
-        raise field.error("must be a string or an array of strings")
-    return [item.text() for item in field.items()]
+    return dispatchable.first("Desc", "desc") or dispatchable
 
 
 def tensors(desc: Descriptor) -> dict[str, TensorDesc]:
@@ -95,34 +85,28 @@ def is_owned(tensor: TensorDesc) -> bool:
 def _operator(dispatchable: Field) -> type[Descriptor]:
     kind = dispatchable.member("type")
     if other := _OTHER_KINDS.get(kind.text().lower()):
-        raise FileFormatError(f"{kind.path}: {other} are not gathers, got {kind.value!r}")
-    name = dispatchable.member("Type") if "Type" in dispatchable.fields() else kind
-    operator = OPERATORS.get(name.text().removeprefix(OPERATOR_PREFIX))
-    if operator is None:
-        raise name.error(f"must be one of {', '.join(OPERATORS)}")
-    return operator
+        raise kind.about(other).error("are not gathers")
+    return OPERATORS[(dispatchable.first("Type") or kind).choice(OPERATORS, OPERATOR_PREFIX)]
 
 
 def _tensor(name: str, field: Field) -> TensorDesc:
     kind = field.member("Type", "BUFFER")
-    if kind.text() not in _TENSOR_TYPES:
-        raise kind.error("must be BUFFER")
-    buffer = field.member("Desc") if "Desc" in field.fields() else field
+    kind.require(kind.text().removeprefix("DML_TENSOR_TYPE_") == "BUFFER", "must be BUFFER")
+    buffer = field.first("Desc") or field
     data_type = buffer.member("DataType").text()
     sizes = [size.integer() for size in buffer.member("Sizes").items()]
     count = buffer.member("DimensionCount", len(sizes)).integer()
-    if count != len(sizes):
-        rule = f"{name}.DimensionCount must be the number of Sizes ({len(sizes)})"
-        raise DescriptorError(f"{rule}, got {count}")
-    # An empty list is DxDispatch's other way to say null.
-    strides = [stride.integer() for stride in buffer.member("Strides", []).items()] or None
     try:
+        rule = f"DimensionCount must be the number of Sizes ({len(sizes)})"
+        require(count == len(sizes), rule, count)
+        # An empty list is DxDispatch's other way to say null.
+        strides = [stride.integer() for stride in buffer.member("Strides", []).items()] or None
         return TensorDesc(
             data_type,
             sizes,
             strides,
             buffer.member("TotalTensorSizeInBytes", 0).integer(),
-            names(buffer.member("Flags", [])),
+            buffer.member("Flags", []).texts(),
             buffer.member("GuaranteedBaseOffsetAlignment", 0).integer(),
         )
     except DescriptorError as error:
@@ -130,13 +114,15 @@ def _tensor(name: str, field: Field) -> TensorDesc:
 
 
 def _tensor_to_dict(tensor: TensorDesc) -> dict[str, Any]:
-    fields: dict[str, Any] = {"DataType": str(tensor.data_type), "Sizes": list(tensor.sizes)}
-    if tensor.strides is not None:
-        fields["Strides"] = list(tensor.strides)
-    if tensor.total_tensor_size_in_bytes != tensor.default_total_tensor_size_in_bytes:
-        fields["TotalTensorSizeInBytes"] = tensor.total_tensor_size_in_bytes
-    if tensor.flags:
-        fields["Flags"] = tensor.flags.name
-    if tensor.guaranteed_base_offset_alignment:
-        fields["GuaranteedBaseOffsetAlignment"] = tensor.guaranteed_base_offset_alignment
-    return fields
+    total = tensor.total_tensor_size_in_bytes
+    fields = {
+        "DataType": str(tensor.data_type),
+        "Sizes": list(tensor.sizes),
+        "Strides": list(tensor.strides or ()),
+        "TotalTensorSizeInBytes": 0
+        if total == tensor.default_total_tensor_size_in_bytes
+        else total,
+        "Flags": tensor.flags.name if tensor.flags else None,
+        "GuaranteedBaseOffsetAlignment": tensor.guaranteed_base_offset_alignment,
+    }
+    return {name: value for name, value in fields.items() if value}

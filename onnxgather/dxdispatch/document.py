@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import cast
+from typing import TypeVar, cast
 
 from onnxgather.errors import FileFormatError
+from onnxgather.files import reason
 
 UINT32_MAX = 2**32 - 1
 UINT64_MAX = 2**64 - 1
@@ -45,6 +48,8 @@ _RULES = {
 """The standard library's messages, by how they start, and ours."""
 
 _REQUIRED = object()
+
+_Named = TypeVar("_Named")
 
 
 class JsonObject(dict[str, object]):
@@ -79,6 +84,23 @@ class Field:
         found = quoted(self.value) if found is None else found
         return FileFormatError(f"{self.path} {rule}, got {found}")
 
+    def require(self, holds: bool, rule: str, found: object = None) -> None:
+        """Raise the error for a rule unless the rule holds."""
+        if not holds:
+            raise self.error(rule, found)
+
+    def about(self, subject: str) -> Field:
+        """The same value; its errors say the rule of something that the value names or gives."""
+        return Field(self.value, f"{self.path}: {subject}")
+
+    @contextmanager
+    def opening(self, path: str | None = None) -> Generator[None, None, None]:
+        """Turn an OSError into ours; it ends with the file, which is the value by default."""
+        try:
+            yield
+        except OSError as error:
+            raise FileFormatError(f"{self.path}: {reason(error)}: {path or self.text()}") from None
+
     def fields(self) -> dict[str, object]:
         """Read an object; of repeated fields the first counts."""
         value = self.value
@@ -93,6 +115,10 @@ class Field:
             raise FileFormatError(f"{found.path} is required")
         return found
 
+    def first(self, *names: str) -> Field | None:
+        """Read the first of these fields that an object has."""
+        return next((self.member(name) for name in names if name in self.fields()), None)
+
     def entries(self) -> list[tuple[str, Field]]:
         """Read an object whose keys the program's author chose.
 
@@ -103,7 +129,7 @@ class Field:
         pairs = fields.pairs if isinstance(fields, JsonObject) else fields.items()
         found = [(key, Field(value, self._member_path(key))) for key, value in pairs]
         for key, _ in found:
-            Field(key, f"{self.path}: a name").text()
+            Field(key, self.about("a name").path).text()
         return found
 
     def array(self) -> list[object]:
@@ -121,9 +147,27 @@ class Field:
         """Read a string, which must not hold a NUL: for DxDispatch the string ends there."""
         if not isinstance(self.value, str):
             raise self.error("must be a string")
-        if "\0" in self.value:
-            raise self.error("must not hold a NUL character")
+        self.require("\0" not in self.value, "must not hold a NUL character")
         return self.value
+
+    def texts(self) -> list[str]:
+        """Read a string, or an array of strings."""
+        if isinstance(self.value, str):
+            return [self.text()]
+        rule = "must be a string or an array of strings"
+        self.require(isinstance(self.value, list | tuple), rule)
+        return [item.text() for item in self.items()]
+
+    def choice(self, choices: Collection[str], prefix: str = "") -> str:
+        """Read a string that is one of the choices; the prefix may stand before it."""
+        name = self.text().removeprefix(prefix)
+        self.require(name in choices, f"must be one of {', '.join(choices)}")
+        return name
+
+    def named(self, things: Mapping[str, _Named], kind: str) -> _Named:
+        """Read the name of a thing of a kind, such as a resource, and look the thing up."""
+        self.require(self.text() in things, f"must be the name of a {kind}")
+        return things[self.text()]
 
     def boolean(self) -> bool:
         """Read true or false."""
@@ -135,15 +179,13 @@ class Field:
         """Read an integer of 64 bits, signed or unsigned."""
         if isinstance(self.value, bool) or not isinstance(self.value, int):
             raise self.error("must be an integer")
-        if not -(2**63) <= self.value <= UINT64_MAX:
-            raise self.error("must be an integer of 64 bits")
+        self.require(-(2**63) <= self.value <= UINT64_MAX, "must be an integer of 64 bits")
         return self.value
 
     def unsigned(self, largest: int = UINT64_MAX) -> int:
         """Read an integer from 0 to `largest`."""
         value = self.integer()
-        if not 0 <= value <= largest:
-            raise self.error(f"must be an integer from 0 to {largest}")
+        self.require(0 <= value <= largest, f"must be an integer from 0 to {largest}")
         return value
 
     def _member_path(self, key: str) -> str:

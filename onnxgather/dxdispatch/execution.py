@@ -7,10 +7,10 @@ first 0 among them.
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from onnxgather.dxdispatch.document import Field
 from onnxgather.dxdispatch.program import DispatchCommand, PrintCommand, Program, WriteFileCommand
 from onnxgather.dxdispatch.resources import Bytes, is_inside
 from onnxgather.errors import FileFormatError, located
-from onnxgather.files import reason, replace_file
+from onnxgather.files import replace_file
 from onnxgather.tensors import TensorDesc
 
 Evaluate = Callable[[Descriptor, Array, Array], Array]
@@ -97,22 +97,21 @@ def _lines(program: Program, evaluate: Evaluate, targets: dict[str, str]) -> Ite
                 case DispatchCommand():
                     memory.dispatch(command, evaluate)
                 case PrintCommand():
-                    yield memory.printed(command)
+                    values = program.resources[command.resource].values
+                    assert values.data_type is not None
+                    content = memory.buffer(command.resource)[: values.size]
+                    yield printed(
+                        command.resource, values.data_type, content, verbose=command.verbose
+                    )
                 case WriteFileCommand():
-                    content = memory.buffers[command.resource]
-                    _write_file(command.target, targets[command.path], command.header, content)
+                    content = memory.buffer(command.resource)
+                    with command.target.opening():
+                        replace_file(targets[command.path], command.header, content.data)
 
 
-class _Buffers(dict[str, Bytes]):
-    """The buffers of a program's resources, by name; each is made when it is first used."""
-
-    def __init__(self, program: Program) -> None:
-        super().__init__()
-        self._resources = program.resources
-
-    def __missing__(self, name: str) -> Bytes:
-        self[name] = self._resources[name].initial_bytes()
-        return self[name]
+def _buffers(program: Program) -> Callable[[str], Bytes]:
+    """Return the buffer of each resource by its name; each is made when it is first used."""
+    return cache(lambda name: program.resources[name].initial_bytes())
 
 
 class _Memory:
@@ -120,9 +119,9 @@ class _Memory:
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        self.buffers = _Buffers(program)
+        self.buffer = _buffers(program)
         # OWNED_BY_DML inputs have the values that their resources had before the first command.
-        self._initial_buffers = _Buffers(program)
+        self._initial_buffer = _buffers(program)
 
     def dispatch(self, command: DispatchCommand, evaluate: Evaluate) -> Dispatch:
         desc = self._program.dispatchables[command.dispatchable].descriptor
@@ -140,35 +139,20 @@ class _Memory:
             raise FileFormatError(f"{command.path}: there is no memory for its tensors") from None
         return Dispatch(command.path, command.dispatchable, desc, data, indices, computed)
 
-    def printed(self, command: PrintCommand) -> str:
-        resource = self._program.resources[command.resource]
-        assert resource.data_type is not None
-        content = self.buffers[command.resource][: resource.values.size]
-        return printed(command.resource, resource.data_type, content, verbose=command.verbose)
-
     def _view(self, tensor: TensorDesc, command: DispatchCommand, name: str) -> Array:
         """View the bytes that a tensor is bound to as the array that stands for the tensor."""
-        buffers = self._initial_buffers if is_owned(tensor) else self.buffers
-        binding, shape = command.bindings[name], tensor.array_shape
-        buffer, count = buffers[binding.resource], math.prod(shape)
-        flat = np.frombuffer(buffer, tensor.data_type.numpy, count, binding.offset)
-        return flat.reshape(shape)
+        buffer = self._initial_buffer if is_owned(tensor) else self.buffer
+        binding = command.bindings[name]
+        content = buffer(binding.resource)
+        return np.ndarray(tensor.array_shape, tensor.data_type.numpy, content.data, binding.offset)
 
 
 def _target(field: Field, folder: str, allow_outside: bool) -> str:
     """Return the path of the file that a `targetPath` names."""
     target = os.path.join(folder, field.text())
-    if not (allow_outside or is_inside(target, [folder])):
-        raise field.error("must stay in the output folder")
+    inside = allow_outside or is_inside(target, [folder])
+    field.require(inside, "must stay in the output folder")
     return os.path.realpath(target)
-
-
-def _write_file(field: Field, target: str, header: bytes, content: Bytes) -> None:
-    """Write a file whole or not at all."""
-    try:
-        replace_file(target, header, content.data)
-    except OSError as error:
-        raise FileFormatError(f"{field.path}: {reason(error)}: {field.text()}") from None
 
 
 def printed(name: str, data_type: TensorDataType, content: Bytes, *, verbose: bool) -> str:
@@ -208,14 +192,12 @@ def _texts(values: Array) -> list[str]:
 
 def _nan(value: Array) -> str:
     """Return a NaN as Microsoft's C runtime writes it, after the promotion to double."""
-    size = value.itemsize
-    fraction_bits = {2: 10, 4: 23, 8: 52}[size]
-    bits = int(value.view(f"u{size}")[0])
-    quiet = 1 << (fraction_bits - 1)
+    bits, quiet = (
+        int(value.view(f"u{value.itemsize}")[0]),
+        1 << {2: 9, 4: 22, 8: 51}[value.itemsize],
+    )
     fraction = bits & (2 * quiet - 1)
-    negative = bits >> (8 * size - 1)
-    if size == 8 and not fraction & quiet:  # the promotion makes the smaller ones quiet
-        return "-nan(snan)" if negative else "nan(snan)"
-    if negative:
-        return "-nan(ind)" if fraction | quiet == quiet else "-nan"
-    return "nan"
+    nan = "-nan" if np.signbit(value[0]) else "nan"
+    if value.itemsize == 8 and not fraction & quiet:  # the promotion makes the smaller ones quiet
+        return nan + "(snan)"
+    return nan + "(ind)" if nan == "-nan" and fraction in (0, quiet) else nan

@@ -13,10 +13,11 @@ from numpy.lib import format as npy
 
 from onnxgather.datatypes import TensorDataType
 from onnxgather.descriptors import Descriptor
-from onnxgather.dxdispatch.descriptor import fields_of, is_owned, names, read_descriptor, tensors
+from onnxgather.dxdispatch.descriptor import fields_of, is_owned, read_descriptor, tensors
 from onnxgather.dxdispatch.document import UINT32_MAX, Field, parse_json, quoted
 from onnxgather.dxdispatch.resources import Resource, is_npy, read_resource, refuse_image
 from onnxgather.errors import DescriptorError, FileFormatError, located
+from onnxgather.files import reason
 from onnxgather.tensors import LEAST_ALIGNMENT, TensorDesc
 
 MAX_NPY_DIMENSIONS = 32
@@ -115,8 +116,7 @@ def read_program(path: str | os.PathLike[str], *, allow_outside: bool = False) -
     try:
         content = Path(name).read_bytes()
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        reason = getattr(error, "strerror", None) or str(error)
-        raise FileFormatError(f"{name}: {reason.lower()}") from None
+        raise FileFormatError(f"{name}: {reason(error)}") from None
     return parse_program(content, name, allow_outside=allow_outside)
 
 
@@ -166,13 +166,11 @@ def _dispatchable(field: Field, resources: Resources) -> Dispatchable:
         descriptor = read_descriptor(field)
     except DescriptorError as error:
         raise error.at(fields_of(field).path) from None
-    compile_type = field.member("dmlCompileType", _COMPILE_TYPES[0])
-    if compile_type.text() not in _COMPILE_TYPES:
-        raise compile_type.error(f"must be one of {', '.join(_COMPILE_TYPES)}")
+    field.member("dmlCompileType", _COMPILE_TYPES[0]).choice(_COMPILE_TYPES)
     flags = field.member("executionFlags", [])
-    for flag in names(flags):
-        if flag.removeprefix(_EXECUTION_FLAG_PREFIX) not in _EXECUTION_FLAGS:
-            raise flags.error(f"must be among {', '.join(_EXECUTION_FLAGS)}", quoted(flag))
+    for flag in flags.texts():
+        known = flag.removeprefix(_EXECUTION_FLAG_PREFIX) in _EXECUTION_FLAGS
+        flags.require(known, f"must be among {', '.join(_EXECUTION_FLAGS)}", quoted(flag))
     bindings = _bindings(field.member("bindings", {}), descriptor, resources, owned=True)
     return Dispatchable(descriptor, bindings)
 
@@ -195,38 +193,30 @@ def _command(field: Field, resources: Resources, dispatchables: Dispatchables) -
 
 def _dispatch(field: Field, resources: Resources, dispatchables: Dispatchables) -> DispatchCommand:
     name = field.member("dispatchable")
-    dispatchable = dispatchables.get(name.text())
-    if dispatchable is None:
-        raise name.error("must be the name of a dispatchable")
+    dispatchable = name.named(dispatchables, "dispatchable")
     groups = field.member("threadGroupCount", [1, 1, 1])
     counts = [item.unsigned(UINT32_MAX) for item in groups.items()]
-    if len(counts) != 3:
-        raise groups.error("must have 3 elements", len(counts))
+    groups.require(len(counts) == 3, "must have 3 elements", len(counts))
     bindings = _bindings(field.member("bindings"), dispatchable.descriptor, resources, owned=False)
     return DispatchCommand(field.path, name.text(), {**dispatchable.bindings, **bindings})
 
 
 def _write_file(field: Field, resources: Resources) -> WriteFileCommand:
     name, target = field.member("resource"), field.member("targetPath")
-    resource = _resource(name, resources)
-    if not os.path.basename(target.text()):
-        raise target.error("must be the name of a file")
+    size_in_bytes = name.named(resources, "resource").size_in_bytes
+    target.require(os.path.basename(target.text()) != "", "must be the name of a file")
     refuse_image(target)
     dimensions = field.member("dimensions", [])
     shape = tuple(size.unsigned(UINT32_MAX) for size in dimensions.items())
     if not is_npy(target):
         return WriteFileCommand(field.path, name.text(), target, b"")
     data_type = _data_type(name, resources, "written to an .npy file")
-    if len(shape) > MAX_NPY_DIMENSIONS:
-        raise dimensions.error(f"must have at most {MAX_NPY_DIMENSIONS} elements", len(shape))
-    shape = shape or (resource.size_in_bytes // data_type.size,)
+    rule = f"must have at most {MAX_NPY_DIMENSIONS} elements"
+    dimensions.require(len(shape) <= MAX_NPY_DIMENSIONS, rule, len(shape))
+    shape = shape or (size_in_bytes // data_type.size,)
     needed = math.prod(shape) * data_type.size
-    if needed > resource.size_in_bytes:
-        raise dimensions.error(
-            f"must describe at most the {resource.size_in_bytes} bytes of resource "
-            f"{quoted(name.value)}",
-            needed,
-        )
+    rule = f"must describe at most the {size_in_bytes} bytes of resource {quoted(name.value)}"
+    dimensions.require(needed <= size_in_bytes, rule, needed)
     return WriteFileCommand(field.path, name.text(), target, npy_header(data_type, shape))
 
 
@@ -234,51 +224,47 @@ def _bindings(
     field: Field, desc: Descriptor, resources: Resources, *, owned: bool
 ) -> dict[str, Binding]:
     """Read the bindings of a dispatchable (`owned`) or of a dispatch command."""
-    found = dict(field.entries())
-    wanted = tensors(desc)
+    found, bound = dict(field.entries()), tensors(desc)
     for name, binding in found.items():
-        if name not in wanted:
-            rule = f"must be the name of a tensor ({', '.join(wanted)})"
-            raise binding.error(rule, quoted(name))
-        if is_owned(wanted[name]) != owned:
+        rule = f"must be the name of a tensor ({', '.join(bound)})"
+        binding.require(name in bound, rule, quoted(name))
+        if is_owned(bound[name]) != owned:
             flag = "not OWNED_BY_DML" if owned else "OWNED_BY_DML"
             where = "by the dispatch" if owned else "in the dispatchable"
             raise FileFormatError(
                 f"{binding.path} must be absent, as a tensor {flag} is bound {where}"
             )
-    wanted = {name: tensor for name, tensor in wanted.items() if is_owned(tensor) == owned}
+    wanted = {name: tensor for name, tensor in bound.items() if is_owned(tensor) == owned}
     for name in wanted:
-        if name not in found:
-            raise FileFormatError(f"{field.path}.{name} is required")
+        field.member(name)
     return {name: _binding(name, tensor, found[name], resources) for name, tensor in wanted.items()}
 
 
 def _binding(name: str, tensor: TensorDesc, field: Field, resources: Resources) -> Binding:
     if isinstance(field.value, list):
         items = field.items()
-        if len(items) != 1:
-            raise field.error(f"must bind one resource, as {name} is one tensor", len(items))
-        field = items[0]
+        rule = f"must bind one resource, as {name} is one tensor"
+        field.require(len(items) == 1, rule, len(items))
+        (field,) = items
     if isinstance(field.value, str):
         named, options = field, Field({}, field.path)
     elif isinstance(field.value, dict):
         named, options = field.member("name"), field
     else:
         raise field.error("must be the name of a resource, or an object")
-    resource = _resource(named, resources)
+    resource = named.named(resources, "resource")
     _check_ignored(options, resources)
     size = options.member("elementSizeInBytes", 0).unsigned()
     if size == 0 and resource.data_type is not None:
         size = resource.data_type.size
     offset = options.member("elementOffset", 0).unsigned() * size
-    if offset % LEAST_ALIGNMENT:
-        rule = f"elementOffset times elementSizeInBytes must be a multiple of {LEAST_ALIGNMENT}"
-        raise FileFormatError(f"{field.path}: {rule}, got {offset}")
+    aligned = offset % LEAST_ALIGNMENT == 0
+    product = field.about("elementOffset times elementSizeInBytes")
+    product.require(aligned, f"must be a multiple of {LEAST_ALIGNMENT}", offset)
     # DirectML binds from the offset to the end of the resource, whatever elementCount says.
     bound, needed = resource.size_in_bytes - offset, tensor.total_tensor_size_in_bytes
-    if bound < needed:
-        rule = f"must bind at least {needed} bytes, the TotalTensorSizeInBytes of {name}"
-        raise field.error(rule, max(0, bound))
+    rule = f"must bind at least {needed} bytes, the TotalTensorSizeInBytes of {name}"
+    field.require(bound >= needed, rule, max(0, bound))
     return Binding(named.text(), offset)
 
 
@@ -286,21 +272,15 @@ def _check_ignored(options: Field, resources: Resources) -> None:
     """Check the fields of a binding that a DirectML operator has no use for."""
     options.member("elementCount", 0).unsigned()
     options.member("format", "").text()
-    if "counter" in options.fields():
-        _resource(options.member("counter"), resources)
+    if counter := options.first("counter"):
+        counter.named(resources, "resource")
         options.member("counterOffsetBytes", 0).unsigned()
     for size in options.member("shape", []).items():
         size.integer()
 
 
-def _resource(name: Field, resources: Resources) -> Resource:
-    if name.text() not in resources:
-        raise name.error("must be the name of a resource")
-    return resources[name.text()]
-
-
 def _data_type(name: Field, resources: Resources, use: str) -> TensorDataType:
-    data_type = _resource(name, resources).data_type
+    data_type = name.named(resources, "resource").data_type
     if data_type is None:
         raise name.error(f"must have an initialValuesDataType to be {use}")
     return data_type

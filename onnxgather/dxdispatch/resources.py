@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -15,15 +15,18 @@ import numpy.typing as npt
 from numpy.lib import format as npy
 
 from onnxgather.arrays import Array
-from onnxgather.datatypes import TensorDataType
+from onnxgather.datatypes import TYPE_PREFIX, TensorDataType
 from onnxgather.dxdispatch.document import UINT32_MAX, Field
 from onnxgather.errors import FileFormatError
-from onnxgather.files import reason
 
 Bytes = npt.NDArray[np.uint8]
 
 _NOT_FINITE = ("nan", "inf", "-inf")
-_IMAGES = (".jpg", ".png")
+_NPY_HEADERS = {
+    (1, 0): npy.read_array_header_1_0,
+    (2, 0): npy.read_array_header_2_0,
+    (3, 0): npy.read_array_header_2_0,
+}
 _NPY_TYPES = {t.numpy: t for t in TensorDataType} | {np.dtype(bool): TensorDataType.INT8}
 
 
@@ -34,6 +37,8 @@ class Values:
     So a program whose resources are large can be read without holding them.
     """
 
+    data_type: TensorDataType | None
+    """None for a list whose elements have types of their own, or a file without a type."""
     size: int
     """In bytes."""
     to_bytes: Callable[[], Bytes]
@@ -45,12 +50,15 @@ class Values:
 class Resource:
     """A buffer and what it holds before the first command."""
 
-    data_type: TensorDataType | None
-    """The type of the initial values; None for a list whose elements have types of their own."""
     values: Values
     size_in_bytes: int
     """The size of the buffer; zeros follow the initial values."""
     path: str
+
+    @property
+    def data_type(self) -> TensorDataType | None:
+        """The type of the initial values, if they have one type."""
+        return self.values.data_type
 
     def initial_bytes(self) -> Bytes:
         """Make a new buffer with the initial values.
@@ -81,28 +89,25 @@ def read_resource(field: Field, folder: str, *, allow_outside: bool) -> Resource
     """
     data_type = _data_type(field.member("initialValuesDataType", "UNKNOWN"))
     initial = field.member("initialValues")
-    if isinstance(initial.value, str):
-        raise initial.error(
-            "must be values, as a deferred resource cannot be bound to a DirectML operator"
-        )
+    rule = "must be values, as a deferred resource cannot be bound to a DirectML operator"
+    initial.require(not isinstance(initial.value, str), rule)
     if isinstance(initial.value, dict):
-        values, data_type = _generated(field, data_type, folder, allow_outside)
+        values = _generated(field, data_type, folder, allow_outside)
     elif not isinstance(initial.value, list):
         raise initial.error("must be an array or an object")
     elif data_type is None:
-        values = _listed([_typed_number(item) for item in initial.items()])
+        values = _listed(None, *(_typed_number(item) for item in initial.items()))
     else:
-        values = _listed([read_numbers(data_type, initial)])
-    if values.size == 0:
-        raise initial.error("must hold at least one value", "none")
+        values = _listed(data_type, read_numbers(data_type, initial))
+    initial.require(values.size > 0, "must hold at least one value", "none")
     # An offset is checked and never applied: DxDispatch puts the values at byte 0 all the same.
     needed = values.size + field.member("initialValuesOffsetInBytes", 0).unsigned()
     size = field.member("sizeInBytes", (values.size + 3) // 4 * 4)
-    if needed > size.unsigned():
-        raise size.error(f"must be at least {needed}, the initial values and their offset")
-    if size.unsigned() > UINT32_MAX:
-        raise field.error(f"must take at most {UINT32_MAX} bytes", size.value)
-    return Resource(data_type, values, size.unsigned(), field.path)
+    rule = f"must be at least {needed}, the initial values and their offset"
+    size.require(size.unsigned() >= needed, rule)
+    rule = f"must take at most {UINT32_MAX} bytes"
+    field.require(size.unsigned() <= UINT32_MAX, rule, size.value)
+    return Resource(values, size.unsigned(), field.path)
 
 
 def read_numbers(data_type: TensorDataType, field: Field) -> Array:
@@ -116,8 +121,8 @@ def read_numbers(data_type: TensorDataType, field: Field) -> Array:
 
 def refuse_image(field: Field) -> None:
     """Raise FileFormatError for a path with the extension of an image."""
-    if field.text().lower().endswith(_IMAGES):
-        raise field.error("must not be an image, as only arrays and raw bytes are translated")
+    image = field.text().lower().endswith((".jpg", ".png"))
+    field.require(not image, "must not be an image, as only arrays and raw bytes are translated")
 
 
 def is_npy(field: Field) -> bool:
@@ -133,23 +138,20 @@ def is_inside(path: str, folders: Iterable[str]) -> bool:
 
 def _data_type(field: Field) -> TensorDataType | None:
     """Read a data type; UNKNOWN is None, as DxDispatch takes it for an absent field."""
-    name = field.text().removeprefix("DML_TENSOR_DATA_TYPE_")
-    if name == "UNKNOWN":
+    if field.text().removeprefix(TYPE_PREFIX) == "UNKNOWN":
         return None
-    if name not in TensorDataType.__members__:
-        raise field.error(f"must be one of {', '.join(TensorDataType)}")
-    return TensorDataType(name)
+    return TensorDataType(field.choice(TensorDataType.__members__, TYPE_PREFIX))
 
 
-def _listed(parts: Sequence[Array]) -> Values:
-    content = np.concatenate([part.view(np.uint8) for part in parts] or [np.empty(0, np.uint8)])
-    return Values(content.size, lambda: content)
+def _listed(data_type: TensorDataType | None, *parts: Array) -> Values:
+    content = np.concatenate([np.empty(0, np.uint8), *(part.view(np.uint8) for part in parts)])
+    return Values(data_type, content.size, lambda: content)
 
 
 def _typed_number(field: Field) -> Array:
     """Read `{"type": ..., "value": ...}`."""
-    if not isinstance(field.value, dict):
-        raise field.error("must have a type, as the resource has no initialValuesDataType")
+    rule = "must have a type, as the resource has no initialValuesDataType"
+    field.require(isinstance(field.value, dict), rule)
     data_type = _data_type(field.member("type"))
     if data_type in (None, TensorDataType.FLOAT16):
         raise field.member("type").error("must be a type other than FLOAT16")
@@ -158,37 +160,32 @@ def _typed_number(field: Field) -> Array:
 
 def _generated(
     resource: Field, data_type: TensorDataType | None, folder: str, allow_outside: bool
-) -> tuple[Values, TensorDataType]:
+) -> Values:
     """Read values that are not listed: one repeated, a sequence, or those of a file."""
     initial = resource.member("initialValues")
     kinds = [kind for kind in ("value", "valueStart", "sourcePath") if kind in initial.fields()]
     # DxDispatch refuses only what stands beside `value`.
-    if not kinds or (kinds[0] == "value" and len(kinds) > 1):
-        rule = "must have one of value, valueStart and sourcePath"
-        raise initial.error(rule, "several" if kinds else "none")
-    if kinds[0] == "sourcePath":
-        source = initial.member("sourcePath")
-        values, found = _source(source, folder, allow_outside)
-        data_type = _required(resource, data_type or found)
-        if found not in (None, data_type):
-            raise FileFormatError(
-                f"{source.path}: the .npy file must hold {data_type}, as initialValuesDataType "
-                f"says, got {found}"
-            )
-        return values, data_type
-    data_type = _required(resource, data_type)
-    first = _number(data_type, initial.member(kinds[0]))
-    delta = None if kinds[0] == "value" else _number(data_type, initial.member("valueDelta"))
-    count = initial.member("valueCount").unsigned(UINT32_MAX)
-    size = count * data_type.size
-    return Values(size, lambda: _repeated(first, delta, count).view(np.uint8)), data_type
-
-
-def _required(resource: Field, data_type: TensorDataType | None) -> TensorDataType:
+    rule, found = (
+        "must have one of value, valueStart and sourcePath",
+        "several" if kinds else "none",
+    )
+    initial.require(bool(kinds) and (kinds[0] != "value" or len(kinds) == 1), rule, found)
+    kind = initial.member(kinds[0])
+    source = _source(kind, folder, allow_outside) if kinds[0] == "sourcePath" else None
+    data_type = data_type or (source and source.data_type)
     if data_type is None:
         declared = f"{resource.path}.initialValuesDataType"
         raise FileFormatError(f"{declared} is required for these values")
-    return data_type
+    if source is not None:
+        rule = f"must hold {data_type}, as initialValuesDataType says"
+        agrees = source.data_type in (None, data_type)
+        kind.about("the .npy file").require(agrees, rule, source.data_type)
+        return replace(source, data_type=data_type)
+    first = _number(data_type, kind)
+    delta = None if kinds[0] == "value" else _number(data_type, initial.member("valueDelta"))
+    count = initial.member("valueCount").unsigned(UINT32_MAX)
+    size = count * data_type.size
+    return Values(data_type, size, lambda: _repeated(first, delta, count).view(np.uint8))
 
 
 def _repeated(first: Array, delta: Array | None, count: int) -> Array:
@@ -239,27 +236,22 @@ def _float(value: object, index: int, field_of: Callable[[int], Field]) -> float
     raise field_of(index).error('must be a number, "nan", "inf" or "-inf"')
 
 
-def _source(field: Field, folder: str, allow_outside: bool) -> tuple[Values, TensorDataType | None]:
-    """Read what a `sourcePath` names, and the data type if the file says it."""
+def _source(field: Field, folder: str, allow_outside: bool) -> Values:
+    """Read what a `sourcePath` names."""
     refuse_image(field)
     path = _find(field, folder, allow_outside)
     offset, dtype, data_type = 0, np.dtype(np.uint8), None
-    try:
-        with open(path, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            if is_npy(field):
-                dtype, data_type = _npy_type(field, file, size)
-                offset = file.tell()
-    except OSError as error:
-        raise FileFormatError(f"{field.path}: {reason(error)}: {field.text()}") from None
+    with field.opening(), open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if is_npy(field):
+            dtype, data_type = _npy_type(field, file, size)
+            offset = file.tell()
     # What follows an .npy array belongs to the resource too: the padding that writeFile wrote.
     size -= offset
 
     def content() -> Bytes:
-        try:
+        with field.opening(path):
             found = np.fromfile(path, np.uint8, offset=offset)
-        except OSError as error:
-            raise FileFormatError(f"{field.path}: {reason(error)}: {path}") from None
         if found.size != size:
             raise FileFormatError(f"{field.path}: the file changed while it was used: {path}")
         if not dtype.isnative:
@@ -267,7 +259,7 @@ def _source(field: Field, folder: str, allow_outside: bool) -> tuple[Values, Ten
             whole.view(dtype).byteswap(inplace=True)
         return found
 
-    return Values(size, content, path), data_type
+    return Values(data_type, size, content, path)
 
 
 def _find(field: Field, folder: str, allow_outside: bool) -> str:
@@ -275,47 +267,38 @@ def _find(field: Field, folder: str, allow_outside: bool) -> str:
     folders = (folder, os.getcwd())
     found = [os.path.realpath(os.path.join(root, field.text())) for root in folders]
     path = next(filter(os.path.exists, found), found[0])
-    if not (allow_outside or is_inside(path, folders)):
-        raise field.error("must stay in the folder of the program or the current folder")
-    if not os.path.exists(path):
-        raise field.error("must be a file that exists")
-    if not os.path.isfile(path):
-        raise field.error("must be a file, not a folder or a device")
+    rule = "must stay in the folder of the program or the current folder"
+    field.require(allow_outside or is_inside(path, folders), rule)
+    field.require(os.path.exists(path), "must be a file that exists")
+    field.require(os.path.isfile(path), "must be a file, not a folder or a device")
     return path
 
 
 def _npy_type(field: Field, file: BinaryIO, size: int) -> tuple[np.dtype[Any], TensorDataType]:
     """Read the header of an .npy file of `size` bytes: its type for numpy and for DirectML."""
-    shape, fortran, dtype = _npy_header(field, file)
-    data_type = _NPY_TYPES.get(dtype.newbyteorder("="))
-    rule = f"{field.path}: the .npy file must hold"
-    if data_type is None:
-        found = dtype if dtype.names is None else "a structure"
-        raise FileFormatError(f"{rule} numbers, got {found}")
-    if fortran:
-        raise field.error("must be an .npy file in C order, not in Fortran order")
-    size -= file.tell()
-    needed = math.prod(shape) * data_type.size
-    if min(shape, default=0) < 0 or size < needed:
-        raise FileFormatError(f"{rule} {needed} bytes for its shape, got {size}")
-    return dtype, data_type
-
-
-def _npy_header(field: Field, file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    npy_file = field.about("the .npy file")
+    header = None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # numpy's remark on files of Python 2
             version = npy.read_magic(file)
-            if version == (1, 0):
-                return npy.read_array_header_1_0(file)
-            if version in ((2, 0), (3, 0)):
-                return npy.read_array_header_2_0(file)
+            if version in _NPY_HEADERS:
+                header = _NPY_HEADERS[version](file)
     except OSError:
         raise
     except Exception:
         # A damaged header is evaluated as a literal, which fails in too many ways to list.
         raise field.error("must be a well-formed .npy file") from None
-    number = ".".join(map(str, version))
-    raise FileFormatError(
-        f"{field.path}: the .npy file must have version 1.0, 2.0 or 3.0, got {number}"
-    )
+    if header is None:
+        found = ".".join(map(str, version))
+        raise npy_file.error("must have version 1.0, 2.0 or 3.0", found)
+    shape, fortran, dtype = header
+    data_type = _NPY_TYPES.get(dtype.newbyteorder("="))
+    if data_type is None:
+        raise npy_file.error("must hold numbers", dtype if dtype.names is None else "a structure")
+    field.require(not fortran, "must be an .npy file in C order, not in Fortran order")
+    size -= file.tell()
+    needed = math.prod(shape) * data_type.size
+    fits = min(shape, default=0) >= 0 and size >= needed
+    npy_file.require(fits, f"must hold {needed} bytes for its shape", size)
+    return dtype, data_type

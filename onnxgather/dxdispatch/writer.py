@@ -41,17 +41,16 @@ def write_program(
     Raises:
         DescriptorError: An array does not fit its tensor.
     """
-    named = tensors(desc)
-    check_array("InputTensor", named["InputTensor"], data)
-    check_array("IndicesTensor", named["IndicesTensor"], indices)
-    output = named["OutputTensor"]
+    check_array("InputTensor", desc.input_tensor, data)
+    check_array("IndicesTensor", desc.indices_tensor, indices)
+    output = desc.output_tensor
     zeros = {"value": 0, "valueCount": math.prod(output.array_shape)}
-    owned = {name: _RESOURCES[name] for name, tensor in named.items() if is_owned(tensor)}
-    bound = {name: _RESOURCES[name] for name in named if name not in owned}
+    owned = {name: _RESOURCES[name] for name, tensor in tensors(desc).items() if is_owned(tensor)}
+    bound = {name: _RESOURCES[name] for name in _RESOURCES if name not in owned}
     program = {
         "resources": {
-            "data": _resource(named["InputTensor"], *_numbers(data)),
-            "indices": _resource(named["IndicesTensor"], *_numbers(indices)),
+            "data": _resource(desc.input_tensor, *_numbers(data)),
+            "indices": _resource(desc.indices_tensor, *_numbers(indices)),
             "output": _resource(output, output.data_type, zeros),
         },
         "dispatchables": {"gather": to_dict(desc) | ({"bindings": owned} if owned else {})},
