@@ -1,4 +1,4 @@
-"""What may be asked of a model beside its descriptor; known without importing onnx."""
+"""What may be asked of a model or of the exported corpus; known without importing onnx."""
 
 from __future__ import annotations
 
@@ -43,6 +43,16 @@ TARGETS: dict[Target, str] = {
     "cpu": "what ONNX Runtime's CPU provider runs fastest",
 }
 """The one table of targets, and what their models are; all compute the same."""
+
+FormatName = Literal["onnx", "dxdispatch", "json"]
+"""The name of a format of the exported corpus; see `FORMATS`."""
+
+FORMATS: dict[FormatName, str] = {
+    "onnx": "ONNX backend tests",
+    "dxdispatch": "programs",
+    "json": "plain arrays",
+}
+"""The one table of the formats of the exported corpus, and what each holds."""
 
 OPSETS = range(13, 26)
 """The versions of the ONNX operator set that a model may have: from the one where the gathers took

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from onnxgather.cli.terminal import main, say
 from onnxgather.errors import GOOD
-
-if TYPE_CHECKING:
-    from onnxgather.corpus import FormatName
-
-FORMATS = ("onnx", "dxdispatch", "json")
+from onnxgather.options import FORMATS, FormatName
 
 
 @main.group(short_help="Export the built-in corpus.")
@@ -24,10 +18,10 @@ def corpus() -> None:
 @click.option(
     "--format",
     "form",
-    type=click.Choice(FORMATS),
+    type=click.Choice(list(FORMATS)),
     required=True,
     metavar="FORM",
-    help="onnx: ONNX backend tests; dxdispatch: programs; json: plain arrays.",
+    help="; ".join(f"{name}: {content}" for name, content in FORMATS.items()) + ".",
 )
 @click.argument("folder", metavar="DIR")
 def export(form: FormatName, folder: str) -> int:

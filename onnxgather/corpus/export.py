@@ -5,25 +5,23 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from typing import Any, Literal, get_args
+from typing import Any, NamedTuple
 
 import msgspec
 
-from onnxgather.cases import Case
-from onnxgather.checks import shown
-from onnxgather.corpus.formats import FORMATS
+from onnxgather.arrays import Array
+from onnxgather.cases import Case, DescriptorCase, NodeCase
+from onnxgather.checks import check_choice, shown
+from onnxgather.dxdispatch import to_dict, write_program
 from onnxgather.errors import OnnxGatherError
 from onnxgather.files import FolderKind
-from onnxgather.options import POLICIES
-
-FormatName = Literal["onnx", "dxdispatch", "json"]
-"""ONNX backend tests, DxDispatch programs, or plain JSON."""
+from onnxgather.options import FORMATS, POLICIES, FormatName
 
 MADE_BY = "onnxgather corpus export"
 
@@ -36,7 +34,7 @@ class Exported:
 
     written: int = 0
     """Cases."""
-    left_out: Counter[str] = field(default_factory=lambda: Counter())
+    left_out: Counter[str] = field(default_factory=Counter[str])
     """How many cases have no place in the format, by the reason."""
 
 
@@ -53,9 +51,7 @@ def export(cases: Iterable[Case], format: FormatName, folder: str | os.PathLike[
         OnnxGatherError: The folder holds something else or cannot be written, the format is
             unknown, or a case's name cannot be one of a file.
     """
-    if format not in get_args(FormatName):
-        formats = ", ".join(get_args(FormatName))
-        raise OnnxGatherError(f"format must be one of {formats}, got {shown(format)}")
+    check_choice("format", format, FORMATS)
     exported = Exported()
     _EXPORT.write(os.fspath(folder), _files(cases, format, exported))
     return exported
@@ -79,7 +75,9 @@ _EXPORT = FolderKind(
 )
 
 
-def _files(cases: Iterable[Case], name: str, exported: Exported) -> Iterator[tuple[str, bytes]]:
+def _files(
+    cases: Iterable[Case], name: FormatName, exported: Exported
+) -> Iterator[tuple[str, bytes]]:
     """Yield the files of an export, and count its cases in `exported`."""
     entries: list[dict[str, Any]] = []
     left_out: list[dict[str, str]] = []
@@ -87,10 +85,9 @@ def _files(cases: Iterable[Case], name: str, exported: Exported) -> Iterator[tup
     for case in cases:
         _check_name(case.name, seen)
         expected = case.expected()
-        entry = FORMATS[name](case, expected)
+        entry = _ENTRIES[name](case, expected)
         if isinstance(entry, str):
             left_out.append({"name": case.name, "why": entry})
-            exported.left_out[entry] += 1
             continue
         yield from entry.content.items()
         entries.append(
@@ -104,7 +101,8 @@ def _files(cases: Iterable[Case], name: str, exported: Exported) -> Iterator[tup
                 "expected": "refused" if isinstance(expected, str) else "output",
             }
         )
-        exported.written += 1
+    exported.written = len(entries)
+    exported.left_out.update(case["why"] for case in left_out)
     yield "README.md", _readme(name, exported).encode()
     made_by = f"{MADE_BY} {version('onnxgather')}"
     index = {"made_by": made_by, "format": name, "cases": entries, "left_out": left_out}
@@ -121,9 +119,74 @@ def _check_name(name: str, seen: set[str]) -> None:
     seen.add(file)
 
 
+class Entry(NamedTuple):
+    """A case in an export."""
+
+    file: str
+    """The file or folder that holds it, below the export's folder."""
+    content: dict[str, bytes]
+    """Its files; of a file that several cases share its part."""
+
+
+def _onnx_test(case: Case, expected: Array | str) -> Entry | str:
+    from onnxgather.model import tensor_bytes, to_onnx
+
+    if isinstance(case, NodeCase) or isinstance(expected, str):
+        return "must be refused, which an ONNX backend test cannot say"
+    folder = "cases/test_" + case.name.replace("/", "_").replace("-", "_")
+    model = to_onnx(case.descriptor, case.out_of_range)
+    content = {f"{folder}/model.onnx": model.SerializeToString(deterministic=True)}
+    for file, name, array in (
+        ("input_0", "InputTensor", case.data),
+        ("input_1", "IndicesTensor", case.indices),
+        ("output_0", "OutputTensor", expected),
+    ):
+        content[f"{folder}/test_data_set_0/{file}.pb"] = tensor_bytes(name, array)
+    return Entry(folder, content)
+
+
+def _program(case: Case, _: Array | str) -> Entry | str:
+    if isinstance(case, NodeCase):
+        return "is an ONNX node that no descriptor says"
+    file = f"cases/{case.name}.json"
+    comment = f"{case.name}, out_of_range={case.out_of_range}"
+    program = write_program(case.descriptor, case.data, case.indices, comment=comment)
+    return Entry(file, {file: program.encode()})
+
+
+def _line(case: Case, expected: Array | str) -> Entry:
+    line: dict[str, Any] = {"name": case.name, "out_of_range": case.out_of_range}
+    if isinstance(case, DescriptorCase):
+        line["descriptor"] = to_dict(case.descriptor)
+    else:
+        line["node"] = {
+            "operator": case.node.operator,
+            "attributes": dict(case.node.attributes),
+            "output_shape": case.node.output_shape,
+        }
+    line |= {"data": _array(case.data), "indices": _array(case.indices)}
+    refused = isinstance(expected, str)
+    line["expected"] = {"refused": expected} if refused else {"output": _array(expected)}
+    return Entry("cases.jsonl", {"cases.jsonl": msgspec.json.encode(line) + b"\n"})
+
+
+def _array(array: Array) -> dict[str, Any]:
+    little = array.astype(array.dtype.newbyteorder("<"), copy=False)
+    return {"type": array.dtype.name, "shape": array.shape, "hex": little.tobytes().hex()}
+
+
+_ENTRIES: dict[FormatName, Callable[[Case, Array | str], Entry | str]] = {
+    "onnx": _onnx_test,
+    "dxdispatch": _program,
+    "json": _line,
+}
+"""What a case and what is expected of it become, or why the case has no place in the format.
+`readme/` has a page of each format."""
+
+
 def _readme(name: str, exported: Exported) -> str:
     pages = files("onnxgather.corpus") / "readme"
-    page, common = ((pages / f"{part}.md").read_text("utf-8") for part in (name, "common"))
+    page, common = (pages.joinpath(f"{part}.md").read_text("utf-8") for part in (name, "common"))
     policies = (f'- "{name}": it {policy.rule}.' for name, policy in POLICIES.items())
     left_out = (f"\nLeft out: {n}, as each {why}." for why, n in exported.left_out.items())
     return Template(page.replace("$common\n", common)).substitute(

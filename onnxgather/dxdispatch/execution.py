@@ -111,7 +111,11 @@ def _lines(program: Program, evaluate: Evaluate, targets: dict[str, str]) -> Ite
 
 def _buffers(program: Program) -> Callable[[str], Bytes]:
     """Return the buffer of each resource by its name; each is made when it is first used."""
-    return cache(lambda name: program.resources[name].initial_bytes())
+
+    def buffer(name: str) -> Bytes:
+        return program.resources[name].initial_bytes()
+
+    return cache(buffer)
 
 
 class _Memory:

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnxgather.arrays import Array
-from onnxgather.cases import Case, DescriptorCase
+from onnxgather.cases import Case, DescriptorCase, NodeCase
 from onnxgather.descriptors import TENSORS
 from onnxgather.lanes.python import model_of
-from onnxgather.model import bare_model, wrapped
 from onnxgather.options import Target
 from onnxgather.repro.candidates import candidate_of
 from onnxgather.session import threads_for
@@ -45,21 +44,21 @@ def trials_of(case: Case, target: Target, library: str | None = None) -> Iterato
     """
     rule = case.expected()
     expected = None if isinstance(rule, str) else rule
-    size = math.prod(case.descriptor.output_tensor.sizes) if isinstance(case, DescriptorCase) else 1
+    runs: list[tuple[Case, Array | None]] = [(case, expected)]
+    size = 1
+    if isinstance(case, DescriptorCase):
+        size = math.prod(case.descriptor.output_tensor.sizes)
+        if _is_one_node(case):
+            bare = candidate_of(case)
+            node = bare.node("")
+            plain = NodeCase(case.name, node, bare.data, bare.indices, case.wrapped)
+            output = None if expected is None else expected.reshape(node.output_shape)
+            runs.insert(0, (plain, output))
     threads = threads_for(size)
     one = {"One": np.ones(1, case.data.dtype)} if case.wrapped else {}
-    if isinstance(case, DescriptorCase) and _is_one_node(case):
-        candidate = candidate_of(case)
-        gather = candidate.gather
-        attributes = {gather.attribute: gather.number}
-        shape = gather.output
-        model = bare_model(gather.onnx, attributes, candidate.data, candidate.indices, shape)
-        model = wrapped(model) if case.wrapped else model
-        inputs = {"InputTensor": candidate.data, "IndicesTensor": candidate.indices, **one}
-        wanted = None if expected is None else expected.reshape(shape)
-        yield Trial(model.SerializeToString(), inputs, wanted, threads, library)
-    inputs = {"InputTensor": case.data, "IndicesTensor": case.indices, **one}
-    yield Trial(model_of(case, target, threads), inputs, expected, threads, library)
+    for run, output in runs:
+        inputs = {"InputTensor": run.data, "IndicesTensor": run.indices, **one}
+        yield Trial(model_of(run, target, threads), inputs, output, threads, library)
 
 
 def _is_one_node(case: DescriptorCase) -> bool:

@@ -25,11 +25,10 @@ from onnx.backend.test.loader import load_model_tests
 import onnxgather as og
 from onnxgather.arrays import Array
 from onnxgather.cases import Case, DescriptorCase, NodeCase
-from onnxgather.corpus import FormatName, corpus, export, random_cases
+from onnxgather.corpus import corpus, export, random_cases
 from onnxgather.dxdispatch import dispatches, read_program
 from onnxgather.errors import OnnxGatherError
-
-FORMATS: list[FormatName] = ["onnx", "dxdispatch", "json"]
+from onnxgather.options import FORMATS, FormatName
 
 
 @cache
