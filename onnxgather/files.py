@@ -1,4 +1,4 @@
-"""Files and folders out: written whole or not at all.
+"""Files and folders out, written whole or not at all, and the package's templates for them.
 
 What is written stands under a random name until it is whole, in the folder where it belongs. That
 name must be free: nothing that stands there is opened, and no link is followed. The rest is a
@@ -14,7 +14,9 @@ import shutil
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
+from string import Template
 
 from onnxgather.checks import shown
 from onnxgather.errors import OnnxGatherError
@@ -153,6 +155,12 @@ class FolderKind:
             raise
         finally:
             _remove_empty(aside)
+
+
+def filled_in(template: str, **values: object) -> str:
+    """A template of the package, such as `repro/issue.md.template`, with its $names filled in."""
+    text = files("onnxgather").joinpath(template).read_text("utf-8")
+    return Template(text).substitute(values)
 
 
 def is_report(start: bytes) -> bool:

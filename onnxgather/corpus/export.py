@@ -8,9 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from importlib.resources import files
 from pathlib import Path
-from string import Template
 from typing import Any, NamedTuple
 
 import msgspec
@@ -20,7 +18,7 @@ from onnxgather.cases import Case, DescriptorCase, NodeCase
 from onnxgather.checks import check_choice, shown
 from onnxgather.dxdispatch import to_dict, write_program
 from onnxgather.errors import OnnxGatherError
-from onnxgather.files import FolderKind
+from onnxgather.files import FolderKind, filled_in
 from onnxgather.options import FORMATS, POLICIES, FormatName
 
 MADE_BY = "onnxgather corpus export"
@@ -185,10 +183,11 @@ _ENTRIES: dict[FormatName, Callable[[Case, Array | str], Entry | str]] = {
 
 
 def _readme(name: str, exported: Exported) -> str:
-    pages = files("onnxgather.corpus") / "readme"
-    page, common = (pages.joinpath(f"{part}.md").read_text("utf-8") for part in (name, "common"))
     policies = (f'- "{name}": it {policy.rule}.' for name, policy in POLICIES.items())
     left_out = (f"\nLeft out: {n}, as each {why}." for why, n in exported.left_out.items())
-    return Template(page.replace("$common\n", common)).substitute(
-        written=exported.written, left_out="".join(left_out), policies="\n".join(policies)
+    return filled_in(
+        f"corpus/readme/{name}.md",
+        written=exported.written,
+        left_out="".join(left_out),
+        common=filled_in("corpus/readme/common.md", policies="\n".join(policies)).rstrip(),
     )

@@ -49,7 +49,7 @@ _RULES = {
 
 _REQUIRED = object()
 
-_Named = TypeVar("_Named")
+_T = TypeVar("_T")
 
 
 class JsonObject(dict[str, object]):
@@ -103,10 +103,7 @@ class Field:
 
     def fields(self) -> dict[str, object]:
         """Read an object; of repeated fields the first counts."""
-        value = self.value
-        if not isinstance(value, dict):
-            raise self.error("must be an object")
-        return cast("dict[str, object]", value)
+        return cast("dict[str, object]", self._of(dict, "must be an object"))
 
     def member(self, name: str, default: object = _REQUIRED) -> Field:
         """Read a field of an object; it may be absent only if there is a default value."""
@@ -134,10 +131,7 @@ class Field:
 
     def array(self) -> list[object]:
         """Read an array of plain values."""
-        value = self.value
-        if not isinstance(value, list | tuple):
-            raise self.error("must be an array")
-        return list(cast("list[object]", value))
+        return list(cast("list[object]", self._of((list, tuple), "must be an array")))
 
     def items(self) -> list[Field]:
         """Read an array."""
@@ -145,10 +139,9 @@ class Field:
 
     def text(self) -> str:
         """Read a string, which must not hold a NUL: for DxDispatch the string ends there."""
-        if not isinstance(self.value, str):
-            raise self.error("must be a string")
-        self.require("\0" not in self.value, "must not hold a NUL character")
-        return self.value
+        value = self._of(str, "must be a string")
+        self.require("\0" not in value, "must not hold a NUL character")
+        return value
 
     def texts(self) -> list[str]:
         """Read a string, or an array of strings."""
@@ -164,29 +157,33 @@ class Field:
         self.require(name in choices, f"must be one of {', '.join(choices)}")
         return name
 
-    def named(self, things: Mapping[str, _Named], kind: str) -> _Named:
+    def named(self, things: Mapping[str, _T], kind: str) -> _T:
         """Read the name of a thing of a kind, such as a resource, and look the thing up."""
         self.require(self.text() in things, f"must be the name of a {kind}")
         return things[self.text()]
 
     def boolean(self) -> bool:
         """Read true or false."""
-        if not isinstance(self.value, bool):
-            raise self.error("must be true or false")
-        return self.value
+        return self._of(bool, "must be true or false")
 
     def integer(self) -> int:
         """Read an integer of 64 bits, signed or unsigned."""
-        if isinstance(self.value, bool) or not isinstance(self.value, int):
-            raise self.error("must be an integer")
-        self.require(-(2**63) <= self.value <= UINT64_MAX, "must be an integer of 64 bits")
-        return self.value
+        rule = "must be an integer"
+        self.require(not isinstance(self.value, bool), rule)
+        value = self._of(int, rule)
+        self.require(-(2**63) <= value <= UINT64_MAX, "must be an integer of 64 bits")
+        return value
 
     def unsigned(self, largest: int = UINT64_MAX) -> int:
         """Read an integer from 0 to `largest`."""
         value = self.integer()
         self.require(0 <= value <= largest, f"must be an integer from 0 to {largest}")
         return value
+
+    def _of(self, kind: type[_T] | tuple[type[_T], ...], rule: str) -> _T:
+        if not isinstance(self.value, kind):
+            raise self.error(rule)
+        return self.value
 
     def _member_path(self, key: str) -> str:
         if _PLAIN_KEY.fullmatch(key):

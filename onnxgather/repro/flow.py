@@ -72,10 +72,10 @@ def make_repro(
     finding = Finding(case, info, judge(case, info, lane.answer(case)))
     fault = Fault.of(finding.result)
     if fault is None:
-        text = f"case {shown(case.name)} passes on lane {info.name}: nothing to reproduce"
+        what, why = "passes", "nothing to reproduce"
         if finding.result.state == "NOT-RUN":
-            text = f"case {shown(case.name)} did not run on lane {info.name}: "
-            text += f"{finding.result.reason}"
+            what, why = "did not run", finding.result.reason
+        text = f"case {shown(case.name)} {what} on lane {info.name}: {why}"
         return Outcome(text, finding.result, case)
 
     def still(candidate: Case) -> bool:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import io
 import json
-import platform
-from collections.abc import Callable
-from importlib.resources import files
-from string import Template
+from pathlib import Path
 
 import numpy as np
 
-from onnxgather.arrays import Array
+from onnxgather import runtime
 from onnxgather.cases import DescriptorCase
 from onnxgather.dxdispatch import write_program
-from onnxgather.files import FolderKind
+from onnxgather.files import FolderKind, filled_in
 from onnxgather.repro.issue import Finding, issue_text
 from onnxgather.repro.trial import Trial
 
@@ -41,8 +38,7 @@ def write_folder(folder: str, finding: Finding, trial: Trial, printed: str | Non
             then as they were.
     """
     contents = runnable(finding, trial)
-    system = f"{platform.system()} {platform.machine()}"
-    contents["ISSUE.md"] = issue_text(finding, trial, system, printed).encode()
+    contents["ISSUE.md"] = issue_text(finding, trial, printed).encode()
     case = finding.case
     if isinstance(case, DescriptorCase):
         comment = f"{finding.title}."
@@ -54,8 +50,8 @@ def write_folder(folder: str, finding: Finding, trial: Trial, printed: str | Non
 def runnable(finding: Finding, trial: Trial) -> dict[str, bytes]:
     """The files that repro.py needs, itself included."""
     rule, provider = finding.case.expected(), finding.info.provider
-    package = files("onnxgather")
-    script = Template((package / "repro" / "repro.py.template").read_text("utf-8")).substitute(
+    script = filled_in(
+        "repro/repro.py.template",
         title=finding.title,
         provider=provider,
         quoted=json.dumps(provider),
@@ -63,19 +59,15 @@ def runnable(finding: Finding, trial: Trial) -> dict[str, bytes]:
         threads=trial.threads,
         rule=repr(rule) if isinstance(rule, str) else None,
     )
+    inputs, expected = io.BytesIO(), io.BytesIO()
+    np.savez(inputs, allow_pickle=False, **trial.inputs)
     contents = {
         "model.onnx": trial.model,
-        "inputs.npz": _saved(np.savez, **trial.inputs),
-        "runtime.py": (package / "runtime.py").read_bytes(),
+        "inputs.npz": inputs.getvalue(),
+        "runtime.py": Path(runtime.__file__).read_bytes(),
         "repro.py": script.encode(),
     }
     if trial.expected is not None:
-        contents["expected.npy"] = _saved(np.save, trial.expected)
+        np.save(expected, trial.expected)
+        contents["expected.npy"] = expected.getvalue()
     return contents
-
-
-def _saved(save: Callable[..., None], *array: Array, **arrays: Array) -> bytes:
-    """What `numpy.save` or `numpy.savez` writes."""
-    stream = io.BytesIO()
-    save(stream, *array, **arrays)
-    return stream.getvalue()

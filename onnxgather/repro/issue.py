@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import platform
 import textwrap
 from dataclasses import dataclass
-from importlib.resources import files
-from string import Template
 
 import numpy as np
 
 from onnxgather.arrays import Array
 from onnxgather.cases import Case, DescriptorCase, NodeCase
-from onnxgather.datatypes import TensorDataType
-from onnxgather.descriptors import TENSORS, header_names
+from onnxgather.dxdispatch.descriptor import tensors
+from onnxgather.files import filled_in
 from onnxgather.lanes.lane import LaneInfo
 from onnxgather.parity.results import Result, ResultKind
 from onnxgather.repro.candidates import candidate_of
@@ -37,33 +36,28 @@ class Finding:
     def title(self) -> str:
         """The title of an issue."""
         case, result = self.case, self.result
-        provider = self.info.provider
         operator = candidate_of(case).gather.onnx
         gather = f"{operator} of {case.data_type} data by {case.index_type} indices"
-        if result.state == "DIFF" and isinstance(case, NodeCase):
+        if result.state == "ERROR":
+            verbs = {ResultKind.NOT_TAKEN: "refuses", ResultKind.FAILED: "fails in"}
+            what = f"{verbs.get(result.kind, 'takes the host down in')} {gather}"
+        elif isinstance(case, NodeCase):
             what = f"runs a {operator} that ONNX forbids"
-        elif result.state == "DIFF" and case.must_refuse:
+        elif case.must_refuse:
             what = f"returns an output for {operator} with an index out of range"
-        elif result.state == "DIFF" and result.kind is not ResultKind.ELEMENTS:
-            what = f"returns an output of the wrong form for {gather}"
-        elif result.state == "DIFF":
+        elif result.kind is ResultKind.ELEMENTS:
             what = f"returns wrong elements for {gather}"
-        elif result.kind is ResultKind.NOT_TAKEN:
-            what = f"refuses {gather}"
-        elif result.kind is ResultKind.FAILED:
-            what = f"fails in {gather}"
         else:
-            what = f"takes the host down in {gather}"
-        return f"{provider} {what}"
+            what = f"returns an output of the wrong form for {gather}"
+        return f"{self.info.provider} {what}"
 
 
-def issue_text(finding: Finding, trial: Trial, system: str, printed: str | None) -> str:
+def issue_text(finding: Finding, trial: Trial, printed: str | None) -> str:
     """The text of an issue, in Markdown without links.
 
     Args:
         finding: The difference.
         trial: What repro.py runs.
-        system: The operating system, such as `Linux x86_64`.
         printed: What repro.py printed when it showed the difference, if it did.
     """
     case, info, result = finding.case, finding.info, finding.result
@@ -74,12 +68,13 @@ def issue_text(finding: Finding, trial: Trial, system: str, printed: str | None)
     if result.first is not None and result.first.source is not None:
         expected += f"\n\nThe first element that differs: `{result.first.source}`."
     versions = [f"{name} {version}" for name, version in info.versions.items()]
+    system = f"{platform.system()} {platform.machine()}"
     reason = result.reason or ""
     actual = f"{reason[:1].upper()}{reason[1:]}."
     if printed is not None:
         actual = "`repro.py` prints:\n\n" + textwrap.indent(printed.rstrip(), "    ")
-    page = files("onnxgather.repro").joinpath("issue.md.template").read_text("utf-8")
-    text = Template(page).substitute(
+    text = filled_in(
+        "repro/issue.md.template",
         title=finding.title,
         versions="\n".join(f"- {x}" for x in (info.provider, *versions, *info.devices, system)),
         meaning=_meaning(case),
@@ -96,32 +91,26 @@ def issue_text(finding: Finding, trial: Trial, system: str, printed: str | None)
 def _meaning(case: Case) -> str:
     candidate = candidate_of(case)
     gather = candidate.gather
-    number = f"{gather.attribute}={gather.number}"
-    data, indices = (
-        f"{TensorDataType.parse(array.dtype.name.upper())} {list(array.shape)}"
-        for array in (candidate.data, candidate.indices)
-    )
-    node = f"ONNX's `{gather.onnx}` with `{number}`, on data {data} and indices {indices}"
     around = ", between two multiplications by one" if case.wrapped else ""
+    node = (
+        f"ONNX's `{gather.onnx}` with `{gather.attribute}={gather.number}`, on data "
+        f"{case.data_type} {list(candidate.data.shape)} and indices {case.index_type} "
+        f"{list(candidate.indices.shape)}{around}"
+    )
     if isinstance(case, NodeCase):
-        return f"{node}{around}. ONNX does not allow it: {case.node.rule}."
-    formula = write_formula(case.descriptor, case.out_of_range)
-    said = [f"`{formula.equation}`"]
-    if formula.coordinates:
-        said.append(f"with `{formula.coordinates}`")
-    if formula.bounds:
-        said.append(f"for `{formula.bounds}`")
-    operator = f"`DML_OPERATOR_{case.descriptor.operator}`"
-    names = header_names(type(case.descriptor))
+        return f"{node}. ONNX does not allow it: {case.node.rule}."
     odd = [
-        f"{names[field]}.Strides {list(strides)}"
-        for field in TENSORS
-        if (strides := getattr(case.descriptor, field).strides) is not None
+        f"{name}.Strides {list(tensor.strides)}"
+        for name, tensor in tensors(case.descriptor).items()
+        if tensor.strides is not None
     ]
     strides = f", with {' and '.join(odd)} in elements" if odd else ""
+    formula = write_formula(case.descriptor, case.out_of_range)
+    coordinates = f" with `{formula.coordinates}`" if formula.coordinates else ""
+    bounds = f" for `{formula.bounds}`" if formula.bounds else ""
     return (
-        f"{node}{around}; in DirectML {operator}{strides}. It computes {' '.join(said)}; "
-        f"in range is {formula.range}."
+        f"{node}; in DirectML `DML_OPERATOR_{case.operator}`{strides}. It computes "
+        f"`{formula.equation}`{coordinates}{bounds}; in range is {formula.range}."
     )
 
 
