@@ -97,12 +97,10 @@ def _lines(program: Program, evaluate: Evaluate, targets: dict[str, str]) -> Ite
                 case DispatchCommand():
                     memory.dispatch(command, evaluate)
                 case PrintCommand():
-                    values = program.resources[command.resource].values
+                    name, values = command.resource, program.resources[command.resource].values
                     assert values.data_type is not None
-                    content = memory.buffer(command.resource)[: values.size]
-                    yield printed(
-                        command.resource, values.data_type, content, verbose=command.verbose
-                    )
+                    content = memory.buffer(name)[: values.size]
+                    yield printed(name, values.data_type, content, verbose=command.verbose)
                 case WriteFileCommand():
                     content = memory.buffer(command.resource)
                     with command.target.opening():

@@ -74,17 +74,13 @@ def _resource(tensor: TensorDesc, data_type: TensorDataType, values: object) -> 
 def _numbers(array: Array) -> tuple[TensorDataType, list[Any]]:
     """Return the data type and the JSON values that an array is written as."""
     values = np.ascontiguousarray(array).reshape(-1)
-    data_type, numbers = _data_type(values), values.tolist()
-    if values.dtype.kind == "f":
-        numbers = [_float(number) for number in values]
-        if read_numbers(data_type, Field(numbers)).tobytes() != values.tobytes():
-            bits = values.view(f"u{values.itemsize}")
-            return _data_type(bits), bits.tolist()
+    data_type = TensorDataType(values.dtype.name.upper())
+    if values.dtype.kind != "f":
+        return data_type, values.tolist()
+    numbers = [_float(number) for number in values]
+    if read_numbers(data_type, Field(numbers)).tobytes() != values.tobytes():
+        return _numbers(values.view(f"u{values.itemsize}"))
     return data_type, numbers
-
-
-def _data_type(values: Array) -> TensorDataType:
-    return TensorDataType(values.dtype.name.upper())
 
 
 def _float(number: np.floating[Any]) -> float | str:

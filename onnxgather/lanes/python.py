@@ -99,9 +99,7 @@ class ModelLane:
             feeds.insert(0, {**feeds[0], "IndicesTensor": np.zeros_like(case.indices)})
         if case.wrapped:
             feeds = [{**feed, "One": np.ones((), case.data.dtype)} for feed in feeds]
-        node = isinstance(case, NodeCase)
-        size = 1 if node else math.prod(case.descriptor.output_tensor.sizes)
-        threads = threads_for(size)
+        threads = threads_of(case)
         try:
             model = model_of(case, self._target, threads)
         except OnnxGatherError as error:
@@ -143,6 +141,12 @@ class ModelLane:
     def close(self) -> None:
         """End the worker."""
         self._worker.close()
+
+
+def threads_of(case: Case) -> int:
+    """How many threads a session has for a case."""
+    node = isinstance(case, NodeCase)
+    return threads_for(1 if node else math.prod(case.descriptor.output_tensor.sizes))
 
 
 def model_of(case: Case, target: Target, threads: int) -> bytes:

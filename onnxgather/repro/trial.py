@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -11,10 +10,9 @@ import numpy as np
 from onnxgather.arrays import Array
 from onnxgather.cases import Case, DescriptorCase, NodeCase
 from onnxgather.descriptors import TENSORS
-from onnxgather.lanes.python import model_of
+from onnxgather.lanes.python import model_of, threads_of
 from onnxgather.options import Target
 from onnxgather.repro.candidates import candidate_of
-from onnxgather.session import threads_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +43,13 @@ def trials_of(case: Case, target: Target, library: str | None = None) -> Iterato
     rule = case.expected()
     expected = None if isinstance(rule, str) else rule
     runs: list[tuple[Case, Array | None]] = [(case, expected)]
-    size = 1
-    if isinstance(case, DescriptorCase):
-        size = math.prod(case.descriptor.output_tensor.sizes)
-        if _is_one_node(case):
-            bare = candidate_of(case)
-            node = bare.node("")
-            plain = NodeCase(case.name, node, bare.data, bare.indices, case.wrapped)
-            output = None if expected is None else expected.reshape(node.output_shape)
-            runs.insert(0, (plain, output))
-    threads = threads_for(size)
+    if isinstance(case, DescriptorCase) and _is_one_node(case):
+        bare = candidate_of(case)
+        node = bare.node("")
+        plain = NodeCase(case.name, node, bare.data, bare.indices, case.wrapped)
+        output = None if expected is None else expected.reshape(node.output_shape)
+        runs.insert(0, (plain, output))
+    threads = threads_of(case)
     one = {"One": np.ones(1, case.data.dtype)} if case.wrapped else {}
     for run, output in runs:
         inputs = {"InputTensor": run.data, "IndicesTensor": run.indices, **one}
