@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from importlib.resources import files
+from importlib import resources
 from pathlib import Path
 from string import Template
 
@@ -159,7 +159,7 @@ class FolderKind:
 
 def filled_in(template: str, **values: object) -> str:
     """A template of the package, such as `repro/issue.md.template`, with its $names filled in."""
-    text = files("onnxgather").joinpath(template).read_text("utf-8")
+    text = resources.files("onnxgather").joinpath(template).read_text("utf-8")
     return Template(text).substitute(values)
 
 

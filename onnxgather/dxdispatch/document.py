@@ -90,12 +90,12 @@ class Field:
             raise self.error(rule, found)
 
     def about(self, subject: str) -> Field:
-        """The same value; its errors say the rule of something that the value names or gives."""
+        """The same value, with errors that name a subject, such as the file that it stands for."""
         return Field(self.value, f"{self.path}: {subject}")
 
     @contextmanager
     def opening(self, path: str | None = None) -> Generator[None, None, None]:
-        """Turn an OSError into ours; it ends with the file, which is the value by default."""
+        """Turn an OSError into FileFormatError, which names the file: by default the value."""
         try:
             yield
         except OSError as error:
@@ -157,8 +157,8 @@ class Field:
         self.require(name in choices, f"must be one of {', '.join(choices)}")
         return name
 
-    def named(self, things: Mapping[str, _T], kind: str) -> _T:
-        """Read the name of a thing of a kind, such as a resource, and look the thing up."""
+    def look_up(self, things: Mapping[str, _T], kind: str) -> _T:
+        """Read a name and look up what it names: one of the things of a kind."""
         self.require(self.text() in things, f"must be the name of a {kind}")
         return things[self.text()]
 

@@ -193,7 +193,7 @@ def _command(field: Field, resources: Resources, dispatchables: Dispatchables) -
 
 def _dispatch(field: Field, resources: Resources, dispatchables: Dispatchables) -> DispatchCommand:
     name = field.member("dispatchable")
-    dispatchable = name.named(dispatchables, "dispatchable")
+    dispatchable = name.look_up(dispatchables, "dispatchable")
     groups = field.member("threadGroupCount", [1, 1, 1])
     counts = [item.unsigned(UINT32_MAX) for item in groups.items()]
     groups.require(len(counts) == 3, "must have 3 elements", len(counts))
@@ -203,7 +203,7 @@ def _dispatch(field: Field, resources: Resources, dispatchables: Dispatchables) 
 
 def _write_file(field: Field, resources: Resources) -> WriteFileCommand:
     name, target = field.member("resource"), field.member("targetPath")
-    size_in_bytes = name.named(resources, "resource").size_in_bytes
+    size_in_bytes = name.look_up(resources, "resource").size_in_bytes
     target.require(os.path.basename(target.text()) != "", "must be the name of a file")
     refuse_image(target)
     dimensions = field.member("dimensions", [])
@@ -252,7 +252,7 @@ def _binding(name: str, tensor: TensorDesc, field: Field, resources: Resources) 
         named, options = field.member("name"), field
     else:
         raise field.error("must be the name of a resource, or an object")
-    resource = named.named(resources, "resource")
+    resource = named.look_up(resources, "resource")
     _check_ignored(options, resources)
     size = options.member("elementSizeInBytes", 0).unsigned()
     if size == 0 and resource.data_type is not None:
@@ -273,14 +273,14 @@ def _check_ignored(options: Field, resources: Resources) -> None:
     options.member("elementCount", 0).unsigned()
     options.member("format", "").text()
     if counter := options.first("counter"):
-        counter.named(resources, "resource")
+        counter.look_up(resources, "resource")
         options.member("counterOffsetBytes", 0).unsigned()
     for size in options.member("shape", []).items():
         size.integer()
 
 
 def _data_type(name: Field, resources: Resources, use: str) -> TensorDataType:
-    data_type = name.named(resources, "resource").data_type
+    data_type = name.look_up(resources, "resource").data_type
     if data_type is None:
         raise name.error(f"must have an initialValuesDataType to be {use}")
     return data_type
