@@ -18,7 +18,6 @@ from importlib.machinery import PathFinder
 from importlib.metadata import Distribution, distributions
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -26,8 +25,7 @@ from onnxgather.cases import smallest_case
 from onnxgather.errors import FINDINGS, GOOD, NOT_RUN
 from onnxgather.lanes.child import NoAnswerError
 from onnxgather.lanes.lane import TIMEOUT, LaneInfo
-from onnxgather.lanes.python import ModelLane
-from onnxgather.lanes.worker import Worker
+from onnxgather.lanes.python import About, ModelLane, Worker
 from onnxgather.model import VERSION
 from onnxgather.parity.judge import judge
 from onnxgather.parity.results import Result
@@ -282,22 +280,21 @@ def look_at(python: str, timeout: float = TIMEOUT) -> Environment:
     folder = os.path.dirname(spec.origin) if spec and spec.origin else None
     owned = list(_owned([os.path.dirname(folder)] if folder else path))
     files = [file for _, some in owned for file in some]
-    about: dict[str, Any] = {}
     with closing(Worker(python, timeout)) as worker:
         try:
-            about, _ = worker.ask({})
+            about = worker.about()
         except NoAnswerError as error:
-            about["fault"] = str(error)
+            about = About(fault=str(error))
     return Environment(
         python,
-        versions=versions | about.get("versions", {}),
+        versions=versions | about.versions,
         pip=PathFinder.find_spec("pip", path) is not None,
         folder=folder,
         wheels=tuple(wheel for wheel, _ in owned),
         shared=len(files) - len(set(files)),
-        listed=tuple(about.get("providers", ())),
-        records_nodes=about.get("records_nodes", True),
-        fault=about.get("fault"),
+        listed=about.providers,
+        records_nodes=about.records_nodes,
+        fault=about.fault,
     )
 
 

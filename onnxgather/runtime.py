@@ -67,7 +67,7 @@ class NotRunError(Exception):
     def __init__(
         self, kind: NotRunKind, detail: str = "", node: tuple[str, str, str] | None = None
     ) -> None:
-        super().__init__(kind, detail)
+        super().__init__(kind, detail, node)
         self.kind, self.detail, self.node = kind, detail, node
 
 
@@ -186,16 +186,11 @@ def about() -> dict[str, Any]:
     """What this environment has.
 
     Returns:
-        `versions`, `providers` as ONNX Runtime lists them, `devices`; `records_nodes`: whether
-        ONNX Runtime records which provider runs a node; `fault`: why it does not load.
+        `versions`; of an ONNX Runtime that loads `providers`, as it lists them, `devices`, and
+        `records_nodes`: whether it records which provider runs a node; else `fault`: why not.
     """
-    known: dict[str, Any] = {
-        "versions": {"python": platform.python_version(), "numpy": np.__version__},
-        "providers": [],
-        "devices": [],
-        "records_nodes": True,
-        "fault": None,
-    }
+    known: dict[str, Any] = {}
+    known["versions"] = {"python": platform.python_version(), "numpy": np.__version__}
     try:
         import onnxruntime
 
@@ -229,15 +224,17 @@ def answer(request: Mapping[str, Any], blobs: bytes) -> tuple[dict[str, Any], by
 
     Args:
         request: `model` (bytes of it at the start of `blobs`), `provider`, `threads`, `library`,
-            and `feeds`: per run, each input as `packed` describes it.
+            and `feeds`: per run, each input as `packed` describes it. An empty one asks `about`.
         blobs: The model and the arrays.
     """
+    if not request:
+        return about(), b""
     try:
         opened = Opened(
             blobs[: request["model"]], request["provider"], request["threads"], request["library"]
         )
     except NotRunError as error:
-        return {"not-run": [error.kind, error.detail], "node": error.node}, b""
+        return {"not_run": error.args}, b""
     except RefusedError as error:
         return {"refused": str(error)}, b""
     outputs: list[Any] = []
@@ -271,8 +268,8 @@ def frame(header: Mapping[str, Any], blobs: bytes | bytearray = b"") -> bytes:
     return MAGIC + _LENGTHS.pack(len(text), len(blobs)) + text + blobs
 
 
-def read_frame(stream: BinaryIO, banner: int = 0) -> tuple[dict[str, Any], bytes]:
-    """Return the header and the bytes of the next frame.
+def read_frame(stream: BinaryIO, banner: int = 0) -> tuple[bytes, bytes]:
+    """The JSON of the next frame, not parsed, and its bytes.
 
     Args:
         stream: Where it comes from.
@@ -290,34 +287,28 @@ def read_frame(stream: BinaryIO, banner: int = 0) -> tuple[dict[str, Any], bytes
         if not byte:
             raise ValueError(start)
         start += byte
-    lengths = stream.read(_LENGTHS.size)
-    if len(lengths) < _LENGTHS.size:
-        raise ValueError(lengths)
-    length, size = _LENGTHS.unpack(lengths)
-    text, blobs = stream.read(length), stream.read(size)
-    if len(text) < length or len(blobs) < size:
-        raise ValueError(text)
-    try:
-        return json.loads(text), blobs
-    except ValueError:
-        raise ValueError(text) from None
+    length, size = _LENGTHS.unpack(_exactly(stream, _LENGTHS.size))
+    return _exactly(stream, length), _exactly(stream, size)
+
+
+def _exactly(stream: BinaryIO, count: int) -> bytes:
+    content = stream.read(count)
+    if len(content) < count:
+        raise EOFError
+    return content
 
 
 def serve() -> None:
-    """Answer requests until the input ends; the first frame out is what `about` returns.
-
-    An empty request asks for that again, as a plugin brings its devices with its first model.
-    """
+    """Answer requests until the input ends; the first frame out is what `about` returns."""
     requests = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what libraries print must not stand between the frames
-    content = frame(about())
+    header, blobs = b"{}", b""
     with contextlib.suppress(EOFError):
         while True:
-            answers.write(content)
+            answers.write(frame(*answer(json.loads(header), blobs)))
             answers.flush()
             header, blobs = read_frame(requests)
-            content = frame(*answer(header, blobs)) if header else frame(about())
 
 
 if __name__ == "__main__":

@@ -78,13 +78,10 @@ class Session:
             raise ProviderError(provider.why_not_run(error.kind, error.detail)) from error
         except RefusedError as error:
             raise ProviderError(f"{provider.name} cannot run the model: {error}") from error
+        self.assignment = self._opened.assignment
+        """The name and the operator of each node, all run by the provider."""
         # DirectML's provider does not allow calls from several threads at once.
         self._lock = threading.Lock()
-
-    @property
-    def assignment(self) -> tuple[tuple[str, str], ...]:
-        """The name and the operator of each node, all run by the provider."""
-        return self._opened.assignment
 
     def run(self, inputs: dict[str, Array]) -> Array:
         """Return the model's output.
@@ -114,11 +111,12 @@ def open_session(
     Raises:
         ProviderError: The provider is missing, cannot start, or did not get every node.
     """
-    threads = threads_for(math.prod(desc.output_tensor.sizes))
+    threads = threads_for(desc)
     model = to_onnx(desc, out_of_range, target_of(provider.name, target), threads=threads)
     return Session(model.SerializeToString(), provider, threads)
 
 
-def threads_for(elements: int) -> int:
-    """Return how many threads a session has for that many output elements."""
-    return 1 if elements < THREADED_ELEMENTS else os.cpu_count() or 1
+def threads_for(desc: Descriptor) -> int:
+    """How many threads a session has for a descriptor."""
+    few = math.prod(desc.output_tensor.sizes) < THREADED_ELEMENTS
+    return 1 if few else os.cpu_count() or 1

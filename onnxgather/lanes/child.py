@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
-import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import BinaryIO, TypeVar, cast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import BinaryIO, ClassVar, TypeVar, cast
 
+from onnxgather.checks import shown
 from onnxgather.errors import ProviderError
 from onnxgather.lanes.lane import Answer, AnswerKind, Breakdown
 
 LONGEST_UNREAD = 2**16
 """Bytes that are still read of what a program wrote before it was killed."""
 
-_PAUSE = 0.1
-"""Seconds between looks at the deadline."""
+_SENTENCES = {
+    Breakdown.NOT_STARTED: "{command} does not start: {detail}",
+    Breakdown.LATE: "the {name} did not answer within {detail}{printed}",
+    Breakdown.STRAY: "the {name} printed where it must answer{printed}",
+    Breakdown.TOO_LONG: "the {name} announced more bytes than there can be",
+    Breakdown.DIED: "the {name} died of {detail}{printed}",
+    Breakdown.EXITED: "the {name} ended with exit code {detail}{printed}",
+    Breakdown.CLOSED: "the {name} was ended",
+}
 
 _T = TypeVar("_T")
 
@@ -47,28 +53,24 @@ class Child(ABC):
         timeout: Seconds that an answer may take.
     """
 
+    name: ClassVar[str]
+    """What messages call the program."""
+    sentences: ClassVar[Mapping[Breakdown, str]] = {}
+    """Why there is no answer, where a program has a sentence of its own."""
+
     def __init__(self, command: Sequence[str], timeout: float) -> None:
         self.command, self.timeout = list(command), timeout
         self._program: Program | None = None
-        self._deadline, self._late = math.inf, False
         self._closed = False
         self._asking = threading.Lock()
-        self._timing = threading.Lock()
 
     @abstractmethod
     def _greeted(self, stream: BinaryIO) -> None:
         """Read what the program writes at its start; raises as `read` of `exchange`."""
 
     @abstractmethod
-    def _sentence(self, how: Breakdown, detail: str, stray: bytes, printed: bytes) -> str:
-        """One sentence for a request without an answer.
-
-        Args:
-            how: Why there is none.
-            detail: As `Breakdown` says.
-            stray: What the program wrote instead of an answer.
-            printed: What else the program wrote, its standard error included.
-        """
+    def _printed(self, content: bytes) -> str:
+        """The end of a sentence: what the program wrote, its standard error included."""
 
     def start(self) -> None:
         """Start the program if it does not run, and read its greeting.
@@ -114,23 +116,21 @@ class Child(ABC):
             program = self._program = Program(self.command)
         except OSError as error:
             raise self._no_answer(Breakdown.NOT_STARTED, error.strerror or "") from error
-        threading.Thread(target=self._watch, args=(program,), daemon=True).start()
         self._exchange(program, b"", self._greeted)
         return program
 
     def _exchange(self, program: Program, request: bytes, read: Callable[[BinaryIO], _T]) -> _T:
         how, stray = Breakdown.EXITED, b""
-        self._late, self._deadline = False, time.monotonic() + self.timeout
         try:
-            program.stdin.write(request)
-            program.stdin.flush()
-            answer = read(program.stdout)
-            self._disarm()
-            if not self._late:
+            with program.deadline(self.timeout):
+                program.stdin.write(request)
+                program.stdin.flush()
+                answer = read(program.stdout)
+            if not program.late:
                 program.printed()  # nobody asks for it
                 return answer
         except (OSError, EOFError):
-            program.popen.wait()  # a program that closed its output but does not end is late
+            pass
         except (MemoryError, OverflowError):
             how = Breakdown.TOO_LONG
         except ValueError as error:
@@ -140,7 +140,7 @@ class Child(ABC):
             raise
         code, printed = self._end()
         detail = stray.decode(errors="replace")
-        if self._late:
+        if program.late:
             how, detail = Breakdown.LATE, f"{self.timeout:g} s"
         elif how is Breakdown.EXITED and -code in set(signal.Signals):
             how, detail = Breakdown.DIED, signal.Signals(-code).name
@@ -148,31 +148,22 @@ class Child(ABC):
             detail = str(code)
         raise self._no_answer(how, detail, stray, printed)
 
-    def _watch(self, program: Program) -> None:
-        """Kill a program that passes its deadline; a timer for each request would be slow."""
-        while program is self._program:
-            with self._timing:
-                if self._deadline < time.monotonic():
-                    self._late = True
-                    program.kill()
-                    return
-            time.sleep(_PAUSE)
-
-    def _disarm(self) -> None:
-        """Take the deadline away; `_late` now says whether it was kept."""
-        with self._timing:
-            self._deadline = math.inf
-
     def _end(self) -> tuple[int, bytes]:
         """End the program, and return its exit code and what it wrote that was not read."""
-        self._disarm()
         program, self._program = self._program, None
         return (0, b"") if program is None else program.end()
 
     def _no_answer(
         self, how: Breakdown, detail: str = "", stray: bytes = b"", printed: bytes = b""
     ) -> NoAnswerError:
-        return NoAnswerError(how, self._sentence(how, detail, stray, printed), detail)
+        reason = {**_SENTENCES, **self.sentences}[how].format(
+            name=self.name,
+            command=self.command[0],
+            detail=detail,
+            stray=shown(stray),
+            printed=self._printed(stray + printed),
+        )
+        return NoAnswerError(how, reason, detail)
 
 
 class Program:
@@ -195,6 +186,26 @@ class Program:
             raise
         self.stdin = cast("BinaryIO", self.popen.stdin)
         self.stdout = cast("BinaryIO", self.popen.stdout)
+        self.late = False
+        """Whether the program passed a deadline, and was killed."""
+
+    @contextlib.contextmanager
+    def deadline(self, seconds: float) -> Iterator[None]:
+        """Kill the program if the block takes longer."""
+        timer = threading.Timer(seconds, self._kill_late)
+        timer.start()
+        try:
+            yield
+        except (OSError, EOFError):
+            self.popen.wait()  # a program that closed its output but does not end is late
+            raise
+        finally:
+            timer.cancel()
+            timer.join()  # from here on `late` does not change
+
+    def _kill_late(self) -> None:
+        self.late = True
+        self.kill()
 
     def kill(self) -> None:
         """Kill the program and, but on Windows, its group."""

@@ -12,14 +12,13 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO, ClassVar, Self
 
 import msgspec
 import numpy as np
 
 from onnxgather.arrays import elements
 from onnxgather.cases import Case, DescriptorCase, NodeCase
-from onnxgather.checks import shown
 from onnxgather.dxdispatch import to_dict
 from onnxgather.lanes.child import Child, NoAnswerError, Program
 from onnxgather.lanes.directml_protocol import (
@@ -31,6 +30,7 @@ from onnxgather.lanes.directml_protocol import (
     read_hello,
 )
 from onnxgather.lanes.lane import TIMEOUT, Answer, AnswerKind, Breakdown, LaneInfo
+from onnxgather.reference import reference
 
 DIRECTML_DLL = "directml-dll"
 """The lane's name; the provider `directml` is ONNX Runtime's."""
@@ -42,16 +42,6 @@ REFUSALS = STAGES[3:5]
 
 E_INVALIDARG = 0x80070057
 """What a refusal is; another failure is none."""
-
-_SENTENCES = {
-    Breakdown.NOT_STARTED: "{command} does not start, {detail}",
-    Breakdown.LATE: "the host gave no answer within {detail}",
-    Breakdown.STRAY: "the host wrote what is not its protocol, {stray}",
-    Breakdown.TOO_LONG: "the host announced more bytes than there can be",
-    Breakdown.DIED: "the host died of {detail}{said}",
-    Breakdown.EXITED: "the host ended with exit code {detail}{said}",
-    Breakdown.CLOSED: "the host was ended",
-}
 
 
 class HostInfo(msgspec.Struct, frozen=True):
@@ -99,6 +89,13 @@ class Host(Child):
     Raises:
         NoAnswerError: The host does not start.
     """
+
+    name = "host"
+    sentences: ClassVar[dict[Breakdown, str]] = {
+        Breakdown.NOT_STARTED: "{command!r} does not start, {detail}",
+        Breakdown.LATE: "the host gave no answer within {detail}",
+        Breakdown.STRAY: "the host wrote what is not its protocol, {stray}",
+    }
 
     def __init__(self, command: Sequence[str], timeout: float = TIMEOUT) -> None:
         super().__init__(command, timeout)
@@ -155,11 +152,9 @@ class Host(Child):
         highest = f"{level >> 12}_{level >> 8 & 15}"
         self.info = HostInfo(version, adapter, highest, bool(doubles), wine or None)
 
-    def _sentence(self, how: Breakdown, detail: str, stray: bytes, printed: bytes) -> str:
-        lines = printed.decode(errors="replace").strip().splitlines()
-        said = f", {lines[-1].strip()}" if lines else ""
-        command = shlex.join(self.command)
-        return _SENTENCES[how].format(command=command, detail=detail, stray=shown(stray), said=said)
+    def _printed(self, content: bytes) -> str:
+        lines = content.decode(errors="replace").strip().splitlines()
+        return f", {lines[-1].strip()}" if lines else ""  # Wine prints much before
 
 
 class DirectMLLane:
@@ -198,10 +193,16 @@ class DirectMLLane:
 
     def answer(self, case: Case) -> Answer:
         """Run a case's descriptor."""
-        if (why := _why_not(case)) is not None:
+        says = f"{LIBRARY} runs descriptors, and no descriptor says"
+        if isinstance(case, NodeCase):
+            return Answer(AnswerKind.NOT_RUN, f"{says} this node")
+        if case.wrapped:
+            return Answer(AnswerKind.NOT_RUN, f"{says} a gather between operators")
+        if case.out_of_range != "directml" and not case.in_range:
+            rule = f"{LIBRARY} has a rule of its own for indices out of range"
+            why = f'{rule}, which out_of_range="{case.out_of_range}" is not'
             return Answer(AnswerKind.NOT_RUN, why)
         assert self._host is not None
-        assert isinstance(case, DescriptorCase)
         tensor = case.descriptor.output_tensor
         buffers = (case.data.tobytes(), case.indices.tobytes(), _wrong_everywhere(case))
         try:
@@ -253,25 +254,10 @@ def _folder(folder: str | None) -> Path:
 
 def _wrong_everywhere(case: DescriptorCase) -> bytes:
     """What OutputTensor holds before: every bit of every element wrong, zeros between."""
-    wanted = case.expected()
-    assert not isinstance(wanted, str)
+    wanted = reference(case.descriptor, case.data, case.indices, case.out_of_range)
     bits = wanted.view(f"u{wanted.itemsize}")
     offsets = np.arange(bits.size).reshape(bits.shape)
     own = elements(case.descriptor.output_tensor, offsets)
     before = np.zeros_like(bits)
     before.put(own, ~bits.take(own))
     return before.tobytes()
-
-
-def _why_not(case: Case) -> str | None:
-    """Why DirectML cannot be asked a case; None if it can."""
-    if isinstance(case, NodeCase):
-        return f"{LIBRARY} runs descriptors, and no descriptor says this node"
-    if case.wrapped:
-        return f"{LIBRARY} runs descriptors, and no descriptor says a gather between operators"
-    if case.out_of_range != "directml" and not case.in_range:
-        return (
-            f"{LIBRARY} has a rule of its own for indices out of range, which "
-            f'out_of_range="{case.out_of_range}" is not'
-        )
-    return None

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 from onnxgather.checks import shown, uint
 from onnxgather.datatypes import TYPE_PREFIX, TensorDataType
-from onnxgather.descriptors import OPERATORS, TENSORS, header_names
+from onnxgather.descriptors import TABLE, TENSORS, header_names
 from onnxgather.errors import DescriptorError
 from onnxgather.tensors import TensorFlags
 
@@ -33,8 +33,7 @@ GUARDS_TOUCHED, DEVICE_LOST = 3, 4
 LONGEST_FRAME = 2**33
 """Bytes."""
 
-# DML_OPERATOR_TYPE and DML_TENSOR_DATA_TYPE of DirectML.h, types that no gather takes included.
-_OPERATORS = {"GATHER": 67, "GATHER_ELEMENTS": 107, "GATHER_ND": 108, "GATHER_ND1": 140}
+# DML_TENSOR_DATA_TYPE of DirectML.h, types that no gather takes included.
 _DATA_TYPES = {t.name: t.directml for t in TensorDataType} | {"UNKNOWN": 0, "UINT4": 12, "INT4": 13}
 _BITS = {t.name: 8 * t.size for t in TensorDataType} | {"UNKNOWN": 0, "UINT4": 4, "INT4": 4}
 
@@ -56,12 +55,13 @@ def encoded(raw: Mapping[str, Any], buffers: Sequence[bytes] | None, feature_lev
         DescriptorError: DirectML's structures cannot hold a value.
     """
     operator = str(raw["type"]).removeprefix("DML_OPERATOR_")
-    if operator not in _OPERATORS:
-        raise DescriptorError(f"type must be one of {', '.join(_OPERATORS)}, got {shown(operator)}")
-    names, desc = list(header_names(OPERATORS[operator]).values()), raw["desc"]
+    if operator not in TABLE:
+        raise DescriptorError(f"type must be one of {', '.join(TABLE)}, got {shown(operator)}")
+    row, desc = TABLE[operator], raw["desc"]
+    names = list(header_names(row.descriptor).values())
     tensors, fields = names[: len(TENSORS)], names[len(TENSORS) :]
     kind = _CREATE if buffers is None else _RUN
-    request = struct.pack("<III", kind, _OPERATORS[operator], _level_number(feature_level))
+    request = struct.pack("<III", kind, row.number, _level_number(feature_level))
     request += b"".join(_tensor(name, desc[name]) for name in tensors)
     request += struct.pack("<I", len(fields)) + _u32s({name: desc[name] for name in fields})
     return _counted(request + b"".join(map(_counted, buffers or ())))

@@ -2,40 +2,100 @@
 
 from __future__ import annotations
 
-import math
 import sys
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
 
+from onnxgather import runtime
+from onnxgather.arrays import Array
 from onnxgather.cases import Case, DescriptorCase, NodeCase, smallest_case
 from onnxgather.errors import OnnxGatherError
-from onnxgather.lanes.child import NoAnswerError
+from onnxgather.lanes.child import Child, NoAnswerError
 from onnxgather.lanes.lane import TIMEOUT, Answer, AnswerKind, Breakdown, LaneInfo, NodeElsewhere
-from onnxgather.lanes.worker import Worker
 from onnxgather.model import bare_model, to_onnx, wrapped
 from onnxgather.options import Target
 from onnxgather.providers import Provider, target_of
-from onnxgather.runtime import NotRunKind, packed, unpacked
 from onnxgather.session import threads_for
 
+LONGEST_PRINTED = 500
+"""Characters of what a worker printed that a message shows."""
 
-class _About(msgspec.Struct, frozen=True):
-    """What `runtime.about` says."""
+LONGEST_BANNER = 2**16
+"""Bytes that an environment may print at its start, before the worker takes over."""
+
+_T = TypeVar("_T")
+
+
+class About(msgspec.Struct, frozen=True):
+    """What `runtime.about` says of an environment."""
 
     versions: dict[str, str] = {}
+    providers: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
+    records_nodes: bool = True
+    fault: str | None = None
 
 
-class _Frame(msgspec.Struct, frozen=True, rename={"not_run": "not-run"}):
-    """What `runtime.answer` answers."""
+class _Answered(msgspec.Struct, frozen=True):
+    """What `runtime.answer` says of a model."""
 
-    not_run: tuple[NotRunKind, str] | None = None
-    node: tuple[str, str, str] | None = None
+    not_run: tuple[runtime.NotRunKind, str, tuple[str, str, str] | None] | None = None
     refused: str | None = None
     nodes: tuple[str, ...] = ()
     outputs: tuple[str | tuple[str, tuple[int, ...], int], ...] = ()
+
+
+class Worker(Child):
+    """`runtime` as a program in any Python environment; it starts with the first request.
+
+    Args:
+        python: The interpreter that runs it; it needs onnxruntime and numpy.
+        timeout: Seconds that an answer may take.
+    """
+
+    name = "worker"
+
+    def __init__(self, python: str, timeout: float) -> None:
+        # Not -I: a user's PYTHONPATH may be what makes the environment.
+        super().__init__([python, "-u", runtime.__file__], timeout)
+
+    def about(self) -> About:
+        """What the environment has; a plugin brings its devices with its first model.
+
+        Raises:
+            NoAnswerError: The worker does not say.
+        """
+        return self.ask(lambda header, _: msgspec.json.decode(header, type=About), {})
+
+    def ask(
+        self,
+        read: Callable[[bytes, bytes], _T],
+        request: Mapping[str, Any],
+        blobs: bytes | bytearray = b"",
+    ) -> _T:
+        """What `read` makes of the JSON and the bytes that answer a request (`runtime.answer`).
+
+        Raises:
+            NoAnswerError: There is no answer, or `read` makes nothing of it.
+        """
+        answered = self.exchange(runtime.frame(request, blobs), runtime.read_frame)
+        try:
+            return read(*answered)
+        except (msgspec.MsgspecError, LookupError, TypeError, ValueError) as error:
+            reason = f"the worker answered what no worker answers: {error}"
+            raise NoAnswerError(Breakdown.NONSENSE, reason, str(error)) from error
+
+    def _greeted(self, stream: BinaryIO) -> None:
+        runtime.read_frame(stream, LONGEST_BANNER)
+
+    def _printed(self, content: bytes) -> str:
+        text = " ".join(content.decode(errors="replace").split())
+        if len(text) > LONGEST_PRINTED:
+            text = "…" + text[-LONGEST_PRINTED:]
+        return f"; it printed: {text}" if text else " and printed nothing"
 
 
 class ModelLane:
@@ -67,18 +127,17 @@ class ModelLane:
 
     def start(self) -> LaneInfo:
         """Start a worker and have it run a gather that every provider takes."""
-        about, why = _About(), None
+        about, why = About(), None
         try:
-            self._worker.start()
-            about = msgspec.convert(self._worker.about, _About)
+            about = self._worker.about()
             probe = self.answer(_PROBE)
             if probe.kind is AnswerKind.REFUSED:
                 why = f"{self.provider.name} cannot start: {probe.reason}"
             elif probe.how not in (None, "elsewhere", "folded"):
                 why = probe.reason
             else:  # a plugin library has brought its devices with that model
-                about = msgspec.convert(self._worker.ask({})[0], _About)
-        except (NoAnswerError, msgspec.ValidationError) as error:
+                about = self._worker.about()
+        except NoAnswerError as error:
             why = str(error)
         prefix = f"{self.provider.name}: "
         devices = [name for name in about.devices if name.startswith(prefix)]
@@ -94,72 +153,77 @@ class ModelLane:
 
     def answer(self, case: Case) -> Answer:
         """Run a case by the worker."""
-        feeds = [{"InputTensor": case.data, "IndicesTensor": case.indices}]
-        if isinstance(case, DescriptorCase) and case.must_refuse:
-            feeds.insert(0, {**feeds[0], "IndicesTensor": np.zeros_like(case.indices)})
-        if case.wrapped:
-            feeds = [{**feed, "One": np.ones((), case.data.dtype)} for feed in feeds]
-        threads = threads_of(case)
         try:
-            model = model_of(case, self._target, threads)
-        except OnnxGatherError as error:
-            return Answer(AnswerKind.BROKEN, str(error), how=Breakdown.NO_MODEL)
-        blobs = bytearray(model)
-        request = {
-            "model": len(model),
-            "provider": self.provider.name,
-            "threads": threads,
-            "library": self._library,
-            "feeds": [{name: packed(feed[name], blobs) for name in feed} for feed in feeds],
-        }
-        try:
-            return self._read(*self._worker.ask(request, blobs))
+            model, inputs, threads = question_of(case, self._target)
+            feeds = [inputs]
+            if isinstance(case, DescriptorCase) and case.must_refuse:
+                feeds.insert(0, {**inputs, "IndicesTensor": np.zeros_like(case.indices)})
+            blobs = bytearray(model)
+            request = {
+                "model": len(model),
+                "provider": self.provider.name,
+                "threads": threads,
+                "library": self._library,
+                "feeds": [
+                    {name: runtime.packed(feed[name], blobs) for name in feed} for feed in feeds
+                ],
+            }
+            return self._worker.ask(self._read, request, blobs)
         except NoAnswerError as error:
             return error.answer
-        except (msgspec.ValidationError, LookupError, TypeError, ValueError) as error:
-            reason, detail = f"the worker answered what no worker answers: {error}", str(error)
-            return Answer(AnswerKind.BROKEN, reason, how=Breakdown.NONSENSE, detail=detail)
+        except OnnxGatherError as error:
+            return Answer(AnswerKind.BROKEN, str(error), how=Breakdown.NO_MODEL)
 
-    def _read(self, frame: dict[str, Any], blobs: bytes) -> Answer:
-        answer = msgspec.convert(frame, _Frame)
-        if answer.not_run is not None:
-            kind, detail = answer.not_run
+    def _read(self, header: bytes, blobs: bytes) -> Answer:
+        answered = msgspec.json.decode(header, type=_Answered)
+        if answered.not_run is not None:
+            kind, detail, node = answered.not_run
             reason = self.provider.why_not_run(kind, detail)
-            node = NodeElsewhere(*answer.node) if answer.node else None
-            return Answer(AnswerKind.NOT_RUN, reason, how=kind, detail=detail, elsewhere=node)
-        if answer.refused is not None:
-            return Answer(AnswerKind.REFUSED, answer.refused)
-        if not answer.nodes:
+            elsewhere = NodeElsewhere(*node) if node else None
+            return Answer(AnswerKind.NOT_RUN, reason, how=kind, detail=detail, elsewhere=elsewhere)
+        if answered.refused is not None:
+            return Answer(AnswerKind.REFUSED, answered.refused)
+        if not answered.nodes:
             raise ValueError("outputs of no node")
         *proof, (output, error) = [
-            (None, one) if isinstance(one, str) else (unpacked(one, blobs), None)
-            for one in answer.outputs
+            (None, one) if isinstance(one, str) else (runtime.unpacked(one, blobs), None)
+            for one in answered.outputs
         ]
         kind = AnswerKind.RAN if error is None else AnswerKind.FAILED
-        return Answer(kind, error, answer.nodes, output, proof[0][0] if proof else None)
+        return Answer(kind, error, answered.nodes, output, proof[0][0] if proof else None)
 
     def close(self) -> None:
         """End the worker."""
         self._worker.close()
 
 
-def threads_of(case: Case) -> int:
-    """How many threads a session has for a case."""
-    node = isinstance(case, NodeCase)
-    return threads_for(1 if node else math.prod(case.descriptor.output_tensor.sizes))
+class Question(NamedTuple):
+    """A case as ONNX Runtime is asked it."""
+
+    model: bytes
+    inputs: dict[str, Array]
+    threads: int
+    """How many threads ONNX Runtime may use."""
 
 
-def model_of(case: Case, target: Target, threads: int) -> bytes:
-    """The model that a lane runs for a case, serialized."""
+def question_of(case: Case, target: Target) -> Question:
+    """What a lane asks for a case; its models are made for `target`.
+
+    Raises:
+        OnnxGatherError: The model cannot be made.
+    """
+    inputs = {"InputTensor": case.data, "IndicesTensor": case.indices}
     if isinstance(case, NodeCase):
-        node = case.node
-        model = bare_model(
-            node.operator, node.attributes, case.data, case.indices, node.output_shape
-        )
+        node, threads = case.node, 1
+        model = bare_model(node.operator, node.attributes, *inputs.values(), node.output_shape)
     else:
+        desc, threads = case.descriptor, threads_for(case.descriptor)
         target = "portable" if case.wrapped else target
-        model = to_onnx(case.descriptor, case.out_of_range, target, threads=threads)
-    return (wrapped(model) if case.wrapped else model).SerializeToString()
+        model = to_onnx(desc, case.out_of_range, target, threads=threads)
+    if case.wrapped:
+        model = wrapped(model)
+        inputs["One"] = np.ones((), case.data.dtype)
+    return Question(model.SerializeToString(), inputs, threads)
 
 
 _PROBE = smallest_case("Gather", "FLOAT32").wrapped_in()

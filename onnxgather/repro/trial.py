@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
 from onnxgather.arrays import Array
 from onnxgather.cases import Case, DescriptorCase, NodeCase
 from onnxgather.descriptors import TENSORS
-from onnxgather.lanes.python import model_of, threads_of
+from onnxgather.lanes.python import question_of
 from onnxgather.options import Target
 from onnxgather.repro.candidates import candidate_of
 
@@ -42,18 +40,15 @@ def trials_of(case: Case, target: Target, library: str | None = None) -> Iterato
     """
     rule = case.expected()
     expected = None if isinstance(rule, str) else rule
-    runs: list[tuple[Case, Array | None]] = [(case, expected)]
+    asked = question_of(case, target)
     if isinstance(case, DescriptorCase) and _is_one_node(case):
         bare = candidate_of(case)
         node = bare.node("")
         plain = NodeCase(case.name, node, bare.data, bare.indices, case.wrapped)
+        model, inputs, _ = question_of(plain, target)
         output = None if expected is None else expected.reshape(node.output_shape)
-        runs.insert(0, (plain, output))
-    threads = threads_of(case)
-    one = {"One": np.ones(1, case.data.dtype)} if case.wrapped else {}
-    for run, output in runs:
-        inputs = {"InputTensor": run.data, "IndicesTensor": run.indices, **one}
-        yield Trial(model_of(run, target, threads), inputs, output, threads, library)
+        yield Trial(model, inputs, output, asked.threads, library)
+    yield Trial(asked.model, asked.inputs, expected, asked.threads, library)
 
 
 def _is_one_node(case: DescriptorCase) -> bool:

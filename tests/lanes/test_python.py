@@ -19,8 +19,7 @@ from onnxgather.cases import Case, DescriptorCase
 from onnxgather.lanes import open_lanes
 from onnxgather.lanes.child import NoAnswerError
 from onnxgather.lanes.lane import Answer, AnswerKind, Breakdown, Lane
-from onnxgather.lanes.python import ModelLane
-from onnxgather.lanes.worker import Worker
+from onnxgather.lanes.python import ModelLane, Worker
 from onnxgather.parity.check import check_cases
 from onnxgather.parity.results import CaseResult
 from onnxgather.providers import PROVIDERS, find_provider
@@ -428,7 +427,7 @@ class InferenceSession(InferenceSession):
             ("{'nodes': ['Gather'], 'outputs': [['float32', [9], 0]]}, b''", "buffer is smaller"),
             ("{'nodes': ['Gather'], 'outputs': [['object', [1], 0]]}, b'12345678'", "OBJECT array"),
             ("{'nodes': 'Gather'}, b''", "Expected `array`, got `str`"),
-            ("{'not-run': ['no such kind', '']}, b''", "no such kind"),
+            ("{'not_run': ['no such kind', '', None]}, b''", "no such kind"),
         ],
     )
     def test_a_worker_that_breaks_the_protocol_is_an_error(
