@@ -32,9 +32,10 @@ import numpy as np
 CPU, DIRECTML = "CPUExecutionProvider", "DmlExecutionProvider"
 
 MAGIC = b"\x93gather\n"
-"""What every frame starts with, so that what a library prints is told apart."""
+"""What a worker writes first, so that what its environment prints at its start is told apart."""
 
-_LENGTHS = struct.Struct("<IQ")  # bytes of JSON, bytes of arrays
+LONGEST_FRAME = 2**33
+"""Bytes."""
 
 
 NotRunKind = Literal[
@@ -262,36 +263,29 @@ def unpacked(described: Sequence[Any], blobs: bytes) -> np.ndarray[Any, Any]:
     return np.frombuffer(blobs, dtype, math.prod(shape), offset).reshape(shape)
 
 
-def frame(header: Mapping[str, Any], blobs: bytes | bytearray = b"") -> bytes:
-    """A frame: magic, lengths, JSON, bytes."""
-    text = json.dumps(header).encode()
-    return MAGIC + _LENGTHS.pack(len(text), len(blobs)) + text + blobs
+def message(header: Mapping[str, Any], blobs: bytes | bytearray = b"") -> bytes:
+    """A frame with a line of JSON and bytes."""
+    return frame(json.dumps(header).encode() + b"\n" + blobs)
 
 
-def read_frame(stream: BinaryIO, banner: int = 0) -> tuple[bytes, bytes]:
-    """The JSON of the next frame, not parsed, and its bytes.
+def frame(content: bytes) -> bytes:
+    """Bytes with their number in front."""
+    return struct.pack("<Q", len(content)) + content
 
-    Args:
-        stream: Where it comes from.
-        banner: How many bytes of something else may stand before it.
+
+def read_frame(stream: BinaryIO) -> bytes:
+    """The bytes of the next frame.
 
     Raises:
         EOFError: The stream ends.
         ValueError: Something else stands there; the error holds its bytes.
     """
-    start = stream.read(len(MAGIC))
-    if not start:
+    head = stream.read(8)
+    if len(head) < 8:
         raise EOFError
-    while not start.endswith(MAGIC):
-        byte = stream.read(1) if len(start) < len(MAGIC) + banner else b""
-        if not byte:
-            raise ValueError(start)
-        start += byte
-    length, size = _LENGTHS.unpack(_exactly(stream, _LENGTHS.size))
-    return _exactly(stream, length), _exactly(stream, size)
-
-
-def _exactly(stream: BinaryIO, count: int) -> bytes:
+    (count,) = struct.unpack("<Q", head)
+    if count > LONGEST_FRAME:
+        raise ValueError(head)
     content = stream.read(count)
     if len(content) < count:
         raise EOFError
@@ -299,16 +293,17 @@ def _exactly(stream: BinaryIO, count: int) -> bytes:
 
 
 def serve() -> None:
-    """Answer requests until the input ends; the first frame out is what `about` returns."""
+    """Answer requests until the input ends; the first bytes out are MAGIC."""
     requests = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what libraries print must not stand between the frames
-    header, blobs = b"{}", b""
+    answers.write(MAGIC)
+    answers.flush()
     with contextlib.suppress(EOFError):
         while True:
-            answers.write(frame(*answer(json.loads(header), blobs)))
+            header, _, blobs = read_frame(requests).partition(b"\n")
+            answers.write(message(*answer(json.loads(header), blobs)))
             answers.flush()
-            header, blobs = read_frame(requests)
 
 
 if __name__ == "__main__":

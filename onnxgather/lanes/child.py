@@ -9,8 +9,9 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import BinaryIO, ClassVar, TypeVar, cast
 
 from onnxgather.checks import shown
@@ -121,26 +122,32 @@ class Child(ABC):
 
     def _exchange(self, program: Program, request: bytes, read: Callable[[BinaryIO], _T]) -> _T:
         how, stray = Breakdown.EXITED, b""
+        deadline = time.monotonic() + self.timeout
+        timer = threading.Timer(self.timeout, program.kill)
+        timer.start()
         try:
-            with program.deadline(self.timeout):
-                program.stdin.write(request)
-                program.stdin.flush()
-                answer = read(program.stdout)
-            if not program.late:
+            program.stdin.write(request)
+            program.stdin.flush()
+            answer = read(program.stdout)
+            timer.cancel()
+            if time.monotonic() < deadline:  # so the timer did not kill the program before
                 program.printed()  # nobody asks for it
                 return answer
         except (OSError, EOFError):
-            pass
-        except (MemoryError, OverflowError):
+            program.popen.wait()  # a program that closed its output but does not end is late
+        except MemoryError:
             how = Breakdown.TOO_LONG
         except ValueError as error:
             how, stray = Breakdown.STRAY, error.args[0]
         except BaseException:  # an interruption, for one: the answer must not be the next one's
             self._end()
             raise
+        finally:
+            timer.cancel()
+        late = time.monotonic() >= deadline
         code, printed = self._end()
         detail = stray.decode(errors="replace")
-        if program.late:
+        if late:
             how, detail = Breakdown.LATE, f"{self.timeout:g} s"
         elif how is Breakdown.EXITED and -code in set(signal.Signals):
             how, detail = Breakdown.DIED, signal.Signals(-code).name
@@ -186,26 +193,6 @@ class Program:
             raise
         self.stdin = cast("BinaryIO", self.popen.stdin)
         self.stdout = cast("BinaryIO", self.popen.stdout)
-        self.late = False
-        """Whether the program passed a deadline, and was killed."""
-
-    @contextlib.contextmanager
-    def deadline(self, seconds: float) -> Iterator[None]:
-        """Kill the program if the block takes longer."""
-        timer = threading.Timer(seconds, self._kill_late)
-        timer.start()
-        try:
-            yield
-        except (OSError, EOFError):
-            self.popen.wait()  # a program that closed its output but does not end is late
-            raise
-        finally:
-            timer.cancel()
-            timer.join()  # from here on `late` does not change
-
-    def _kill_late(self) -> None:
-        self.late = True
-        self.kill()
 
     def kill(self) -> None:
         """Kill the program and, but on Windows, its group."""

@@ -73,7 +73,7 @@ class Verdict(msgspec.Struct, frozen=True):
     @property
     def accepted(self) -> bool:
         """Whether CreateOperator and CompileOperator took the descriptor."""
-        return self.stage == "done" or self.stage in STAGES[5:]
+        return self.stage not in STAGES[1:5]
 
     def __str__(self) -> str:
         return f"{self.stage} gave 0x{self.hresult:08X}"
@@ -171,8 +171,7 @@ class DirectMLLane:
     """
 
     def __init__(self, name: str, folder: str | None = None, timeout: float = TIMEOUT) -> None:
-        self.name = name
-        self._folder, self._timeout = folder, timeout
+        self.name, self._folder, self._timeout = name, folder, timeout
         self._host: Host | None = None
 
     def start(self) -> LaneInfo:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 import re
 import struct
 from collections.abc import Mapping, Sequence
@@ -13,6 +12,8 @@ from onnxgather.checks import shown, uint
 from onnxgather.datatypes import TYPE_PREFIX, TensorDataType
 from onnxgather.descriptors import TABLE, TENSORS, header_names
 from onnxgather.errors import DescriptorError
+from onnxgather.runtime import frame, read_frame
+from onnxgather.strides import packed_strides
 from onnxgather.tensors import TensorFlags
 
 STAGES = (
@@ -30,17 +31,9 @@ _RUN, _CREATE = 0, 1
 GUARDS_TOUCHED, DEVICE_LOST = 3, 4
 """Flags of an answer."""
 
-LONGEST_FRAME = 2**33
-"""Bytes."""
-
 # DML_TENSOR_DATA_TYPE of DirectML.h, types that no gather takes included.
 _DATA_TYPES = {t.name: t.directml for t in TensorDataType} | {"UNKNOWN": 0, "UINT4": 12, "INT4": 13}
 _BITS = {t.name: 8 * t.size for t in TensorDataType} | {"UNKNOWN": 0, "UINT4": 4, "INT4": 4}
-
-
-def _counted(content: bytes) -> bytes:
-    """Bytes with their number in front."""
-    return struct.pack("<Q", len(content)) + content
 
 
 def encoded(raw: Mapping[str, Any], buffers: Sequence[bytes] | None, feature_level: str) -> bytes:
@@ -64,7 +57,7 @@ def encoded(raw: Mapping[str, Any], buffers: Sequence[bytes] | None, feature_lev
     request = struct.pack("<III", kind, row.number, _level_number(feature_level))
     request += b"".join(_tensor(name, desc[name]) for name in tensors)
     request += struct.pack("<I", len(fields)) + _u32s({name: desc[name] for name in fields})
-    return _counted(request + b"".join(map(_counted, buffers or ())))
+    return frame(request + b"".join(map(frame, buffers or ())))
 
 
 def _tensor(name: str, raw: Mapping[str, Any]) -> bytes:
@@ -79,8 +72,8 @@ def _tensor(name: str, raw: Mapping[str, Any]) -> bytes:
         raise DescriptorError(f"{rule}, got {len(strides)}")
     total = raw.get("TotalTensorSizeInBytes")
     if total is None:
-        last = sum((n - 1) * s for n, s in zip(sizes, strides or sizes, strict=True))
-        span = math.prod(sizes) if strides is None else 1 + last
+        steps = strides or packed_strides(sizes)
+        span = 1 + sum((n - 1) * s for n, s in zip(sizes, steps, strict=False))
         total = min((max(0, span) * _BITS[short] + 31) // 32 * 4, 2**64 - 4)
     flags = TensorFlags.parse(raw.get("Flags", TensorFlags.NONE))
     alignment = raw.get("GuaranteedBaseOffsetAlignment", 0)
@@ -121,27 +114,13 @@ def read_answer(stream: BinaryIO) -> list[Any]:
 
 def _read_frame(stream: BinaryIO, magic: bytes, numbers: struct.Struct, texts: int) -> list[Any]:
     """The numbers of a frame, the first of which is a stage, and its texts."""
-    frame = _read_counted(stream)
-    rest = io.BytesIO(frame.removeprefix(magic))
+    content = read_frame(stream)
+    rest = io.BytesIO(content.removeprefix(magic))
     try:
         stage, *others = numbers.unpack(rest.read(numbers.size))
-        parts: list[Any] = [STAGES[stage], *others, *(_read_counted(rest) for _ in range(texts))]
+        parts: list[Any] = [STAGES[stage], *others, *(read_frame(rest) for _ in range(texts))]
     except (struct.error, EOFError, ValueError, IndexError):
-        raise ValueError(frame) from None
-    if rest.read() or not frame.startswith(magic):
-        raise ValueError(frame)
+        raise ValueError(content) from None
+    if rest.read() or not content.startswith(magic):
+        raise ValueError(content)
     return parts
-
-
-def _read_counted(stream: BinaryIO) -> bytes:
-    """Bytes with their number in front."""
-    head = stream.read(8)
-    count = int.from_bytes(head, "little")
-    if len(head) < 8:
-        raise EOFError
-    if count > LONGEST_FRAME:
-        raise ValueError(head)
-    content = stream.read(count)
-    if len(content) < count:
-        raise EOFError
-    return content

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 import msgspec
@@ -81,15 +82,21 @@ class Worker(Child):
         Raises:
             NoAnswerError: There is no answer, or `read` makes nothing of it.
         """
-        answered = self.exchange(runtime.frame(request, blobs), runtime.read_frame)
+        answered = self.exchange(runtime.message(request, blobs), runtime.read_frame)
+        header, _, blobs = answered.partition(b"\n")
         try:
-            return read(*answered)
+            return read(header, blobs)
         except (msgspec.MsgspecError, LookupError, TypeError, ValueError) as error:
             reason = f"the worker answered what no worker answers: {error}"
             raise NoAnswerError(Breakdown.NONSENSE, reason, str(error)) from error
 
     def _greeted(self, stream: BinaryIO) -> None:
-        runtime.read_frame(stream, LONGEST_BANNER)
+        start = b""
+        while len(start) < LONGEST_BANNER and (byte := stream.read(1)):
+            start += byte
+            if start.endswith(runtime.MAGIC):
+                return
+        raise ValueError(start) if start else EOFError
 
     def _printed(self, content: bytes) -> str:
         text = " ".join(content.decode(errors="replace").split())
@@ -98,32 +105,26 @@ class Worker(Child):
         return f"; it printed: {text}" if text else " and printed nothing"
 
 
+@dataclass
 class ModelLane:
-    """A provider of ONNX Runtime, run by a worker.
+    """A provider of ONNX Runtime, run by a worker."""
 
-    Args:
-        name: As the user named it, such as `cpu` or `openvino@old`.
-        provider: The provider.
-        python: The interpreter of the environment that has it.
-        library: The plugin library that brings the provider, if one does.
-        target: The target of the models; None is the one that suits the provider.
-        timeout: Seconds that one case may take.
-    """
+    name: str
+    """As the user named it, such as `cpu` or `openvino@old`."""
+    provider: Provider
+    python: str = sys.executable
+    """The interpreter of the environment that has the provider."""
+    library: str | None = None
+    """The plugin library that brings the provider, if one does."""
+    target: Target | None = None
+    """The target of the models; None is the one that suits the provider."""
+    timeout: float = TIMEOUT
+    """Seconds that one case may take."""
 
-    def __init__(
-        self,
-        name: str,
-        provider: Provider,
-        python: str = sys.executable,
-        library: str | None = None,
-        target: Target | None = None,
-        timeout: float = TIMEOUT,
-    ) -> None:
-        self.name = name
-        self.provider = provider
-        self._library = library
-        self._target: Target = target_of(provider.name, target)
-        self._worker = Worker(python, timeout)
+    def __post_init__(self) -> None:
+        """Name the worker, which starts with the first request."""
+        self._target = target_of(self.provider.name, self.target)
+        self._worker = Worker(self.python, self.timeout)
 
     def start(self) -> LaneInfo:
         """Start a worker and have it run a gather that every provider takes."""
@@ -146,7 +147,7 @@ class ModelLane:
             self.provider.name,
             about.versions,
             tuple(name.removeprefix(prefix) for name in devices),
-            self._worker.command[0],
+            self.python,
             why,
             self._target,
         )
@@ -163,7 +164,7 @@ class ModelLane:
                 "model": len(model),
                 "provider": self.provider.name,
                 "threads": threads,
-                "library": self._library,
+                "library": self.library,
                 "feeds": [
                     {name: runtime.packed(feed[name], blobs) for name in feed} for feed in feeds
                 ],

@@ -17,8 +17,8 @@ from fake_directml import NO_DEVICE, done, failed, fake
 import onnxgather as og
 from onnxgather.lanes.child import NoAnswerError
 from onnxgather.lanes.directml import Host, HostInfo, Verdict, find_host, setup_command
-from onnxgather.lanes.directml_protocol import LONGEST_FRAME
 from onnxgather.lanes.lane import Answer, AnswerKind, Breakdown
+from onnxgather.runtime import LONGEST_FRAME
 
 RAW = og.to_dict(DESC)
 INDICES = np.array([[2, 7]], np.uint32)

@@ -397,11 +397,12 @@ class InferenceSession(InferenceSession):
         assert told(lane) == [("NOT-RUN", "the worker ended with exit code 3 and printed nothing")]
 
     def test_an_announced_frame_must_come_whole(self, tmp_path: Path) -> None:
-        banner = "import os; os.write(1, bytes([147]) + b'gather\\n' + bytes([9] * 12))"
+        announced = "bytes([147]) + b'gather\\n' + (2**33).to_bytes(8, 'little')"
+        banner = f"import os; os.write(1, {announced})"
         python = environment(tmp_path, banner=banner)
         worker = Worker(python, 1)
         with pytest.raises(NoAnswerError) as caught:
-            worker.start()
+            worker.about()
         worker.close()
         assert str(caught.value) in (
             "the worker announced more bytes than there can be",
