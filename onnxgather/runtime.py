@@ -37,6 +37,8 @@ MAGIC = b"\x93gather\n"
 LONGEST_FRAME = 2**33
 """Bytes."""
 
+_ASSIGNMENT = "get_provider_graph_assignment_info"
+
 
 NotRunKind = Literal[
     "no-runtime",
@@ -66,7 +68,7 @@ class NotRunError(Exception):
     """
 
     def __init__(
-        self, kind: NotRunKind, detail: str = "", node: tuple[str, str, str] | None = None
+        self, kind: NotRunKind, detail: str = "", node: dict[str, str] | None = None
     ) -> None:
         super().__init__(kind, detail, node)
         self.kind, self.detail, self.node = kind, detail, node
@@ -121,7 +123,7 @@ class Opened:
                 self._session = make()
             except Exception:
                 raise NotRunError("elsewhere", f"some node would run on {CPU}") from error
-        if not hasattr(self._session, "get_provider_graph_assignment_info"):
+        if not hasattr(self._session, _ASSIGNMENT):
             raise NotRunError("too-old", runtime.__version__)
         self.assignment = self._prove(provider)
         self._run_options: Any = None
@@ -150,7 +152,8 @@ class Opened:
         for where, node in placed:
             if where != provider:
                 detail = f"{node.name} ({node.op_type}) runs on {where}"
-                raise NotRunError("elsewhere", detail, (node.name, node.op_type, where))
+                found = {"name": node.name, "operator": node.op_type, "provider": where}
+                raise NotRunError("elsewhere", detail, found)
         if not placed:
             raise NotRunError("folded", "none is left to run")
         return tuple((node.name, node.op_type) for _, node in placed)
@@ -187,8 +190,8 @@ def about() -> dict[str, Any]:
     """What this environment has.
 
     Returns:
-        `versions`; of an ONNX Runtime that loads `providers`, as it lists them, `devices`, and
-        `records_nodes`: whether it records which provider runs a node; else `fault`: why not.
+        `versions`. If ONNX Runtime loads: `providers`, as it lists them; `devices` by provider;
+        `records_nodes`, whether it records which provider runs a node. Else `fault`: why not.
     """
     known: dict[str, Any] = {}
     known["versions"] = {"python": platform.python_version(), "numpy": np.__version__}
@@ -198,14 +201,13 @@ def about() -> dict[str, Any]:
         runtime: Any = onnxruntime
         known["versions"]["onnxruntime"] = runtime.__version__
         known["providers"] = runtime.get_available_providers()
-        known["records_nodes"] = hasattr(
-            runtime.InferenceSession, "get_provider_graph_assignment_info"
-        )
+        known["records_nodes"] = hasattr(runtime.InferenceSession, _ASSIGNMENT)
         devices: list[Any] = getattr(runtime, "get_ep_devices", list)()
-        known["devices"] = [
-            f"{device.ep_name}: {str(device.device.type).rsplit('.', 1)[-1]} {device.device.vendor}"
-            for device in devices
-        ]
+        offered: dict[str, list[str]] = {}
+        for each in devices:
+            kind = str(each.device.type).rsplit(".", 1)[-1]
+            offered.setdefault(each.ep_name, []).append(f"{kind} {each.device.vendor}")
+        known["devices"] = offered
     except (ImportError, AttributeError) as error:  # the first request fails likewise
         known["fault"] = _line(error)
     return known
@@ -224,16 +226,15 @@ def answer(request: Mapping[str, Any], blobs: bytes) -> tuple[dict[str, Any], by
     """The answer to a request: a model is opened, and run on each set of inputs.
 
     Args:
-        request: `model` (bytes of it at the start of `blobs`), `provider`, `threads`, `library`,
-            and `feeds`: per run, each input as `packed` describes it. An empty one asks `about`.
+        request: `model` (bytes of it at the start of `blobs`), `session` (the other arguments of
+            `Opened`) and `feeds`: per run, each input as `packed` describes it. An empty request
+            asks what `about` returns.
         blobs: The model and the arrays.
     """
     if not request:
         return about(), b""
     try:
-        opened = Opened(
-            blobs[: request["model"]], request["provider"], request["threads"], request["library"]
-        )
+        opened = Opened(blobs[: request["model"]], **request["session"])
     except NotRunError as error:
         return {"not_run": error.args}, b""
     except RefusedError as error:

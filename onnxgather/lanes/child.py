@@ -56,8 +56,8 @@ class Child(ABC):
 
     name: ClassVar[str]
     """What messages call the program."""
-    sentences: ClassVar[Mapping[Breakdown, str]] = {}
-    """Why there is no answer, where a program has a sentence of its own."""
+    sentences: ClassVar[Mapping[Breakdown, str]] = _SENTENCES
+    """Why there is no answer."""
 
     def __init__(self, command: Sequence[str], timeout: float) -> None:
         self.command, self.timeout = list(command), timeout
@@ -163,7 +163,7 @@ class Child(ABC):
     def _no_answer(
         self, how: Breakdown, detail: str = "", stray: bytes = b"", printed: bytes = b""
     ) -> NoAnswerError:
-        reason = {**_SENTENCES, **self.sentences}[how].format(
+        reason = self.sentences[how].format(
             name=self.name,
             command=self.command[0],
             detail=detail,

@@ -91,7 +91,8 @@ class Host(Child):
     """
 
     name = "host"
-    sentences: ClassVar[dict[Breakdown, str]] = {
+    sentences: ClassVar[Mapping[Breakdown, str]] = {
+        **Child.sentences,
         Breakdown.NOT_STARTED: "{command!r} does not start, {detail}",
         Breakdown.LATE: "the host gave no answer within {detail}",
         Breakdown.STRAY: "the host wrote what is not its protocol, {stray}",

@@ -35,7 +35,7 @@ class About(msgspec.Struct, frozen=True):
 
     versions: dict[str, str] = {}
     providers: tuple[str, ...] = ()
-    devices: tuple[str, ...] = ()
+    devices: dict[str, tuple[str, ...]] = {}
     records_nodes: bool = True
     fault: str | None = None
 
@@ -43,7 +43,7 @@ class About(msgspec.Struct, frozen=True):
 class _Answered(msgspec.Struct, frozen=True):
     """What `runtime.answer` says of a model."""
 
-    not_run: tuple[runtime.NotRunKind, str, tuple[str, str, str] | None] | None = None
+    not_run: tuple[runtime.NotRunKind, str, NodeElsewhere | None] | None = None
     refused: str | None = None
     nodes: tuple[str, ...] = ()
     outputs: tuple[str | tuple[str, tuple[int, ...], int], ...] = ()
@@ -123,7 +123,7 @@ class ModelLane:
 
     def __post_init__(self) -> None:
         """Name the worker, which starts with the first request."""
-        self._target = target_of(self.provider.name, self.target)
+        self._target: Target = target_of(self.provider.name, self.target)
         self._worker = Worker(self.python, self.timeout)
 
     def start(self) -> LaneInfo:
@@ -140,17 +140,9 @@ class ModelLane:
                 about = self._worker.about()
         except NoAnswerError as error:
             why = str(error)
-        prefix = f"{self.provider.name}: "
-        devices = [name for name in about.devices if name.startswith(prefix)]
-        return LaneInfo(
-            self.name,
-            self.provider.name,
-            about.versions,
-            tuple(name.removeprefix(prefix) for name in devices),
-            self.python,
-            why,
-            self._target,
-        )
+        full = self.provider.name
+        devices = about.devices.get(full, ())
+        return LaneInfo(self.name, full, about.versions, devices, self.python, why, self._target)
 
     def answer(self, case: Case) -> Answer:
         """Run a case by the worker."""
@@ -160,15 +152,9 @@ class ModelLane:
             if isinstance(case, DescriptorCase) and case.must_refuse:
                 feeds.insert(0, {**inputs, "IndicesTensor": np.zeros_like(case.indices)})
             blobs = bytearray(model)
-            request = {
-                "model": len(model),
-                "provider": self.provider.name,
-                "threads": threads,
-                "library": self.library,
-                "feeds": [
-                    {name: runtime.packed(feed[name], blobs) for name in feed} for feed in feeds
-                ],
-            }
+            packed = [{name: runtime.packed(feed[name], blobs) for name in feed} for feed in feeds]
+            session = {"provider": self.provider.name, "threads": threads, "library": self.library}
+            request = {"model": len(model), "session": session, "feeds": packed}
             return self._worker.ask(self._read, request, blobs)
         except NoAnswerError as error:
             return error.answer
@@ -180,8 +166,7 @@ class ModelLane:
         if answered.not_run is not None:
             kind, detail, node = answered.not_run
             reason = self.provider.why_not_run(kind, detail)
-            elsewhere = NodeElsewhere(*node) if node else None
-            return Answer(AnswerKind.NOT_RUN, reason, how=kind, detail=detail, elsewhere=elsewhere)
+            return Answer(AnswerKind.NOT_RUN, reason, how=kind, detail=detail, elsewhere=node)
         if answered.refused is not None:
             return Answer(AnswerKind.REFUSED, answered.refused)
         if not answered.nodes:
@@ -216,7 +201,8 @@ def question_of(case: Case, target: Target) -> Question:
     inputs = {"InputTensor": case.data, "IndicesTensor": case.indices}
     if isinstance(case, NodeCase):
         node, threads = case.node, 1
-        model = bare_model(node.operator, node.attributes, *inputs.values(), node.output_shape)
+        arrays = case.data, case.indices
+        model = bare_model(node.operator, node.attributes, *arrays, node.output_shape)
     else:
         desc, threads = case.descriptor, threads_for(case.descriptor)
         target = "portable" if case.wrapped else target
