@@ -2,7 +2,7 @@
 
 The only module that speaks to onnxruntime. It imports nothing of the package, so that it also
 runs as a program, in an environment that has onnxruntime and numpy and nothing else: there it
-answers requests on its standard input (`serve`), which `lanes.worker` sends.
+answers requests on its standard input (`serve`), which `lanes.python` sends.
 
 ONNX Runtime falls back to the CPU without an error, and its list of providers names those that
 ran nothing; so a session counts only where the runtime's own node assignment puts every node on
@@ -266,12 +266,12 @@ def unpacked(described: Sequence[Any], blobs: bytes) -> np.ndarray[Any, Any]:
 
 def message(header: Mapping[str, Any], blobs: bytes | bytearray = b"") -> bytes:
     """A frame with a line of JSON and bytes."""
-    return frame(json.dumps(header).encode() + b"\n" + blobs)
+    return frame(json.dumps(header).encode() + b"\n", blobs)
 
 
-def frame(content: bytes) -> bytes:
+def frame(*parts: bytes | bytearray) -> bytes:
     """Bytes with their number in front."""
-    return struct.pack("<Q", len(content)) + content
+    return b"".join([struct.pack("<Q", sum(map(len, parts))), *parts])
 
 
 def read_frame(stream: BinaryIO) -> bytes:

@@ -29,7 +29,7 @@ def run(
     out_of_range: OutOfRange = "clamp",
     provider: str = "cpu",
 ) -> Array:
-    """Return what a descriptor computes, computed by one execution provider.
+    """What a descriptor computes, computed by one execution provider.
 
     The session is kept for the next call with the same descriptor and options.
 
@@ -84,7 +84,7 @@ class Session:
         self._lock = threading.Lock()
 
     def run(self, inputs: dict[str, Array]) -> Array:
-        """Return the model's output.
+        """The model's output.
 
         Raises:
             ProviderError: The provider failed.
@@ -100,7 +100,7 @@ class Session:
 def open_session(
     desc: Descriptor, out_of_range: OutOfRange, provider: Provider, target: Target | None = None
 ) -> Session:
-    """Return the session that `run` uses for a descriptor, a new one if it is not kept.
+    """The session that `run` uses for a descriptor, a new one if it is not kept.
 
     Args:
         desc: Any of the four gather descriptors.

@@ -25,7 +25,7 @@ def open_lanes(
     target: Target | None = None,
     timeout: float = TIMEOUT,
 ) -> list[Lane]:
-    """Return lanes, not started.
+    """The lanes of these names, not started.
 
     Args:
         names: A provider's short or full name each, with `@` and a label of one's own where a

@@ -115,7 +115,7 @@ class Host(Child):
         buffers: Sequence[bytes] | None = None,
         feature_level: str = "1_0",
     ) -> Verdict:
-        """Return what DirectML.dll makes of a descriptor.
+        """What DirectML.dll makes of a descriptor.
 
         Args:
             raw: The descriptor, a dict as `to_dict` gives, valid or not.

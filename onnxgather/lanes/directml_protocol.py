@@ -57,7 +57,7 @@ def encoded(raw: Mapping[str, Any], buffers: Sequence[bytes] | None, feature_lev
     request = struct.pack("<III", kind, row.number, _level_number(feature_level))
     request += b"".join(_tensor(name, desc[name]) for name in tensors)
     request += struct.pack("<I", len(fields)) + _u32s({name: desc[name] for name in fields})
-    return frame(request + b"".join(map(frame, buffers or ())))
+    return frame(request, *map(frame, buffers or ()))
 
 
 def _tensor(name: str, raw: Mapping[str, Any]) -> bytes:
