@@ -1,4 +1,8 @@
-"""The arrays that stand for tensors, and what an index in range is."""
+"""The arrays that stand for tensors, and which indices are in range.
+
+The array that stands for a tensor has the shape of the tensor's sizes; for a tensor with strides
+it is the 1-D buffer.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +44,7 @@ def check_array(name: str, tensor: TensorDesc, array: object) -> None:
     """Check that an array has the data type and the shape of a tensor.
 
     Raises:
-        DescriptorError: It has not.
+        DescriptorError: Its data type or its shape is another, or it is no array.
     """
     wanted, shape = tensor.data_type.numpy, tensor.array_shape
     if not isinstance(array, np.ndarray):
@@ -57,7 +61,7 @@ def check_indices(desc: Descriptor, indices: Array) -> None:
     """Check that every index is in range: [0, n), or [-n, n) for a signed type.
 
     Raises:
-        IndexOutOfRangeError: One is not; the message names the first.
+        IndexOutOfRangeError: An index is out of range; the message names the first.
     """
     values = elements(desc.indices_tensor, indices)
     sizes = np.array(axis_sizes(desc))
@@ -73,9 +77,9 @@ def check_indices(desc: Descriptor, indices: Array) -> None:
 
 
 def elements(tensor: TensorDesc, array: Array) -> Array:
-    """Return the elements that an array holds for a tensor, with the shape of its `sizes`.
+    """The elements of a tensor in the array that stands for it, with the shape of its `sizes`.
 
-    They are a view of a contiguous array, so that elements written to it are written to the array.
+    Of a contiguous array they are a view: writing to the elements writes to the array.
     """
     if tensor.strides is None:
         return array
@@ -85,11 +89,11 @@ def elements(tensor: TensorDesc, array: Array) -> Array:
 
 
 def array_of(tensor: TensorDesc, values: Array, between: Array | int = 0) -> Array:
-    """Return the array that stands for a tensor with given elements.
+    """The array that stands for a tensor with given elements.
 
     Args:
         tensor: The tensor.
-        values: As many elements as its `sizes` say, or what broadcasts to them.
+        values: The elements, in an array that broadcasts to the tensor's `sizes`.
         between: What the buffer of a tensor with strides holds between its elements.
     """
     array = np.empty(tensor.array_shape, values.dtype)
@@ -100,7 +104,7 @@ def array_of(tensor: TensorDesc, values: Array, between: Array | int = 0) -> Arr
 
 
 def axis_sizes(desc: Descriptor) -> list[int]:
-    """Return the size of the axis that each coordinate of an index tuple counts along."""
+    """The sizes of the indexed dimensions, one per coordinate of an index tuple."""
     sizes = desc.input_tensor.sizes
     if isinstance(desc, GatherDesc | GatherElementsDesc):
         return [sizes[desc.axis]]
@@ -109,7 +113,7 @@ def axis_sizes(desc: Descriptor) -> list[int]:
 
 
 def counted_dimensions(desc: Descriptor) -> int:
-    """Return how many of the last sizes of IndicesTensor count; those before are ones."""
+    """How many of the last sizes of IndicesTensor count; the sizes before them are ones."""
     if isinstance(desc, GatherDesc):
         return desc.index_dimensions
     if isinstance(desc, GatherElementsDesc):
@@ -118,7 +122,12 @@ def counted_dimensions(desc: Descriptor) -> int:
 
 
 def outside(index: Array, size: Any) -> npt.NDArray[np.bool_]:
-    """Which index values are out of range of an axis; `size` may be one per last dimension."""
+    """Which index values are out of range of an axis.
+
+    Args:
+        index: The values.
+        size: The size of the axis, or an array of sizes that broadcasts to the values.
+    """
     if index.dtype.kind == "u":
         return index.astype(np.uint64) >= np.asarray(size, np.uint64)
     wide = index.astype(np.int64)
@@ -127,7 +136,7 @@ def outside(index: Array, size: Any) -> npt.NDArray[np.bool_]:
 
 
 def brought_in_range(index: Array, sizes: Array) -> Array:
-    """Return INT64 indices in [0, n): clamped, negative ones counted from the end."""
+    """The indices as INT64 in [0, n): clamped, and negative ones counted from the end."""
     if index.dtype.kind == "u":
         index = np.minimum(index, (sizes - 1).astype(np.uint64))
     wide = np.clip(index.astype(np.int64), -sizes, sizes - 1)

@@ -1,4 +1,4 @@
-"""Checks that name the value found."""
+"""Checks of single values; the error names the rule and the value found."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ MAX_DIMENSIONS = 8
 """`DML_TENSOR_DIMENSION_COUNT_MAX1`."""
 
 MAX_ELEMENTS = 2**32 - 1
-"""Most elements of a buffer tensor; also the largest UINT."""
+"""The most elements of a buffer tensor; also the largest UINT."""
 
 LONGEST_SHOWN = 200
-"""Characters of a value that a message shows."""
+"""The most characters of a value that a message shows."""
 
 
 def require(holds: bool, rule: str, found: object) -> None:
@@ -35,25 +35,26 @@ def check_choice(name: str, value: object, choices: Collection[str]) -> None:
 
 
 def shown(value: object) -> str:
-    """A value as a message shows it: its repr, cut where that is long."""
+    """A value as a message shows it: its repr, cut after `LONGEST_SHOWN` characters."""
     try:
         text = repr(value)
-    except Exception:  # Python does not print integers of thousands of digits, for one
+    except Exception:  # such as an integer of thousands of digits, which Python does not print
         return f"a value of type {type(value).__name__} that cannot be shown"
     return text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "…"
 
 
 def listed(items: Sequence[str], most: int) -> str:
-    """The first items of a list in a sentence, and how many more there are."""
+    """The first `most` items with commas between them, and how many more there are."""
     more = len(items) - most
     return ", ".join(items[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def uint(name: str, value: object, largest: int = MAX_ELEMENTS) -> int:
-    """An unsigned integer up to `largest`.
+    """The value as an int, if it is an integer of Python or numpy from 0 to `largest`.
 
     Raises:
-        DescriptorError: The value is none; a bool or a float is none.
+        DescriptorError: The value is something else, such as a bool or a float; the message starts
+            with `name`.
     """
     number = value if type(value) is int else integer(value)
     if number is None or not 0 <= number <= largest:
@@ -63,7 +64,10 @@ def uint(name: str, value: object, largest: int = MAX_ELEMENTS) -> int:
 
 
 def integer(value: object) -> int | None:
-    """An integer, of Python or numpy; None for anything else, bools included."""
+    """The value as an int, if it is an integer of Python or numpy.
+
+    None for anything that is not an integer, including bool.
+    """
     try:
         return None if isinstance(value, bool) else operator.index(cast("SupportsIndex", value))
     except Exception:
@@ -71,10 +75,11 @@ def integer(value: object) -> int | None:
 
 
 def sequence(name: str, value: object) -> list[Any]:
-    """A sequence as a list.
+    """The value as a list, if it can be iterated and has an order.
 
     Raises:
-        DescriptorError: The value is none; text, dicts and sets are none.
+        DescriptorError: The value is something else, such as text, a dict or a set; the message
+            starts with `name`.
     """
     unordered = isinstance(value, str | bytes | dict | set)
     try:

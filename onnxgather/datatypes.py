@@ -54,8 +54,11 @@ class TensorDataType(enum.StrEnum):
 
     numpy: np.dtype[Any]
     size: int
+    """Bytes of an element."""
     onnx: int
+    """The number of the type in ONNX's TensorProto.DataType."""
     directml: int
+    """The number of the type in DML_TENSOR_DATA_TYPE."""
 
     def __init__(self, name: str) -> None:
         """Attach the table's facts to the member."""
@@ -72,7 +75,7 @@ class TensorDataType(enum.StrEnum):
 
     @classmethod
     def parse(cls, value: object) -> TensorDataType:
-        """Return the type of a short or long enumerator name.
+        """The type with a name, short (FLOAT32) or long (DML_TENSOR_DATA_TYPE_FLOAT32).
 
         Raises:
             DescriptorError: The name is not one of the eleven types.
@@ -93,3 +96,4 @@ INDEX_TYPES = (
     TensorDataType.UINT64,
     TensorDataType.UINT32,
 )
+"""The data types that IndicesTensor may have."""

@@ -79,7 +79,7 @@ class GatherFamilyDesc(msgspec.Struct, frozen=True, rename="pascal"):
         raise NotImplementedError
 
     def _check_output(self, sizes: tuple[int, ...], formula: str) -> None:
-        """Check that OutputTensor.Sizes are `sizes`, with leading ones up to DimensionCount."""
+        """Check that OutputTensor.Sizes are `sizes` behind leading ones up to DimensionCount."""
         output, count = self.output_tensor.sizes, self.output_tensor.dimension_count
         rule = f"OutputTensor.DimensionCount ({count}) must hold {formula}"
         require(len(sizes) <= count, rule, list(sizes))
@@ -95,7 +95,7 @@ class GatherDesc(GatherFamilyDesc, frozen=True, rename="pascal"):
         input_tensor: The data.
         indices_tensor: The indices: INT64, INT32, UINT64 or UINT32.
         output_tensor: The result.
-        axis: The dimension of InputTensor that is indexed, leading ones counted.
+        axis: The dimension of InputTensor that is indexed; leading ones are dimensions too.
         index_dimensions: How many of the last sizes of IndicesTensor count: 0 (a scalar) to
             DimensionCount.
 
@@ -242,7 +242,7 @@ class GatherND1Desc(_TupleDesc, frozen=True, rename="pascal"):
         output_tensor: The result.
         input_dimension_count: How many of the last sizes of InputTensor count.
         indices_dimension_count: How many of the last sizes of IndicesTensor count.
-        batch_dimension_count: How many of the first counted sizes of both are batches.
+        batch_dimension_count: How many of the sizes that count, the first ones, are batches.
 
     Raises:
         DescriptorError: A rule is broken, or the descriptor's meaning is undefined.
@@ -263,18 +263,18 @@ TENSORS = ("input_tensor", "indices_tensor", "output_tensor")
 
 
 class Operator(NamedTuple):
-    """A row of the table of operators."""
+    """One of DirectML's operators."""
 
     descriptor: type[Descriptor]
     """The class of its descriptor."""
     number: int
     """Its DML_OPERATOR_TYPE in DirectML.h."""
     feature_level: str
-    """The DirectML feature level that first has it."""
+    """The lowest DirectML feature level that has the operator."""
     onnx: str
     """The ONNX operator that computes the same."""
     attribute: str
-    """The attribute of that operator."""
+    """The attribute of the ONNX operator: axis or batch_dims."""
 
 
 TABLE = {
@@ -291,7 +291,7 @@ OPERATORS: dict[str, type[Descriptor]] = {name: row.descriptor for name, row in 
 
 @cache
 def header_names(struct: type[msgspec.Struct]) -> dict[str, str]:
-    """Return directml.h's spelling of each field of a descriptor class, in the header's order."""
+    """Field names of a descriptor class and their spelling in directml.h, in the header's order."""
     return {field.name: field.encode_name for field in msgspec.structs.fields(struct)}
 
 

@@ -1,4 +1,4 @@
-"""The errors that bad input raises: one sentence of where, which rule, and what was found."""
+"""The errors that bad input raises. Each is one sentence: where, which rule, what was found."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class OnnxGatherError(Exception):
     """Base of every error that onnxgather raises for bad input."""
 
     exit_code: ClassVar[int] = UNUSABLE
-    """What a command ends with that this error ends."""
+    """The exit code of a command that ends with this error."""
 
     def at(self, where: str) -> Self:
-        """Return the same error with the place where it happened in front."""
+        """The same error, its message starting with `where`: a file, path or command."""
         return type(self)(f"{where}: {self}")
 
 

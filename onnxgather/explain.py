@@ -1,7 +1,7 @@
 """Where an output element comes from, in one line: which index, which input element, which value.
 
-An explanation says what the reference does, so it is made with `reference` and `arrays`; a mistake
-in `gather` does not change it. `reference.source_map` gives the offsets of all output elements.
+An explanation says what the reference does. It is made with `reference` and `arrays`, so that a
+mistake in `gather` does not change it.
 """
 
 from __future__ import annotations
@@ -43,28 +43,28 @@ class Explanation(msgspec.Struct, frozen=True):
     at: Coordinates
     """The element of OutputTensor."""
     index_places: tuple[Coordinates, ...]
-    """The elements of IndicesTensor that index it: one, or one per coordinate of a tuple."""
+    """The elements of IndicesTensor that it depends on: one, or one per coordinate of a tuple."""
     index_values: tuple[int, ...]
     """The values of those elements."""
     before: Coordinates
     """The coordinates in InputTensor with the index values as they are."""
     after: Coordinates | None
-    """The element of InputTensor that is read; None if nothing is, or only padding or a gap."""
+    """The element of InputTensor that is read; None if padding, a gap or nothing is read."""
     offset: int | None
-    """The offset of what is read in InputTensor's buffer, in elements; None if nothing is."""
+    """The offset that is read in InputTensor's buffer, in elements; None if nothing is read."""
     value: str | None
     """The value of the output element; None where its index is an error."""
     value_bytes: str | None
-    """The same in hexadecimal, in the order of memory."""
+    """The bytes of the value in hexadecimal, in the order of memory."""
     notes: tuple[str, ...]
-    """What the text says in parentheses."""
+    """The parts of the text that stand in parentheses."""
 
     def __str__(self) -> str:
         return self.text
 
 
 class _Element(NamedTuple):
-    """An output element and the coordinates in InputTensor that its index values say."""
+    """An output element, and the coordinates in InputTensor before indices are brought in range."""
 
     desc: Descriptor
     at: Coordinates
@@ -80,7 +80,7 @@ class _Element(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """The way from the coordinates that the index values say to the element that is read."""
+    """The step from the coordinates with the index values to the element that is read."""
 
     text: str
     notes: list[str]
@@ -101,7 +101,8 @@ def explain(
         data: InputTensor: an array of its `sizes`, or its 1-D buffer where it has strides.
         indices: IndicesTensor, likewise.
         at: The coordinates of the element in OutputTensor, one per size, with strides or without.
-        out_of_range: What an index out of range does; "error" is told, not raised.
+        out_of_range: What an index out of range does. Under "error" the explanation says that
+            the index is an error; nothing is raised.
 
     Raises:
         DescriptorError: An array does not fit its tensor, or OutputTensor has no element `at`.
@@ -144,10 +145,10 @@ def explain(
 
 
 def element_at(tensor: TensorDesc, offset: int) -> Coordinates | None:
-    """The coordinates of the element at an offset of a tensor's buffer.
+    """The coordinates of the element at an offset, in elements, of a tensor's buffer.
 
-    None where the offset is padding or a gap; also, in an input whose strides make elements
-    overlap, where the coordinates do not follow from one stride after the other.
+    None where the offset is padding or a gap. Where elements overlap, the search, which takes one
+    stride after the other from the largest down, may also end in None.
     """
     found, strides = [0] * tensor.dimension_count, tensor.element_strides
     for k in sorted(range(len(found)), key=lambda k: -strides[k]):
@@ -177,20 +178,21 @@ def _checked(tensor: TensorDesc, at: object) -> Coordinates:
 
 def _element(desc: Descriptor, indices: Array, at: Coordinates) -> _Element:
     def one(array: Array) -> Array:
-        """The value of an array that belongs to the output element."""
+        """The value for the output element, of an array that broadcasts to the output."""
         return np.broadcast_to(array, desc.output_tensor.sizes)[at].reshape(1)
 
     read, indexed = coordinates(desc, elements(desc.indices_tensor, indices))
-    # Indices whose values are their own positions say which of them the element reads.
+    # Gathered by indices whose values are their own coordinates, the element reads the coordinates
+    # of its indices.
     sizes = desc.indices_tensor.sizes
-    positions = np.indices(sizes, sparse=True)
-    along = [coordinates(desc, np.broadcast_to(p, sizes))[0] for p in positions]
-    places = tuple(tuple(int(one(found[k]).item()) for found in along) for k in indexed)
-    return _Element(desc, at, [one(array) for array in read], indexed, places)
+    own = np.indices(sizes, sparse=True)
+    along = [coordinates(desc, np.broadcast_to(values, sizes))[0] for values in own]
+    index_at = tuple(tuple(int(one(found[k]).item()) for found in along) for k in indexed)
+    return _Element(desc, at, [one(array) for array in read], indexed, index_at)
 
 
 def _equation(element: _Element) -> str:
-    """`input[1, indices[0]] = input[1, 7]`; leading sizes that do not count are left out."""
+    """Such as `input[1, indices[0]] = input[1, 7]`; leading ones of the indices are left out."""
     first, *more = element.indexed
     counted = counted_dimensions(element.desc)
     index = [str(k) for k in element.index_places[0][-counted:]]
@@ -202,7 +204,7 @@ def _equation(element: _Element) -> str:
 
 
 def _input(element: _Element, at: Coordinates) -> str:
-    """`input[0, 7]`, or `input[0, (1, 7)]` where a tuple of coordinates indexes."""
+    """Such as `input[0, 7]`, or `input[0, (1, 7)]` where 1 and 7 are an index tuple."""
     texts = [str(c) for c in at]
     first, last = element.indexed[0], element.indexed[-1]
     if first < last:
@@ -212,7 +214,7 @@ def _input(element: _Element, at: Coordinates) -> str:
 
 
 def _brought_in_range(element: _Element) -> _Step:
-    """The coordinates with each index brought in range of its own axis."""
+    """The step to the coordinates with each index brought in range of its own axis."""
     moved, notes = list(element.before), list[str]()
     for k in element.indexed:
         index, size = moved[k], element.desc.input_tensor.sizes[k]
@@ -229,7 +231,7 @@ def _brought_in_range(element: _Element) -> _Step:
 
 
 def _by_offset(element: _Element, offset: int, *, padding: bool) -> _Step:
-    """The element of the buffer that DirectML.dll comes to, and the sum that leads there."""
+    """The step to the element of the buffer that DirectML.dll reads, with the sum of its offset."""
     tensor, strides = element.desc.input_tensor, directml_strides(element.desc)
     moved, terms, notes = list[int](), list[str](), list[str]()
     for index, size, stride in zip(element.before, tensor.sizes, strides, strict=True):
@@ -270,7 +272,7 @@ def _error_elsewhere(desc: Descriptor, indices: Array) -> list[str]:
 
 
 def _buffers(element: _Element, read: list[int]) -> list[str]:
-    """The offsets in their buffers of the elements of the tensors with strides."""
+    """A note with the buffer offsets of the elements, for the tensors that have strides."""
     desc = element.desc
     index_offsets = [_offset(desc.indices_tensor, at) for at in element.index_places]
     found = [

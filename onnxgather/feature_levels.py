@@ -25,7 +25,7 @@ _FOUR_DIMENSIONS, _ANY_DIMENSIONS = "1_0", "3_0"
 
 
 def feature_requirements(desc: Descriptor) -> list[tuple[str, str]]:
-    """Return what a descriptor needs: pairs of a feature level and the field that needs it.
+    """Pairs of a feature level and the field of a descriptor that needs it.
 
     Source: the "Tensor support" tables of the four operator pages and DirectML's feature level
     history.
@@ -43,7 +43,7 @@ def feature_requirements(desc: Descriptor) -> list[tuple[str, str]]:
 
 
 def minimum_feature_level(desc: Descriptor) -> str:
-    """Return the lowest feature level that takes a descriptor, such as "2_1"."""
+    """The lowest feature level that takes a descriptor, such as "2_1"."""
     return max((level for level, _ in feature_requirements(desc)), key=FEATURE_LEVELS.index)
 
 

@@ -1,11 +1,11 @@
 """One gather, told once: which sizes count, what is indexed, where the output comes from.
 
 A descriptor and an ONNX node say the same in two ways. DirectML gives all tensors one
-DimensionCount, with leading ones in front of the sizes that count; ONNX takes the sizes that count
-and nothing else. `Gather` holds those sizes, and knows the way to a descriptor and to a node.
+DimensionCount, and fills their sizes up with leading ones. The other sizes are those that *count*:
+ONNX has them and nothing else. `Gather` holds the sizes that count, and makes a descriptor or a
+node of them.
 
-`reference` and the rules of the descriptors know nothing of this module, so that they see its
-mistakes.
+`reference` and the rules of the descriptors do not use this module, so that they see its mistakes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ INDEX_TYPES = {
     "GatherElements": ("INT32", "INT64"),
     "GatherND": ("INT64",),
 }
-"""The types of indices that ONNX's operators take, the gathers of opset 13."""
+"""The types of indices that each ONNX operator takes, since opset 13."""
 
 
 ATTRIBUTES = {row.onnx: row.attribute for row in TABLE.values()}
@@ -37,18 +37,19 @@ ATTRIBUTES = {row.onnx: row.attribute for row in TABLE.values()}
 class Gather:
     """The sizes of a gather, and what its operator does with them.
 
-    Dimensions are counted from the end, -1 being the last one, so that they are right however many
-    leading ones stand in front.
+    Dimensions are numbered from the end, -1 being the last one. So the numbers are right however
+    many leading ones a tensor has.
 
     Args:
         operator: DirectML's name: GATHER, GATHER_ELEMENTS, GATHER_ND or GATHER_ND1.
         data: The sizes of InputTensor that count.
         indices: The sizes of IndicesTensor that count; () is a single index. Of GATHER_ND and
             GATHER_ND1 the last one is the length of an index tuple.
-        number: Which of `data` GATHER and GATHER_ELEMENTS index, or how many of the first sizes
-            are batches of GATHER_ND1: the `axis` or `batch_dims` of the ONNX operator.
-        dimension_count: The DimensionCount of the descriptor; one that is too small, such as 0,
-            stands for as many as the sizes need.
+        number: The `axis` or `batch_dims` of the ONNX operator. Of GATHER and GATHER_ELEMENTS it
+            is the dimension of the data that is indexed, of GATHER_ND1 how many of the first
+            sizes are batches, of GATHER_ND 0.
+        dimension_count: The DimensionCount of the descriptor. A number too small for the sizes,
+            such as 0, stands for the smallest that is large enough.
     """
 
     operator: str
@@ -79,23 +80,23 @@ class Gather:
 
     @property
     def indexed(self) -> range:
-        """The dimensions of the data that the indices choose from, one per coordinate."""
+        """The dimensions of the data that are indexed, one per coordinate of an index."""
         first = self.number - len(self.data)
         return range(first, first + self.tuple_size)
 
     @property
     def axes(self) -> Sizes:
-        """The sizes of those dimensions."""
+        """The sizes of the indexed dimensions."""
         return self.data[self.number : self.number + self.tuple_size]
 
     @property
     def behind(self) -> Sizes:
-        """The sizes of the data behind those dimensions: what lies together in a packed tensor."""
+        """The sizes of the data behind the indexed dimensions; packed, these elements adjoin."""
         return self.data[self.number + self.tuple_size :]
 
     @property
     def per_index(self) -> Sizes:
-        """The sizes of the indices without the coordinates of a tuple: one element per index."""
+        """The sizes of the indices without the length of a tuple: one element per index."""
         return self.indices[:-1] if self.has_tuples else self.indices
 
     @property
@@ -113,19 +114,25 @@ class Gather:
 
     @property
     def passed(self) -> list[tuple[int, int]]:
-        """Pairs of a dimension of the output and the one of the data whose position it passes on.
+        """The dimensions of the data that are not indexed, as pairs (output's, data's).
 
-        The dimensions in front of the indexed ones come first, then those behind.
+        The coordinate along such a dimension is the same in the output and in the data. The
+        dimensions in front of the indexed ones come first, then those behind.
         """
         rank, count = len(self.data), len(self.output)
         behind = range(self.number + self.tuple_size, rank)
-        # The dimensions in front stand at the start of the output, as batches those of indices do.
+        # Dimensions in front of the indexed ones, batches included, come first in the output.
         return [(k - count, k - rank) for k in range(self.number)] + [
             (k - rank, k - rank) for k in behind
         ]
 
     def spread(self, shape: Sizes, rank: int) -> Sizes:
-        """The shape of something per index, with one dimension per dimension of the output."""
+        """A shape per index as one that broadcasts to the output.
+
+        Args:
+            shape: The shape, such as `per_index`.
+            rank: How many dimensions the output has, leading ones included.
+        """
         return (1,) * (rank - self.after - len(shape)) + shape + (1,) * self.after
 
     # The way to a descriptor.
@@ -138,15 +145,18 @@ class Gather:
         return data, indices, output
 
     def descriptor(self, tensors: Sequence[TensorDesc]) -> Descriptor:
-        """The descriptor of three tensors that have `tensor_sizes`.
+        """The descriptor of the gather, with three tensors that have `tensor_sizes`.
 
-        With the smallest DimensionCount it is the one that ONNX Runtime's DirectML provider
-        makes of the ONNX node (its DmlOperatorGather.cpp).
+        With the smallest DimensionCount it is the descriptor that ONNX Runtime's DirectML provider
+        makes of the ONNX node (source: its DmlOperatorGather.cpp).
+
+        Args:
+            tensors: InputTensor, IndicesTensor and OutputTensor.
 
         Raises:
-            DescriptorError: DirectML does not take it; which rule it breaks.
+            DescriptorError: The descriptor breaks a rule of DirectML.
         """
-        made: Any = TABLE[self.operator].descriptor  # their fields differ
+        make: Any = TABLE[self.operator].descriptor  # the four classes have different fields
         ranks = {
             "input_dimension_count": len(self.data),
             "indices_dimension_count": len(self.indices),
@@ -158,14 +168,15 @@ class Gather:
             "GATHER_ND": ranks,
             "GATHER_ND1": ranks | {"batch_dimension_count": self.number},
         }
-        return made(*tensors, **fields[self.operator])
+        return make(*tensors, **fields[self.operator])
 
     # The way to an ONNX node.
 
     def node(self) -> Gather | None:
         """The gather whose ONNX node gives an output of all DimensionCount dimensions.
 
-        None where every way to say it passes the rank that DirectML takes.
+        The node's shapes and attribute are the `data`, `indices` and `number` of that gather. None
+        where every such node has a rank above the 8 that DirectML takes.
         """
         for gather in self._nodes():
             if max(len(gather.data), len(gather.indices)) <= MAX_DIMENSIONS:
@@ -173,7 +184,7 @@ class Gather:
         return None
 
     def _nodes(self) -> Iterator[Gather]:
-        """Yield the ways to get the leading ones of the output from the data or the indices."""
+        """Yield the gathers that take the leading ones of the output from data or indices."""
         data, indices, number = self.data, self.indices, self.number
         ones = (1,) * (len(self.tensor_sizes()[2]) - len(self.output))
         in_front_of_both = replace(
@@ -187,7 +198,7 @@ class Gather:
             yield in_front_of_both if number else replace(self, indices=ones + indices)
         else:
             yield replace(self, data=ones + data, number=number + len(ones))
-            if math.prod(data[:number]) == 1:  # the ones among them may as well come first
+            if math.prod(data[:number]) == 1:  # then all sizes before those of the indices are ones
                 yield replace(self, indices=ones + indices)
         if self.has_tuples and number and math.prod(data[:number]) == 1:
             merged = (1,) * number + ones + indices[number:]
@@ -239,13 +250,14 @@ class Gather:
 
 
 def gather_of(desc: Descriptor) -> Gather:
-    """The gather that a descriptor says."""
+    """The gather of a descriptor."""
     data, indices = desc.input_tensor.sizes, desc.indices_tensor.sizes
     count = len(data)
     if isinstance(desc, GatherElementsDesc):
         return Gather(desc.operator, data, indices, desc.axis, count)
     if isinstance(desc, GatherDesc):
-        # The output crops as many leading ones of the input as the indices have dimensions more.
+        # The output has DimensionCount dimensions too, so it crops as many leading ones of the
+        # input as the indices add dimensions.
         cropped, kept = max(0, desc.index_dimensions - 1), count - desc.index_dimensions
         return Gather(desc.operator, data[cropped:], indices[kept:], desc.axis - cropped, count)
     data = data[count - desc.input_dimension_count :]
@@ -254,7 +266,7 @@ def gather_of(desc: Descriptor) -> Gather:
 
 
 def gather_of_node(operator: str, data: Sizes, indices: Sizes, number: int) -> Gather:
-    """The gather that an ONNX node says, as ONNX Runtime's DirectML provider reads it.
+    """The gather of an ONNX node, as ONNX Runtime's DirectML provider reads it.
 
     Args:
         operator: Gather, GatherElements or GatherND.
@@ -262,7 +274,7 @@ def gather_of_node(operator: str, data: Sizes, indices: Sizes, number: int) -> G
         indices: The shape of its indices.
         number: `axis`, which may count from the end, or `batch_dims`.
     """
-    # The last row of an ONNX operator is the one that the provider makes: GATHER_ND1 of GatherND.
+    # Of GatherND the provider makes GATHER_ND1, the last row of the table with that ONNX operator.
     directml = {row.onnx: name for name, row in TABLE.items()}[operator]
     if operator != "GatherND" and -len(data) <= number < 0:
         number += len(data)

@@ -12,13 +12,13 @@ from onnxgather.tensors import TensorDesc, TensorFlags
 
 
 def nested_strides(sizes: Sequence[int], order: Sequence[int], first: int, gap: int) -> Sizes:
-    """Strides of dimensions that nest in an order, the innermost last.
+    """The strides, in elements, of dimensions that nest in one another.
 
     Args:
         sizes: The sizes.
-        order: The numbers of the dimensions, the outermost first.
+        order: The numbers of the dimensions, from the outermost to the innermost.
         first: The stride of the innermost dimension, in elements.
-        gap: How many elements lie unused behind each dimension.
+        gap: How many elements lie unused behind each run along a dimension.
     """
     strides, step = [0] * len(sizes), first
     for k in reversed(order):
@@ -28,7 +28,7 @@ def nested_strides(sizes: Sequence[int], order: Sequence[int], first: int, gap: 
 
 
 def _broadcast(sizes: Sizes) -> Sizes:
-    """Packed strides, but the first dimension longer than 1 repeats."""
+    """Packed strides, but 0 for the first dimension longer than 1, so that it repeats."""
     repeated = next((k for k, size in enumerate(sizes) if size > 1), 0)
     rest = [1 if k == repeated else size for k, size in enumerate(sizes)]
     return tuple(0 if k == repeated else s for k, s in enumerate(packed_strides(rest)))
@@ -43,9 +43,9 @@ STRIDES: dict[str, Callable[[Sizes], Sizes]] = {
     "broadcast": _broadcast,
     "overlapping": lambda sizes: (1,) * len(sizes),
 }
-"""Strides of given sizes, by name, the plainest first.
+"""The strides of given sizes, in elements, by name, the plainest first.
 
-An output takes none of "repeated", "broadcast" and "overlapping".
+An output cannot have "repeated", "broadcast" or "overlapping" strides.
 """
 
 
@@ -53,14 +53,14 @@ class Layout(NamedTuple):
     """How a tensor lies in its buffer."""
 
     strides: str | Sizes | None = None
-    """A key of `STRIDES`, or the strides themselves; None means a packed tensor without any."""
+    """A key of `STRIDES`, or the strides themselves; None means a packed tensor without strides."""
     extra: int = 0
     """Bytes of TotalTensorSizeInBytes beyond the smallest."""
     flags: TensorFlags = TensorFlags.NONE
     alignment: int = 0
 
     def tensor(self, data_type: str, sizes: Sizes) -> TensorDesc:
-        """A tensor of these sizes. Strides given as numbers are those of the last sizes.
+        """A tensor of these sizes. Strides given as numbers belong to the last sizes.
 
         Raises:
             DescriptorError: The sizes do not fit the layout.
@@ -76,7 +76,7 @@ class Layout(NamedTuple):
 
 
 def layout_of(tensor: TensorDesc) -> Layout:
-    """How a tensor lies in its buffer."""
+    """The layout of a tensor."""
     extra = tensor.total_tensor_size_in_bytes - tensor.default_total_tensor_size_in_bytes
     alignment = tensor.guaranteed_base_offset_alignment
     return Layout(tensor.strides, extra, tensor.flags, alignment)
@@ -89,10 +89,16 @@ PACKED = (Layout(), Layout(), Layout())
 def laid_out(
     gather: Gather, data_type: str, index_type: str, layouts: Sequence[Layout] = PACKED
 ) -> Descriptor:
-    """The descriptor of a gather with given data types, its three tensors laid out as given.
+    """The descriptor of a gather with given data types and layouts.
+
+    Args:
+        gather: The gather.
+        data_type: The data type of InputTensor and OutputTensor.
+        index_type: The data type of IndicesTensor.
+        layouts: The layouts of InputTensor, IndicesTensor and OutputTensor.
 
     Raises:
-        DescriptorError: DirectML does not take it; which rule it breaks.
+        DescriptorError: The descriptor breaks a rule of DirectML.
     """
     types = (data_type, index_type, data_type)
     each = zip(layouts, types, gather.tensor_sizes(), strict=True)

@@ -1,4 +1,4 @@
-"""What may be asked of a model or of the exported corpus; known without importing onnx."""
+"""The options of a model beside its descriptor, and of an exported corpus; needs no onnx."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ class Policy(NamedTuple):
     """What an index outside [0, n), or [-n, n) for a signed type, does."""
 
     rule: str
-    """In full; the subject is an index out of range."""
+    """The rule in full, as the end of a sentence that starts with "an index out of range"."""
     brief: str
-    """In a few words; the same subject."""
+    """The rule in a few words, as the end of the same sentence."""
     returns: str
-    """What stands in the output where the index is out of range."""
+    """What the output holds where the index is out of range."""
 
 
 POLICIES: dict[OutOfRange, Policy] = {
@@ -42,7 +42,7 @@ TARGETS: dict[Target, str] = {
     "portable": "standard ONNX for every provider",
     "cpu": "what ONNX Runtime's CPU provider runs fastest",
 }
-"""The one table of targets, and what their models are; all compute the same."""
+"""The one table of targets, and what their models are. All models compute the same."""
 
 FormatName = Literal["onnx", "dxdispatch", "json"]
 """The name of a format of the exported corpus; see `FORMATS`."""

@@ -90,7 +90,7 @@ _OPENED = pytest.StashKey[dict[str, _Running]]()
 
 
 def _open(config: pytest.Config, specs: str | None = None) -> list[_Running]:
-    """Return the lanes of NAME or NAME=PYTHON items; None means those of the options.
+    """The lanes of NAME or NAME=PYTHON items; None means those of the options.
 
     Raises:
         OnnxGatherError: An item names no provider, a lane is named twice, or there is none.

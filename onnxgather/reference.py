@@ -1,7 +1,7 @@
 """Gathers by DirectML's own formulas, in numpy and in DirectML's coordinates.
 
-This is what the ONNX models are held against, so it shares nothing with the lowering: it walks
-the output tensor, works out for each element which coordinates of InputTensor it comes from, and
+The results of ONNX models are compared with the reference, so it shares nothing with the lowering.
+It works out for each element of OutputTensor which coordinates of InputTensor it comes from, and
 reads that element.
 """
 
@@ -27,7 +27,7 @@ from onnxgather.tensors import TensorDesc
 def reference(
     desc: Descriptor, data: Array, indices: Array, out_of_range: OutOfRange = "clamp"
 ) -> Array:
-    """Return what a descriptor computes, without ONNX.
+    """The output of a gather, computed without ONNX.
 
     Args:
         desc: Any of the four gather descriptors.
@@ -35,7 +35,7 @@ def reference(
         indices: IndicesTensor, likewise.
         out_of_range: What an index outside [0, n), or [-n, n) for a signed type, does:
             "clamp" moves it to the nearest element of its axis (below -n: element 0), "error"
-            raises, "zero" makes the output elements it leads to 0, "directml" is what
+            raises, "zero" makes the output elements that it leads to 0, "directml" does what
             DirectML.dll 1.15.4 was measured to do.
 
     Returns:
@@ -60,7 +60,7 @@ def reference(
 
 
 def source_map(desc: Descriptor, indices: Array, out_of_range: OutOfRange = "clamp") -> Array:
-    """Return which element of InputTensor's buffer each output element is read from.
+    """Which element of InputTensor's buffer each output element is read from.
 
     Args:
         desc: Any of the four gather descriptors.
@@ -68,8 +68,9 @@ def source_map(desc: Descriptor, indices: Array, out_of_range: OutOfRange = "cla
         out_of_range: As `reference` takes it.
 
     Returns:
-        INT64 of OutputTensor.Sizes: element offsets; -1 where "zero" makes the element 0. Under
-        "directml" they may pass the elements of a packed tensor: padding there reads as zero.
+        Offsets in elements: INT64 of shape OutputTensor.Sizes; -1 where "zero" makes the element
+        0. Under "directml" an offset may lie behind the elements of a packed tensor, in padding
+        that reads as zero.
 
     Raises:
         DescriptorError: The indices do not fit their tensor.
@@ -85,10 +86,16 @@ def source_map(desc: Descriptor, indices: Array, out_of_range: OutOfRange = "cla
 
 
 def coordinates(desc: Descriptor, indices: Array) -> tuple[list[Array], list[int]]:
-    """Return, for each dimension of InputTensor, the coordinate that each output element reads.
+    """The coordinates in InputTensor that each output element reads.
 
-    The arrays broadcast to OutputTensor.Sizes. Those of the indexed dimensions, listed beside
-    them, hold values of `indices`, an array of IndicesTensor.Sizes; the others plain positions.
+    Args:
+        desc: Any of the four gather descriptors.
+        indices: The elements of IndicesTensor, of shape IndicesTensor.Sizes.
+
+    Returns:
+        One array of coordinates per dimension of InputTensor, and the numbers of the indexed
+        dimensions. The arrays broadcast to OutputTensor.Sizes. Those of indexed dimensions hold
+        values of `indices`.
     """
     count = desc.input_tensor.dimension_count
     position = list(np.indices(desc.output_tensor.sizes, sparse=True))
@@ -96,7 +103,7 @@ def coordinates(desc: Descriptor, indices: Array) -> tuple[list[Array], list[int
     if isinstance(desc, GatherElementsDesc):
         return [*position[: desc.axis], indices, *position[desc.axis + 1 :]], [desc.axis]
     if isinstance(desc, GatherDesc):
-        # The output is in[a…] idx[i…] in[b…], less the ones that do not fit in front.
+        # The output's sizes are in[a…] idx[i…] in[b…] without the leading ones that do not fit.
         kept = indices.reshape(indices.shape[count - desc.index_dimensions :])
         after = count - desc.axis - 1
         first = count - after - kept.ndim
@@ -104,7 +111,7 @@ def coordinates(desc: Descriptor, indices: Array) -> tuple[list[Array], list[int
         before = position[max(0, first - desc.axis) : first]
         index = kept.reshape((1,) * first + kept.shape + (1,) * after)
         return [*cropped, *before, index, *position[count - after :]], [desc.axis]
-    # The output is batch[n…] idx[i…] in[s…], with ones in front.
+    # The output's sizes are batch[n…] idx[i…] in[s…] behind leading ones.
     kept = indices.reshape(indices.shape[count - desc.indices_dimension_count :])
     after = desc.input_dimension_count - desc.batches - desc.tuple_size
     first = count - after - (kept.ndim - 1)
@@ -119,9 +126,15 @@ def coordinates(desc: Descriptor, indices: Array) -> tuple[list[Array], list[int
 def offsets(
     desc: Descriptor, read: list[Array], indexed: list[int], out_of_range: OutOfRange
 ) -> Array:
-    """Return the INT64 element offset of what `coordinates` returned, or of a part of it.
+    """The offsets in InputTensor's buffer of coordinates: INT64, in elements.
 
-    "error" is taken as "clamp"; -1 is where "zero" makes an element 0.
+    -1 stands where "zero" makes an element 0. The policy "error" gives the offsets of "clamp".
+
+    Args:
+        desc: The descriptor.
+        read: The coordinates, as `coordinates` returns them, or a part of each array.
+        indexed: The indexed dimensions, as `coordinates` returns them.
+        out_of_range: What an index out of range does.
     """
     if out_of_range == "directml":
         return _directml_offsets(desc, read, indexed).astype(np.int64)
@@ -133,7 +146,7 @@ def offsets(
 
 
 def directml_strides(desc: Descriptor) -> tuple[int, ...]:
-    """Return the element strides by which DirectML.dll reads InputTensor.
+    """The element strides by which DirectML.dll reads InputTensor.
 
     Measured: GATHER_ELEMENTS gives dimensions of size 1 the stride 0.
     """
@@ -145,7 +158,7 @@ def directml_strides(desc: Descriptor) -> tuple[int, ...]:
 
 
 def _clamped_offsets(tensor: TensorDesc, read: list[Array], indexed: list[int]) -> Array:
-    """Return the element offsets, each index clamped to its own axis."""
+    """The offsets in elements, with each index clamped to its own axis."""
     offset = np.zeros((1,) * len(read), np.int64)
     for k, (coordinate, stride) in enumerate(zip(read, tensor.element_strides, strict=True)):
         size = tensor.sizes[k]
@@ -159,11 +172,12 @@ def _clamped_offsets(tensor: TensorDesc, read: list[Array], indexed: list[int]) 
 
 
 def _directml_offsets(desc: Descriptor, read: list[Array], indexed: list[int]) -> Array:
-    """Return the element offsets as DirectML.dll computes them, modulo 2^32.
+    """The offsets in elements as DirectML.dll computes them, modulo 2^32.
 
-    Measured: the index's low 32 bits, the axis size added where the whole index is negative
-    (UINT64 is read as INT64); coordinate x stride, summed; one unsigned minimum with the last
-    element of the whole buffer, which reads as 0 where the buffer holds a part of it.
+    Measured: DirectML takes the low 32 bits of an index and adds the axis size if the whole index
+    is negative (UINT64 is read as INT64). The offset is the sum of coordinate x stride. An unsigned
+    minimum limits it to the last element of the whole buffer. Where the buffer holds only a part
+    of that element, it reads as 0.
     """
     tensor, strides = desc.input_tensor, directml_strides(desc)
     offset = np.zeros((1,) * len(read), np.uint32)

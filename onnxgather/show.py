@@ -1,4 +1,4 @@
-"""What there is to say about a descriptor: its fields, its formula, its ONNX nodes."""
+"""A descriptor explained: its fields, its formula, its ONNX nodes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WIDTH = 80
 """Columns of the text."""
 
 LONGEST_SHOWN = 8
-"""Elements of a constant that are written where a node reads it."""
+"""The most elements of a constant that are written where a node reads it."""
 
 _NO_BREAK = "\xa0"
 
@@ -38,18 +38,18 @@ class Requirement(msgspec.Struct, frozen=True):
 class Formula(msgspec.Struct, frozen=True):
     """A formula in DirectML's coordinates; every dimension of every tensor is written.
 
-    Positions along InputTensor are called a, b, ...; those along IndicesTensor i, j, ...; the
-    coordinates of an index tuple p, q, .... A dimension of size 1 has the position 0.
+    Coordinates along InputTensor are called a, b, ...; those along IndicesTensor i, j, ...; those
+    of an index tuple p, q, .... Along a dimension of size 1 the coordinate is 0.
     """
 
     equation: str
     """Such as `out[a, i, b] = in[a, idx[0, i, 0], b]`."""
     coordinates: str | None
-    """Where the equation names coordinates: `p, q = idx[i, :]`."""
+    """Such as `p, q = idx[i, :]`; None where an index is a single number."""
     bounds: str
     """The sizes: `a < 4, i < 2, b < 3`; empty for a single element."""
     range: str
-    """Which indices are in range and what the others do."""
+    """Which indices are in range, and what an index out of range does."""
 
 
 class DescribedValue(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -82,7 +82,7 @@ class PassedOver(msgspec.Struct, frozen=True):
 
 
 class Description(msgspec.Struct, frozen=True):
-    """What `describe` finds."""
+    """A descriptor and the model that it becomes, as `onnxgather show --json` prints them."""
 
     descriptor: dict[str, Any]
     """In DxDispatch's spelling."""
@@ -109,7 +109,7 @@ def describe(
     opset: int,
     threads: int | None = None,
 ) -> Description:
-    """Everything there is to say about a descriptor and the model that it becomes.
+    """The description of a descriptor and of the model that it becomes.
 
     Args:
         desc: Any of the four gather descriptors.
@@ -156,7 +156,7 @@ def write_formula(desc: Descriptor, out_of_range: OutOfRange) -> Formula:
     element, coordinates = f"idx[{', '.join(index)}]", None
     names, bounded = [element], ["idx"]
     if gather.tuple_size > 1:
-        # The tuple takes one dimension, so that the positions leave p free.
+        # The tuple takes one dimension of the indices, so at most i to o name the others.
         names = bounded = list("pqrstuvw"[: gather.tuple_size])
         coordinates = f"{', '.join(names)} = {element}"
     data = ["0"] * count
@@ -278,7 +278,10 @@ def _argument(name: str, constants: dict[str, DescribedValue]) -> str:
 
 
 def _filled(start: str, *parts: str) -> list[str]:
-    """Lines with commas between the parts, which stay whole where they fit."""
+    """Lines that begin with `start` and hold the parts with commas between them.
+
+    A part is broken only if it does not fit on a line.
+    """
     room = WIDTH - len(start) - 1
     whole = [part.replace(" ", _NO_BREAK) if len(part) <= room else part for part in parts]
     lines = textwrap.wrap(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 
 def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:
-    """Return the row-major strides, in elements, of a tensor without gaps."""
+    """The row-major strides, in elements, of a tensor without gaps."""
     strides = [1]
     for size in reversed(sizes[1:]):
         strides.append(strides[-1] * size)
@@ -15,18 +15,19 @@ def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:
 
 
 def in_order(sizes: Sequence[int], strides: Sequence[int]) -> bool:
-    """Return whether elements lie row-major and without gaps."""
+    """Whether elements lie row-major and without gaps; `strides` are in elements."""
     triples = zip(sizes, strides, packed_strides(sizes), strict=True)
     return all(size == 1 or stride == packed for size, stride, packed in triples)
 
 
 def overlaps(sizes: Sequence[int], strides: Sequence[int]) -> bool:
-    """Whether two elements have one offset.
+    """Whether two elements of a tensor have the same offset; `strides` are in elements.
 
-    They do if some d, not all zero, with |d[k]| < sizes[k] has sum(d[k] * strides[k]) == 0. The
-    search is exact: it takes the strides from the largest down, and what remains must be within
-    reach of the smaller ones and divisible by their greatest common divisor, which leaves next to
-    nothing to try for strides that nest.
+    d[k] is the difference of the coordinates of two elements along dimension k. The elements have
+    the same offset if sum(d[k] * strides[k]) == 0 for some d with |d[k]| < sizes[k], not all zero.
+    The search for d is exact. It takes the strides from the largest down. The sum so far must be
+    within reach of the smaller strides and divisible by their greatest common divisor. Strides
+    that nest leave next to nothing to try.
     """
     dims = sorted(((s, n) for n, s in zip(sizes, strides, strict=True) if n > 1), reverse=True)
     if not dims or dims[-1][0] == 0:

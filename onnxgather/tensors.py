@@ -28,7 +28,7 @@ class TensorFlags(enum.IntFlag):
 
     @classmethod
     def parse(cls, value: object) -> TensorFlags:
-        """Return the flags of a name, or of a sequence of names, in the short or long spelling.
+        """The flags with a name or a sequence of names in the short or long spelling.
 
         Raises:
             DescriptorError: A name is not a flag.
@@ -46,15 +46,16 @@ class TensorFlags(enum.IntFlag):
 
 
 class TensorDesc(msgspec.Struct, frozen=True, rename="pascal"):
-    """`DML_BUFFER_TENSOR_DESC`.
+    """`DML_BUFFER_TENSOR_DESC`: the data type, sizes and strides of a tensor in a buffer.
 
     Args:
         data_type: A `TensorDataType` or its name.
         sizes: 1 to 8 sizes, each at least 1.
-        strides: In elements, one per size; None means packed. 0 repeats an element. A tensor
-            with strides is its 1-D buffer of `element_count` elements; one without is an array
-            of shape `sizes`.
-        total_tensor_size_in_bytes: None or 0 means the smallest legal one, a multiple of 4.
+        strides: In elements, one per size; None means packed. 0 repeats an element. The array
+            that stands for a tensor with strides is its 1-D buffer of `element_count` elements;
+            without strides it is an array of shape `sizes`.
+        total_tensor_size_in_bytes: The bytes of the buffer; None or 0 means the smallest legal
+            number, a multiple of 4.
         flags: A `TensorFlags`, a name or names.
         guaranteed_base_offset_alignment: 0, or a power of two of at least 16 (measured).
 
@@ -82,7 +83,7 @@ class TensorDesc(msgspec.Struct, frozen=True, rename="pascal"):
         ) -> None: ...
 
     def __post_init__(self) -> None:
-        """Bring every field to its own type and check the rules of a single tensor."""
+        """Convert every field to its own type and check the rules of a single tensor."""
         put = msgspec.structs.force_setattr
         put(self, "data_type", TensorDataType.parse(self.data_type))
         sizes = [uint(f"Sizes[{i}]", s) for i, s in enumerate(sequence("Sizes", self.sizes))]
@@ -145,7 +146,7 @@ class TensorDesc(msgspec.Struct, frozen=True, rename="pascal"):
 
     @property
     def reachable_count(self) -> int:
-        """How many elements DirectML takes the buffer for: one more where the last is partial."""
+        """How many elements the buffer has for DirectML, which counts a partial last one."""
         return -(-self.total_tensor_size_in_bytes // self.data_type.size)
 
     @property
@@ -160,9 +161,10 @@ class TensorDesc(msgspec.Struct, frozen=True, rename="pascal"):
 
     @property
     def is_plain(self) -> bool:
-        """Whether its array holds its elements in order and nothing else.
+        """Whether the array that stands for the tensor holds its elements in order, without gaps.
 
-        The strides of sizes of 1 play no part, though DirectML reads past an axis by them.
+        Strides of dimensions of size 1 play no part here, although DirectML uses them when an
+        index passes the end of such an axis.
         """
         return self.is_packed and math.prod(self.array_shape) == math.prod(self.sizes)
 

@@ -45,16 +45,16 @@ def differs(policy: OutOfRange, *, wild: bool = False) -> bool:
 
 
 def change_node(change: Callable[[Gather], Gather]) -> Patch:
-    """Return a patch that changes the nodes of the natural form."""
+    """Return a patch that changes the node of the portable lowering."""
 
     def patch(monkeypatch: pytest.MonkeyPatch) -> None:
-        find = portable.natural_node
+        find = portable.node_of
 
         def changed(desc: og.Descriptor) -> Gather | None:
             node = find(desc)
             return node and change(node)
 
-        monkeypatch.setattr(portable, "natural_node", changed)
+        monkeypatch.setattr(portable, "node_of", changed)
 
     return patch
 
@@ -151,7 +151,7 @@ def clamp_per_axis(monkeypatch: pytest.MonkeyPatch) -> None:
     def clamped(g: graph.Graph, index: graph.Value, sizes: Any) -> graph.Value:
         value = offsets.clamp(g, index, sizes)
         value = g.cast(value, np.int64, "clamped_int64", "")
-        return g.cast(offsets.wrap(g, value, sizes), np.uint32, "clamped_uint32", "")
+        return g.cast(offsets.non_negative(g, value, sizes), np.uint32, "clamped_uint32", "")
 
     monkeypatch.setattr(offsets, "directml_index", clamped)
 

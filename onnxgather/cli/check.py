@@ -172,7 +172,7 @@ def _run(asked: CheckOptions) -> int:
 
 
 def _is_input(path: str) -> bool:
-    """Return whether a path is there and is no report, so that it must not be written to."""
+    """Whether a path is there and is no report, so that it must not be written to."""
     if not os.path.isfile(path):
         return os.path.isdir(path)
     with open(path, "rb") as file:

@@ -1,4 +1,4 @@
-"""Descriptors lowered to ONNX graphs, without ONNX."""
+"""The lowering: descriptors as graphs of ONNX nodes, made without the package onnx."""
 
 from onnxgather.arrays import Array, check_indices
 from onnxgather.descriptors import Descriptor
@@ -18,18 +18,18 @@ def lower(
     target: Target = "portable",
     threads: int | None = None,
 ) -> Graph:
-    """Return the ONNX graph of a descriptor for a target.
+    """The graph of ONNX nodes that computes what a descriptor computes, for a target.
 
     Args:
         desc: Any of the four gather descriptors.
         out_of_range: What an index out of range does.
-        indices: IndicesTensor where it is known; it must hold no index out of range if
-            `out_of_range` is "error". All arithmetic on it is done here.
-        target: Whom the graph is for.
-        threads: How many threads it will run on; only "cpu" asks.
+        indices: The array of IndicesTensor if it is known; it must hold no index out of range if
+            `out_of_range` is "error". No node is added for arithmetic on known indices.
+        target: The provider or providers that the graph is for.
+        threads: How many threads the graph will run on, for the target "cpu"; None stands for 2.
     """
     if out_of_range == "directml" and indices is not None and not _any_outside(desc, indices):
-        out_of_range = "clamp"  # in range all policies agree, and rows make smaller models
+        out_of_range = "clamp"  # in range all policies agree, and "clamp" makes smaller models
     if target == "cpu":
         return lower_cpu(desc, out_of_range, indices, threads)
     return lower_portable(desc, out_of_range, indices)

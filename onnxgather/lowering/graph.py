@@ -1,7 +1,7 @@
-"""A small ONNX graph under construction: nodes, constants, and folding of what is constant.
+"""A small ONNX graph under construction: its nodes and its constants.
 
-It knows the shape and the data type of every value, so that nothing that changes nothing is
-added, and it computes with numpy whatever depends on constants alone.
+The graph knows the shape and the data type of every value. It adds no node that would change
+nothing, and it folds: what depends on constants alone is computed with numpy.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One ONNX node with one output, and why it is there."""
+    """An ONNX node with one output; `why` says what it is for."""
 
     op: str
     inputs: tuple[str, ...]
@@ -46,25 +46,25 @@ class Node:
 
 @dataclass(slots=True)
 class Graph:
-    """Nodes in topological order, with the inputs, the output and the constants they need."""
+    """Nodes in topological order, with the inputs, the output and the constants of the graph."""
 
     fold_all: bool = False
-    """Fold what is constant whatever its size; else up to LONGEST_INLINE elements."""
+    """Whether constants of any size are folded; if not, those of up to LONGEST_INLINE elements."""
     inputs: list[Value] = field(default_factory=list[Value])
     nodes: list[Node] = field(default_factory=list[Node])
     constants: dict[str, Array] = field(default_factory=dict[str, Array])
     output: Value | None = None
     choice: str = ""
-    """Which form was chosen, and why, where there was a choice."""
+    """The form that was chosen, and why; empty where there was no choice."""
     passed_over: tuple[tuple[str, str], ...] = ()
-    """The forms that were tried before it, and why each does not fit."""
+    """The forms that were tried before the chosen one, and why each does not fit."""
     values: dict[str, Value] = field(default_factory=dict[str, Value])
     """Every value that a node makes, by name."""
     _made: dict[tuple[object, ...], Value] = field(default_factory=dict[tuple[object, ...], Value])
     _names: set[str] = field(default_factory=set[str])
 
     def body(self) -> Graph:
-        """Return an empty subgraph; it shares the constants and must not repeat a name."""
+        """An empty subgraph. It shares the constants and the names in use with this graph."""
         return Graph(
             self.fold_all,
             constants=self.constants,
@@ -74,7 +74,7 @@ class Graph:
         )
 
     def input(self, name: str, dtype: np.dtype[Any], shape: Shape) -> Value:
-        """Return a graph input, added unless it is there."""
+        """The graph input with a name; it is added if the graph does not have it yet."""
         if name in self.values:
             return self.values[name]
         value = self.values[name] = Value(self._unused(name), dtype, shape)
@@ -92,9 +92,17 @@ class Graph:
         bodies: Mapping[str, Graph] | None = None,
         **attributes: Attribute,
     ) -> Value:
-        """Add a node unless it is there or all inputs are constant; return its output.
+        """Add a node unless the graph has the same node or can fold it; return its output.
 
-        The output broadcasts the inputs' shapes and has the first one's data type unless given.
+        Args:
+            op: The ONNX operator.
+            name: The name of the output; a number is added if it is taken.
+            inputs: The inputs, in order; `LEFT_OUT` for an optional one.
+            why: What the node is for.
+            shape: The shape of the output; None means the broadcast shape of the inputs.
+            dtype: The data type of the output; None means that of the first input.
+            bodies: The subgraphs, by the names of their attributes.
+            attributes: The other attributes.
         """
         if shape is None:
             shapes = {value.shape for value in inputs if value.shape}
@@ -115,7 +123,7 @@ class Graph:
         return self._made[key]
 
     def cast(self, value: Value, dtype: Any, name: str, why: str) -> Value:
-        """Return `value` in another data type; wraps as two's complement does."""
+        """`value` in another data type; integers that do not fit lose their high bits."""
         dtype = np.dtype(dtype)
         if value.dtype == dtype:
             return value
@@ -125,7 +133,7 @@ class Graph:
         return self.add("Cast", name, value, why=why, dtype=dtype, to=to)
 
     def reshape(self, value: Value, shape: Shape, name: str, why: str) -> Value:
-        """Return `value` with another shape of as many elements."""
+        """`value` with another shape of as many elements."""
         if value.shape == shape:
             return value
         if value.constant is not None:
@@ -134,7 +142,7 @@ class Graph:
         return self.add("Reshape", name, value, target, why=why, shape=shape)
 
     def expand(self, value: Value, shape: Shape, name: str, why: str) -> Value:
-        """Return `value` repeated along its dimensions of size 1 to fill `shape`."""
+        """`value` repeated along its dimensions of size 1 to fill `shape`."""
         if value.shape == shape:
             return value
         small = self.fold_all or math.prod(shape) <= LONGEST_INLINE
@@ -144,7 +152,7 @@ class Graph:
         return self.add("Expand", name, value, target, why=why, shape=shape)
 
     def transpose(self, value: Value, perm: tuple[int, ...], name: str, why: str) -> Value:
-        """Return `value` with its dimensions in another order."""
+        """`value` with its dimensions in another order."""
         if perm == tuple(range(len(perm))):
             return value
         shape = tuple(value.shape[k] for k in perm)
@@ -153,9 +161,14 @@ class Graph:
     def scan(
         self, values: tuple[Value, ...], make: Callable[[Graph, list[Value]], Value], name: str
     ) -> Value:
-        """Return what `make(body, parts)` adds for one part of the values after another.
+        """Add a Scan; return its output, one part per element of the first dimension.
 
-        The first dimension counts the parts, which ONNX Runtime hands in and out without a copy.
+        ONNX Runtime hands the parts in and out of the body without a copy.
+
+        Args:
+            values: The inputs; part k is the k-th slice of each along the first dimension.
+            make: Adds the nodes for one part: `make(body, parts)` returns the part of the output.
+            name: The name of the output.
         """
         body = self.body()
         parts = [body.input(f"{value.name}_part", value.dtype, value.shape[1:]) for value in values]
@@ -173,7 +186,7 @@ class Graph:
         )
 
     def arange(self, count: int, step: int, dtype: Any, name: str) -> Value:
-        """Return 0, step, … as a constant, or as a Range where that is too long to write."""
+        """The 1-D value 0, step, …: a constant, or a Range node if it is too long to write."""
         if self.fold_all or count <= LONGEST_INLINE:
             steps = np.arange(count, dtype=np.uint64) * np.uint64(step)
             return constant(name, steps.astype(dtype))
@@ -187,14 +200,14 @@ class Graph:
         return self.cast(value, dtype, f"{name}_{np.dtype(dtype).name}", "the offsets' type")
 
     def finish(self, value: Value, name: str) -> None:
-        """Make `value`, the last node's output, the graph's output under another name."""
+        """Rename `value`, the last node's output, and make it the graph's output."""
         last = self.nodes[-1]
         assert last.output == value.name
         self.nodes[-1] = replace(last, output=name)
         self.output = self.values[name] = Value(name, value.dtype, value.shape)
 
     def _reference(self, value: Value) -> str:
-        """Return the name under which a node reads a value, storing constants on the way."""
+        """The name by which a node reads a value; a constant is stored in the graph first."""
         if value.constant is None:  # an input left out has no name
             return value.name
         array = np.ascontiguousarray(value.constant).reshape(value.shape)
@@ -215,13 +228,13 @@ class Graph:
 
 
 LEFT_OUT = Value("", np.dtype(np.bool_), ())
-"""An optional input that a node does without."""
+"""An optional input of a node that is left out."""
 
 LONGEST_INLINE = 1024
-"""Longest constant, in elements, that is written into the model where a Range can count it."""
+"""The most elements of a constant that is written into the model where nodes can compute it."""
 
 DOMAINS = {"ArrayFeatureExtractor": ("ai.onnx.ml", 1)}
-"""The operators outside ONNX's own domain: their domain and the opset that has them."""
+"""The operators outside ONNX's own domain: their domain, and its opset."""
 
 ONNX_TYPES = {data_type.numpy: data_type.onnx for data_type in TensorDataType}
 ONNX_TYPES[np.dtype(np.bool_)] = 9
@@ -229,12 +242,12 @@ ONNX_TYPES[np.dtype(np.bool_)] = 9
 
 
 def constant(name: str, array: Array) -> Value:
-    """Return a value whose elements are known; it is stored when a node reads it."""
+    """A value whose elements are known; it is stored when a node reads it."""
     return Value(name, array.dtype, array.shape, array)
 
 
 def size_of(shape: Shape) -> int:
-    """Return the number of elements of a shape."""
+    """The number of elements of a shape."""
     return math.prod(shape)
 
 

@@ -1,4 +1,4 @@
-"""Indices: read at their strides, clamped, wrapped, and told apart where out of range."""
+"""Nodes for indices: read them at their strides, clamp them, find those out of range."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ INDICES = "IndicesTensor"
 def read_indices(
     graph: Graph, tensor: TensorDesc, kept: Shape, shape: Shape, known: Array | None
 ) -> Value:
-    """Return the indices in `shape`, or in the sizes that count, 1 where they are repeated.
+    """The indices in `shape`; with strides, in the sizes that count, or 1 where they are repeated.
 
     Args:
         graph: Takes the graph input and the nodes.
         tensor: IndicesTensor.
-        kept: Its sizes that count.
-        shape: As many elements as the operator wants them; strided indices keep `kept`.
-        known: The array that stands for the tensor, where it is known.
+        kept: The sizes of the tensor that count.
+        shape: The shape that the operator takes, of as many elements as `kept`.
+        known: The array that stands for the tensor, if it is known; else None.
     """
     if known is not None:
         return constant("indices", elements(tensor, known).reshape(shape))
@@ -47,8 +47,8 @@ def read_indices(
 
 
 def _bounds(index: Value, sizes: Array) -> tuple[Value, Value]:
-    """Return the first and the last index of each axis in the type of the indices."""
-    carried = index.dtype.kind == "f"  # INT64 or UINT64, see `cpu/indices.py`
+    """The first and the last index that is in range of each axis, in the type of the indices."""
+    carried = index.dtype.kind == "f"  # 64-bit indices as floats, see `cpu/indices.py`
     info = np.iinfo(np.int64 if carried else index.dtype)
     first = 0 * sizes if index.dtype.kind == "u" else np.maximum(-sizes, info.min)
     last = np.minimum(sizes - 1, min(int(info.max), MAX_ELEMENTS))
@@ -59,11 +59,17 @@ def _bounds(index: Value, sizes: Array) -> tuple[Value, Value]:
 
 
 def clamp(graph: Graph, index: Value, sizes: Array) -> Value:
-    """Return each index moved into [0, n), or [-n, n) for a signed type, of its own axis."""
+    """The indices clamped to [0, n), or [-n, n) for a signed type, n being the size of the axis.
+
+    Args:
+        graph: Takes the nodes.
+        index: The indices.
+        sizes: The sizes of the axes, as `axis_limits` gives them.
+    """
     first, last = _bounds(index, sizes)
     if index.dtype == np.int64:
         # Not Clip: ONNX Runtime's CPU Min, Max and Clip compare the low halves of INT64 as signed
-        # numbers, so that 2^31 … 2^32 - 1 pass for small (measured on 1.24.4 and 1.31.1).
+        # numbers, so that 2^31 … 2^32 - 1 count as negative (measured on 1.24.4 and 1.31.1).
         above, below = _above(graph, index, last), _below(graph, index, first)
         why = "moves indices past the end to the last element"
         limited = graph.add("Where", "indices_limited", above, last, index, why=why, dtype=np.int64)
@@ -92,7 +98,7 @@ def _below(graph: Graph, index: Value, first: Value) -> Value:
 
 
 def outside(graph: Graph, index: Value, sizes: Array) -> Value:
-    """Return which indices are out of range."""
+    """A mask: true where an index is out of range; arguments as of `clamp`."""
     first, last = _bounds(index, sizes)
     above = _above(graph, index, last)
     if index.dtype.kind == "u":
@@ -101,8 +107,8 @@ def outside(graph: Graph, index: Value, sizes: Array) -> Value:
     return graph.add("Or", "is_outside", above, below, why="finds the indices out of range")
 
 
-def wrap(graph: Graph, index: Value, sizes: Array) -> Value:
-    """Return indices with the axis size added to the negative ones."""
+def non_negative(graph: Graph, index: Value, sizes: Array) -> Value:
+    """The indices with the axis size added to the negative ones; arguments as of `clamp`."""
     zero = constant("zero", np.zeros((), index.dtype))
     size = constant("axis_size", sizes.astype(index.dtype))
     negative = graph.add(
@@ -116,12 +122,12 @@ def wrap(graph: Graph, index: Value, sizes: Array) -> Value:
 
 
 def axis_limits(gather: Gather) -> Array:
-    """The sizes of the indexed axes, INT64: a scalar where one will do for all coordinates."""
+    """The sizes of the indexed dimensions, INT64: one per coordinate, a scalar if all are equal."""
     return np.array(gather.axes[0] if len(set(gather.axes)) == 1 else gather.axes, np.int64)
 
 
 def sum_tuples(graph: Graph, gather: Gather, offset: Value) -> Value:
-    """Return one offset per tuple of coordinates."""
+    """One offset per index tuple: the sum of the offsets of its coordinates."""
     if not gather.has_tuples:
         return offset
     shape = offset.shape[:-1]

@@ -1,4 +1,4 @@
-"""By offsets: where each element lies in the input buffer, and a gather from there."""
+"""By offsets: the offset of each output element in the input buffer, and a gather from there."""
 
 from __future__ import annotations
 
@@ -10,28 +10,33 @@ from onnxgather.arrays import Array
 from onnxgather.descriptors import Descriptor, GatherElementsDesc
 from onnxgather.gather import gather_of
 from onnxgather.lowering.graph import Graph, Value, constant, size_of
-from onnxgather.lowering.indices import axis_limits, clamp, outside, sum_tuples, wrap
+from onnxgather.lowering.indices import axis_limits, clamp, non_negative, outside, sum_tuples
 from onnxgather.lowering.positions import Span, merged, span_offsets
 from onnxgather.options import OutOfRange
 from onnxgather.tensors import TensorDesc
 
 
 @dataclass(frozen=True, slots=True)
-class Offsets:
-    """Where the elements of the output lie."""
+class ElementOffsets:
+    """Where the elements of the output lie in the input buffer."""
 
     buffer: Value
     """The input buffer, 1-D."""
     offset: Value
-    """In elements; it broadcasts to OutputTensor.Sizes, being 1 where elements repeat."""
+    """Offsets in elements; the shape broadcasts to OutputTensor.Sizes."""
     outside: Value | None
-    """Which indices are out of range, where the policy asks."""
+    """A mask of the indices out of range; None where the policy needs none."""
 
 
 def by_offset(
     graph: Graph, desc: Descriptor, data: Value, index: Value, out_of_range: OutOfRange
 ) -> tuple[Value, Value | None]:
-    """Gather from the flat buffer by element offsets; return that and the mask."""
+    """Gather from the flat buffer by offsets.
+
+    Returns:
+        The output, of a shape that broadcasts to OutputTensor.Sizes, and the mask of the indices
+        out of range, None where the policy needs none.
+    """
     found = find_offsets(graph, desc, data, index, out_of_range, np.int64)
     why = "the index type that Gather takes"
     offset = graph.cast(found.offset, np.int64, "offsets_int64", why)
@@ -47,7 +52,7 @@ def find_offsets(
     index: Value,
     out_of_range: OutOfRange,
     offset_type: type[np.int32 | np.int64],
-) -> Offsets:
+) -> ElementOffsets:
     """Add the nodes that compute where each element of the output lies.
 
     Args:
@@ -56,7 +61,7 @@ def find_offsets(
         data: The array of InputTensor.
         index: The indices, in the sizes that count, or 1 where they repeat.
         out_of_range: What an index out of range does.
-        offset_type: What the offsets are computed in; "directml" computes in UINT32.
+        offset_type: The data type of the offsets; under "directml" they are UINT32 all the same.
     """
     tensor, gather = desc.input_tensor, gather_of(desc)
     strides = np.array([tensor.element_strides[k] for k in gather.indexed], np.int64)
@@ -74,9 +79,9 @@ def find_offsets(
             mask = outside(graph, index, sizes)
         offset = graph.cast(clamped, offset_type, "indices_word", "the type of the offsets")
         if index.dtype.kind == "i":
-            offset = wrap(graph, offset, sizes)
-    kind = offset.dtype
-    factor = constant("strides", np.asarray(stride).astype(kind))
+            offset = non_negative(graph, offset, sizes)
+    dtype = offset.dtype
+    factor = constant("strides", np.asarray(stride).astype(dtype))
     offset = graph.add("Mul", "index_offsets", offset, factor, why="coordinate x stride")
     if out_of_range == "error" and mask is not None:
         offset = _beyond(graph, offset, mask, tensor.element_count)
@@ -97,25 +102,25 @@ def find_offsets(
     buffer = graph.reshape(data, (size_of(data.shape),), "buffer", "the buffer behind the tensor")
     if directml:
         buffer, offset = _directml_limit(graph, tensor, buffer, offset)
-    return Offsets(buffer, offset, mask)
+    return ElementOffsets(buffer, offset, mask)
 
 
 def directml_index(graph: Graph, index: Value, sizes: Array) -> Value:
-    """Return the low 32 bits of each index, the axis size added where the index is negative."""
+    """The indices as UINT32: the axis size is added to negative ones, and the low 32 bits kept."""
     if index.dtype == np.uint32:
         return index
     wide = graph.cast(index, np.int64, "indices_int64", "DirectML reads UINT64 as INT64")
-    wrapped = wrap(graph, wide, sizes)
-    return graph.cast(wrapped, np.uint32, "indices_uint32", "DirectML keeps the low 32 bits")
+    raised = non_negative(graph, wide, sizes)
+    return graph.cast(raised, np.uint32, "indices_uint32", "DirectML keeps the low 32 bits")
 
 
 def _directml_limit(
     graph: Graph, tensor: TensorDesc, buffer: Value, offset: Value
 ) -> tuple[Value, Value]:
-    """Return buffer and offsets where offsets past the end read the buffer's last element."""
+    """The buffer and the offsets, limited so that one past the end reads the last element."""
     count = size_of(buffer.shape)
     last = min(tensor.reachable_count - 1, count)
-    if last == count:  # padding reads as zero, so that one zero stands for all
+    if last == count:  # the last element is padding, which reads as zero; one zero stands for it
         zero = constant("padding", np.zeros(1, buffer.dtype))
         why, shape = "the padding behind the elements", (count + 1,)
         buffer = graph.add("Concat", "padded", buffer, zero, why=why, shape=shape, axis=0)
@@ -125,7 +130,7 @@ def _directml_limit(
 
 
 def _beyond(graph: Graph, offset: Value, mask: Value, count: int) -> Value:
-    """Return the offsets with those of indices out of range moved past the buffer's end."""
+    """The offsets, those of indices out of range moved past the buffer's end."""
     moved = graph.cast(mask, offset.dtype, "is_outside_number", "to count with")
     beyond = constant("past_the_end", np.array(count, offset.dtype))
     moved = graph.add("Mul", "moved", moved, beyond, why="the way past the buffer's end")

@@ -1,9 +1,9 @@
 """The portable lowering: a gather descriptor as standard ONNX that every provider takes.
 
-There are two ways. The *natural node* is ONNX's own operator, on the shapes from which ONNX
-Runtime's DirectML provider rebuilds the descriptor. *By offsets*, the graph computes where each
-element lies in the input buffer and gathers from the flat buffer. That says what the node cannot:
-strides, the policy "directml", and the few descriptors whose node would pass rank 8.
+There are two ways. *By node*, the graph has ONNX's own operator, on the shapes from which ONNX
+Runtime's DirectML provider rebuilds the descriptor. *By offsets*, the graph computes the offset of
+each output element in the input buffer, and gathers from the flat buffer. This way says what the
+node cannot: strides, the policy "directml", and the few descriptors whose node would pass rank 8.
 """
 
 from __future__ import annotations
@@ -29,14 +29,7 @@ def lower(
     out_of_range: OutOfRange,
     indices: Array | None = None,
 ) -> Graph:
-    """Return the ONNX graph of a descriptor.
-
-    Args:
-        desc: Any of the four gather descriptors.
-        out_of_range: What an index out of range does.
-        indices: IndicesTensor where it is known; it must hold no index out of range if
-            `out_of_range` is "error". All arithmetic on it is done here.
-    """
+    """The portable graph of a descriptor; arguments as of `onnxgather.lowering.lower`."""
     graph = Graph(fold_all=indices is not None)
     gathered = lower_into(graph, desc, out_of_range, indices)
     if desc.output_tensor.strides is not None:
@@ -51,14 +44,18 @@ def lower_into(
     out_of_range: OutOfRange,
     indices: Array | None,
 ) -> Value:
-    """Add the nodes of a descriptor; return an array of OutputTensor.Sizes; see `lower`."""
+    """Add the portable nodes of a descriptor to a graph; arguments as of `lower`.
+
+    Returns:
+        The elements of OutputTensor, of shape OutputTensor.Sizes.
+    """
     data = graph.input(INPUT, desc.input_tensor.data_type.numpy, desc.input_tensor.array_shape)
     gather = gather_of(desc)
-    node = None if out_of_range == "directml" else natural_node(desc)
+    node = None if out_of_range == "directml" else node_of(desc)
     shape = gather.indices if node is None else node.indices
     index = read_indices(graph, desc.indices_tensor, gather.indices, shape, indices)
     if node is not None:
-        gathered, mask = natural(graph, desc, node, data, index, out_of_range)
+        gathered, mask = by_node(graph, desc, node, data, index, out_of_range)
     else:
         gathered, mask = by_offset(graph, desc, data, index, out_of_range)
     why = "repeats what does not depend on the missing dimensions"
@@ -68,12 +65,15 @@ def lower_into(
     return gathered
 
 
-def natural_node(desc: Descriptor) -> Gather | None:
-    """The ONNX node of a descriptor; None where strides or a rank above 8 rule it out."""
+def node_of(desc: Descriptor) -> Gather | None:
+    """The gather whose ONNX node computes a descriptor, as `Gather.node` gives it.
+
+    None where strides or a rank above 8 rule the node out.
+    """
     return gather_of(desc).node() if desc.input_tensor.is_plain else None
 
 
-def natural(
+def by_node(
     graph: Graph,
     desc: Descriptor,
     node: Gather,
@@ -81,7 +81,11 @@ def natural(
     index: Value,
     out_of_range: OutOfRange,
 ) -> tuple[Value, Value | None]:
-    """Add ONNX's own operator on limited indices; return its output and the mask for "zero"."""
+    """Add the nodes that limit the indices, and ONNX's own operator.
+
+    Returns:
+        The output of the operator, and under "zero" the mask of the indices out of range.
+    """
     sizes = axis_limits(node)
     mask = None
     fits = int(sizes.max()) <= 2**31
@@ -98,7 +102,7 @@ def natural(
         index = graph.add("Min", "indices_limited", index, last, why=why)
     elif index.constant is None:
         narrow = False
-    # Beyond 2^31 ONNX Runtime's Gather of INT32 indices adds an overflown size and reads anywhere.
+    # On an axis beyond 2^31 ONNX Runtime's Gather of INT32 indices overflows and reads anywhere.
     if node.onnx != "GatherND" and fits and (narrow or index.dtype == np.int32):
         index = graph.cast(
             index, np.int32, "indices_int32", f"an index type that {node.onnx} takes"
@@ -109,8 +113,8 @@ def natural(
         )
     if index.constant is not None:
         wide = index.constant.astype(np.int64)
-        wrapped = np.where(wide < 0, wide + sizes, wide).astype(index.dtype)
-        index = constant("indices", wrapped)
+        raised = np.where(wide < 0, wide + sizes, wide).astype(index.dtype)
+        index = constant("indices", raised)
     return add_node(graph, desc, node, data, index), mask
 
 
@@ -129,10 +133,10 @@ def add_node(graph: Graph, desc: Descriptor, node: Gather, data: Value, index: V
 
 
 def _zero_outside(graph: Graph, gather: Gather, gathered: Value, mask: Value | None) -> Value:
-    """Return `gathered` with 0 where the mask holds, by gathering once more from it and a zero.
+    """`gathered` with 0 where the mask is true: a second gather, from `gathered` and a zero.
 
-    Not by Where: ONNX Runtime's CPU kernel turns -0.0 into 0.0 and quiets the NaNs of FLOAT16
-    (measured on 1.24.4 and 1.31.1). Only what moves elements keeps every bit.
+    Where would not do: ONNX Runtime's CPU kernel turns -0.0 into 0.0 and quiets the NaNs of
+    FLOAT16 (measured on 1.24.4 and 1.31.1). Only operators that move elements keep every bit.
     """
     assert mask is not None
     mask = _any_of_tuple(graph, gather, mask)
@@ -142,7 +146,7 @@ def _zero_outside(graph: Graph, gather: Gather, gathered: Value, mask: Value | N
     outer, inner = gathered.shape[:split], gathered.shape[split:]
     per_index = gather.per_index
     if size_of(mask.shape) < size_of(per_index):
-        per_index = mask.shape  # some are repeated
+        per_index = mask.shape  # indices of stride 0 are there once
     why = "one dimension per output dimension"
     mask = graph.reshape(mask, (1,) * (split - len(per_index)) + per_index, "mask", why)
     rows = size_of(outer)
@@ -163,7 +167,7 @@ def _zero_outside(graph: Graph, gather: Gather, gathered: Value, mask: Value | N
 
 
 def _any_of_tuple(graph: Graph, gather: Gather, mask: Value) -> Value:
-    """Return whether any coordinate of a tuple is out of range."""
+    """A mask per index tuple: true where any of its coordinates is out of range."""
     if gather.has_tuples and mask.shape[-1] > 1:
         count = graph.cast(mask, np.int64, "is_outside_int64", "a type that ReduceSum takes")
         count = sum_tuples(graph, gather, count)

@@ -1,4 +1,4 @@
-"""Element offsets of tensors with strides, as small constants to add up."""
+"""The offsets of the elements of a tensor with strides, as a sum of small constants."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from onnxgather.tensors import TensorDesc
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Adjacent dimensions whose offsets one count covers: stride x 0, 1, 2, and so on."""
+    """Adjacent dimensions that lie packed in one another: offsets are multiples of one stride."""
 
     first: int
+    """The number of the first of the dimensions."""
     sizes: Shape
     stride: int
-    """Of the last dimension, in elements."""
+    """The stride of the last of the dimensions, in elements."""
 
 
 def merged(dims: list[Span]) -> list[Span]:
-    """The dimensions that move, with those merged that lie packed in one another."""
+    """The spans without those of one element or stride 0, merged where they lie packed."""
     spans: list[Span] = []
     for span in dims:
         if size_of(span.sizes) == 1 or span.stride == 0:
@@ -37,14 +38,14 @@ def merged(dims: list[Span]) -> list[Span]:
 
 
 def span_offsets(graph: Graph, span: Span, rank: int, dtype: np.dtype[Any]) -> Value:
-    """The offsets of a span, with `rank` dimensions to broadcast."""
+    """The offsets of a span, of a shape with `rank` dimensions, 1 outside the span."""
     value = graph.arange(size_of(span.sizes), span.stride, dtype, "count")
     shape = (1,) * span.first + span.sizes + (1,) * (rank - span.first - len(span.sizes))
     return graph.reshape(value, shape, "positions", "along the dimensions that it counts")
 
 
 def positions(graph: Graph, sizes: Shape, strides: Shape, name: str) -> Value:
-    """The INT64 offset of each element; dimensions of stride 0 have size 1."""
+    """The INT64 offsets of the elements, of shape `sizes`, but 1 where the stride is 0."""
     dims = [Span(k, (n,), s) for k, (n, s) in enumerate(zip(sizes, strides, strict=True))]
     int64 = np.dtype(np.int64)
     offset = constant(name, np.zeros((1,) * len(sizes), int64))
@@ -56,7 +57,7 @@ def positions(graph: Graph, sizes: Shape, strides: Shape, name: str) -> Value:
 
 
 def scatter(graph: Graph, tensor: TensorDesc, gathered: Value) -> Value:
-    """The 1-D buffer of a strided output, zero between the elements."""
+    """The 1-D buffer of an output with strides: the elements of `gathered`, zero between them."""
     count = size_of(tensor.sizes)
     assert tensor.strides is not None
     offset = positions(graph, tensor.sizes, tensor.strides, "output_positions")

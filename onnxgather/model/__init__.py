@@ -1,4 +1,4 @@
-"""ONNX models, written and read; the only package that speaks protobuf."""
+"""ONNX models, written and read; the only package that imports onnx."""
 
 from onnxgather.model.write import VERSION, bare_model, check_model, tensor_bytes, to_onnx, wrapped
 

@@ -1,4 +1,4 @@
-"""Gather nodes of any ONNX model, and models of what leads to a value of it."""
+"""Any ONNX model read: its gather nodes, and a model of the nodes that lead to one value."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GATHERED_TYPES = {onnx.TensorProto.DataType.Name(row.onnx) for row in TensorData
 """ONNX's names of the data types that DirectML gathers, such as FLOAT."""
 
 MOST_LISTED = 20
-"""Nodes that a message lists."""
+"""The most nodes that a message lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +47,11 @@ class Declared:
     data_type: str
     """ONNX's name, such as FLOAT."""
     shape: list[int | str] | None
-    """`?` stands for any size; None, where there is no shape, for any rank."""
+    """The sizes, `?` where any size is allowed; None where no shape is declared."""
 
     @classmethod
     def of(cls, value: onnx.ValueInfoProto) -> Declared:
-        """What a model says of an input, an output or another value."""
+        """The declared type and shape of an input, an output or another value."""
         kind = value.type.WhichOneof("value") or "value of unknown type"
         if kind != "tensor_type":
             return cls(kind.removesuffix("_type").upper(), None)
@@ -61,7 +61,7 @@ class Declared:
         return cls(data_type, sizes if tensor.HasField("shape") else None)
 
     def admits(self, array: Array) -> bool:
-        """Whether an array is of this type and shape."""
+        """Whether an array has this type and this shape."""
         if self.shape is None:
             return type_name(array) == self.data_type
         sizes = [n if n == "?" else m for n, m in zip(self.shape, array.shape, strict=False)]
@@ -107,7 +107,7 @@ class NodeModel:
         self.values |= self.declared.keys()
 
     def gather(self, name: str) -> GatherNode:
-        """The gather of that name, or with an output of that name.
+        """The gather with a name, or with an output of that name.
 
         Raises:
             OnnxGatherError: There is no such gather, or more than one.
@@ -131,7 +131,7 @@ class NodeModel:
         """The array of an initializer; None where the value is no initializer.
 
         Raises:
-            OnnxGatherError: Its data, which may be in another file, cannot be read.
+            OnnxGatherError: The data, which may be in another file, cannot be read.
         """
         if value not in self._constants:
             return None
@@ -139,23 +139,27 @@ class NodeModel:
             return numpy_helper.to_array(self._constants[value], self._folder)
 
     def missing_for(self, values: Iterable[str], given: Iterable[str]) -> list[str]:
-        """The graph inputs that lead to values and must still be given, in their order.
+        """The graph inputs that values depend on and that are not given, in their order.
 
         Args:
-            values: The values.
-            given: Values, inputs or not, behind which nothing is needed.
+            values: The names of the values.
+            given: The names of values, inputs or not, that are given.
         """
         needed, _ = self._closure(values, given)
         return [name for name in self.inputs if name in needed - {*given} - {*self._constants}]
 
     def model_of(self, value: str, given: Mapping[str, Array]) -> tuple[bytes, dict[str, Array]]:
-        """A model whose output is a value, and its inputs: those given that lead to the value.
+        """A serialized model whose output is a value of this one, and the inputs to run it with.
 
-        One more input is True. The output passes an If on it, so that a value that follows from
-        constants alone still has a node that runs.
+        One input is always True, and the output passes an If on it. So even a value that depends
+        on constants alone has a node that runs.
+
+        Args:
+            value: The name of the value.
+            given: Arrays of values, by name; the value is computed from those it depends on.
 
         Raises:
-            OnnxGatherError: Its data cannot be read, or is more than a model can hold.
+            OnnxGatherError: The data of initializers cannot be read, or exceeds a model's 2 GiB.
         """
         needed, nodes = self._closure([value], given)
         inputs = {name: array for name, array in given.items() if name in needed}
@@ -181,7 +185,7 @@ class NodeModel:
     def _closure(
         self, values: Iterable[str], given: Iterable[str]
     ) -> tuple[set[str], list[onnx.NodeProto]]:
-        """The values that lead to given ones, and the nodes between them, in their order."""
+        """The values that `values` depend on, and the nodes that compute them from `given`."""
         needed, nodes, known = set(values), list[onnx.NodeProto](), {*given, ""}
         for node in reversed(self._graph.node):
             if not needed.isdisjoint({*node.output} - known):
@@ -190,7 +194,7 @@ class NodeModel:
         return needed & self.values, nodes
 
     def _inner_nodes(self) -> Iterator[tuple[str, onnx.NodeProto]]:
-        """Yield the nodes outside the main graph, and what they stand in."""
+        """Yield the nodes outside the main graph, each with the subgraph or function it is in."""
         for node in self._graph.node:
             for inside, graph in _bodies(node):
                 yield from ((inside, inner) for inner in graph.node)
@@ -206,7 +210,7 @@ class NodeModel:
 
     @contextmanager
     def _reading(self, value: str) -> Generator[None]:
-        """Name the value whose data cannot be read, whatever onnx raises."""
+        """Turn what onnx raises while data is read into an error that names the value."""
         try:
             yield
         except (OSError, ValueError, EncodeError, onnx.checker.ValidationError) as error:
@@ -217,7 +221,7 @@ class NodeModel:
 
 
 def type_name(array: Array) -> str:
-    """ONNX's name of an array's type, numpy's in capitals where ONNX has no such type."""
+    """ONNX's name of an array's type; numpy's name in capitals where ONNX has no such type."""
     try:
         return onnx.TensorProto.DataType.Name(helper.np_dtype_to_tensor_dtype(array.dtype))
     except (KeyError, ValueError):
@@ -236,7 +240,7 @@ def _gather(node: onnx.NodeProto) -> GatherNode:
 
 
 def _bodies(node: onnx.NodeProto) -> Iterator[tuple[str, onnx.GraphProto]]:
-    """Yield the graphs inside a node, at any depth, and what they stand in."""
+    """Yield the graphs inside a node, at any depth, each with a text that says where it is."""
     name = shown(node.name or node.output[0])
     for attribute in node.attribute:
         for graph in (attribute.g, *attribute.graphs):  # `g` is empty where it is not set
@@ -246,7 +250,7 @@ def _bodies(node: onnx.NodeProto) -> Iterator[tuple[str, onnx.GraphProto]]:
 
 
 def _uses(node: onnx.NodeProto) -> set[str]:
-    """The values that a node takes, and all those that its bodies name."""
+    """The names of the values that a node takes, and of all those that its bodies take."""
     used = set(node.input)
     for _, graph in _bodies(node):
         used.update(value.name for value in graph.output)
@@ -255,6 +259,6 @@ def _uses(node: onnx.NodeProto) -> set[str]:
 
 
 def _graph_of(*nodes: onnx.NodeProto) -> onnx.GraphProto:
-    """A graph that gives the output of its last node, without naming the output's type."""
+    """A graph whose output is that of its last node, of no declared type."""
     output = onnx.ValueInfoProto(name=nodes[-1].output[0])
     return helper.make_graph(nodes, "onnxgather", [], [output])

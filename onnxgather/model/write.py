@@ -1,4 +1,4 @@
-"""Lowered graphs as ONNX models."""
+"""Graphs of the lowering written as ONNX models."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from onnxgather.options import DEFAULT_OPSET, DEFAULT_THREADS, OPSETS, TARGETS, 
 VERSION = version("onnxgather")
 
 MOST_THREADS = 1024
-"""Threads that a model may be asked to run on."""
+"""The largest `threads` that `to_onnx` takes."""
 
 LARGEST_MODEL = 2**31 - 1
-"""Bytes of a serialized protobuf message."""
+"""The most bytes of a serialized protobuf message."""
 
 
 def to_onnx(
@@ -40,7 +40,8 @@ def to_onnx(
     """An ONNX model that computes what a descriptor computes.
 
     The inputs InputTensor and IndicesTensor and the output OutputTensor have the descriptor's
-    data types and, as everywhere, a tensor's `sizes` or its 1-D buffer where it has strides.
+    data types. Their shapes are the tensors' `sizes`; of a tensor with strides it is the shape of
+    its 1-D buffer.
 
     Args:
         desc: Any of the four gather descriptors.
@@ -49,15 +50,15 @@ def to_onnx(
             provider runs fastest.
         opset: The version of the ONNX operator set, 13 to the newest that both the installed
             onnx and the oldest supported ONNX Runtime know.
-        indices: IndicesTensor, where it is known. It becomes an initializer, already normalised,
-            instead of a graph input.
+        indices: The array of IndicesTensor if it is known. It becomes an initializer instead of
+            a graph input, and all arithmetic on indices is done beforehand.
         threads: How many threads the model will run on, 1 or more, for `target="cpu"` to choose
             its graph by; None stands for 2.
 
     Raises:
         OnnxGatherError: An option is not one of those above, or the model would exceed 2 GiB.
         DescriptorError: `indices` does not fit IndicesTensor.
-        IndexOutOfRangeError: `indices` holds an index out of range, and that is an error.
+        IndexOutOfRangeError: `indices` holds an index out of range, and `out_of_range` is "error".
     """
     check_descriptor(desc)
     check_policy(out_of_range)
@@ -110,7 +111,7 @@ def _whole(name: str, value: object, least: int, most: int) -> int:
 
 
 def _graph(graph: Graph, name: str) -> onnx.GraphProto:
-    """A graph without its constants, which a body shares with the graph around it."""
+    """A graph or the body of a node, without constants; the outermost graph holds them all."""
     nodes: list[onnx.NodeProto] = []
     for node in graph.nodes:
         domain = DOMAINS[node.op][0] if node.op in DOMAINS else None
@@ -141,7 +142,7 @@ def check_model(model: onnx.ModelProto) -> None:
     """Check a model with ONNX's own checker, inferred shapes included.
 
     Raises:
-        OnnxGatherError: ONNX refuses it.
+        OnnxGatherError: The checker refuses the model.
     """
     checker: Any = onnx.checker  # its signature is only partly typed
     try:
@@ -181,7 +182,15 @@ def bare_model(
     indices: Array,
     output_shape: Sequence[int],
 ) -> onnx.ModelProto:
-    """A model of one node on arrays of these types and shapes; nothing is checked."""
+    """A model of one node; nothing is checked, so that the node may be forbidden.
+
+    Args:
+        operator: ONNX's name.
+        attributes: The attributes of the node.
+        data: An array of the data type and shape of the input InputTensor.
+        indices: An array of the data type and shape of the input IndicesTensor.
+        output_shape: The shape that the model declares for the output OutputTensor.
+    """
     arrays = {"InputTensor": data, "IndicesTensor": indices}
     values = cast("dict[str, Any]", attributes)
     node = helper.make_node(operator, [*arrays], ["OutputTensor"], "OutputTensor", **values)
@@ -193,5 +202,5 @@ def bare_model(
 
 
 def tensor_bytes(name: str, array: Array) -> bytes:
-    """An array as a serialized TensorProto, as ONNX's backend tests hold them."""
+    """An array as a serialized TensorProto, the format of the arrays in ONNX's backend tests."""
     return numpy_helper.from_array(array, name).SerializeToString()

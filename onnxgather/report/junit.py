@@ -22,7 +22,7 @@ _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 
 def junit(report: Report) -> bytes:
-    r"""Return a report as a JUnit XML document in UTF-8.
+    r"""A report as a JUnit XML document in UTF-8.
 
     Characters that XML forbids are written as Python escapes them, such as `\x1b`.
     """

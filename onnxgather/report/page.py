@@ -37,7 +37,7 @@ _many = partial(number_of, grouped=",")
 
 
 def html(report: Report) -> bytes:
-    """Return a report as an HTML page in UTF-8.
+    """A report as an HTML page in UTF-8.
 
     Raises:
         OnnxGatherError: A descriptor in the report is broken, or arrays do not fit it.
@@ -58,7 +58,7 @@ def html(report: Report) -> bytes:
 
 
 def write_verdict(report: Report) -> tuple[str, str, str]:
-    """Return the verdict, a sentence more, and the mood: "good", "bad" or "open"."""
+    """The verdict, a sentence more, and the mood: "good", "bad" or "open"."""
     counts = total(report)
     results = counts.total()
     across = f"{_many(len(report.cases), 'case')} on {_many(len(report.lanes), 'lane')}"
@@ -152,12 +152,12 @@ def _targets(case: CaseResult, lanes: Sequence[LaneInfo]) -> list[Target]:
 
 
 def _is_telling(lane: LaneInfo, result: Result) -> bool:
-    """Return whether a result says something of its case, and not only of its lane."""
+    """Whether a result says something of its case, and not only of its lane."""
     return result.state != "PASS" and lane.not_run is None
 
 
 def _embedded(data: Any) -> str:
-    """Return JSON that ends no script element, whatever its texts hold."""
+    """JSON that ends no script element, whatever its texts hold."""
     return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
 
 

@@ -75,7 +75,7 @@ class Picture(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def picture(evidence: Evidence, desc: Descriptor | None, out_of_range: OutOfRange) -> Picture:
-    """Return the picture of a case.
+    """The picture of a case.
 
     Args:
         evidence: Its arrays.
@@ -113,7 +113,7 @@ def picture(evidence: Evidence, desc: Descriptor | None, out_of_range: OutOfRang
 
 
 def _grids(array: Array, tensor: TensorDesc | None, focus: int) -> list[Grid]:
-    """Return the elements of an array, and its buffer where its tensor has strides.
+    """The elements of an array, and its buffer where its tensor has strides.
 
     Args:
         array: The array that stands for the tensor.
@@ -144,7 +144,7 @@ def _grid(array: Array, offsets: Array, focus: int) -> Grid:
 
 
 def _links(desc: Descriptor, indices: Array, out_of_range: OutOfRange) -> list[Link]:
-    """Return where each element of OutputTensor.Sizes comes from."""
+    """Where each element of OutputTensor.Sizes comes from."""
     output = desc.output_tensor
     offsets = np.arange(math.prod(output.array_shape)).reshape(output.array_shape)
     sources = source_map(desc, indices, out_of_range)
@@ -156,7 +156,7 @@ def _links(desc: Descriptor, indices: Array, out_of_range: OutOfRange) -> list[L
 
 
 def _outside(desc: Descriptor, indices: Array) -> set[int]:
-    """Return the offsets of the indices out of range."""
+    """The offsets of the indices out of range."""
     tensor = desc.indices_tensor
     offsets = elements(tensor, np.arange(indices.size).reshape(indices.shape))
     return set(offsets[outside(elements(tensor, indices), axis_sizes(desc))].tolist())

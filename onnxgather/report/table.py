@@ -32,7 +32,7 @@ _Row = list[tuple[str, State | None]]
 
 
 def render(report: Report, width: int = 100, *, colour: bool = False) -> str:
-    """Return a report as lines of text.
+    """A report as lines of text.
 
     Args:
         report: What became of the cases.
@@ -110,7 +110,7 @@ def _findings(report: Report, width: int) -> list[str]:
 
 
 def _reasons(report: Report, width: int) -> list[str]:
-    """Return one entry per reason of what did not run or is known, with how many it explains."""
+    """One entry per reason of what did not run or is known, with how many it explains."""
     explained: dict[tuple[State, str, str], list[str]] = {}
     for case in report.cases:
         for result in case.results:

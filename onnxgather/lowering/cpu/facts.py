@@ -1,4 +1,4 @@
-"""What a form of the CPU lowering weighs, and the reasons to pass it over that forms share."""
+"""The facts by which a form of the CPU lowering is taken or passed over, and shared reasons."""
 
 from __future__ import annotations
 
@@ -16,22 +16,27 @@ SMALL = 512
 """Output elements below which every form costs about the same, a few microseconds of calls."""
 
 MANY_THREADS = 8
-"""Threads from which Gather, which shares its work, beats the one long row of GatherElements."""
+"""From this many threads on, Gather, whose work threads share, beats GatherElements on one row."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """A descriptor as a gather of `count` rows of `row` elements from tables of rows."""
+    """A descriptor as a gather of rows.
+
+    A row is the elements that one index or index tuple leads to. A table is the rows that it
+    chooses from. The dimensions before the indexed ones number the tables.
+    """
 
     desc: Descriptor
     out_of_range: OutOfRange
     known: Array | None
-    """The array that stands for IndicesTensor, where it is known."""
+    """The array that stands for IndicesTensor, if it is known."""
     threads: int
+    """How many threads the graph will run on."""
 
     @cached_property
     def gather(self) -> Gather:
-        """The sizes that count."""
+        """The gather of the descriptor."""
         return gather_of(self.desc)
 
     @property
@@ -41,27 +46,27 @@ class Facts:
 
     @property
     def elements(self) -> int:
-        """Elements of the output."""
+        """How many elements the output has."""
         return size_of(self.sizes)
 
     @property
     def tables(self) -> int:
-        """How many tables there are; an index chooses a row of each, or of its own one."""
+        """How many tables there are. An index chooses a row of each, or only of its own table."""
         return size_of(self.gather.data[: self.gather.number])
 
     @property
     def row(self) -> int:
-        """Elements that one index leads to."""
+        """How many elements a row has."""
         return size_of(self.gather.behind)
 
     @property
     def count(self) -> int:
-        """Rows of the output."""
+        """How many rows the output has."""
         return self.elements // self.row
 
     @property
     def table_rows(self) -> int:
-        """Rows of all tables."""
+        """How many rows all tables have together."""
         return size_of(self.gather.data) // self.row
 
     @property
@@ -98,14 +103,14 @@ class Form(Protocol):
 
 
 def small(facts: Facts) -> str | None:
-    """Why the output is too small to gain anything."""
+    """Why an output is too small for a gain; like all reasons below, None if it is not."""
     if facts.elements < SMALL:
         return f"the output has {facts.elements} elements, a gain begins at {SMALL}"
     return None
 
 
 def not_plain(facts: Facts) -> str | None:
-    """Why the data cannot be reshaped at will, or the indices cannot."""
+    """Why the data or the indices cannot be reshaped at will."""
     desc = facts.desc
     if not desc.input_tensor.is_plain:
         return "InputTensor has strides or padding, this form takes packed data"
@@ -115,7 +120,7 @@ def not_plain(facts: Facts) -> str | None:
 
 
 def wide(facts: Facts) -> str | None:
-    """Why INT32 cannot count the data's elements."""
+    """Why INT32 cannot hold the offsets of the data's elements."""
     count = facts.desc.input_tensor.element_count * (facts.gather.tuple_size + 1)
     if count >= 2**31:
         return f"element offsets reach {count}, this form counts in INT32"
@@ -123,21 +128,21 @@ def wide(facts: Facts) -> str | None:
 
 
 def many_threads(facts: Facts) -> str | None:
-    """Why a form that one thread works on would leave the others idle."""
+    """Why a form that one thread computes would leave too many threads idle."""
     if facts.threads >= MANY_THREADS:
         return f"{facts.threads} threads share a Gather, this form is the work of one"
     return None
 
 
 def other_policy(facts: Facts, *taken: OutOfRange) -> str | None:
-    """Why the policy rules the form out."""
+    """Why the policy rules a form out that takes the policies of `taken`."""
     if facts.out_of_range not in taken:
         return f'the policy is "{facts.out_of_range}", this form takes {", ".join(taken)}'
     return None
 
 
 def not_limited(facts: Facts) -> str | None:
-    """Why a form cannot keep the policy by a clamp, the operator itself, or an appended zero."""
+    """Why a form cannot keep the policy by a clamp, by the operator's own error, or by a zero."""
     if facts.gather.has_tuples:
         return other_policy(facts, "clamp")
     size = size_of(facts.gather.data)

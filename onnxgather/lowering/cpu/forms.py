@@ -1,7 +1,7 @@
 """The lowering for ONNX Runtime's CPU provider: a list of forms, the first that fits is taken.
 
 A form is a class: its name, the reason to take it, its gain, why it is passed over, and its nodes.
-A new one is a new class and its place in FORMS.
+A new form is a new class and a new item of FORMS. `Facts` says what rows and tables are.
 
 The gain is the time of the next form of the list that fits, or of the portable lowering, over the
 time of the form itself: the geometric mean over the workloads that take the form, with one thread
@@ -37,9 +37,9 @@ from onnxgather.lowering.cpu.layout import (
     with_zero,
 )
 from onnxgather.lowering.graph import Graph, Value, constant, size_of
-from onnxgather.lowering.indices import axis_limits, read_indices, wrap
+from onnxgather.lowering.indices import axis_limits, non_negative, read_indices
 from onnxgather.lowering.offsets import find_offsets
-from onnxgather.lowering.portable import INPUT, OUTPUT, add_node, lower, lower_into, natural_node
+from onnxgather.lowering.portable import INPUT, OUTPUT, add_node, lower, lower_into, node_of
 from onnxgather.lowering.positions import scatter
 from onnxgather.options import DEFAULT_THREADS, OutOfRange
 from onnxgather.strides import in_order
@@ -50,17 +50,17 @@ EXTRACTED = ("float32", "float64", "int32", "int64")
 
 
 class Runs:
-    """Known indices that run along the last dimension: copied, not gathered."""
+    """Known indices that count up without a gap along the last dimension: a copy, not a gather."""
 
     name = "runs"
     reason = "known indices that run without a gap need no gather"
     gain = 2.1
 
     MOST = 2
-    """Different runs that are copied one behind the other."""
+    """The most runs, if they differ, that are copied one behind the other."""
 
     SHORTEST = 16
-    """Elements of a run that are worth a copy of their own."""
+    """The fewest elements of a run that are worth a copy of their own."""
 
     def passed_over(self, facts: Facts) -> str | None:
         """Why the form does not fit; None where it fits."""
@@ -100,7 +100,7 @@ class Runs:
 
 
 def _runs(facts: Facts) -> tuple[Array, Array]:
-    """Return the first index and the length of each run of consecutive indices."""
+    """The first index and the length of each run of consecutive indices."""
     assert facts.known is not None
     values = elements(facts.desc.indices_tensor, facts.known).reshape(-1)
     values = brought_in_range(values, np.array(facts.gather.axes[0], np.int64))
@@ -117,7 +117,7 @@ def _slice(graph: Graph, table: Value, first: int, length: int) -> Value:
 
 
 class TransposedData:
-    """Data whose strides are a permutation: gathered as it lies, and the result transposed."""
+    """Data whose strides are permuted: gathered in the order of its strides, then transposed."""
 
     name = "transposed data"
     reason = "data that lies transposed is gathered as it lies, and only the result is turned"
@@ -150,7 +150,8 @@ class TransposedData:
             gathered = Columns().build(graph, inner, data)
         else:
             gathered = lower_into(graph, inner.desc, inner.out_of_range, inner.known)
-        # The output's dimensions by the data's, and below 0 by the indices'.
+        # Each output dimension is numbered as the data's that it comes from, or below 0 as the
+        # indices'.
         indices = range(-len(gather.indices), 0)
         made = [*order[:number], *indices, *order[number + 1 :]]
         wanted = [k for k in range(len(order)) if k != gather.number]
@@ -162,14 +163,14 @@ class TransposedData:
 
 
 def _order(facts: Facts) -> list[int]:
-    """Return the data's dimensions as they lie, first those of size 1."""
+    """The numbers of the data's dimensions from the largest stride down, those of size 1 first."""
     sizes = facts.gather.data
     strides = facts.desc.input_tensor.element_strides[-len(sizes) :]
     return sorted(range(len(sizes)), key=lambda k: (sizes[k] > 1, -strides[k], k))
 
 
 def _packed(facts: Facts, lying: Gather) -> Descriptor:
-    """Return the descriptor on packed data."""
+    """The descriptor of the gather on packed data with its dimensions in the order of strides."""
     data, _, output = lying.tensor_sizes()
     data_type = facts.desc.input_tensor.data_type
     tensors = TensorDesc(data_type, data), facts.desc.indices_tensor, TensorDesc(data_type, output)
@@ -257,7 +258,7 @@ class Columns:
     gain = 4.8
 
     FEWEST = 8
-    """Columns from which GatherElements, which works row by row, gains anything."""
+    """The fewest columns for a gain by GatherElements, which works row by row."""
 
     def passed_over(self, facts: Facts) -> str | None:
         """Why the form does not fit; None where it fits."""
@@ -271,7 +272,7 @@ class Columns:
         return not_plain(facts) or not_limited(facts) or self._too_little(facts)
 
     def _too_little(self, facts: Facts) -> str | None:
-        """Why there is nothing to gain; ArrayFeatureExtractor gains however few the elements."""
+        """Why there is nothing to gain; with ArrayFeatureExtractor there always is."""
         columns = size_of(facts.gather.indices)
         if facts.sizes[-1] == columns:
             if can_extract(facts):
@@ -307,7 +308,8 @@ def can_extract(facts: Facts) -> bool:
 def extracted(graph: Graph, facts: Facts, table: Value, index: Value) -> Value:
     """Gather along the last dimension by ArrayFeatureExtractor, which takes no negative index."""
     if facts.out_of_range == "zero" and facts.signed and index.constant is None:
-        index = wrap(graph, index, np.array(table.shape[-1]))  # -1 is the zero behind the table
+        # The zero behind the table is the last element, so -1 is its index.
+        index = non_negative(graph, index, np.array(table.shape[-1]))
     count = size_of(index.shape)
     index = graph.reshape(index, (count,), "columns", "one row of indices")
     why = "the index type that ArrayFeatureExtractor takes"
@@ -325,10 +327,10 @@ class NarrowRows:
     gain = 1.9
 
     NARROW = 4
-    """Longest row, in elements, that is gathered column by column."""
+    """The most elements of a row that is gathered column by column."""
 
     DENSE = 1024
-    """Fewest rows that are worth a transposed table, which needs half of its own rows, too."""
+    """The fewest output rows that are worth a transposed table; half the table's rows at least."""
 
     def passed_over(self, facts: Facts) -> str | None:
         """Why the form does not fit; None where it fits."""
@@ -371,10 +373,10 @@ class Slices:
     gain = 2.2
 
     SMALLEST_SLICE, LARGEST_SLICE = 2**19, 2**22
-    """Bytes of a slice that is copied into the cache before its elements are gathered."""
+    """The fewest and the most bytes of a slice that is worth a copy into the cache."""
 
     DENSE = 8
-    """A row of the data must not have more than so many times the elements that are read of it."""
+    """The most elements of the last dimension of the data for each that is read."""
 
     def passed_over(self, facts: Facts) -> str | None:
         """Why the form does not fit; None where it fits."""
@@ -456,10 +458,10 @@ class Clamp32:
     gain = 1.3
 
     LONGEST = 128
-    """Bytes of a row above which the copy takes much longer than the clamp of its index."""
+    """The most bytes of a row; the copy of a longer one takes much longer than the clamp."""
 
     TINY = 16384
-    """Bytes of output up to which each node that is spared counts."""
+    """Bytes of output up to which the form fits whatever the row, as it has fewer nodes."""
 
     def passed_over(self, facts: Facts) -> str | None:
         """Why the form does not fit; None where it fits."""
@@ -475,13 +477,13 @@ class Clamp32:
         if row > self.LONGEST and facts.elements * data_type.size > self.TINY:
             longest = f"beyond {self.LONGEST} the copy takes much longer than the clamp"
             return f"rows have {row} bytes, {longest}"
-        if natural_node(facts.desc) is None:
+        if node_of(facts.desc) is None:
             return "strides or a rank above 8 rule ONNX's own operator out"
         return other_policy(facts, "clamp") or wide(facts)
 
     def build(self, graph: Graph, facts: Facts, data: Value) -> Value:
         """Add the nodes of the form to a graph; return OutputTensor's elements."""
-        desc, node = facts.desc, natural_node(facts.desc)
+        desc, node = facts.desc, node_of(facts.desc)
         assert node is not None
         index = read_indices(graph, desc.indices_tensor, facts.gather.indices, node.indices, None)
         index = narrowed(graph, limited(graph, index, axis_limits(node), "clamp"))
@@ -513,7 +515,7 @@ def lower_cpu(
     indices: Array | None = None,
     threads: int | None = None,
 ) -> Graph:
-    """Return the graph of a descriptor that ONNX Runtime's CPU provider runs fastest.
+    """The graph of a descriptor for the target "cpu".
 
     Args:
         desc: Any of the four gather descriptors.
@@ -537,7 +539,7 @@ def lower_cpu(
 
 
 def lower_by(form: Form, facts: Facts) -> Graph:
-    """Return the graph of a form that fits."""
+    """The graph that a form makes; the form must fit."""
     gain = f"the next form that fits takes {form.gain} times as long"
     choice = f"{form.name}: {form.reason}; {gain}"
     graph = Graph(fold_all=facts.known is not None, choice=choice)

@@ -9,7 +9,7 @@ from onnxgather.arrays import outside as is_outside
 from onnxgather.gather import Gather
 from onnxgather.lowering.cpu.facts import Facts
 from onnxgather.lowering.graph import LEFT_OUT, Graph, Shape, Value, constant, size_of
-from onnxgather.lowering.indices import axis_limits, clamp, read_indices, wrap
+from onnxgather.lowering.indices import axis_limits, clamp, non_negative, read_indices
 from onnxgather.options import OutOfRange
 from onnxgather.strides import packed_strides
 
@@ -22,9 +22,15 @@ EXACT_FLOAT = 2**24
 
 
 def row_indices(graph: Graph, facts: Facts, shape: Shape) -> Value:
-    """Return which row of the table each row of the output is, in a shape of as many elements.
+    """The number of the table's row that each row of the output comes from.
 
-    Out of range under "zero" it is the row behind the table. Under "error" it stays out of range.
+    An index out of range gives under "zero" the row behind the table, where a zero is appended.
+    Under "error" it stays out of range.
+
+    Args:
+        graph: Takes the nodes.
+        facts: The gather.
+        shape: The shape of the numbers, of as many elements as the output has rows.
     """
     if facts.gather.has_tuples:
         rows = _tuple_rows(graph, facts)
@@ -33,7 +39,7 @@ def row_indices(graph: Graph, facts: Facts, shape: Shape) -> Value:
 
 
 def axis_indices(graph: Graph, facts: Facts, shape: Shape) -> Value:
-    """Return the indices of one axis, limited as the policy says; see `limited`."""
+    """The indices of a gather without tuples, in `shape`, limited as the policy says."""
     gather = facts.gather
     index = read_indices(graph, facts.desc.indices_tensor, gather.indices, shape, facts.known)
     if facts.out_of_range == "zero":
@@ -42,9 +48,9 @@ def axis_indices(graph: Graph, facts: Facts, shape: Shape) -> Value:
 
 
 def limited(graph: Graph, index: Value, sizes: Array, out_of_range: OutOfRange) -> Value:
-    """Return indices in [-n, n) of their axes; where that is an error, those outside stay there.
+    """The indices limited to [-n, n) of their axes, but under "error" out of range where they were.
 
-    `narrowed` brings them to an index type.
+    Their data type may be a float; `narrowed` casts them to a type that gathers take.
     """
     if index.constant is not None:
         return constant("indices", brought_in_range(index.constant, sizes).astype(np.int32))
@@ -70,9 +76,9 @@ def _clip(graph: Graph, index: Value, first: int | None, last: int, why: str) ->
 
 
 def _carried(graph: Graph, index: Value, largest: int) -> Value:
-    """Return 64-bit indices as numbers that ONNX Runtime compares right, and in fewer bytes.
+    """64-bit indices as floats, which ONNX Runtime clamps correctly.
 
-    Rounding keeps the order, and both types hold every bound exactly.
+    FLOAT32 or FLOAT64: rounding to either keeps the order, and the type holds every bound exactly.
     """
     if index.dtype.itemsize < 8:
         return index
@@ -83,14 +89,14 @@ def _carried(graph: Graph, index: Value, largest: int) -> Value:
 
 
 def narrowed(graph: Graph, index: Value) -> Value:
-    """Return limited indices in a type that gathers take, INT32 unless they came as INT64."""
+    """Limited indices as INT32, but INT64 where they still are INT64."""
     if index.dtype == np.int64:
         return index
     return graph.cast(index, np.int32, "indices_int32", "half the bytes of INT64")
 
 
 def _to_zero(graph: Graph, index: Value, size: int) -> Value:
-    """Return indices where those out of range name the zero behind the n elements."""
+    """The indices, those out of range replaced by n, the index of the zero behind n elements."""
     limit = np.array(size, np.int64)
     if index.constant is not None:
         inside = brought_in_range(index.constant, limit)
@@ -99,11 +105,11 @@ def _to_zero(graph: Graph, index: Value, size: int) -> Value:
     signed = index.dtype.kind == "i"
     first, why = -size - 1 if signed else None, "keeps indices out of range just out of it"
     index = _clip(graph, index, first, size, why)
-    return wrap(graph, narrowed(graph, index), limit) if signed else index
+    return non_negative(graph, narrowed(graph, index), limit) if signed else index
 
 
 def _tuple_rows(graph: Graph, facts: Facts) -> Value:
-    """Return the row of all tables that each index tuple names, INT32."""
+    """The row that each index tuple leads to, numbered through all tables, INT32."""
     gather, known = facts.gather, facts.known
     total, tables = size_of(gather.per_index), facts.tables
     strides = np.array([packed_strides(gather.axes)], np.int32).T
@@ -122,7 +128,7 @@ def _tuple_rows(graph: Graph, facts: Facts) -> Value:
 
 
 def _limited_tuples(graph: Graph, facts: Facts, tuples: Value) -> Value:
-    """Return the coordinates in [0, n) of their axes."""
+    """The coordinates of index tuples, clamped to [0, n) of their axes."""
     limits = axis_limits(facts.gather)
     if limits.ndim > 0:
         total, length = size_of(facts.gather.per_index), len(limits)
@@ -131,13 +137,13 @@ def _limited_tuples(graph: Graph, facts: Facts, tuples: Value) -> Value:
         tuples = graph.reshape(tuples, (total // tile, tile * length), "tuples", why)
         limits = np.tile(limits, tile)
     value = limited(graph, tuples, limits, "clamp")
-    return wrap(graph, value, limits) if facts.signed else value
+    return non_negative(graph, value, limits) if facts.signed else value
 
 
 def _product(graph: Graph, gather: Gather, coordinates: Value, strides: Array) -> Value:
-    """Return coordinate x stride, summed over each tuple, by a matrix product.
+    """The sum of coordinate x stride for each tuple, by a matrix product.
 
-    One of FLOAT32 takes several tuples a row, in half the time of one of INT32.
+    In FLOAT32 a row of the product holds several tuples, which halves the time of INT32.
     """
     total, dtype, several = size_of(gather.per_index), "int32", 1
     if size_of(gather.axes) <= EXACT_FLOAT:
@@ -152,5 +158,5 @@ def _product(graph: Graph, gather: Gather, coordinates: Value, strides: Array) -
 
 
 def divisor(number: int, most: int) -> int:
-    """Return the largest divisor of a number up to `most`."""
+    """The largest divisor of a number up to `most`."""
     return next(d for d in range(max(1, min(number, most)), 0, -1) if number % d == 0)

@@ -1,4 +1,4 @@
-"""Data and results as the forms need them: a zero behind the data, one long row as the output."""
+"""The shapes that forms gather in: a zero behind the data, one long row laid out as the output."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from onnxgather.lowering.cpu.facts import Facts
 from onnxgather.lowering.graph import Graph, Shape, Value, constant, size_of
 
 SHORTEST_LAID_OUT = 64
-"""Elements of a row from which laying rows out costs little beside gathering their elements."""
+"""The fewest elements of a row that is copied to its position in little time."""
 
 
 def with_zero(graph: Graph, facts: Facts, table: Value) -> Value:
-    """Return the table with a zero behind its last dimension, where the policy reads one."""
+    """The table, under the policy "zero" with a zero appended along its last dimension."""
     if facts.out_of_range != "zero":
         return table
     before, axis = table.shape[:-1], len(table.shape) - 1
@@ -32,9 +32,9 @@ def gather_elements(graph: Graph, data: Value, index: Value) -> Value:
 
 
 def gather_in_one_row(graph: Graph, flat: Value, index: Value, sizes: Shape) -> Value:
-    """Gather single elements from a 1-D value by INT32 or INT64 indices, as an output of `sizes`.
+    """Gather single elements from a 1-D value by INT32 or INT64 indices into an output of `sizes`.
 
-    Only where `not_laid_out` has nothing against those sizes.
+    `not_laid_out` must give no reason against those sizes.
     """
     ones = (1,) * (len(sizes) - 1)
     data = graph.reshape(flat, (*ones, size_of(flat.shape)), "row", "one long row")
@@ -43,7 +43,7 @@ def gather_in_one_row(graph: Graph, flat: Value, index: Value, sizes: Shape) -> 
 
 
 def laid_out(graph: Graph, gathered: Value, sizes: Shape) -> Value:
-    """Return one long row in the output's sizes, the last node being no Reshape."""
+    """One long row in the output's sizes, without a Reshape as the last node."""
     if gathered.shape == sizes:
         return gathered
     long = [k for k, size in enumerate(sizes) if size > 1]
@@ -68,7 +68,7 @@ def not_laid_out(facts: Facts) -> str | None:
 
 
 def _split(sizes: Shape) -> int:
-    """Return how many dimensions count the rows that are laid out; 0 where none would be long."""
+    """How many leading dimensions number the rows that are laid out; 0 if rows would be short."""
     for split in range(len(sizes) - 1, 0, -1):
         if size_of(sizes[split:]) >= SHORTEST_LAID_OUT:
             return split
