@@ -91,14 +91,17 @@ class FolderKind:
             OnnxGatherError: It holds something else, or cannot be read.
         """
         try:
-            found = {name for name in os.listdir(folder) if not _UNFINISHED.fullmatch(name)}
+            # of the path, as pathlib takes an empty one for the current folder
+            names = os.listdir(Path(folder))
         except FileNotFoundError:
             return
         except OSError as error:
             raise _sentence(folder, error, "the folder") from None
+        found = {name for name in names if not _UNFINISHED.fullmatch(name)}
         other = found - {*self.sometimes, *self.always}
         if other or (found and not (found.issuperset(self.always) and self.is_earlier(folder))):
-            raise OnnxGatherError(f"{folder}: {self.rule.format(shown(min(other or found)))}")
+            where = folder or os.curdir
+            raise OnnxGatherError(f"{where}: {self.rule.format(shown(min(other or found)))}")
 
     def write(self, folder: str, files: Iterable[tuple[str, bytes]]) -> None:
         """Write a folder whole or not at all; it replaces an earlier one of the kind.

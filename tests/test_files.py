@@ -266,6 +266,17 @@ class TestFolders:
         assert str(caught.value) == f"{tmp_path}: it must be a thing, got '{found}'"
         assert len(os.listdir(tmp_path)) == len(names) + 1
 
+    def test_an_empty_path_is_the_current_folder(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "one").write_text("mine")
+        monkeypatch.chdir(tmp_path)
+        with pytest.raises(OnnxGatherError) as caught:
+            KIND.write("", [("one", b"1"), ("mark", b"")])
+        assert str(caught.value) == ".: it must be a thing, got 'one'"
+        assert os.listdir(tmp_path) == ["one"]
+        assert (tmp_path / "one").read_text() == "mine"
+
     @POSIX
     def test_a_folder_that_cannot_be_read_is_one_sentence(self, tmp_path: Path) -> None:
         loop = tmp_path / "loop"

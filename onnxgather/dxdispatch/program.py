@@ -114,7 +114,8 @@ def read_program(path: str | os.PathLike[str], *, allow_outside: bool = False) -
     """
     name = os.fspath(path)
     try:
-        content = Path(name).read_bytes()
+        with open(name, "rb") as file:  # pathlib takes an empty path for the current folder
+            content = file.read()
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         raise FileFormatError(f"{name}: {reason(error)}") from None
     return parse_program(content, name, allow_outside=allow_outside)

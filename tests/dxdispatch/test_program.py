@@ -136,7 +136,12 @@ def test_a_sample_writes_its_file(tmp_path: Path):
 
 @pytest.mark.parametrize(
     ("path", "reason"),
-    [("missing.json", "no such file or directory"), (".", "is a directory"), ("a\0b", "embedded")],
+    [
+        ("missing.json", "no such file or directory"),
+        ("", "no such file or directory"),
+        (".", "is a directory"),
+        ("a\0b", "embedded"),
+    ],
 )
 def test_files_that_cannot_be_read_are_refused(path: str, reason: str):
     with pytest.raises(FileFormatError) as error:

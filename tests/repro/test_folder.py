@@ -181,6 +181,16 @@ class TestTheFolder:
         assert not (tmp_path / "out" / "expected.npy").exists()
         assert os.listdir(tmp_path) == ["out"]
 
+    def test_an_earlier_repro_is_replaced_also_after_its_script_ran(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+        self.write(tmp_path / "out")
+        before = sorted(os.listdir(tmp_path / "out"))
+        subprocess.run([sys.executable, str(tmp_path / "out" / "repro.py")], check=True)
+        assert sorted(os.listdir(tmp_path / "out")) == before
+        self.write(tmp_path / "out")
+
     def test_the_same_repro_has_the_same_bytes(self, tmp_path: Path) -> None:
         self.write(tmp_path / "a")
         self.write(tmp_path / "b")
