@@ -202,6 +202,13 @@ class TestRefusals:
             rule=self.RULE,
         )
 
+    def test_an_output_of_another_data_type_is_described(self) -> None:
+        proof = ran(None, ZEROS).answers_in_range
+        answer = Answer(AnswerKind.RAN, output=np.ones((2, 2), np.uint64), answers_in_range=proof)
+        found = only(case(0, 7), answer)
+        assert found.returned is Returned.UNKNOWN
+        assert found.reason == f"must refuse, but returned an array of uint64 [2, 2]: {self.RULE}"
+
     def test_what_directml_returns_is_recognised(self) -> None:
         indices = np.array([[0, 2**31 - 1]], np.int32)
         wild = DescriptorCase("case", DESC, DATA, indices, "error")
