@@ -1,4 +1,4 @@
-"""The questions that are put to the lanes: a gather with its arrays and its policy."""
+"""Cases: one question each to the lanes, a gather with its arrays and its policy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from onnxgather.tensors import TensorDesc
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Which dispatch of a program a case comes from."""
+    """The dispatch of a program that a case comes from."""
 
     file: str
     command: str
@@ -30,11 +30,12 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class ForbiddenNode:
-    """An ONNX node that ONNX's specification forbids, so that no descriptor says it."""
+    """An ONNX node that ONNX's specification forbids, so that it has no descriptor."""
 
     operator: str
     """Gather, GatherElements or GatherND."""
     attributes: Mapping[str, int]
+    """The `axis` or `batch_dims` of the node, by its name."""
     output_shape: tuple[int, ...]
     """The shape that the model declares."""
     rule: str
@@ -42,7 +43,7 @@ class ForbiddenNode:
 
 
 class _Arrays:
-    """What both kinds of case derive from their arrays."""
+    """What descriptor cases and node cases derive from their arrays."""
 
     __slots__ = ()
 
@@ -62,10 +63,11 @@ class _Arrays:
     def wrapped_in(self) -> Self:
         """The case with its gather between two multiplications by one.
 
-        Some providers leave a lone node to the CPU but take it between operators that they like
-        (measured: OpenVINO 2025.4 with GatherElements). The one is a graph input, so that nothing
-        folds it away. Multiplying keeps every normal number, zero and infinity but not the bits
-        of a NaN, and some devices flush subnormal numbers; both become one in the data.
+        Some providers leave a lone node to the CPU but run it between other operators (measured:
+        OpenVINO 2025.4 with GatherElements). The one is a graph input, so that it cannot be
+        folded. Multiplying by one keeps every normal number, zero and infinity. It does not keep
+        the bits of a NaN, and some devices flush subnormal numbers: the case has ones in their
+        place.
         """
         data = self.data
         if data.dtype.kind == "f":
@@ -80,7 +82,7 @@ class DescriptorCase(_Arrays):
     """A descriptor with its inputs, and what an index out of range does."""
 
     name: str
-    """Unique in a run, such as `gather/float32/int64/negative`."""
+    """Unique in a check, such as `gather/float32/int64/negative`."""
     descriptor: Descriptor
     data: Array
     indices: Array
@@ -126,7 +128,7 @@ class NodeCase(_Arrays):
     """A node that ONNX forbids with its inputs; a provider must refuse it."""
 
     name: str
-    """Unique in a run, such as `forbidden/gather/axis/rank`."""
+    """Unique in a check, such as `forbidden/gather/axis/rank`."""
     node: ForbiddenNode
     data: Array
     indices: Array
@@ -135,7 +137,7 @@ class NodeCase(_Arrays):
 
     out_of_range: ClassVar[OutOfRange] = "error"
     in_range: ClassVar[bool] = True
-    """The indices are not looked at."""
+    """The case counts as in range whatever its indices."""
     must_refuse: ClassVar[bool] = True
     origin: ClassVar[None] = None
 
@@ -161,11 +163,11 @@ Case: TypeAlias = DescriptorCase | NodeCase
 def program_cases(program: Program, out_of_range: OutOfRange) -> Iterator[DescriptorCase]:
     """Yield a case for each dispatch of a program.
 
-    A dispatch takes its inputs from what the reference computed before; where the reference
-    refused an index, from zeros.
+    A dispatch may read the output of an earlier one: that is what the reference computed, or zeros
+    where the reference refused an index.
 
     Raises:
-        OnnxGatherError: The program cannot run, whatever computes its outputs.
+        OnnxGatherError: The program cannot run, not even with the reference.
     """
 
     def expected(desc: Descriptor, data: Array, indices: Array) -> Array:
@@ -193,6 +195,9 @@ def smallest_case(operator: str, data_type: str) -> DescriptorCase:
 
 
 def allowed_beside(case: NodeCase) -> DescriptorCase:
-    """The smallest case of a forbidden node's operator that ONNX allows, as the lane's proof."""
+    """The smallest case that ONNX allows, with the operator and data type of a forbidden node.
+
+    A provider that runs it proves that it refuses the forbidden node for its broken rule.
+    """
     allowed = smallest_case(case.operator, case.data_type)
     return allowed.wrapped_in() if case.wrapped else allowed

@@ -1,4 +1,4 @@
-"""Cases that put every corner of the gather family to a provider, and their export."""
+"""The corpus: the built-in cases, which cover the gather family; random cases; their export."""
 
 from onnxgather.corpus.cases import corpus
 from onnxgather.corpus.export import Exported, export

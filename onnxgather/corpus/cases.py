@@ -1,4 +1,4 @@
-"""The cases of the table, in its order."""
+"""The cases of the corpus, made from the table in its order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from onnxgather.layouts import laid_out
 def corpus() -> Iterator[Case]:
     """Yield the cases of the corpus, the same on every machine.
 
-    What a case holds depends on its name alone, so that a new row changes no other case.
+    The arrays of a case depend on its name alone, so that a new row changes no other case.
     """
     for group in TABLE:
         yield from _cases(group)
@@ -42,7 +42,7 @@ def _cases(group: Group) -> Iterator[DescriptorCase]:
             layout=layout,
             policy=policy,
         )
-        # The cases of one question under several policies have the same arrays.
+        # Cases that differ only in their policy have the same arrays.
         seed = seed_of(name.removesuffix(f"/{policy}"))
         desc = laid_out(gather, data_type, index_type, layouts)
         tensor = desc.input_tensor

@@ -1,8 +1,8 @@
 """Nodes that ONNX's own specification forbids, so that a provider must refuse them.
 
 The rules are those of Gather-13, GatherElements-13 and GatherND-13, the newest versions. Each row
-breaks one rule and nothing else: every index is in range of its axis, where there is one, and the
-declared output has the sizes that the gather gives.
+breaks one rule and no other. If its axis exists, every index is in range of it. The declared
+output has the shape that the gather gives.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class _Row(NamedTuple):
     data: Sizes
     indices: Sizes
     number: int
-    """The axis or batch_dims."""
+    """The `axis` or `batch_dims` of the node."""
     index_type: str = "INT64"
     output: Sizes | None = None
-    """The declared output where the sizes give none, as the data has no such axis."""
+    """The shape of the declared output where the gather gives none, as the axis does not exist."""
 
 
 _ROWS = (

@@ -21,18 +21,18 @@ from onnxgather.options import POLICIES, OutOfRange
 from onnxgather.tensors import TensorFlags
 
 MOST = 400
-"""Elements of a tensor's sizes."""
+"""The most elements of a random tensor."""
 
 
 def random_cases(
     count: int, seed: int, out_of_range: OutOfRange | None = None
 ) -> Iterator[DescriptorCase]:
-    """Yield random cases, the same on every machine and however many are asked for.
+    """Yield random cases, the same on every machine and for every `count`.
 
     Args:
-        count: How many.
-        seed: Which ones: case N of a seed is `random/SEED/N`, N from 0.
-        out_of_range: The policy of all, which changes nothing else; None draws one for each.
+        count: How many cases.
+        seed: The start of the random numbers; case N has the name `random/SEED/N`, N from 0.
+        out_of_range: The policy of all cases; None draws one for each. Nothing else depends on it.
     """
     for number in range(count):
         yield _case(f"random/{seed}/{number}", out_of_range)
@@ -55,7 +55,7 @@ def _case(name: str, policy: OutOfRange | None) -> DescriptorCase:
 
 
 def _indices(desc: Descriptor, stream: Stream) -> Array:
-    """Indices in range; mostly none, else 30 or 100 percent are replaced by those of `_wild`."""
+    """Indices in range; in two of five cases 30 or 100 percent are replaced by those of `_wild`."""
     percent, seed = stream.of((0, 0, 0, 30, 100)), stream.number()
     indices = index_values(desc, stream.of(("any", "any", "forward", "edges")), seed)
     if percent:
@@ -77,7 +77,7 @@ def _wild(index_type: TensorDataType, n: int) -> Array:
 
 
 def _sizes(stream: Stream, rank: int, product: int, largest: int = 4) -> Sizes:
-    """Sizes whose product stays small; no dimension is favoured."""
+    """Random sizes up to `largest` whose product is at most `product`; no dimension is favoured."""
     sizes = [1] * rank
     for k in stream.shuffled(rank):
         sizes[k] = stream.between(1, min(largest, product))
@@ -122,11 +122,11 @@ _GATHERS = {
     "GATHER_ND": _tuples,
     "GATHER_ND1": _tuples,
 }
-"""How a gather of each operator is drawn, of a given DimensionCount."""
+"""The functions that draw a random gather of each operator, with a given DimensionCount."""
 
 
 def _layout(stream: Stream, sizes: Sizes, *, is_output: bool) -> Layout:
-    """A layout, sometimes strided, sometimes longer than it must be, sometimes owned by DML."""
+    """A random layout: some have strides, some padding, some the flag OWNED_BY_DML."""
     strides = _strides(stream, sizes, is_output=is_output) if stream.one_in(3) else None
     extra = stream.of((0, 0, 0, 4, 20))
     owned = not is_output and stream.one_in(10)
@@ -134,7 +134,7 @@ def _layout(stream: Stream, sizes: Sizes, *, is_output: bool) -> Layout:
 
 
 def _strides(stream: Stream, sizes: Sizes, *, is_output: bool) -> Sizes:
-    """Strides: permuted, padded and, of an input, repeating or overlapping."""
+    """Random strides: permuted, padded and, of an input, repeating or overlapping."""
     if not is_output and stream.one_in(5):
         return tuple(stream.between(0, 7) for _ in sizes)
     order = stream.shuffled(len(sizes)) if stream.one_in(2) else range(len(sizes))

@@ -22,7 +22,7 @@ _BLOCK = 64
 
 
 def seed_of(name: str) -> int:
-    """The seed that belongs to a name."""
+    """A seed made of a name."""
     return zlib.crc32(name.encode())
 
 
@@ -36,7 +36,7 @@ def splitmix64(seed: int, size: int) -> npt.NDArray[np.uint64]:
 
 
 class Stream:
-    """The numbers of `splitmix64` one by one, and choices made with them."""
+    """The numbers of `splitmix64` one after another, and choices made with them."""
 
     def __init__(self, seed: int) -> None:
         blocks = (splitmix64(seed + start * GOLDEN, _BLOCK) for start in count(step=_BLOCK))

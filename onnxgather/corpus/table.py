@@ -18,7 +18,7 @@ SIZES = (3, 2, 4, 2, 3, 1, 2, 2)
 """The sizes of a tensor of 8 dimensions; those of fewer are the first of these."""
 
 FEW = (2, 1, 3, 1, 1, 2, 1, 1)
-"""Likewise of indices, where their rank is what matters."""
+"""The same for indices, in cases about the rank of the indices."""
 
 ALL_TYPES = tuple(TensorDataType)
 
@@ -32,11 +32,15 @@ LAYOUTS = {
     "owned": Layout(flags=TensorFlags.OWNED_BY_DML),
     "aligned": Layout(alignment=256),
 }
-"""How a tensor of the corpus lies in its buffer, by the word in the names of its cases."""
+"""The layouts of the corpus, by the word that stands for them in the names of cases."""
 
 
 def _layouts(**words: str) -> list[tuple[str, Sequence[Layout]]]:
-    """The layouts of the three tensors: the keyword says which one is not packed, or "all"."""
+    """Names of layouts, each with the layouts of the three tensors.
+
+    Args:
+        words: Words of layouts by the tensor that has them: input, indices, output or all.
+    """
     tensors = ("input", "indices", "output")
     return [
         (f"{which}-{word}", [LAYOUTS[word] if which in (t, "all") else Layout() for t in tensors])
@@ -46,27 +50,27 @@ def _layouts(**words: str) -> list[tuple[str, Sequence[Layout]]]:
 
 
 class Group(NamedTuple):
-    """Rows of the table: every combination of what is named, and the template of their names.
+    """Rows of the table: a case for every combination of the fields.
 
-    One group varies one thing. The rest stays FLOAT32 by INT64, which every provider takes, so
-    that a case fails for what its name says. Data and indices are of the kinds in `values`; those
-    that a type cannot hold, such as NaNs of integers, are left out.
+    A group varies one thing. The rest stays FLOAT32 data and INT64 indices, which every provider
+    takes, so that a case fails for what its name says. The words for data and indices are those of
+    `values`. A combination that its types cannot hold, such as NaNs of integers, is left out.
     """
 
     template: str
-    """The name of a case: {operator}, {gather}, {layout}, or one of the fields below."""
+    """The template of the cases' names, with {operator}, {gather}, {layout} and other fields."""
     gathers: Sequence[tuple[str, Gather]]
-    """With the word that {gather} stands for."""
+    """The gathers, each with the word that {gather} stands for."""
     data_types: Sequence[str] = ("FLOAT32",)
     index_types: Sequence[str] = ("INT64",)
     indices: Sequence[str] = ("any",)
     data: Sequence[str] = ("distinct",)
     layouts: Sequence[tuple[str, Sequence[Layout]]] = (("", PACKED),)
-    """Of the three tensors, with the word that {layout} stands for."""
+    """The layouts of the three tensors, each time with the word that {layout} stands for."""
     policies: Sequence[OutOfRange] = ("error",)
-    """In range the model with "error" is ONNX's own operator, casts of indices and leading ones
-    aside, which is what the author of a provider wants asked. Strides and the like are asked
-    with the default, "clamp", as their model is more than one operator anyway."""
+    """In range the default is "error": its model is ONNX's own operator, apart from casts of
+    indices and leading ones, and that operator is what a provider implements. Layouts have the
+    policy "clamp", as their models are more than one operator anyway."""
 
 
 BASIC = (
@@ -82,7 +86,7 @@ LAID_OUT = (
     ("", Gather("GATHER_ND", (4, 3, 5), (2, 3, 2))),
     ("", Gather("GATHER_ND1", (2, 4, 3, 2), (2, 3, 2), 1)),
 )
-"""Sizes for layouts: odd products, so that small types end between multiples of 4 bytes."""
+"""Gathers for layouts: sizes of odd products, so that small types end between multiples of 4."""
 
 DOCUMENTED_SIZES = (
     ("sizes", Gather("GATHER_ND", (3, 4, 5, 6, 7), (1, 2, 3))),
@@ -100,7 +104,7 @@ SMALL = (
     ("batch", Gather("GATHER_ND1", (3, 4), (3, 1), 1)),
     ("table", Gather("GATHER_ND1", (2, 3, 4), (2, 3, 1), 1)),
 )
-"""Sizes that leave room for leading ones."""
+"""Gathers of few dimensions, to which leading ones are added."""
 
 SIZE_ONE = (
     ("indexed", Gather("GATHER", (3, 1, 2), (2, 1), 1)),
@@ -124,7 +128,7 @@ SIZE_ONE = (
     ("all-8", Gather("GATHER_ND", (1,) * 8, (1, 1, 1, 1, 1, 1, 1, 8))),
     ("all-8", Gather("GATHER_ND1", (1,) * 8, (1,) * 8, 7)),
 )
-"""Axes, indices and whole tensors of size 1."""
+"""Gathers whose axes, indices or whole tensors have size 1."""
 
 
 def _elements(data: Sizes, axis: int, size: int) -> Gather:
@@ -141,8 +145,8 @@ def _tuples(number: str, data: Sizes, index_rank: int, length: int, batches: int
 def _ranks() -> Iterator[tuple[str, Gather]]:
     """Every rank of the data with every axis, length of tuple and count of batches.
 
-    As many rows of tuples as the output needs to have no leading ones, or one less: what is asked
-    is then ONNX's own operator, and nothing around it.
+    The indices have as many dimensions as make the output need no leading ones, or one dimension
+    less. Then the model is ONNX's own operator and nothing around it.
     """
     for rank in range(1, 9):
         data, name = SIZES[:rank], f"rank-{rank}"
@@ -174,14 +178,14 @@ def _index_ranks() -> Iterator[tuple[str, Gather]]:
 
 
 def _leading_ones() -> Iterator[tuple[str, Gather]]:
-    """The same few sizes in tensors of every DimensionCount that holds them."""
+    """The gathers of `SMALL` with every larger DimensionCount."""
     for name, gather in SMALL:
         for count in range(len(gather.data) + 1, 9):
             yield f"{name}-in-{count}", replace(gather, dimension_count=count)
 
 
 def _long(name: str, data: Sizes, axis: int) -> Iterator[tuple[str, Gather]]:
-    """An axis so long that a table of choices, a byte or 16 bits do not count it."""
+    """Gathers along an axis too long for a table of choices, for a byte or for 16 bits."""
     yield name, Gather("GATHER", data, (9,), axis)
     yield name, _elements(data, axis, 7)
     yield name, Gather("GATHER_ND", data, (9, 1 + axis))
@@ -258,7 +262,7 @@ class Example(NamedTuple):
     name: str
     gather: Gather
     first: int
-    """The first element of the data, which counts up from it."""
+    """The first element of the data; each of the others is one more than the one before it."""
     indices: Sequence[int]
 
 

@@ -1,6 +1,6 @@
-"""The arrays of a case: data in which a wrong element shows, and indices of a kind.
+"""The arrays of a case: data in which a wrong element shows, and indices.
 
-The words of the table name the kinds: `DATA` and `INDICES` have what each stands for.
+The table names them by words; `DATA` and `INDICES` say what each word stands for.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ def data_values(dtype: Type, shape: tuple[int, ...], kind: str, seed: int) -> Ar
 def index_values(desc: Descriptor, kind: str, seed: int) -> Array:
     """The array of IndicesTensor; `kind` is a key of `INDICES`.
 
-    What lies between the elements of a tensor with strides is out of range.
+    In a tensor with strides the numbers between the elements are out of range.
     """
     tensor = desc.indices_tensor
     sizes: Array = np.array(axis_sizes(desc))
     if tensor.strides is not None and overlaps(tensor.sizes, tensor.strides):
-        sizes = sizes.min(keepdims=True)  # one element counts along several axes
+        sizes = sizes.min(keepdims=True)  # one element may be an index of several axes
     each = np.broadcast_to(sizes, tensor.sizes).astype(np.int64).reshape(-1)
     values = INDICES[kind](tensor.data_type.numpy, each, seed).reshape(tensor.sizes)
     return array_of(tensor, values, np.iinfo(values.dtype).max)
 
 
 def _floats(dtype: Type, signs: Array, exponent: Array | int, fraction: Array) -> Array:
-    """Floats of given bits; the lowest bit of each number of `signs` is the sign."""
+    """Floats with given exponents and fractions; the lowest bits of `signs` are the signs."""
     sign = (signs & np.uint64(1)) << np.uint64(dtype.itemsize * 8 - 1)
     middle = np.asarray(exponent, np.uint64) << np.uint64(np.finfo(dtype).nmant)
     return (sign | middle | fraction).astype(f"u{dtype.itemsize}").view(dtype)
@@ -59,7 +59,7 @@ def _unlike(bits: int, size: int, seed: int) -> Array:
 
 
 def _distinct(dtype: Type, size: int, seed: int) -> Array:
-    """Integers, or normal floats, that differ as long as the type has other ones."""
+    """Integers or normal floats; none repeats before the type has no others."""
     if dtype.kind != "f":
         numbers = _unlike(dtype.itemsize * 8, size, seed)
         return numbers.astype(f"u{dtype.itemsize}").view(dtype)
@@ -96,7 +96,7 @@ DATA: dict[str, Callable[[Type, int, int], Array]] = {
     "subnormal": partial(_odd_floats, exponent=0),
     "extremes": _extremes,
 }
-"""Data of a type, a size and a seed, by a word of the table."""
+"""Functions of a data type, a number of elements and a seed, by the table's word for the data."""
 
 
 def _within(low: int, high: int, dtype: Type, sizes: Array, seed: int) -> Array:
@@ -120,7 +120,7 @@ def _edges(dtype: Type, sizes: Array, seed: int) -> Array:
 
 
 Outlier = Callable[[int, int, int], int]
-"""An index out of range, of the size of its axis and the least and greatest of its type."""
+"""An index out of range: a function of the axis size and the type's least and greatest value."""
 
 OUTLIERS: dict[str, Outlier] = {
     "just-past": lambda n, low, high: n,
@@ -151,11 +151,11 @@ INDICES: dict[str, Callable[[Type, Array, int], Array]] = {
     "edges": _edges,
     **{word: partial(_with, outlier) for word, outlier in OUTLIERS.items()},
 }
-"""Indices of a type for axes of given sizes and a seed, by a word of the table."""
+"""Functions of a type, the size of each index's axis and a seed, by the word for the indices."""
 
 
 def takes(data_type: str, index_type: str, data: str, indices: str) -> bool:
-    """Whether the types can hold data and indices of these kinds."""
+    """Whether the types can hold what the words `data` and `indices` stand for."""
     limits = np.iinfo(np.dtype(index_type.lower()))
     if indices in OUTLIERS:
         value = OUTLIERS[indices](10, int(limits.min), int(limits.max))

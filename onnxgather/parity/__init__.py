@@ -1,1 +1,1 @@
-"""Parity: cases run on lanes, and each result compared with the reference, byte for byte."""
+"""Parity: cases run on lanes, and each answer compared with the reference, byte for byte."""

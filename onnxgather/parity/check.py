@@ -20,7 +20,7 @@ from onnxgather.parity.known import Known, explained, known_differences
 from onnxgather.parity.results import CaseResult, Report, Result, ResultKind
 
 AHEAD = 16
-"""Cases that a lane may be ahead of the slowest one; what keeps memory flat."""
+"""How many cases a lane may be ahead of the slowest one; the limit keeps memory flat."""
 
 
 def check(
@@ -35,8 +35,8 @@ def check(
     Args:
         cases: The cases.
         lanes: The lanes, not started; they stay open.
-        required: The names of the lanes that must run.
-        seen: Called with each result as it comes.
+        required: The names of the lanes that must run every case.
+        seen: Called with the results of each case as they come.
         known: The known differences; None means those that come with onnxgather.
     """
     with ThreadPoolExecutor(len(lanes)) as pool:
@@ -63,7 +63,7 @@ def check_cases(
     Args:
         cases: The cases.
         lanes: The lanes, started.
-        infos: What each said when it started.
+        infos: What each lane said when it started.
         known: The known differences; None means those that come with onnxgather.
     """
     pools = [ThreadPoolExecutor(1) for _ in lanes]
@@ -94,15 +94,15 @@ def _collected(case: Case, futures: list[Future[tuple[Result, Array | None]]]) -
 def ask(
     case: Case, lane: Lane, info: LaneInfo, known: Sequence[Known] | None = None
 ) -> tuple[Result, Array | None]:
-    """What becomes of a case on a lane, and the array that the lane returned where it is wrong.
+    """Run a case on a lane; return the result, and the output of the lane if it is wrong.
 
     Args:
         case: The case.
         lane: The lane, started.
-        info: What it said when it started.
+        info: What the lane said when it started.
         known: The known differences; None means those that come with onnxgather.
     """
-    if info.not_run is not None:  # no known difference speaks of a lane that is not there
+    if info.not_run is not None:  # no known difference explains a lane that did not start
         return result_of(info, ResultKind.NOT_STARTED, reason=info.not_run), None
     answer = lane.answer(case)
     result = judge(case, info, answer)

@@ -1,4 +1,4 @@
-"""What the answer of a lane means, by the reference: a kind, its facts, and a sentence of them."""
+"""Answers of lanes compared with the reference: each gives a kind, its facts and a sentence."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ KINDS: dict[ResultKind, tuple[State, str]] = {
     ResultKind.NOT_STARTED: ("NOT-RUN", ""),
     ResultKind.UNPROVED: ("NOT-RUN", ""),
 }
-"""The state of each kind, known differences aside; and what to say of a result `r` of the kind
-that has no sentence of its own."""
+"""The state of each kind, before known differences are looked up, and the sentence for a result
+`r` of that kind; empty where the answer brings its own sentence."""
 
 _RETURNED_AS = {
     Returned.ZEROS: "zeros",
@@ -48,23 +48,23 @@ _RETURNED_AS = {
     Returned.FOREIGN: "values that InputTensor has not",
     Returned.UNKNOWN: "an array of {r.got.data_type} {r.got.sizes}",
 }
-"""What to say that a result `r` returned in place of a refusal."""
+"""The words for what the output of a result `r` holds in place of a refusal."""
 
 _POLICY_OF: dict[Returned, OutOfRange] = {
     Returned.ZEROS: "zero",
     Returned.CLAMPED: "clamp",
     Returned.DIRECTML: "directml",
 }
-"""The policy that gives what was returned."""
+"""The policies under which the reference returns the same."""
 
 
 def judge(case: Case, info: LaneInfo, answer: Answer) -> Result:
-    """What an answer means, known differences aside.
+    """The result of an answer, before known differences are looked up.
 
     Args:
         case: The case.
         info: The lane that answered.
-        answer: Its answer.
+        answer: The answer of the lane.
     """
     kind, facts = _facts(case, answer)
     return result_of(info, kind, nodes=answer.nodes, **facts)
@@ -76,7 +76,7 @@ def result_of(info: LaneInfo, kind: ResultKind, **facts: Any) -> Result:
     Args:
         info: The lane.
         kind: The kind.
-        facts: Fields of `Result`; a `reason` among them stays the sentence.
+        facts: Fields of `Result`; if there is a `reason` among them, it is the sentence.
     """
     state, sentence = KINDS[kind]
     result = Result(info.name, state, kind, **facts)
@@ -138,7 +138,7 @@ def _bytes(value: np.generic) -> str:
 
 
 def differing(one: Array, other: Array) -> Array:
-    """The offsets at which two arrays of one type and shape have other bits."""
+    """The offsets, in elements, at which the bits of two arrays of one type and shape differ."""
     bits = f"u{one.itemsize}"
     return np.flatnonzero(
         np.ascontiguousarray(one).view(bits) != np.ascontiguousarray(other).view(bits)
@@ -146,7 +146,7 @@ def differing(one: Array, other: Array) -> Array:
 
 
 def _facts_of_refusal(case: DescriptorCase, rule: str, answer: Answer) -> _Facts:
-    """What becomes of a case that must be refused.
+    """The kind and facts of an answer to a case that must be refused.
 
     A refusal counts only if the provider runs the case with valid indices: zeros.
     """
@@ -168,7 +168,7 @@ def _facts_of_returned(returned: Returned, got: Array, rule: str) -> _Facts:
 
 
 def _returned(case: DescriptorCase, got: Array) -> Returned:
-    """What stands where the indices are out of range, as far as it can be told."""
+    """What the output holds where the indices are out of range."""
     desc = case.descriptor
     output = desc.output_tensor
     if (got.dtype, got.shape) != (case.data.dtype, output.array_shape):
@@ -185,7 +185,7 @@ def _returned(case: DescriptorCase, got: Array) -> Returned:
 
 
 def _source(case: DescriptorCase, index: tuple[int, ...]) -> str | None:
-    """Where an element of the output's array comes from; None between its elements."""
+    """The explanation of an element of the output's array; None for padding and gaps."""
     desc = case.descriptor
     offset = int(np.ravel_multi_index(index, desc.output_tensor.array_shape))
     at = element_at(desc.output_tensor, offset)

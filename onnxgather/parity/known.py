@@ -1,4 +1,4 @@
-"""The file of known differences: results that are explained, so that others stand out."""
+"""The file of known differences: it explains results that are wrong, so that new ones stand out."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from onnxgather.runtime import NotRunKind
 
 
 class _Pattern(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What something must be like: each field that is there must hold.
+    """Wanted values for attributes of some facts; a field that is None wants nothing.
 
-    Of several values one must hold; a text may hold `*`, which stands for any text.
+    Of a tuple of values one must be equal. In a text, `*` stands for any text.
     """
 
     def fits(self, facts: object) -> bool:
-        """Whether facts, with attributes of the same names, are like this."""
+        """Whether the attributes of `facts` have the values that the fields want."""
         wanted = {name: getattr(self, name) for name in self.__struct_fields__}
         return all(
             _holds(value, getattr(facts, name, None))
@@ -47,18 +47,18 @@ def _holds(wanted: Any, fact: Any) -> bool:
 
 
 class DescriptorPattern(_Pattern, frozen=True):
-    """Which descriptors are meant."""
+    """The descriptors that a known difference is about."""
 
     index_dimensions: int
     """IndexDimensions of a GATHER."""
 
 
 class CasePattern(_Pattern, frozen=True):
-    """Which cases are meant."""
+    """The cases that a known difference is about."""
 
     name: str | None = None
     operator: tuple[str, ...] | None = None
-    """GATHER, GATHER_ELEMENTS, GATHER_ND, GATHER_ND1; Gather, … of a forbidden node."""
+    """GATHER, GATHER_ELEMENTS, GATHER_ND or GATHER_ND1; ONNX's names for forbidden nodes."""
     data_type: tuple[str, ...] | None = None
     index_type: tuple[str, ...] | None = None
     dimension_count: tuple[int, ...] | None = None
@@ -69,21 +69,21 @@ class CasePattern(_Pattern, frozen=True):
 
 
 class NodePattern(_Pattern, frozen=True):
-    """Which nodes are meant that went to another provider."""
+    """The nodes, gone to another provider, that a known difference is about."""
 
     operator: tuple[str, ...]
-    """ONNX's names."""
+    """ONNX's names of the operators."""
 
 
 class ElementPattern(_Pattern, frozen=True):
-    """Which first elements that differ are meant."""
+    """The first differing elements that a known difference is about."""
 
     expected: str
     got: str
 
 
 class ResultPattern(_Pattern, frozen=True):
-    """Which results are meant; the fields are those of `Result`."""
+    """The results that a known difference explains; the fields are those of `Result`."""
 
     kind: ResultKind
     message: str | None = None
@@ -102,18 +102,18 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     versions: str
     """Of onnxruntime, or DirectML, as pip writes ranges: `>=1.24,<1.25`."""
     cases: tuple[CasePattern, ...]
-    """It is about a case that one of them fits."""
+    """The known difference is about the cases that one of these patterns fits."""
     found: tuple[ResultPattern, ...]
-    """It explains a result that one of them fits."""
+    """The known difference explains the results that one of these patterns fits."""
     reason: str
-    """Why; one sentence."""
+    """Why the provider differs; one sentence."""
     link: str
-    """Where it is reported or documented; how it was measured where it is neither."""
+    """Where the difference is reported or documented; if nowhere, how it was measured."""
     sometimes: bool = False
-    """Whether the case may also pass, as with memory that nobody wrote."""
+    """Whether the case may also pass, as where the provider reads memory that was never written."""
 
     def is_about(self, case: Case, lane: LaneInfo) -> bool:
-        """Whether it speaks of a case on a lane."""
+        """Whether the known difference is about a case on a lane."""
         version = lane.versions.get("onnxruntime") or lane.versions.get("DirectML")
         return (
             lane.provider == self.provider
@@ -126,7 +126,7 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def _is_within(version: str | None, versions: str) -> bool:
-    """Whether a version is in a range; text that is not a version is in no range."""
+    """Whether a version is in a range, as pip writes ranges; False for text that is no version."""
     try:
         return version is not None and SpecifierSet(versions).contains(version, prereleases=True)
     except InvalidVersion:
@@ -134,7 +134,7 @@ def _is_within(version: str | None, versions: str) -> bool:
 
 
 def explained(result: Result, case: Case, info: LaneInfo, known: Sequence[Known]) -> Result:
-    """The result as KNOWN or FIXED where a known difference speaks of it."""
+    """The result, with state KNOWN or FIXED if a known difference is about it."""
     for entry in known:
         if entry.is_about(case, info):
             told = msgspec.structs.replace(result, known=str(entry))

@@ -1,6 +1,6 @@
-"""What became of the cases, as data: the terminal, JSON, JUnit and HTML are written from it.
+"""The results of a check as data; the table, the JSON, the JUnit XML and the page are made of it.
 
-docs/report.md is this module, and what it holds of `LaneInfo`, as a page for readers of the JSON.
+docs/report.md describes the classes of this module to readers of the JSON.
 """
 
 from __future__ import annotations
@@ -23,19 +23,20 @@ from onnxgather.parity.states import State
 from onnxgather.runtime import NotRunKind
 
 SCHEMA = 1
-"""The version of the report's JSON; a change that a reader must know of makes it one more."""
+"""The version of the report's JSON; it grows when a field goes away or changes its meaning."""
 
 LARGEST_EVIDENCE = 2**20
-"""Bytes of arrays that a report holds of one case."""
+"""The most bytes of arrays that a report holds of one case."""
 
 
 class ResultKind(StrEnum):
-    """What an answer means."""
+    """What became of a case on a lane, exactly."""
 
     SAME = "same"
     """The output has the data type, the shape and the bytes of the reference's."""
     REFUSED = "refused"
-    """The provider refuses what it must refuse, and runs the like of it that is allowed."""
+    """The provider refuses the case, as it must, and runs the same with valid indices or an allowed
+    node."""
     ELEMENTS = "elements"
     """Elements of the output differ."""
     DATA_TYPE = "data-type"
@@ -43,7 +44,7 @@ class ResultKind(StrEnum):
     SHAPE = "shape"
     """The output has another shape."""
     NOT_REFUSED = "not-refused"
-    """The provider returned an output for what it must refuse."""
+    """The provider returned an output for a case that it must refuse."""
     FAILED = "failed"
     """The provider failed while it ran the model."""
     NOT_TAKEN = "not-taken"
@@ -71,7 +72,7 @@ class Returned(StrEnum):
     FOREIGN = "foreign"
     """Values that InputTensor does not have."""
     UNKNOWN = "unknown"
-    """That cannot be told; `got` says what kind of array it is."""
+    """It cannot be told what the output holds; `got` says what array it is."""
 
 
 class Element(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -95,7 +96,7 @@ class Element(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ArrayType(msgspec.Struct, frozen=True):
-    """What an array is, without its elements."""
+    """The data type and the shape of an array."""
 
     data_type: str
     """numpy's name, such as float32."""
@@ -108,12 +109,12 @@ class ArrayType(msgspec.Struct, frozen=True):
 
     @property
     def sizes(self) -> list[int]:
-        """The shape as sentences write it."""
+        """The shape as a list, as sentences write it."""
         return list(self.shape)
 
 
 class Result(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one lane made of one case; of kind unproved, what it made of the allowed node."""
+    """What became of one case on one lane. Of kind unproved it is about the allowed node."""
 
     lane: str
     state: State
@@ -149,14 +150,14 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True):
     elsewhere: NodeElsewhere | None = None
     """Of kind not-run: the node that went to another provider, where ONNX Runtime tells it."""
     with_zeros: bool = False
-    """Whether this is about the same case with indices of zero. Such a case is run beside one that
-    must be refused: a refusal counts only if the provider runs the case with valid indices."""
+    """Whether the result is about the same case with indices of zero. Such a case is run beside one
+    that must be refused: a refusal counts only if the provider runs the case with valid indices."""
     unsteady: bool = False
     """Whether a second run returned something else."""
     found: State | None = None
-    """Of KNOWN: what it would be without the file of known differences."""
+    """Of KNOWN: the state without the file of known differences."""
     known: str | None = None
-    """Of KNOWN and FIXED: what that file says. A sentence for people."""
+    """Of KNOWN and FIXED: what the file of known differences says. A sentence for people."""
 
 
 class Blob(ArrayType, frozen=True):
@@ -187,9 +188,9 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
     """In DxDispatch's spelling."""
     node: ForbiddenNode | None = None
     expected: Blob | None = None
-    """Absent where the case must be refused."""
+    """The output of the reference; absent where the case must be refused."""
     got: dict[str, Blob] = {}
-    """What the lanes returned that did not pass, by their names."""
+    """The outputs of the lanes that did not pass, by the names of the lanes."""
 
     @classmethod
     def of(cls, case: Case, got: Mapping[str, Array]) -> Evidence | None:
@@ -242,7 +243,7 @@ class CaseResult(msgspec.Struct, frozen=True, omit_defaults=True):
         Args:
             case: The case.
             results: One per lane.
-            got: What the lanes returned that did not pass, by their names.
+            got: The outputs of the lanes that did not pass, by the names of the lanes.
         """
         names = [name for name in cls.__struct_fields__ if hasattr(case, name)]
         facts = {name: getattr(case, name) for name in names}
@@ -266,16 +267,16 @@ class Report(msgspec.Struct, frozen=True, tag_field="schema", tag=SCHEMA):
     """A whole check."""
 
     onnxgather: str
-    """Its version."""
+    """The version of onnxgather."""
     made: str
-    """When it ended: UTC, such as 2026-11-21T12:00:00Z."""
+    """When the check ended: UTC, such as 2026-11-21T12:00:00Z."""
     machine: str
     """Such as `Linux 6.1 x86_64, 2 cores`."""
     lanes: tuple[LaneInfo, ...]
     cases: list[CaseResult]
     invalid: list[Invalid] = []
     unusable: list[str] = []
-    """What is wrong with the files that could not be checked; sentences for people."""
+    """Why files could not be checked; sentences for people."""
 
     def counts(self, lane: int) -> Counter[State]:
         """How many cases of a lane have each state."""

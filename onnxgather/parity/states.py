@@ -7,21 +7,24 @@ from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 State = Literal["PASS", "DIFF", "ERROR", "NOT-RUN", "KNOWN", "FIXED"]
-"""PASS: the same data type, shape and bytes as the reference, or refused where both refuse.
-DIFF: not so. ERROR: the provider failed. NOT-RUN: the provider did not run it. KNOWN: one of
-the last three, as the file of known differences says. FIXED: PASS although that file says not.
+"""PASS: the output has the data type, shape and bytes of the reference, or both refuse.
+DIFF: the output differs, or the provider returned one where the reference refuses.
+ERROR: the provider failed, or the program behind the lane gave no answer.
+NOT-RUN: the provider did not run the case.
+KNOWN: a DIFF, ERROR or NOT-RUN that the file of known differences explains.
+FIXED: the case passes although the file of known differences says that it does not.
 """
 
 
 class _Row(NamedTuple):
     severity: int
-    """Several results are shown by the state with the highest."""
+    """The state with the highest severity stands for several results."""
     is_finding: bool
-    """Whether somebody must look at it."""
+    """Whether the state is a finding, which makes the exit code 1."""
     colour: str
-    """On the terminal: the parameters of ANSI's escape sequence."""
+    """The colour on the terminal: the parameters of ANSI's escape sequence."""
     element: str = ""
-    """In JUnit."""
+    """The element of a testcase in JUnit XML; a passing testcase has none."""
 
 
 STATES: dict[State, _Row] = {
@@ -32,16 +35,16 @@ STATES: dict[State, _Row] = {
     "KNOWN": _Row(1, False, "36", "skipped"),
     "FIXED": _Row(3, True, "1;34", "failure"),
 }
-"""In the order in which their counts are written."""
+"""The one table of states, in the order in which their counts are written."""
 
 BAD: tuple[State, ...] = tuple(state for state, row in STATES.items() if row.is_finding)
-"""The states that somebody must look at."""
+"""The states that are findings."""
 
 BEST_TO_WORST = sorted(STATES, key=lambda state: STATES[state].severity)
 
 
 def worst(states: Iterable[State]) -> State:
-    """The state that several results are shown by."""
+    """The state that stands for several results: the one with the highest severity."""
     return max([*states] or ["NOT-RUN"], key=BEST_TO_WORST.index)
 
 
