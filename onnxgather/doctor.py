@@ -1,8 +1,8 @@
-"""Which ONNX Runtime wheels and providers work, and the commands that mend the rest.
+"""The doctor: which ONNX Runtime wheels and providers work, and the commands that mend the others.
 
 All ONNX Runtime wheels write the same files, and pip lets them overwrite and remove one another.
-The doctor reads an environment's files along the search path of its interpreter. It never imports
-onnxruntime, as a broken one may crash: workers start each provider and run each gather.
+The doctor reads an environment's files along the search path of its interpreter. It does not
+import onnxruntime, as a broken one may crash. Workers start each provider and run each gather.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ _SHORT = {provider.name: short for short, provider in PROVIDERS.items()}
 
 
 class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Something that is wrong."""
+    """Something that is wrong with an environment."""
 
     what: str
-    """One sentence."""
+    """One sentence that says what is wrong."""
     command: str | None = None
     """The command that mends it; None if no package does."""
 
@@ -57,21 +57,21 @@ class Wheel(msgspec.Struct, frozen=True):
     name: str
     version: str
     files: int
-    """Files of the module that its RECORD lists, compiled Python apart."""
+    """How many files of the module the RECORD of the distribution lists, without .pyc files."""
     missing: int
-    """Those of them that are not on the disk."""
+    """How many of these files are not on the disk."""
 
     def __str__(self) -> str:
         return f"{self.name} {self.version} ({self.files} files, {self.missing} missing)"
 
 
 class Examined(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A provider, and what became of each gather there."""
+    """A provider, and the results of each gather on it."""
 
     info: LaneInfo
     results: dict[str, Result] = {}
-    """By the nodes of the model: `Gather` and, if the provider does not run that alone, `Mul
-    Gather Mul` too. Empty if the provider did not start."""
+    """The results by the nodes of the model: `Gather` and, if the provider does not run that alone,
+    `Mul Gather Mul` too. Empty if the provider did not start."""
 
     @property
     def runs(self) -> bool:
@@ -90,7 +90,7 @@ class Examined(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Environment(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A Python environment: its files, and what a worker there says of its ONNX Runtime."""
+    """A Python environment: its packages, and what a worker in it says of its ONNX Runtime."""
 
     python: str
     """The interpreter, as the user named it."""
@@ -101,11 +101,11 @@ class Environment(msgspec.Struct, frozen=True, omit_defaults=True):
     folder: str | None = None
     """Where the module onnxruntime is; None if it is absent or holds no code."""
     wheels: tuple[Wheel, ...] = ()
-    """The owners of the module; a build of one's own has none."""
+    """The wheels that own files of the module; empty if no wheel installed it."""
     shared: int = 0
-    """Files that several wheels own."""
+    """How many files several wheels own."""
     listed: tuple[str, ...] = ()
-    """The full names of the providers that ONNX Runtime lists, which proves nothing."""
+    """The full names of the providers that ONNX Runtime lists; a listed one may not start."""
     records_nodes: bool = True
     """Whether ONNX Runtime records which provider runs a node."""
     fault: str | None = None
@@ -114,7 +114,7 @@ class Environment(msgspec.Struct, frozen=True, omit_defaults=True):
     """The providers that were started."""
 
     def findings(self, plugins: Mapping[str, str]) -> Iterator[Finding]:
-        """Yield what is wrong; `plugins` has the paths of the plugin libraries by lane."""
+        """Yield what is wrong; `plugins` has the paths of plugin libraries by lane."""
         if not self.versions:
             yield Finding(f"{self.fault}")
             return
@@ -171,7 +171,12 @@ class Environment(msgspec.Struct, frozen=True, omit_defaults=True):
         return self._install(provider.plugin) if provider.plugin else None
 
     def _install(self, *arguments: str, instead_of: Sequence[str] = ()) -> str:
-        """The command that installs something, and removes other wheels before."""
+        """The command that installs packages.
+
+        Args:
+            arguments: The packages, and options of the installer.
+            instead_of: Names of packages that the command removes first.
+        """
         pip = "{python} -m pip {verb}" if self.pip else "uv pip {verb} --python {python}"
         python = _quoted(self.python)
         command = [pip.format(python=python, verb="install"), *map(_quoted, arguments)]
@@ -192,7 +197,7 @@ class Checkup(msgspec.Struct, frozen=True):
     """This environment first, then those of the lanes."""
     findings: tuple[Finding, ...]
     exit_code: int
-    """0: nothing is wrong. 1: findings. 3: no provider runs a gather."""
+    """0: nothing is wrong. 1: there are findings. 3: no provider runs a gather."""
 
     def __str__(self) -> str:
         lines = [f"onnxgather {self.onnxgather} on {self.machine}"]
@@ -221,8 +226,8 @@ def examine(
     """Examine this environment, every provider that its ONNX Runtime lists, and further lanes.
 
     Args:
-        pythons: Lanes that run in another environment, and its interpreter.
-        plugins: Lanes whose provider comes from a plugin library, and its path.
+        pythons: The interpreters of lanes that run in another environment, by the lanes' names.
+        plugins: The plugin libraries that bring the providers of lanes, by the lanes' names.
         python: The interpreter of this environment.
         timeout: Seconds that an environment, and then each gather, may take.
 
@@ -258,7 +263,7 @@ def examine(
 
 
 def _examined(lane: ModelLane) -> Examined:
-    """Start a provider, ask it each gather, and end it."""
+    """Start the lane of a provider, run each gather on it, and end it."""
     results: dict[str, Result] = {}
     with closing(lane):
         info = lane.start()
@@ -271,7 +276,7 @@ def _examined(lane: ModelLane) -> Examined:
 
 
 def look_at(python: str, timeout: float = TIMEOUT) -> Environment:
-    """What the environment of an interpreter has; `timeout` is in seconds."""
+    """The environment of an interpreter; `timeout` is in seconds."""
     versions, path = _interrogate(python, timeout)
     for name in ("onnx", "numpy", "protobuf"):
         for package in distributions(name=name, path=path):
@@ -311,7 +316,7 @@ def _interrogate(python: str, timeout: float) -> tuple[dict[str, str], list[str]
 
 
 def _owned(path: Sequence[str]) -> Iterator[tuple[Wheel, list[Path]]]:
-    """Yield the wheels whose RECORD lists files of the module, and these files."""
+    """Yield the wheels that own files of the module, each with these files."""
     # pip leaves a wheel that it could not remove under a name with a ~.
     records = [sorted(Path(root).glob("[!~]*.dist-info/RECORD")) for root in path]
     for record in chain.from_iterable(records):
@@ -328,5 +333,5 @@ def _told(result: Result) -> str:
 
 
 def _quoted(text: str) -> str:
-    """An argument as every shell takes it."""
+    """An argument of a command, quoted if it needs quotes, for any shell."""
     return f'"{text}"' if set(text) & set(" <>[]&()") else text

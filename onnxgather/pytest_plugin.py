@@ -1,8 +1,9 @@
-"""pytest runs the corpus on providers, and tests of one's own ask a provider for parity.
+"""A pytest plugin: the corpus as tests of a project, and a fixture that compares a provider.
 
-`pytest --onnxgather-lanes cpu,openvino --onnxgather-corpus` adds a test per case and lane behind
-the project's own: PASS passes; DIFF, ERROR and FIXED fail; NOT-RUN and KNOWN are skipped and say
-why. Whatever is heavy is imported when an option or the fixture is used.
+`pytest --onnxgather-lanes cpu,openvino --onnxgather-corpus` adds a test for each case and lane
+after the project's own tests: PASS passes; DIFF, ERROR and FIXED fail; NOT-RUN and KNOWN are
+skipped with the reason. The fixture `onnxgather_check` runs one case in a test of the project.
+Heavy modules are imported when an option or the fixture is used.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def _count(text: str) -> int:
 
 
 class _Running:
-    """A lane that starts when it is first asked."""
+    """A lane that starts with its first case."""
 
     def __init__(self, lane: Lane) -> None:
         self.lane = lane
@@ -86,11 +87,11 @@ class _Running:
 
 
 _OPENED = pytest.StashKey[dict[str, _Running]]()
-"""The lanes of a run, each opened once, by NAME or NAME=PYTHON."""
+"""The lanes of a pytest run, each opened once, by NAME or NAME=PYTHON."""
 
 
 def _open(config: pytest.Config, specs: str | None = None) -> list[_Running]:
-    """The lanes of NAME or NAME=PYTHON items; None means those of the options.
+    """The lanes of comma-separated NAME or NAME=PYTHON items; None means those of the options.
 
     Raises:
         OnnxGatherError: An item names no provider, a lane is named twice, or there is none.
@@ -190,7 +191,7 @@ class _CaseTest(pytest.Item):
 
     @property
     def whole(self) -> str:
-        """What -k may name beside the parts, and the title of a failure."""
+        """The full name of the test, for `-k` and for the title of a failure."""
         return f"onnxgather/{self.running.lane.name}/{self.name}"
 
     def runtest(self) -> None:
@@ -201,7 +202,7 @@ class _CaseTest(pytest.Item):
 
 
 def _judge(results: list[Result]) -> None:
-    """Fail where a result is a finding, else skip where one is not PASS."""
+    """Fail the test if a result is a finding; else skip it if a result is not PASS."""
     from onnxgather.parity.states import BAD
 
     if found := [_message(result) for result in results if result.state in BAD]:
@@ -211,7 +212,7 @@ def _judge(results: list[Result]) -> None:
 
 
 def _message(result: Result) -> str:
-    """Why a result is not PASS, and where its first wrong element comes from."""
+    """A message about a result that is not PASS: why, and where its first wrong element is from."""
     from onnxgather.report.sentences import why
 
     lines = [f"{result.lane}: {result.state}: {why(result)}"]
@@ -223,7 +224,7 @@ def _message(result: Result) -> str:
 
 
 class Check:
-    """What the fixture `onnxgather_check` is."""
+    """The function that the fixture `onnxgather_check` gives a test."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config

@@ -1,4 +1,4 @@
-"""The command line; the only package that speaks to the terminal."""
+"""The command line; the only package that imports click and prints."""
 
 from __future__ import annotations
 

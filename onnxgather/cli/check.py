@@ -1,4 +1,4 @@
-"""The command that compares providers with the reference."""
+"""The command `check`, which compares providers with the reference."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 _STATES = """\b
 States:
   PASS     the data type, shape and bytes of the reference, or both refuse
-  DIFF     they differ; the details say how, and where first
+  DIFF     the output differs; the details say how, and where first
   ERROR    the provider failed, or its worker crashed or hung
-  NOT-RUN  the provider is missing, does not start, or lacks a node
-  KNOWN    one of the last three, explained in the file of known differences
+  NOT-RUN  the provider is missing, does not start, or did not run a node
+  KNOWN    DIFF, ERROR or NOT-RUN, explained in the file of known differences
   FIXED    PASS, although that file says otherwise
 """
 
@@ -45,23 +45,23 @@ def _names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> l
 
 @dataclass(frozen=True, slots=True)
 class CheckOptions:
-    """What `onnxgather check` is asked for, as its options say."""
+    """The arguments and options of `onnxgather check`."""
 
     paths: tuple[str, ...]
     corpus: bool
     count: int | None
-    """Random cases."""
+    """How many random cases."""
     seed: int
     lanes: list[str]
     provider: str | None
-    """The only lane where no other is named."""
+    """The provider of the only lane, if no lane is named."""
     pythons: dict[str, str]
     plugins: dict[str, str]
     timeout: float
     required: tuple[str, ...]
     wrap: bool
     out_of_range: OutOfRange | None
-    """None means the one of each case, of programs "clamp"."""
+    """The policy; None means that of each case, and "clamp" for programs."""
     target: Target | None
     json_file: str | None
     """"-" is the standard output."""
@@ -172,7 +172,7 @@ def _run(asked: CheckOptions) -> int:
 
 
 def _is_input(path: str) -> bool:
-    """Whether a path is there and is no report, so that it must not be written to."""
+    """Whether a path exists and is no report, so that it must be a PATH to check."""
     if not os.path.isfile(path):
         return os.path.isdir(path)
     with open(path, "rb") as file:
@@ -180,7 +180,7 @@ def _is_input(path: str) -> bool:
 
 
 def _programs(batch: Batch, asked: CheckOptions) -> tuple[list[Program], list[Invalid]]:
-    """The programs to check, and the files that hold a broken descriptor instead."""
+    """The programs to check, and the files with an invalid descriptor."""
     from onnxgather.parity.results import Invalid
 
     programs: list[Program] = []
@@ -212,14 +212,14 @@ def _cases(
 
 
 def _built_in(out_of_range: OutOfRange | None) -> Iterator[Case]:
-    """Yield the corpus; under one rule, the cases in range and those out of range that have it."""
+    """Yield the corpus; under one policy, all cases in range and the other cases that have it."""
     from onnxgather.cases import DescriptorCase
     from onnxgather.corpus import corpus
 
     for case in corpus():
         if out_of_range is None or case.out_of_range == out_of_range:
             yield case
-        elif isinstance(case, DescriptorCase) and case.in_range:  # then every rule gives the same
+        elif isinstance(case, DescriptorCase) and case.in_range:  # all policies give the same
             name = f"{case.name}/{out_of_range}"
             yield replace(case, name=name, out_of_range=out_of_range)
 
@@ -238,7 +238,7 @@ def _codes(report: Report) -> Iterator[int]:
 
 
 def _write(batch: Batch, report: Report, asked: CheckOptions) -> None:
-    """Write a report in the forms asked for; the table goes to the terminal unless JSON does."""
+    """Write the report to the files asked for; print the table, or the JSON if asked for."""
     from onnxgather.report import html, junit, render
 
     writers = [(asked.json_file, json_bytes), (asked.junit_file, junit), (asked.html_file, html)]
@@ -253,7 +253,7 @@ def _write(batch: Batch, report: Report, asked: CheckOptions) -> None:
 
 
 def _check_files(files: Sequence[str], programs: Sequence[Program]) -> None:
-    """Check that each report goes to a file of its own, which is no program."""
+    """Check that each report goes to a file of its own, and none to a program."""
     taken = {os.path.realpath(program.path): program.path for program in programs}
     for file in files:
         if (other := taken.get(os.path.realpath(file))) is not None:

@@ -1,4 +1,4 @@
-"""The command that hands out the built-in corpus."""
+"""The command `corpus export`, which writes the built-in corpus."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands that look for what is wrong: with an installation, and with a gather."""
+"""The commands `doctor` and `repro`: what is wrong with an installation, and with a gather."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from onnxgather.options import OutOfRange, Target
 def doctor(pythons: dict[str, str], plugins: dict[str, str], timeout: float, as_json: bool) -> int:
     """Examine this Python environment, and others given as lanes.
 
-    Says which wheels own the module onnxruntime, and which providers really run a gather; for what
-    is wrong, the command that mends it.
+    Says which wheels own the module onnxruntime and which providers run a gather, and gives the
+    commands that mend what is wrong.
     """
     from onnxgather.doctor import examine
 
@@ -78,7 +78,7 @@ def repro(
     timeout: float,
     allow_outside: bool,
 ) -> int:
-    """Write the smallest model that still differs on a lane, with all that shows it.
+    """Write a folder with the smallest model whose result on a lane still differs.
 
     SOURCE is a program, a report of `check --json`, or an ONNX model with --node and --inputs.
     DIR gets model.onnx, inputs.npz, a repro.py that needs only onnxruntime, numpy and the

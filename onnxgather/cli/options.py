@@ -37,7 +37,7 @@ def _pairs(_ctx: click.Context, param: click.Parameter, values: Sequence[str]) -
 
 
 def _either(names: Iterable[str]) -> str:
-    """Names as a sentence lists them: `a, b or c`."""
+    """Names as a sentence lists them, such as `a, b or c`."""
     *others, last = names
     return f"{', '.join(others)} or {last}"
 
@@ -56,15 +56,15 @@ def _together(*options: Any) -> Any:
 def _choice(
     flag: str, metavar: str, names: Iterable[str], what: str, told: str, default: Any = None
 ) -> Any:
-    """An option that takes a name.
+    """An option whose value is one of some names.
 
     Args:
         flag: The option.
-        metavar: What the help calls the name.
+        metavar: What the help calls the value.
         names: The names.
-        what: What they choose.
+        what: What the names choose, as the help says it.
         told: What the help says of the default.
-        default: The name if none is given; None lets the command choose.
+        default: The value if none is given; None lets the command choose.
     """
     text = f"{what}: {_either(names)}.  [default: {told}]"
     choice = click.Choice(list(names))
@@ -76,7 +76,7 @@ target = partial(_choice, "--target", "TARGET", TARGETS, "Lowering to use")
 
 
 class Lowering(TypedDict):
-    """What the options of `lowering` give a command."""
+    """The values of the options that `lowering` adds to a command."""
 
     out_of_range: OutOfRange
     target: Target

@@ -1,4 +1,4 @@
-"""Many files at once: the programs that paths stand for, and the models that they become."""
+"""Many files at once: the programs that paths stand for, and the files of their models."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from onnxgather.errors import FINDINGS, GOOD, NOT_RUN, UNUSABLE, FileFormatError
 from onnxgather.files import reason
 
 _UNSAFE = frozenset('%/\\:*?"<>|') | {chr(c) for c in range(32)}
-"""Characters that some file system does not take in a name, and the % that escapes them."""
+"""Characters that some file systems do not take in a name, and the % that escapes them."""
 
 _BEST_TO_WORST = (GOOD, FINDINGS, NOT_RUN, UNUSABLE)
 
@@ -26,7 +26,7 @@ class Source(NamedTuple):
 
     path: str
     inside: str
-    """The path within the folder that was named; the file's name if the file itself was."""
+    """The path below the folder that the user named, or the file's name if the user named that."""
 
 
 class Job(NamedTuple):
@@ -40,16 +40,15 @@ class Job(NamedTuple):
 
 
 class Batch:
-    """Work on many files: a bad one does not stop the others, and progress shows.
+    """Work on many files: it goes on after a bad file, and shows its progress.
 
     Args:
-        prints: Whether a line is printed for each file. Those show the progress themselves where
-            the standard output is a terminal.
+        prints: Whether a line is printed for each file. On a terminal these lines are the progress.
     """
 
     def __init__(self, *, prints: bool = True) -> None:
         self.failures: list[tuple[str, OnnxGatherError]] = []
-        """The name of each file that failed, and why it did."""
+        """The names of the files that failed, each with its error."""
         self.progress = Progress(hidden=prints and is_terminal(sys.stdout))
 
     def sources(self, paths: Sequence[str]) -> list[Source]:
@@ -62,7 +61,13 @@ class Batch:
 
     @contextlib.contextmanager
     def step(self, name: str, number: int = 0, total: int = 0) -> Generator[None]:
-        """Show what is being done, and report an error that ends it."""
+        """Show that a file is worked on; print and keep an error that ends the work on it.
+
+        Args:
+            name: The file.
+            number: The number of the file, for the progress.
+            total: How many files there are; 0 if that is not known.
+        """
         self.progress.show((f"{number}/{total} " if total else "") + name)
         try:
             yield
@@ -77,7 +82,7 @@ class Batch:
         say(text)
 
     def finish(self, codes: Iterable[int] = ()) -> int:
-        """The exit code of the whole: the worst of the failures and the other codes."""
+        """The exit code of the command: the worst of those of the failures and of `codes`."""
         self.progress.clear()
         codes = [*codes, *(error.exit_code for _, error in self.failures)]
         return max(codes, key=_BEST_TO_WORST.index, default=GOOD)
@@ -117,7 +122,7 @@ def plan(
         programs: The programs and where they come from.
         output: A file if there is one model and the name ends in .onnx, else a folder; None
             means beside each program.
-        unread: The inputs that are no programs: each counts as a model, none is written to.
+        unread: The inputs that failed to be read: each counts as a model, and none is written to.
 
     Raises:
         OnnxGatherError: Two models would be one file, or a model would replace an input.

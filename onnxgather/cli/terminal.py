@@ -1,4 +1,4 @@
-"""The terminal: what commands print, and the exit codes and sentences that they end with."""
+"""The terminal: printing, progress, and the exit codes and errors that commands end with."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Where several things go wrong, 2 counts before 3, and 3 before 1.
 
 
 class Commands(click.Group):
-    """Turns what the commands return and raise into exit codes and sentences."""
+    """The group of all commands; turns what they return and raise into exit codes and errors."""
 
     def invoke(self, ctx: click.Context) -> NoReturn:
         """Run the command and end with its exit code."""
@@ -72,10 +72,10 @@ def main() -> None:
 class Progress:
     """One line on the standard error that says how far the work is.
 
-    It shows where the standard error is a terminal, once the work takes a second.
+    The line appears if the standard error is a terminal and the work has taken a second.
 
     Args:
-        hidden: Whether it does not show at all.
+        hidden: Whether the line never appears.
     """
 
     def __init__(self, *, hidden: bool = False) -> None:
@@ -95,8 +95,8 @@ class Progress:
         """Show that one more is done.
 
         Args:
-            what: What is counted, such as `Checking`.
-            total: Of how many, if that is known; then the line tells the time that is left.
+            what: The work, such as `Checking`.
+            total: How many there are, if that is known; then the line tells the time that is left.
         """
         self._done += 1
         text = f"{what} {self._done:,}"
@@ -115,12 +115,12 @@ class Progress:
 
 
 def say(text: str | bytes, *, err: bool = False, end: str = "\n") -> None:
-    """Print text at once; what the stream's encoding lacks goes out as in a file's name.
+    """Print text at once. Text that the stream's encoding lacks is printed as UTF-8.
 
     Args:
-        text: Text, or bytes that go out as they are.
-        err: Whether it goes to the standard error.
-        end: What follows it.
+        text: Text, or bytes that are printed as they are.
+        err: Whether to print to the standard error.
+        end: The text to print after it.
     """
     stream: TextIO | None = sys.stderr if err else sys.stdout
     if stream is None:  # the program was started with it closed
@@ -162,7 +162,7 @@ def is_terminal(stream: TextIO | None) -> bool:
 
 
 def _abandon(*streams: TextIO) -> None:
-    """Send nowhere what a stream that failed still holds, or it would fail once more at exit."""
+    """Drop what a stream that failed still holds, so that it does not fail once more at exit."""
     for stream in streams:
         with contextlib.suppress(OSError, ValueError, AttributeError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

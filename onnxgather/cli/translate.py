@@ -1,7 +1,7 @@
-"""The commands that translate, run and explain programs.
+"""The commands `convert`, `run`, `show` and `explain`, for programs.
 
-Commands return their exit code. onnx and onnxruntime are imported by the commands that need
-them, so that `--help` and `show` answer at once.
+Commands return their exit code. The commands that need onnx or onnxruntime import them, so that
+`--help` and `show` answer at once.
 """
 
 from __future__ import annotations

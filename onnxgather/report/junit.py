@@ -1,9 +1,9 @@
 """A report as JUnit XML, in the shape that Jenkins, GitLab and GitHub's readers take.
 
 A lane is a testsuite and a case a testcase: DIFF and FIXED are failures, ERROR is an error,
-NOT-RUN and KNOWN are skipped, with the reason. What is no case is an error of its own: a required
-lane that did not run everything, a file with an invalid descriptor, a file that is unusable.
-Attributes are those of the xUnit plugin's junit-10.xsd.
+NOT-RUN and KNOWN are skipped, with the reason. Three things get a testcase with an error of their
+own: a required lane that did not run everything, a file with an invalid descriptor, and an unusable
+file. The attributes are those of the xUnit plugin's junit-10.xsd.
 """
 
 from __future__ import annotations
@@ -80,7 +80,16 @@ def _properties(suite: ET.Element, report: Report, lane: LaneInfo) -> None:
 def _testcase(
     suite: ET.Element, group: str, name: str, element: str, kind: str, lines: list[str]
 ) -> None:
-    """Add a testcase, with an element that says what is wrong; `element` is empty if nothing is."""
+    """Add a testcase.
+
+    Args:
+        suite: The testsuite.
+        group: The classname of the testcase.
+        name: The name of the testcase.
+        element: failure, error or skipped; empty for a testcase that passes.
+        kind: The type of that element: a state, invalid or unusable.
+        lines: The text of that element; its message is the first line.
+    """
     testcase = ET.SubElement(suite, "testcase", {"classname": group, "name": name})
     if element:
         attributes = {"type": kind, "message": f"{kind}: {lines[0]}"}

@@ -58,7 +58,7 @@ def html(report: Report) -> bytes:
 
 
 def write_verdict(report: Report) -> tuple[str, str, str]:
-    """The verdict, a sentence more, and the mood: "good", "bad" or "open"."""
+    """The verdict of a report, a sentence about it, and its mood: "good", "bad" or "open"."""
     counts = total(report)
     results = counts.total()
     across = f"{_many(len(report.cases), 'case')} on {_many(len(report.lanes), 'lane')}"
@@ -94,7 +94,7 @@ def write_verdict(report: Report) -> tuple[str, str, str]:
 
 
 def _data(report: Report) -> dict[str, Any]:
-    """What the page shows: the report, with packed details in place of the evidence."""
+    """The data of the page: the report, with packed details in place of the evidence."""
     bare = [msgspec.structs.replace(case, evidence=None) for case in report.cases]
     data = _built(msgspec.structs.replace(report, cases=bare))
     detailed: list[CaseResult] = []
@@ -152,12 +152,12 @@ def _targets(case: CaseResult, lanes: Sequence[LaneInfo]) -> list[Target]:
 
 
 def _is_telling(lane: LaneInfo, result: Result) -> bool:
-    """Whether a result says something of its case, and not only of its lane."""
+    """Whether a result is worth details: it is not PASS, and its lane started."""
     return result.state != "PASS" and lane.not_run is None
 
 
 def _embedded(data: Any) -> str:
-    """JSON that ends no script element, whatever its texts hold."""
+    """JSON for a script element, which no text in it can end."""
     return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
 
 

@@ -1,8 +1,8 @@
 """The picture of a gather as data: grids of elements, and which element came from where.
 
-Elements are told apart by their offset in the buffer of their tensor, so that strides, gaps and
-elements that share an offset need no case of their own. A large tensor is shown in part, around the
-first element that differs.
+An element is identified by its offset in the buffer of its tensor, so that strides, gaps and
+elements that share an offset need no extra code. The picture has a part of a large tensor, around
+the first element that differs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from onnxgather.reference import coordinates, source_map
 from onnxgather.tensors import TensorDesc
 
 MOST_ELEMENTS = 240
-"""Elements of a grid that are shown."""
+"""The most elements of a grid."""
 
 
 class Grid(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -32,25 +32,25 @@ class Grid(msgspec.Struct, frozen=True, omit_defaults=True):
     start: tuple[int, ...]
     shape: tuple[int, ...]
     offsets: tuple[int, ...]
-    """Of its elements, in the buffer."""
+    """The offsets of the elements in the tensor's buffer."""
     values: str
-    """Its elements, with a blank between each two."""
+    """The elements as text, with a blank between each two."""
     buffer: bool = False
-    """Whether it is the buffer of a tensor with strides."""
+    """Whether the grid is the buffer of a tensor with strides."""
 
 
 class Wrong(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a lane returned that is not what was expected."""
+    """The wrong output of a lane."""
 
     count: int = 0
-    """Elements that differ."""
+    """How many elements differ."""
     total: int = 0
     got: dict[int, str] = {}
-    """By their offsets, those that differ among the elements that are shown."""
+    """The differing elements among those in the picture, by their offsets."""
     instead: list[Grid] = []
-    """The array, where it cannot be compared element by element."""
+    """The whole output, if it cannot be compared element by element."""
     note: str = ""
-    """Why it cannot."""
+    """Why the output cannot be compared element by element."""
 
 
 class Link(msgspec.Struct, frozen=True, array_like=True):
@@ -70,7 +70,7 @@ class Picture(msgspec.Struct, frozen=True, omit_defaults=True):
     output: list[Grid]
     links: list[Link] = []
     outside: list[int] = []
-    """The offsets of the indices out of range, among those shown."""
+    """The offsets of the indices out of range, among those in the picture."""
     lanes: dict[str, Wrong] = {}
 
 
@@ -78,8 +78,8 @@ def picture(evidence: Evidence, desc: Descriptor | None, out_of_range: OutOfRang
     """The picture of a case.
 
     Args:
-        evidence: Its arrays.
-        desc: Its descriptor; without one there are no links.
+        evidence: The arrays of the case.
+        desc: The descriptor of the case; without one there are no links.
         out_of_range: What an index out of range does.
 
     Raises:
@@ -118,7 +118,7 @@ def _grids(array: Array, tensor: TensorDesc | None, focus: int) -> list[Grid]:
     Args:
         array: The array that stands for the tensor.
         tensor: None for an array of its own shape.
-        focus: The offset of an element to show.
+        focus: The offset of an element that the grid must have.
     """
     offsets = np.arange(array.size).reshape(array.shape)
     if tensor is None or tensor.strides is None:

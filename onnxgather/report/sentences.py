@@ -1,4 +1,4 @@
-"""What all reports say in the same words."""
+"""Sentences and counts that the table, the JUnit XML and the page share."""
 
 from __future__ import annotations
 
@@ -10,14 +10,20 @@ from onnxgather.parity.states import State
 
 
 def printable(text: str) -> str:
-    r"""Text without control characters: `\x1b` is written, not sent."""
+    r"""Text with control characters escaped: `\x1b` is written, not sent."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def number_of(number: int, noun: str, grouped: str = "") -> str:
-    """Such as `1 case` or `1500 cases`; `grouped` is what stands between thousands."""
+    """A number with its noun, such as `1 case` or `1500 cases`.
+
+    Args:
+        number: The number.
+        noun: The noun in the singular.
+        grouped: The text between groups of three digits.
+    """
     return f"{number:,} {noun}".replace(",", grouped) + ("" if number == 1 else "s")
 
 
@@ -27,7 +33,7 @@ def total(report: Report) -> Counter[State]:
 
 
 def unmet(report: Report) -> dict[str, str]:
-    """The required lanes that did not run everything, and what did not run."""
+    """The required lanes that did not run every case, each with a sentence that says so."""
     found: dict[str, str] = {}
     for k, lane in enumerate(report.lanes):
         count = report.counts(k)["NOT-RUN"]
@@ -52,7 +58,7 @@ def why(result: Result) -> str:
 
 
 def evidence_lines(result: Result) -> list[str]:
-    """Why a result is not PASS, and what shows it, line by line."""
+    """Lines about a result that is not PASS: why, the first wrong element's origin, the nodes."""
     more = {
         "KNOWN": result.reason and f"{result.found}: {result.reason}",
         "FIXED": result.known,
@@ -65,5 +71,5 @@ def evidence_lines(result: Result) -> list[str]:
 
 
 def title(case: CaseResult) -> str:
-    """The name of a case, with whether it is wrapped."""
+    """The name of a case, followed by `(wrapped)` if it is wrapped."""
     return case.name + (" (wrapped)" if case.wrapped else "")

@@ -1,4 +1,4 @@
-"""A report on the terminal: lanes, the table of cases x lanes, what did not pass, the sums."""
+"""A report on the terminal: the lanes, the table of cases x lanes, the findings, the sums."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from onnxgather.parity.states import BAD, STATES, State, counts_text, worst
 from onnxgather.report.sentences import about, evidence_lines, number_of, printable, title, why
 
 MOST_ROWS = 30
-"""Cases that get a row each; more are summed up by operator and data type."""
+"""The most cases that get a row each; more are summed up by operator and data type."""
 
 MOST_DETAILS = 50
-"""Findings, and reasons of what did not run or is known, that are written out."""
+"""The most findings that are written out, and the most reasons of NOT-RUN and KNOWN results."""
 
 _GAP = 2
 _NARROWEST = len("00000 NOT-RUN")
 
 _ESCAPE = re.compile(r"\x1b\[[\d;]*m")
-"""What `_coloured` adds; control characters of a report never get this far."""
+"""The escape sequences that `_coloured` adds; those of a report's texts are escaped before."""
 
 _COUNT = re.compile(rf"(?<=\d) (?={'|'.join(STATES)})")
 """The blank between a number and a state, at which no line ends."""
 
 
 _Row = list[tuple[str, State | None]]
-"""The cells of a line of the grid: text, and the state whose colour it has."""
+"""The cells of a row: the text, and the state that gives its colour."""
 
 
 def render(report: Report, width: int = 100, *, colour: bool = False) -> str:
     """A report as lines of text.
 
     Args:
-        report: What became of the cases.
+        report: The report.
         width: The most columns that a line takes; at least 40.
         colour: Whether states have colours, by ANSI's escape sequences.
     """
@@ -83,7 +83,7 @@ def _row(case: CaseResult) -> _Row:
 
 
 def _summed(cases: Iterable[CaseResult]) -> Iterator[_Row]:
-    """Yield a row for each operator and data type, by name."""
+    """Yield a row for each operator and data type, sorted by name."""
     groups: dict[tuple[str, str], list[CaseResult]] = {}
     for case in cases:
         groups.setdefault((case.operator, case.data_type), []).append(case)
@@ -110,7 +110,7 @@ def _findings(report: Report, width: int) -> list[str]:
 
 
 def _reasons(report: Report, width: int) -> list[str]:
-    """One entry per reason of what did not run or is known, with how many it explains."""
+    """An entry for each reason of NOT-RUN and KNOWN results, with the number of its results."""
     explained: dict[tuple[State, str, str], list[str]] = {}
     for case in report.cases:
         for result in case.results:
@@ -160,12 +160,12 @@ def _entry(state: State, paragraphs: Iterable[str], width: int) -> list[str]:
 
 
 def _grid(rows: Iterable[_Row], widths: Sequence[int], width: int | None = None) -> list[str]:
-    """The lines of rows; a cell wider than its column goes on below itself.
+    """The lines of rows; the text of a cell wider than its column goes on in the next line.
 
     Args:
         rows: The rows.
-        widths: Of the columns.
-        width: Of the whole; where it is given, the last column takes what `widths` leave of it.
+        widths: The widths of the columns.
+        width: The width of the whole; if given, the last column takes what `widths` leave of it.
     """
     if width is not None:
         widths = [*widths, width - sum(wide + _GAP for wide in widths)]

@@ -1,4 +1,4 @@
-"""A difference as something to send: the smallest case that shows it, in a folder that runs."""
+"""Repros: a difference reduced to the smallest case that shows it, in a folder with a script."""
 
 from onnxgather.repro.flow import Outcome, make_repro
 from onnxgather.repro.node import case_of_node, read_inputs

@@ -1,4 +1,4 @@
-"""A case taken apart, so that its sizes, ranks, layouts and values change one by one."""
+"""Candidates: cases taken apart, so that sizes, ranks, layouts and values can change one by one."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ class Candidate:
     operator: str
     """GATHER, GATHER_ELEMENTS, GATHER_ND or GATHER_ND1."""
     number: int
-    """`axis`, or `batch_dims` of GatherND."""
+    """The `axis`, or the `batch_dims` of GatherND."""
     data: Array
-    """The elements, without leading ones that do not count."""
+    """The elements of InputTensor, in the sizes that count."""
     indices: Array
     spare: int = 0
-    """How many more leading ones DimensionCount has than it must."""
+    """How much DimensionCount exceeds the smallest possible one, by leading ones."""
     layouts: tuple[Layout, ...] = PACKED
-    """Of InputTensor, IndicesTensor and OutputTensor."""
+    """The layouts of InputTensor, IndicesTensor and OutputTensor."""
 
     @property
     def gather(self) -> Gather:
-        """What the ONNX operator does with these sizes."""
+        """The gather with these sizes."""
         return Gather(self.operator, self.data.shape, self.indices.shape, self.number)
 
     @property
@@ -44,24 +44,24 @@ class Candidate:
 
     @property
     def needed(self) -> int:
-        """The smallest DimensionCount of a descriptor."""
+        """The smallest DimensionCount of a descriptor with these sizes."""
         return len(self.gather.tensor_sizes()[0])
 
     def node(self, rule: str) -> ForbiddenNode:
-        """The ONNX node, which breaks a rule."""
+        """The ONNX node with these sizes, as one that breaks a rule."""
         gather = self.gather
         return ForbiddenNode(gather.onnx, {gather.attribute: gather.number}, gather.output, rule)
 
 
 def candidate_of(case: Case) -> Candidate:
-    """Take a case apart."""
+    """The candidate of a case."""
     if isinstance(case, NodeCase):
         (number,) = case.node.attributes.values()
         gather = gather_of_node(case.node.operator, case.data.shape, case.indices.shape, number)
         return Candidate(gather.operator, gather.number, case.data, case.indices)
     desc, gather = case.descriptor, gather_of(case.descriptor)
     data, indices, number = gather.data, gather.indices, gather.number
-    if not gather.has_tuples:  # leading ones before the axis say nothing
+    if not gather.has_tuples:  # leading ones before the axis change nothing
         ones = next((k for k, size in enumerate(data[:number]) if size != 1), number)
         data, number = data[ones:], number - ones
         indices = indices[ones:] if gather.onnx == "GatherElements" else indices
@@ -76,10 +76,10 @@ def candidate_of(case: Case) -> Candidate:
 
 
 def case_of(candidate: Candidate, name: str, out_of_range: OutOfRange) -> Case:
-    """Put a candidate together, as a forbidden node where ONNX forbids its sizes.
+    """The case of a candidate: of a forbidden node if ONNX forbids its sizes, else a descriptor.
 
     Raises:
-        DescriptorError: ONNX allows it, but no descriptor says it.
+        DescriptorError: ONNX allows the node, but its descriptor breaks a rule of DirectML.
     """
     gather, data, indices = candidate.gather, candidate.data, candidate.indices
     if (rule := gather.broken_rule()) is not None:
@@ -95,5 +95,5 @@ def case_of(candidate: Candidate, name: str, out_of_range: OutOfRange) -> Case:
 
 
 def distinct(shape: Sequence[int]) -> Array:
-    """The numbers 1 to 100, over and over: every data type holds them."""
+    """An array of the numbers 1 to 100, over and over; every data type holds them."""
     return (np.arange(math.prod(shape)) % 100 + 1).reshape(tuple(shape))

@@ -1,8 +1,8 @@
 """The ways to make a candidate smaller or plainer, big steps first.
 
-A move yields candidates for one candidate. Each is plainer in a way that no other move undoes, so
-that taking one after the other comes to an end. A move may also yield the candidate that it
-started from; the search skips what it has seen.
+A move takes a candidate and yields smaller or plainer ones. No move undoes what another did, so
+that a search by moves ends. A move may also yield the candidate that it was given; the search skips
+candidates that it has seen.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from onnxgather.repro.candidates import Candidate, distinct
 Move = Callable[[Candidate], Iterator[Candidate]]
 
 Pair = tuple[int | None, int | None]
-"""A dimension of the data and one of the indices that are cut together; None where one is alone."""
+"""A dimension of the data and one of the indices that are cut together; None for either without."""
 
 LARGEST = 2**24
 """The most elements of a tensor of a candidate."""
@@ -73,7 +73,7 @@ def fewer_dimensions(old: Candidate) -> Iterator[Candidate]:
 
 
 def smaller_sizes(old: Candidate) -> Iterator[Candidate]:
-    """Keep a part along each dimension: all at once, then one by one."""
+    """Keep a part along the dimensions: along all at once, then along one after another."""
     pairs = _pairs(old)
     for divisor in (LARGEST, 2):
         shrunk = old
@@ -106,7 +106,10 @@ def shorter_axes(old: Candidate) -> Iterator[Candidate]:
 
 
 def _clamped(index: int, n: int, m: int) -> int:
-    """An index of an axis of n elements as one of m: clamped, or as far out of range as before."""
+    """An index of an axis of n elements for an axis of m elements.
+
+    An index in range is clamped; one out of range stays as far out of range as before.
+    """
     if index >= n:
         return index - (n - m)
     if index < -n:
@@ -123,7 +126,7 @@ def plainer_types(old: Candidate) -> Iterator[Candidate]:
 
 
 def plainer_indices(old: Candidate) -> Iterator[Candidate]:
-    """Make the indices 0, all or parts; bring them into range; bring each one towards 0."""
+    """Replace all or parts of the indices by 0, clamp them, or bring each of them towards 0."""
     gather, indices = old.gather, old.indices
     for with_zeros in _part_by_part(indices, np.zeros_like(indices)):
         yield replace(old, indices=with_zeros)
@@ -145,12 +148,12 @@ def plainer_indices(old: Candidate) -> Iterator[Candidate]:
 
 
 def _oddness(index: int, n: int) -> tuple[bool, bool, int]:
-    """Of two indices of an axis the plainer has the smaller one; the plainest index is 0."""
+    """A key that orders indices of an axis of n elements from the plainest, which is 0."""
     return not -n <= index < n, index < 0, abs(index)
 
 
 def plainer_data(old: Candidate) -> Iterator[Candidate]:
-    """Make the data small whole numbers, all different: all, then parts, then one by one."""
+    """Replace all or parts of the data, then single elements, by small whole numbers."""
     if old.data.size > LARGEST:
         return
     plain = distinct(old.data.shape).astype(old.data.dtype)
@@ -167,13 +170,14 @@ MOVES: Sequence[Move] = (
     plainer_indices,
     plainer_data,
 )
-"""In the order in which each is taken as far as it goes."""
+"""The moves, in the order in which the search takes each as far as it goes."""
 
 
 def _pairs(old: Candidate) -> Sequence[Pair]:
-    """The dimensions that may be cut without changing which element an index means.
+    """The dimensions that may be cut without changing which element an index leads to.
 
-    Of a node that ONNX forbids, all of them; the search sees to it that it breaks the same rule.
+    Of a node that ONNX forbids these are all dimensions; the search checks that the node still
+    breaks the same rule.
     """
     gather = old.gather
     data, indices = range(old.data.ndim), range(old.indices.ndim)
@@ -190,13 +194,13 @@ def _pairs(old: Candidate) -> Sequence[Pair]:
 
 
 def _sizes(old: Candidate, pair: Pair) -> list[int]:
-    """The sizes of the dimensions of a pair, which only a forbidden node has different."""
+    """The sizes of the dimensions of a pair; they differ only in a forbidden node."""
     shapes = (old.data.shape, old.indices.shape)
     return [shape[k] for shape, k in zip(shapes, pair, strict=True) if k is not None]
 
 
 def _cut(old: Candidate, pair: Pair, part: slice | int) -> Candidate:
-    """Keep a part along the dimensions of a pair, as views; a number drops the dimensions."""
+    """Keep a part along the dimensions of a pair; an int for a part drops the dimensions."""
     data, indices = (
         array if k is None else array[(slice(None),) * k + (part, ...)]
         for array, k in zip((old.data, old.indices), pair, strict=True)
@@ -205,9 +209,10 @@ def _cut(old: Candidate, pair: Pair, part: slice | int) -> Candidate:
 
 
 def _part_by_part(array: Array, plain: Array) -> Iterator[Array]:
-    """Yield an array with parts of its elements replaced by those of a plain one.
+    """Yield an array with parts of its elements replaced by those of `plain`.
 
-    The parts are all elements, halves, quarters, …, and of a few elements each one.
+    The parts are all elements, halves, quarters, and so on, down to single elements if the array
+    has at most `EACH`.
     """
     flat, plain = array.reshape(-1), plain.reshape(-1)
     halvings = (flat.size - 1).bit_length() if flat.size <= EACH else 4

@@ -1,4 +1,4 @@
-"""A node of an ONNX model, with the model's inputs, as a case."""
+"""A gather node of an ONNX model as a case, with the inputs of the model."""
 
 from __future__ import annotations
 
@@ -58,23 +58,23 @@ def case_of_node(
     inputs: Mapping[str, Array],
     out_of_range: OutOfRange = "error",
 ) -> Case:
-    """A gather of a model, as the descriptor that ONNX Runtime's DirectML provider makes of it.
+    """The case of a gather node: the descriptor that ONNX Runtime's DirectML provider makes of it.
 
-    The data and the indices of the node are graph inputs, initializers, or computed: then what
-    leads to them runs on ONNX Runtime's CPU provider. A node that ONNX forbids is a `NodeCase`.
+    The data and the indices of the node are graph inputs, initializers or outputs of other nodes,
+    which then run on ONNX Runtime's CPU provider. A node that ONNX forbids is a `NodeCase`.
 
     Args:
-        model_path: The model; its external data stands beside it.
+        model_path: The file of the model; external data is looked for in its folder.
         node_name: The name of a Gather, GatherElements or GatherND of the main graph, or of its
             output.
-        inputs: The graph inputs that lead to the node; any other value of the model may be given
-            too, and is then not computed.
+        inputs: Arrays by name, for the graph inputs that the node depends on. Any other value of
+            the model may be given too; it is then not computed.
         out_of_range: What an index out of range does; in ONNX it is an error.
 
     Raises:
         OnnxGatherError: The model, the node or an input is not as it must be.
-        DescriptorError: No descriptor says what the node does.
-        ProviderError: What leads to the node does not run.
+        DescriptorError: The descriptor of the node breaks a rule of DirectML.
+        ProviderError: The nodes that compute the data or the indices do not run.
     """
     model = NodeModel(model_path)
     node = model.gather(node_name)

@@ -17,18 +17,18 @@ from onnxgather.repro.candidates import Candidate, candidate_of, case_of
 from onnxgather.repro.moves import LARGEST, MOVES
 
 MOST_TRIES = 1000
-"""Candidates that a reduction runs."""
+"""The most cases that a reduction runs."""
 
 _NUMBERS = re.compile(r"[\W\d_]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What kind of difference a result is, whatever the sizes and values of its case."""
+    """What is wrong with a result, apart from the sizes and values of its case."""
 
     kind: ResultKind
     what: str = ""
-    """Of an error how the lane broke down, or the provider's message, without numbers."""
+    """Of an error: how the lane broke down or the provider's message, without numbers."""
 
     @classmethod
     def of(cls, result: Result) -> Fault | None:
@@ -46,13 +46,13 @@ def reduce_case(case: Case, still: Callable[[Case], bool], most_tries: int = MOS
     """The smallest case found that still shows a fault.
 
     The search is greedy: it takes the first smaller or plainer case that still shows the fault,
-    until there is none. No tensor of the result has more elements than the case's own. The same
-    case and the same answers give the same result.
+    until there is none. No output of a case taken has more elements than the one before. The same
+    case and the same answers of `still` give the same result.
 
     Args:
         case: A case that shows the fault.
-        still: Whether another case shows it too.
-        most_tries: How many cases may be asked.
+        still: Runs another case; returns whether it shows the fault too.
+        most_tries: How many cases `still` may be given.
     """
     search = _Search(case, still, most_tries)
     before = None
@@ -66,7 +66,7 @@ def reduce_case(case: Case, still: Callable[[Case], bool], most_tries: int = MOS
 
 
 class _Search:
-    """The smallest case so far, and the cases that need not be asked again."""
+    """The smallest case so far, and the cases that need not be run again."""
 
     def __init__(self, case: Case, still: Callable[[Case], bool], tries: int) -> None:
         self.case, self.candidate = case, candidate_of(case)
@@ -96,7 +96,7 @@ class _Search:
                 return
 
     def _try(self, case: Case | None) -> bool:
-        """Take a case that was not asked yet if it still shows the fault."""
+        """Take a case that was not run yet, if it still shows the fault; return whether it does."""
         if case is None or len(self._asked) > self._tries or (key := _key(case)) in self._asked:
             return False
         self._asked.add(key)
@@ -106,7 +106,7 @@ class _Search:
         return True
 
     def _is_no_bigger(self, candidate: Candidate) -> bool:
-        """Whether no tensor becomes too big, and none that has elements or dimensions loses all."""
+        """Whether no tensor grows too big, and the tensors keep some elements and dimensions."""
         old, data, indices = self.candidate, candidate.data, candidate.indices
         before, after = old.gather.output, candidate.gather.output
         if max(data.size, indices.size) > LARGEST or math.prod(after) > math.prod(before):
@@ -116,7 +116,7 @@ class _Search:
         return bool(data.size and indices.size) or not (old.data.size and old.indices.size)
 
     def _built(self, candidate: Candidate) -> Case | None:
-        """The case of a candidate; None where no descriptor says it or it breaks another rule."""
+        """The case of a candidate; None if it has no descriptor, or breaks another rule of ONNX."""
         case, old = self.case, self.candidate
         before, after = self._broken_rule(old), self._broken_rule(candidate)
         if _NUMBERS.sub(" ", before or "") != _NUMBERS.sub(" ", after or ""):
@@ -128,13 +128,16 @@ class _Search:
                 return None
             return replace(built, wrapped=case.wrapped, origin=case.origin)
         if after is None and _kind(candidate) != _kind(old):
-            return None  # it breaks a rule that is not known here; only values may change
+            return None  # the rule that it breaks is unknown here, so only values may change
         node = candidate.node(after if after and case.node.rule == before else case.node.rule)
         data, indices = candidate.data.copy(), candidate.indices.copy()
         return replace(case, node=node, data=data, indices=indices)
 
     def _broken_rule(self, candidate: Candidate) -> str | None:
-        """The rule of ONNX that a candidate breaks; models of descriptors cast the indices."""
+        """The rule of ONNX that a candidate breaks.
+
+        Models of descriptors cast the indices, so the type of indices breaks no rule there.
+        """
         if isinstance(self.case, NodeCase):
             return candidate.gather.broken_rule(candidate.index_type)
         return candidate.gather.broken_rule()
@@ -145,7 +148,7 @@ def _kind(candidate: Candidate) -> object:
 
 
 def _key(case: Case) -> bytes:
-    """What tells two cases apart, whatever their names."""
+    """A digest of a case without its name, the same for cases that ask the same."""
     asked = case.node if isinstance(case, NodeCase) else case.descriptor
     types = [(array.dtype, array.shape) for array in (case.data, case.indices)]
     said = repr((asked, case.out_of_range, case.wrapped, types)).encode()

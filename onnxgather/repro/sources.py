@@ -23,7 +23,7 @@ from onnxgather.parity.results import CaseResult, Report, read_report
 T = TypeVar("T", DescriptorCase, CaseResult)
 
 MOST_LISTED = 10
-"""Names that a message lists."""
+"""The most names that a message lists."""
 
 
 def read_findings(path: str) -> Report | None:
