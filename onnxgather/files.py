@@ -1,8 +1,7 @@
-"""Files and folders out, written whole or not at all, and the package's templates for them.
+"""Files and folders written whole or not at all, and the package's templates for them.
 
-What is written stands under a random name until it is whole, in the folder where it belongs. That
-name must be free: nothing that stands there is opened, and no link is followed. The rest is a
-rename.
+A file or folder is written under a random name, in the folder where it belongs, and renamed when it
+is whole. Nothing may have that random name: no existing file is opened, and no link is followed.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ from onnxgather.checks import shown
 from onnxgather.errors import OnnxGatherError
 
 _REPORT = re.compile(rb'(\xef\xbb\xbf)?\s*\{\s*("schema"\s*:\s*\d+\s*,\s*)?"onnxgather"\s*:')
-"""How a report starts, whoever formatted it; those of earlier versions have no schema."""
+"""How a report starts, however it is formatted; reports of earlier versions have no schema."""
 
 _UNFINISHED = re.compile(r"\.onnxgather\..*\.partial")
-"""The names of what an interruption may leave."""
+"""The random names of unfinished files, which an interruption may leave."""
 
 
 def write_whole(path: str, *content: bytes | memoryview) -> None:
     """Write a file as `replace_file` does.
 
     Raises:
-        OnnxGatherError: It cannot be written; a file that was there is as it was.
+        OnnxGatherError: The file cannot be written; an earlier file is as it was.
     """
     try:
         replace_file(path, *content)
@@ -41,17 +40,17 @@ def write_whole(path: str, *content: bytes | memoryview) -> None:
 
 
 def replace_file(path: str, *content: bytes | memoryview) -> None:
-    """Write a file whole or not at all, and make its folder where there is none.
+    """Write a file whole or not at all, and make its folder if there is none.
 
     An earlier file's permissions are kept; a new file gets those that `open` gives. A device or a
     pipe is written to instead of replaced.
 
     Args:
-        path: The file; of a link the file that it leads to.
-        content: The parts of its content, in order.
+        path: The file; if it is a link, the file that it leads to.
+        content: The parts of the content, in order.
 
     Raises:
-        OSError: It cannot be written; a file that was there is as it was.
+        OSError: The file cannot be written; an earlier file is as it was.
     """
     if os.path.exists(path) and not os.path.isfile(path):
         with open(path, "wb") as stream:
@@ -71,24 +70,24 @@ def replace_file(path: str, *content: bytes | memoryview) -> None:
 
 @dataclass(frozen=True, slots=True)
 class FolderKind:
-    """A kind of folder that is written whole, and what tells an earlier one from others' files."""
+    """A kind of folder that is written whole, and by what an earlier folder of it is recognised."""
 
     name: str
     """Such as `export`."""
     rule: str
-    """The error where the folder holds something else; `{}` stands for what it holds."""
+    """The error if the folder holds other files; `{}` stands for one of them."""
     sometimes: Sequence[str]
-    """The files and folders that it may hold."""
+    """The names of files and folders that a folder of the kind may hold."""
     always: Sequence[str]
-    """Those that it must hold; the last is the last to be put there."""
+    """The names of those that it must hold; the last of them is written last."""
     is_earlier: Callable[[str], bool] = lambda _: True
-    """Whether a folder that holds these is really of the kind."""
+    """Whether a folder that holds all of `always` is really of the kind."""
 
     def check(self, folder: str) -> None:
         """Check that a folder may be written: it is new, empty, or an earlier one of the kind.
 
         Raises:
-            OnnxGatherError: It holds something else, or cannot be read.
+            OnnxGatherError: The folder holds other files, or cannot be read.
         """
         try:
             # of the path, as pathlib takes an empty one for the current folder
@@ -108,11 +107,11 @@ class FolderKind:
 
         Args:
             folder: The folder.
-            files: Paths below it, and their content. Where a path comes again, the content is
-                added to its file.
+            files: Paths below the folder, and their content. If a path comes again, the content
+                is appended to the file.
 
         Raises:
-            OnnxGatherError: The folder holds something else, or cannot be written. An earlier
+            OnnxGatherError: The folder holds other files, or cannot be written. An earlier
                 folder is as it was, or the error says where it is.
         """
         self.check(folder)
@@ -135,7 +134,7 @@ class FolderKind:
             raise _sentence(folder, error, "the folder") from None
 
     def _exchange(self, folder: Path, partial: Path) -> None:
-        """Move what a folder holds aside, and what `partial` holds into the folder."""
+        """Move the earlier files of a folder aside, and the files of `partial` into the folder."""
         names = [*self.sometimes, *self.always]
         aside = _partial(folder)
         aside.mkdir()
@@ -167,21 +166,21 @@ def filled_in(template: str, **values: object) -> str:
 
 
 def is_report(start: bytes) -> bool:
-    """Whether a file is a report of `onnxgather check --json`, by its first 40 bytes."""
+    """Whether a file that starts with these bytes, at least 40, is a report of `check --json`."""
     return _REPORT.match(start) is not None
 
 
 def reason(error: OSError | ValueError) -> str:
-    """What an error of opening a file says, without its number and its path.
+    """The message of an error of opening a file, without its number and its path.
 
-    It is a ValueError where the path holds a NUL.
+    The error is a ValueError if the path holds a NUL.
     """
     strerror: str | None = getattr(error, "strerror", None)
     return (strerror or str(error) or type(error).__name__).lower()
 
 
 def _partial(folder: Path) -> Path:
-    """A path in a folder that nobody can foresee, for what is not yet whole."""
+    """A path in a folder with a random name, for an unfinished file or folder."""
     return folder / f".onnxgather.{secrets.token_hex(16)}.partial"
 
 

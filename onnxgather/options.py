@@ -1,4 +1,4 @@
-"""The options of a model beside its descriptor, and of an exported corpus; needs no onnx."""
+"""The options of a model (policy, target, opset, threads), and of an exported corpus (format)."""
 
 from __future__ import annotations
 

@@ -19,10 +19,9 @@ class Provider(NamedTuple):
     name: str
     """ONNX Runtime's full name."""
     wheel: str = ""
-    """The requirement, as pip takes it, of the ONNX Runtime that has the provider; empty where the
-    table knows none."""
+    """The wheel of ONNX Runtime that has the provider, as pip takes it; empty if none is known."""
     plugin: str = ""
-    """The requirement of the wheel whose plugin library adds the provider to any ONNX Runtime."""
+    """The wheel whose plugin library adds the provider to any ONNX Runtime, as pip takes it."""
     extra: str = ""
     """The extra of onnxgather that has the same wheel."""
     system: str = ""
@@ -30,7 +29,7 @@ class Provider(NamedTuple):
 
     @property
     def distribution(self) -> str:
-        """The name of the distribution that `wheel`, or else `plugin`, asks for."""
+        """The name of the distribution in `wheel`, or else in `plugin`."""
         return re.split(r"[\[<>=]", self.wheel or self.plugin)[0]
 
     @property
@@ -87,11 +86,11 @@ NAMES = f"{', '.join(PROVIDERS)}, or ONNX Runtime's full name of one"
 
 
 def target_of(provider: str, asked: Target | None = None) -> Target:
-    """The target of the models that a provider runs: the one asked for, else what suits it.
+    """The target of the models for a provider: the one asked for, else the one that suits it.
 
     Args:
         provider: The provider's full name.
-        asked: What a user asks for; None if nothing.
+        asked: The target that a user asks for, if any.
     """
     return asked or ("cpu" if provider == PROVIDERS["cpu"].name else "portable")
 
@@ -102,7 +101,7 @@ def find_provider(name: object) -> Provider:
     A full name that the table does not have is taken as it is.
 
     Raises:
-        ProviderError: The name is neither short nor one of ONNX Runtime's.
+        ProviderError: The name is neither a short name of the table nor a full name.
     """
     text = name if isinstance(name, str) else ""
     for short, provider in PROVIDERS.items():

@@ -4,9 +4,9 @@ The only module that speaks to onnxruntime. It imports nothing of the package, s
 runs as a program, in an environment that has onnxruntime and numpy and nothing else: there it
 answers requests on its standard input (`serve`), which `lanes.python` sends.
 
-ONNX Runtime falls back to the CPU without an error, and its list of providers names those that
-ran nothing; so a session counts only where the runtime's own node assignment puts every node on
-the provider asked for.
+ONNX Runtime falls back to the CPU without an error, and its list of providers names providers that
+ran nothing. So a session counts only if ONNX Runtime's own node assignment says that the provider
+asked for runs every node.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ import numpy as np
 CPU, DIRECTML = "CPUExecutionProvider", "DmlExecutionProvider"
 
 MAGIC = b"\x93gather\n"
-"""What a worker writes first, so that what its environment prints at its start is told apart."""
+"""What a worker writes first. An environment may print something before it."""
 
 LONGEST_FRAME = 2**33
-"""Bytes."""
+"""The most bytes of a frame."""
 
 _ASSIGNMENT = "get_provider_graph_assignment_info"
 
@@ -61,10 +61,13 @@ detail names both. folded: no node was left to run.
 
 
 class NotRunError(Exception):
-    """The provider did not run the model; `kind` says why, `detail` more.
+    """The provider did not run the model.
 
-    Of "elsewhere", `node` holds the node's name, its operator and the provider that it went to,
-    where ONNX Runtime tells them.
+    Args:
+        kind: Why.
+        detail: What `NotRunKind` says of the kind.
+        node: Of "elsewhere": the name, operator and provider of the node that went to another
+            provider; None where ONNX Runtime does not tell them.
     """
 
     def __init__(
@@ -75,11 +78,11 @@ class NotRunError(Exception):
 
 
 class RefusedError(Exception):
-    """ONNX Runtime made no session of the model; its message is on one line."""
+    """ONNX Runtime made no session for the model; holds ONNX Runtime's message, on one line."""
 
 
 class FailedError(Exception):
-    """The provider failed while it ran; its message is on one line."""
+    """The provider failed while it ran the model; holds the provider's message, on one line."""
 
 
 class Opened:
@@ -88,7 +91,7 @@ class Opened:
     Args:
         model: The serialized model, or the path of its file.
         provider: The full name of the only provider that may run its nodes.
-        threads: How many threads it may use; 0 means one per core.
+        threads: How many threads the provider may use; 0 means one per core.
         library: The plugin library that brings the provider, if one does.
 
     Raises:
@@ -101,7 +104,7 @@ class Opened:
     ) -> None:
         runtime = load(provider, library)
         options = runtime.SessionOptions()
-        options.log_severity_level = 4  # what goes wrong is raised
+        options.log_severity_level = 4  # errors are raised, so they need not be logged too
         options.intra_op_num_threads = threads
         options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
         if provider != CPU:
@@ -119,7 +122,7 @@ class Opened:
             if "assigned to the default CPU EP" not in str(error):
                 raise RefusedError(_line(error)) from error
             options.add_session_config_entry("session.disable_cpu_ep_fallback", "0")
-            try:  # for the proof to say which node goes where
+            try:  # with the fallback, so that `_prove` can name the node
                 self._session = make()
             except Exception:
                 raise NotRunError("elsewhere", f"some node would run on {CPU}") from error
@@ -127,13 +130,13 @@ class Opened:
             raise NotRunError("too-old", runtime.__version__)
         self.assignment = self._prove(provider)
         self._run_options: Any = None
-        if provider == CPU and threads != 1:  # cached sessions must not hoard memory
+        if provider == CPU and threads != 1:  # so that cached sessions give memory back
             self._run_options = runtime.RunOptions()
             entry = ("memory.enable_memory_arena_shrinkage", "cpu:0")
             self._run_options.add_run_config_entry(*entry)
 
     def run(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
-        """Return the model's output.
+        """The model's output.
 
         Raises:
             FailedError: The provider failed.
@@ -146,7 +149,7 @@ class Opened:
         return outputs[0]
 
     def _prove(self, provider: str) -> tuple[tuple[str, str], ...]:
-        """The name and the operator of each node, all run by the provider."""
+        """The name and operator of each node; raises NotRunError if another provider has one."""
         parts = self._session.get_provider_graph_assignment_info()
         placed = [(part.ep_name, node) for part in parts for node in part.get_nodes()]
         for where, node in placed:
@@ -160,10 +163,14 @@ class Opened:
 
 
 def load(provider: str, library: str | None = None) -> Any:
-    """The module onnxruntime, once it is known to have the provider.
+    """The module onnxruntime, with the provider available.
+
+    Args:
+        provider: The full name of the provider.
+        library: The plugin library that brings the provider, if one does.
 
     Raises:
-        NotRunError: It is not installed, is empty, or has no such provider.
+        NotRunError: The module is not installed, is empty, or has no such provider.
     """
     try:
         import onnxruntime
@@ -187,7 +194,7 @@ def load(provider: str, library: str | None = None) -> Any:
 
 
 def about() -> dict[str, Any]:
-    """What this environment has.
+    """What this environment offers.
 
     Returns:
         `versions`. If ONNX Runtime loads: `providers`, as it lists them; `devices` by provider;
@@ -223,7 +230,7 @@ def _line(error: BaseException) -> str:
 
 
 def answer(request: Mapping[str, Any], blobs: bytes) -> tuple[dict[str, Any], bytes]:
-    """The answer to a request: a model is opened, and run on each set of inputs.
+    """Open the model of a request and run it on each set of inputs; return the answer.
 
     Args:
         request: `model` (bytes of it at the start of `blobs`), `session` (the other arguments of
@@ -252,7 +259,7 @@ def answer(request: Mapping[str, Any], blobs: bytes) -> tuple[dict[str, Any], by
 
 
 def packed(array: np.ndarray[Any, Any], blobs: bytearray) -> list[Any]:
-    """Append an array to `blobs`; return its data type, its shape and its offset in bytes."""
+    """Append an array to `blobs`; return its data type, shape, and offset in bytes."""
     offset = len(blobs)
     blobs += array.tobytes()
     return [array.dtype.name, array.shape, offset]
@@ -270,7 +277,7 @@ def message(header: Mapping[str, Any], blobs: bytes | bytearray = b"") -> bytes:
 
 
 def frame(*parts: bytes | bytearray) -> bytes:
-    """Bytes with their number in front."""
+    """A frame: the number of the bytes, and the bytes."""
     return b"".join([struct.pack("<Q", sum(map(len, parts))), *parts])
 
 

@@ -16,10 +16,10 @@ from onnxgather.providers import Provider, find_provider, target_of
 from onnxgather.runtime import FailedError, NotRunError, Opened, RefusedError
 
 CACHED_SESSIONS = 128
-"""Sessions that `run` keeps; the one used longest ago goes first."""
+"""How many sessions `run` keeps; the one used longest ago is dropped first."""
 
 THREADED_ELEMENTS = 2**15
-"""Output elements from which `run` lets a session have threads: starting them costs more below."""
+"""The fewest output elements for which a session has several threads; below, they cost time."""
 
 
 def run(
@@ -29,7 +29,7 @@ def run(
     out_of_range: OutOfRange = "clamp",
     provider: str = "cpu",
 ) -> Array:
-    """What a descriptor computes, computed by one execution provider.
+    """The output of a gather, computed by one execution provider.
 
     The session is kept for the next call with the same descriptor and options.
 
@@ -64,7 +64,7 @@ class Session:
     Args:
         model: The serialized model.
         provider: The only provider that may run its nodes.
-        threads: How many threads the provider may use where it asks; 0 means one per core.
+        threads: How many threads the provider may use; 0 means one per core.
 
     Raises:
         ProviderError: The provider is missing, cannot start, or did not get every node.
@@ -84,7 +84,7 @@ class Session:
         self._lock = threading.Lock()
 
     def run(self, inputs: dict[str, Array]) -> Array:
-        """The model's output.
+        """The model's output, from arrays by the names of the inputs.
 
         Raises:
             ProviderError: The provider failed.
@@ -100,7 +100,7 @@ class Session:
 def open_session(
     desc: Descriptor, out_of_range: OutOfRange, provider: Provider, target: Target | None = None
 ) -> Session:
-    """The session that `run` uses for a descriptor, a new one if it is not kept.
+    """The session that `run` uses for a descriptor; it is made if it is not kept.
 
     Args:
         desc: Any of the four gather descriptors.

@@ -1,4 +1,4 @@
-"""The corpus as files that others can run without this package."""
+"""The export of cases as files that others can run without this package."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class Exported:
     """What an export wrote."""
 
     written: int = 0
-    """Cases."""
+    """How many cases were written."""
     left_out: Counter[str] = field(default_factory=Counter[str])
-    """How many cases have no place in the format, by the reason."""
+    """How many cases the format cannot hold, by the reason."""
 
 
 def export(cases: Iterable[Case], format: FormatName, folder: str | os.PathLike[str]) -> Exported:
@@ -42,12 +42,12 @@ def export(cases: Iterable[Case], format: FormatName, folder: str | os.PathLike[
     Args:
         cases: The cases; their names, lower case with `/` between parts, become file names.
         format: "onnx", "dxdispatch" or "json".
-        folder: A folder that is not there, is empty or holds an earlier export, which the new
-            one replaces once it is whole.
+        folder: A folder that does not exist, is empty or holds an earlier export. The new export
+            replaces an earlier one when it is whole.
 
     Raises:
-        OnnxGatherError: The folder holds something else or cannot be written, the format is
-            unknown, or a case's name cannot be one of a file.
+        OnnxGatherError: The folder holds other files or cannot be written, the format is
+            unknown, or a case's name cannot be a file's.
     """
     check_choice("format", format, FORMATS)
     exported = Exported()
@@ -56,7 +56,7 @@ def export(cases: Iterable[Case], format: FormatName, folder: str | os.PathLike[
 
 
 def _is_export(folder: str) -> bool:
-    """Whether the `index.json` in a folder is one of an export."""
+    """Whether the `index.json` in a folder was written by an export."""
     try:
         index: Any = msgspec.json.decode(Path(folder, "index.json").read_bytes())
         return index["made_by"].startswith(MADE_BY)
@@ -121,9 +121,9 @@ class Entry(NamedTuple):
     """A case in an export."""
 
     file: str
-    """The file or folder that holds it, below the export's folder."""
+    """The file or folder of the case, below the export's folder."""
     content: dict[str, bytes]
-    """Its files; of a file that several cases share its part."""
+    """The content of its files, by path; of a file that cases share, the part of this case."""
 
 
 def _onnx_test(case: Case, expected: Array | str) -> Entry | str:
@@ -178,8 +178,8 @@ _ENTRIES: dict[FormatName, Callable[[Case, Array | str], Entry | str]] = {
     "dxdispatch": _program,
     "json": _line,
 }
-"""What a case and what is expected of it become, or why the case has no place in the format.
-`readme/` has a page of each format."""
+"""Functions that make an entry of a case and its expected output, or of the rule that it breaks.
+They return a reason if the format cannot hold the case. `readme/` has a page for each format."""
 
 
 def _readme(name: str, exported: Exported) -> str:

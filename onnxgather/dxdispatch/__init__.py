@@ -1,4 +1,4 @@
-"""DxDispatch's JSON programs: reading, checking, running and writing them.
+"""DxDispatch's programs, which are JSON files: reading, checking, running and writing them.
 
 Imports point one way: `document <- {descriptor, resources} <- {program <- execution, writer}`.
 """

@@ -1,4 +1,4 @@
-"""Gather descriptors in DxDispatch's spelling, in and out.
+"""Gather descriptors read and written in DxDispatch's spelling.
 
 Where DxDispatch's guide and its parser differ, this follows the parser: unknown fields are
 ignored, `Type` beats `type`, and `Desc` beats `desc`, which beats fields beside `type`.
@@ -32,14 +32,14 @@ def from_dict(value: object) -> Descriptor:
             the variants that DxDispatch reads.
 
     Raises:
-        FileFormatError: A field is missing or of another kind; names the path to it.
+        FileFormatError: A field is missing or has a wrong type; the message has the path to it.
         DescriptorError: The descriptor breaks a rule of DirectML.
     """
     return read_descriptor(Field(value))
 
 
 def to_dict(desc: Descriptor) -> dict[str, Any]:
-    """Write a descriptor as a dict that `from_dict` reads, without the fields at defaults.
+    """A descriptor as a dict that `from_dict` reads, without fields that have their defaults.
 
     Raises:
         DescriptorError: `desc` is not a descriptor.
@@ -72,13 +72,13 @@ def fields_of(dispatchable: Field) -> Field:
 
 
 def tensors(desc: Descriptor) -> dict[str, TensorDesc]:
-    """Return the tensors of a descriptor by their names in directml.h."""
+    """The tensors of a descriptor by their names in directml.h."""
     header = header_names(type(desc))
     return {header[attribute]: getattr(desc, attribute) for attribute in TENSORS}
 
 
 def is_owned(tensor: TensorDesc) -> bool:
-    """Return whether a tensor is bound when its operator is initialised, and only then."""
+    """Whether a tensor is OWNED_BY_DML: bound when its operator is initialised, and only then."""
     return TensorFlags.OWNED_BY_DML in tensor.flags
 
 

@@ -45,7 +45,7 @@ _RULES = {
     "Invalid control character": "expected an escape for a control character in a string",
     "Invalid \\": "expected an escape that JSON knows",
 }
-"""The standard library's messages, by how they start, and ours."""
+"""The starts of the standard library's messages, each with the rule that our message names."""
 
 _REQUIRED = object()
 
@@ -73,14 +73,14 @@ class _LiteralError(Exception):
 class Field:
     """A value of a document and its path, such as `$.commands[0].resource`.
 
-    Each method that reads the value raises FileFormatError if the value is of another kind.
+    Each method that reads the value raises FileFormatError if the value has another type.
     """
 
     value: object
     path: str = "$"
 
     def error(self, rule: str, found: object = None) -> FileFormatError:
-        """Make the error for a broken rule ("must be ..."); `found` is the value by default."""
+        """The error for a broken rule ("must be ..."); `found` is by default the value."""
         found = quoted(self.value) if found is None else found
         return FileFormatError(f"{self.path} {rule}, got {found}")
 
@@ -192,7 +192,7 @@ class Field:
 
 
 def quoted(value: object) -> str:
-    """Name a JSON value in a message: short, whatever the value is."""
+    """A JSON value as a message shows it, shortened if it is long."""
     if isinstance(value, str):
         return repr(_shortened(value))
     if value is None or isinstance(value, bool):

@@ -108,7 +108,7 @@ def _lines(program: Program, evaluate: Evaluate, targets: dict[str, str]) -> Ite
 
 
 def _buffers(program: Program) -> Callable[[str], Bytes]:
-    """Return the buffer of each resource by its name; each is made when it is first used."""
+    """The buffer of each resource by its name; each is made when it is first used."""
 
     def buffer(name: str) -> Bytes:
         return program.resources[name].initial_bytes()
@@ -150,7 +150,7 @@ class _Memory:
 
 
 def _target(field: Field, folder: str, allow_outside: bool) -> str:
-    """Return the path of the file that a `targetPath` names."""
+    """The path of the file that a `targetPath` names."""
     target = os.path.join(folder, field.text())
     inside = allow_outside or is_inside(target, [folder])
     field.require(inside, "must stay in the output folder")
@@ -158,7 +158,7 @@ def _target(field: Field, folder: str, allow_outside: bool) -> str:
 
 
 def printed(name: str, data_type: TensorDataType, content: Bytes, *, verbose: bool) -> str:
-    """Return what `print` writes for a resource, one character (Latin-1) per byte.
+    """What `print` writes for a resource, one character (Latin-1) per byte.
 
     Args:
         name: The resource's name, which is written as UTF-8.
@@ -181,7 +181,7 @@ def printed(name: str, data_type: TensorDataType, content: Bytes, *, verbose: bo
 
 
 def _texts(values: Array) -> list[str]:
-    """Return each value as a C++ stream on Windows writes it."""
+    """Each value as a C++ stream on Windows writes it."""
     if values.dtype.kind == "f":
         texts = [f"{value:g}" for value in values.tolist()]
         for i in np.flatnonzero(np.isnan(values)).tolist():
@@ -193,7 +193,7 @@ def _texts(values: Array) -> list[str]:
 
 
 def _nan(value: Array) -> str:
-    """Return a NaN as Microsoft's C runtime writes it, after the promotion to double."""
+    """A NaN as Microsoft's C runtime writes it, after the promotion to double."""
     bits, quiet = (
         int(value.view(f"u{value.itemsize}")[0]),
         1 << {2: 9, 4: 22, 8: 51}[value.itemsize],

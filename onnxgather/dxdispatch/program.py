@@ -34,7 +34,7 @@ _EXECUTION_FLAGS = (
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """The part of a resource that a tensor is: from a byte offset on."""
+    """The part of a resource that a tensor is bound to: from a byte offset on."""
 
     resource: str
     offset: int
@@ -42,11 +42,11 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class Dispatchable:
-    """An operator."""
+    """An operator that commands can dispatch: a descriptor with a name."""
 
     descriptor: Descriptor
     bindings: Mapping[str, Binding]
-    """Of the OWNED_BY_DML inputs, by their names in directml.h."""
+    """The bindings of the OWNED_BY_DML inputs, by their names in directml.h."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,8 @@ class DispatchCommand:
     path: str
     dispatchable: str
     bindings: Mapping[str, Binding]
-    """Of every tensor, by its name in directml.h; OWNED_BY_DML inputs as in the dispatchable."""
+    """The bindings of all tensors, by their names in directml.h; those of OWNED_BY_DML inputs are
+    the dispatchable's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class WriteFileCommand:
     resource: str
     target: Field
     header: bytes
-    """What precedes the resource in the file: the header of an .npy file, else nothing."""
+    """The bytes before the resource in the file: the header of an .npy file, else none."""
 
 
 Command = DispatchCommand | PrintCommand | WriteFileCommand
@@ -127,8 +128,8 @@ def parse_program(
 
     Args:
         source: The text.
-        path: The file that it came from: the start of every message, and where the files that
-            it names are looked for.
+        path: The file that the text came from. Error messages start with it, and the files that
+            the program names are looked for in its folder.
         allow_outside: As for `read_program`.
 
     Raises:
@@ -154,7 +155,7 @@ def parse_program(
 
 
 def npy_header(data_type: TensorDataType, shape: tuple[int, ...]) -> bytes:
-    """Return the header of an .npy file."""
+    """The header of an .npy file."""
     header = io.BytesIO()
     description = {"descr": data_type.numpy.str, "fortran_order": False, "shape": shape}
     npy.write_array_header_1_0(header, description)

@@ -34,13 +34,13 @@ _NPY_TYPES = {t.numpy: t for t in TensorDataType} | {np.dtype(bool): TensorDataT
 class Values:
     """Initial values: checked when they are read, computed when they are first needed.
 
-    So a program whose resources are large can be read without holding them.
+    So a program with large resources can be read without the memory for them.
     """
 
     data_type: TensorDataType | None
-    """None for a list whose elements have types of their own, or a file without a type."""
+    """The type of the values; None if each has a type of its own, or a file does not tell it."""
     size: int
-    """In bytes."""
+    """The size in bytes."""
     to_bytes: Callable[[], Bytes]
     file: str | None = None
     """The file that has the values, if they come from one."""
@@ -82,7 +82,7 @@ def read_resource(field: Field, folder: str, *, allow_outside: bool) -> Resource
     Args:
         field: The resource.
         folder: Where source files are looked for first.
-        allow_outside: Whether source files may be outside it and the current folder.
+        allow_outside: Whether source files may be outside that folder and the current one.
 
     Raises:
         FileFormatError: DxDispatch does not read the resource, or it is deferred or an image.
@@ -126,12 +126,12 @@ def refuse_image(field: Field) -> None:
 
 
 def is_npy(field: Field) -> bool:
-    """Return whether a path is that of an .npy file."""
+    """Whether a path is that of an .npy file."""
     return field.text().lower().endswith(".npy")
 
 
 def is_inside(path: str, folders: Iterable[str]) -> bool:
-    """Return whether a path lies in one of the folders, links resolved."""
+    """Whether a path lies in one of the folders, links resolved."""
     real = Path(os.path.realpath(path))
     return any(real.is_relative_to(os.path.realpath(folder)) for folder in folders)
 

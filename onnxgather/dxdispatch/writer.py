@@ -27,10 +27,10 @@ _RESOURCES = {"InputTensor": "data", "IndicesTensor": "indices", "OutputTensor":
 def write_program(
     desc: Descriptor, data: Array, indices: Array, *, comment: str | None = None
 ) -> str:
-    """Return a program that runs a descriptor on two arrays and prints the output.
+    """A program that runs a descriptor on two arrays and prints the output.
 
-    The inputs survive bit for bit. JSON has no way to write most NaNs, so a tensor with such
-    ones is written as the unsigned integers of the same bits.
+    The inputs are written bit for bit. JSON cannot express most NaNs, so a tensor that has such
+    NaNs is written as the unsigned integers of the same bits.
 
     Args:
         desc: The descriptor.
@@ -64,7 +64,7 @@ def write_program(
 
 
 def _resource(tensor: TensorDesc, data_type: TensorDataType, values: object) -> dict[str, Any]:
-    """Return a resource with initial values for a tensor, and a size if they make one too small."""
+    """A resource with initial values for a tensor, and a size if they make one too small."""
     resource = {"initialValuesDataType": str(data_type), "initialValues": values}
     size = (math.prod(tensor.array_shape) * tensor.data_type.size + 3) // 4 * 4
     total = tensor.total_tensor_size_in_bytes
@@ -72,7 +72,7 @@ def _resource(tensor: TensorDesc, data_type: TensorDataType, values: object) -> 
 
 
 def _numbers(array: Array) -> tuple[TensorDataType, list[Any]]:
-    """Return the data type and the JSON values that an array is written as."""
+    """The data type and the JSON values that an array is written as."""
     values = np.ascontiguousarray(array).reshape(-1)
     data_type = TensorDataType(values.dtype.name.upper())
     if values.dtype.kind != "f":
@@ -84,7 +84,7 @@ def _numbers(array: Array) -> tuple[TensorDataType, list[Any]]:
 
 
 def _float(number: np.floating[Any]) -> float | str:
-    """Return the shortest JSON value that reads back as the number."""
+    """The shortest JSON value that reads back as the number."""
     exact = float(number)
     if not math.isfinite(exact):
         return str(exact)
@@ -97,7 +97,7 @@ def _float(number: np.floating[Any]) -> float | str:
 
 
 def _laid_out(value: Any, indent: str, used: int) -> str:
-    """Return JSON on one line if it fits after `used` more characters, else on several."""
+    """JSON on one line if it fits after `used` more characters, else on several."""
     line = json.dumps(value, ensure_ascii=False)
     if len(indent) + used + len(line) < WIDTH and not _is_outline(value):
         return line
@@ -114,7 +114,10 @@ def _laid_out(value: Any, indent: str, used: int) -> str:
 
 
 def _is_outline(value: Any) -> bool:
-    """Return whether a value is one of the outer ones, which keep lines of their own."""
+    """Whether a value is the program, a dispatchable or the fields of a descriptor.
+
+    These are always written on several lines.
+    """
     if not isinstance(value, dict):
         return False
     fields = cast("dict[str, Any]", value)

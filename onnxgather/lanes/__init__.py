@@ -1,4 +1,4 @@
-"""Lanes: programs that run cases and answer with evidence, opened by name."""
+"""Lanes: providers in Python environments, or DirectML.dll, that run cases; opened by name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from onnxgather.options import Target
 from onnxgather.providers import find_provider
 
 REFERENCE = "reference"
-"""The lane that all others are compared with; naming it is allowed and changes nothing."""
+"""A name for the reference, with which all lanes are compared; naming it changes nothing."""
 
 
 def open_lanes(
@@ -28,18 +28,18 @@ def open_lanes(
     """The lanes of these names, not started.
 
     Args:
-        names: A provider's short or full name each, with `@` and a label of one's own where a
-            provider has several lanes: `cpu@1.24.4`. "directml-dll" is DirectML itself,
-            "reference" stands for no lane.
-        pythons: Lanes that run in another environment, and its interpreter; of DirectML itself
-            the folder of its program.
-        plugins: Lanes whose provider comes from a plugin library, and its path.
+        names: The names of the lanes: a provider's short or full name, and `@` with any label if
+            the provider has several lanes, such as `cpu@1.24.4`. "directml-dll" is DirectML
+            itself; "reference" adds no lane.
+        pythons: The interpreters of lanes that run in another environment, by the lanes' names.
+            For DirectML itself it is the folder of its host.
+        plugins: The plugin libraries that bring the providers of lanes, by the lanes' names.
         target: The target of the models; None is the one that suits the provider.
         timeout: Seconds that one case may take.
 
     Raises:
-        ProviderError: A name is no provider's.
-        OnnxGatherError: A lane is named twice, or there is none beside the reference.
+        ProviderError: A name is not that of a provider.
+        OnnxGatherError: A lane is named twice, or no lane is named.
     """
     pythons, plugins = pythons or {}, plugins or {}
     wanted = [*names, *(name for name in {**pythons, **plugins} if name not in names)]
@@ -68,7 +68,7 @@ def parse_lane(text: str) -> tuple[str, str | None]:
     """The name and the interpreter of a lane that is given as NAME or NAME=PYTHON.
 
     Raises:
-        OnnxGatherError: It is neither.
+        OnnxGatherError: The text is neither.
     """
     name, equals, python = text.partition("=")
     if not name or (equals and not python):
@@ -77,6 +77,6 @@ def parse_lane(text: str) -> tuple[str, str | None]:
 
 
 def _interpreter(path: str) -> str:
-    """An interpreter as an absolute path, or as a command that the PATH leads to."""
+    """An interpreter as an absolute path, or as it is if it is a command to find on the PATH."""
     path = os.path.expanduser(path)
     return os.path.abspath(path) if os.path.dirname(path) else path

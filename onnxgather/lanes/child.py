@@ -1,4 +1,4 @@
-"""Programs that onnxgather starts and asks over pipes; every answer has a deadline."""
+"""Programs that onnxgather starts, such as workers, and asks over pipes, with a deadline."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from onnxgather.errors import ProviderError
 from onnxgather.lanes.lane import Answer, AnswerKind, Breakdown
 
 LONGEST_UNREAD = 2**16
-"""Bytes that are still read of what a program wrote before it was killed."""
+"""The most bytes that are read of the output of a program after it is killed."""
 
 _PAUSE = 0.1
 """Seconds between looks at the deadline."""
@@ -39,19 +39,19 @@ _T = TypeVar("_T")
 
 
 class NoAnswerError(ProviderError):
-    """A program gave no answer; one sentence says why, with what it printed."""
+    """A program gave no answer. The message says why, with what the program printed."""
 
     def __init__(self, how: Breakdown, reason: str, detail: str = "") -> None:
         super().__init__(reason)
         self.answer = Answer(AnswerKind.BROKEN, reason, how=how, detail=detail)
-        """What a lane says to the case at hand."""
+        """The answer of a lane for the case at hand."""
 
 
 class Child(ABC):
     """A program that answers requests, one at a time, and greets before the first.
 
-    A program that ends, hangs or writes something else than an answer costs the request at hand:
-    it is killed with whatever it started, and the next request starts another.
+    If the program ends, hangs or writes something other than an answer, the request at hand has no
+    answer. The program is then killed with all that it started; the next request starts another.
 
     Args:
         command: The program and its arguments.
@@ -59,9 +59,9 @@ class Child(ABC):
     """
 
     name: ClassVar[str]
-    """What messages call the program."""
+    """The word for the program in messages."""
     sentences: ClassVar[Mapping[Breakdown, str]] = _SENTENCES
-    """Why there is no answer."""
+    """The messages about missing answers."""
 
     def __init__(self, command: Sequence[str], timeout: float) -> None:
         self.command, self.timeout = list(command), timeout
@@ -71,11 +71,11 @@ class Child(ABC):
 
     @abstractmethod
     def _greeted(self, stream: BinaryIO) -> None:
-        """Read what the program writes at its start; raises as `read` of `exchange`."""
+        """Read the program's greeting at its start; raises as `read` of `exchange`."""
 
     @abstractmethod
     def _printed(self, content: bytes) -> str:
-        """The end of a sentence: what the program wrote, its standard error included."""
+        """What the program wrote, its standard error included, as the end of a message."""
 
     def start(self) -> None:
         """Start the program if it does not run, and read its greeting.
@@ -86,10 +86,12 @@ class Child(ABC):
         self.exchange(b"", lambda _: None)
 
     def exchange(self, request: bytes, read: Callable[[BinaryIO], _T]) -> _T:
-        """Send a request and return what `read` makes of the program's standard output.
+        """Send a request and return the answer.
 
-        `read` raises EOFError where the output ends too early, and ValueError with the bytes that
-        are no answer.
+        Args:
+            request: The bytes for the program's standard input.
+            read: Reads the answer from the program's standard output. It raises EOFError if the
+                output ends too early, and ValueError with the bytes if they are no answer.
 
         Raises:
             NoAnswerError: There is no answer.
@@ -108,7 +110,7 @@ class Child(ABC):
             self._end()
 
     def close(self) -> None:
-        """End the program for good; a request that waits for its answer hears that it ended."""
+        """End the program for good; a request that waits for an answer raises NoAnswerError."""
         self._closed = True
         program = self._program
         if program is not None:
@@ -133,7 +135,7 @@ class Child(ABC):
             answer = read(program.stdout)
             program.deadline = math.inf
             if time.monotonic() < deadline:  # so the program was not killed before
-                program.printed()  # nobody asks for it
+                program.printed()  # dropped, as messages about later requests must not have it
                 return answer
         except (OSError, EOFError):
             program.popen.wait()  # a program that closed its output but does not end is late
@@ -141,7 +143,7 @@ class Child(ABC):
             how = Breakdown.TOO_LONG
         except ValueError as error:
             how, stray = Breakdown.STRAY, error.args[0]
-        except BaseException:  # an interruption, for one: the answer must not be the next one's
+        except BaseException:  # such as an interruption: a late answer must not be the next one
             self._end()
             raise
         late = time.monotonic() >= deadline
@@ -176,12 +178,12 @@ class Child(ABC):
 class Program:
     """A program that runs, with pipes to it and from it.
 
-    It has a group of its own: a terminal's interruption is not for it, and `kill` reaches what
-    it started, such as the interpreter behind a script.
+    It has a process group of its own. So an interruption by the terminal does not reach it, and
+    `kill` reaches what it started, such as the interpreter behind a script.
     """
 
     def __init__(self, command: Sequence[str]) -> None:
-        # A file, as nobody reads the standard error while the program runs.
+        # A file, as a pipe would fill up: the standard error is not read while the program runs.
         self._errors: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115
         pipe = subprocess.PIPE
         try:
@@ -210,14 +212,17 @@ class Program:
             time.sleep(_PAUSE)
 
     def kill(self) -> None:
-        """Kill the program and, but on Windows, its group."""
+        """Kill the program and, except on Windows, its process group."""
         self.popen.kill()
         if sys.platform != "win32":
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.popen.pid, signal.SIGKILL)
 
     def printed(self) -> bytes:
-        """Return and drop the standard error; the program writes at the file's one position too."""
+        """Return and drop the standard error so far.
+
+        The file's position is shared with the program, which goes on writing at the start.
+        """
         self._errors.seek(0)
         printed = self._errors.read()
         self._errors.seek(0)

@@ -1,7 +1,7 @@
-"""DirectML.dll itself, asked for descriptors through the program of scripts/directml/host.cpp.
+"""The lane on DirectML.dll itself, which runs descriptors in a program, the host.
 
-On Windows the host runs as it is; elsewhere under Wine, in the folder that
-scripts/directml/setup.sh makes.
+scripts/directml/host.cpp is the host. On Windows it runs as it is; elsewhere it runs under Wine, in
+the folder that scripts/directml/setup.sh makes.
 """
 
 from __future__ import annotations
@@ -38,20 +38,21 @@ DIRECTML_DLL = "directml-dll"
 LIBRARY = "DirectML.dll"
 
 REFUSALS = STAGES[3:5]
-"""The calls that judge a descriptor; what fails before or later is no verdict on it."""
+"""The calls that judge a descriptor; the failure of another call is no verdict on it."""
 
 E_INVALIDARG = 0x80070057
-"""What a refusal is; another failure is none."""
+"""The HRESULT of a refusal; a failure with another one is no verdict."""
 
 
 class HostInfo(msgspec.Struct, frozen=True):
     """What a host says of itself."""
 
     version: str
-    """Of DirectML.dll, such as "1.15.4.0"."""
+    """The version of DirectML.dll, such as "1.15.4.0"."""
     adapter: str
+    """The name of the graphics adapter."""
     feature_level: str
-    """The highest that DirectML reports, such as "6_4"."""
+    """The highest feature level that DirectML reports, such as "6_4"."""
     doubles: bool
     """Whether the Direct3D device reports double-precision arithmetic."""
     wine: str | None
@@ -59,16 +60,16 @@ class HostInfo(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What became of one descriptor."""
+    """DirectML's verdict on a descriptor, and the output."""
 
     stage: str
-    """The call that failed, "done" where none did."""
+    """The call that failed; "done" if no call failed."""
     hresult: int = 0
-    """What that call returned, unsigned."""
+    """The HRESULT of that call, unsigned."""
     output: bytes | None = None
-    """OutputTensor after the dispatch; None where nothing ran."""
+    """The buffer of OutputTensor after the dispatch; None if nothing ran."""
     guards_touched: bool = False
-    """Whether bytes beside OutputTensor were written."""
+    """Whether the dispatch wrote guard bytes beside OutputTensor."""
 
     @property
     def accepted(self) -> bool:
@@ -83,8 +84,8 @@ class Host(Child):
     """DirectML.dll in a program of its own, which is started at once.
 
     Args:
-        command: What starts the host, such as `find_host` returns.
-        timeout: Seconds for one answer.
+        command: The command that starts the host, as `find_host` gives it.
+        timeout: Seconds that an answer may take.
 
     Raises:
         NoAnswerError: The host does not start.
@@ -115,18 +116,19 @@ class Host(Child):
         buffers: Sequence[bytes] | None = None,
         feature_level: str = "1_0",
     ) -> Verdict:
-        """What DirectML.dll makes of a descriptor.
+        """DirectML.dll's verdict on a descriptor.
 
         Args:
-            raw: The descriptor, a dict as `to_dict` gives, valid or not.
-            buffers: What InputTensor, IndicesTensor and OutputTensor hold before the dispatch;
-                one that is too short ends in zeros. None has the operator created and not run.
-            feature_level: The minimum that the DirectML device is created with. It is no
-                ceiling: a device of DirectML 1.15.4 takes the same whatever the minimum.
+            raw: The descriptor, a dict as `to_dict` gives it, valid or not.
+            buffers: The bytes of InputTensor, IndicesTensor and OutputTensor before the dispatch;
+                zeros fill up a buffer that is too short. With None the operator is created and
+                not run.
+            feature_level: The minimum feature level that the DirectML device is created with. It
+                is no ceiling: a device of DirectML 1.15.4 takes the same whatever the minimum.
 
         Raises:
             DescriptorError: DirectML's structures cannot hold a value.
-            NoAnswerError: There is no verdict; a descriptor may crash DirectML, for one.
+            NoAnswerError: There is no verdict, for example because the descriptor crashes DirectML.
         """
         request = encoded(raw, buffers, feature_level)
         stage, hresult, flags, output = self.exchange(request, read_answer)
@@ -161,13 +163,13 @@ class Host(Child):
 class DirectMLLane:
     """DirectML.dll, asked through its host.
 
-    It runs descriptors, and has one rule for indices out of range. So a case is NOT-RUN here
-    that is a forbidden node, stands between other operators, or has such indices under another
-    policy than "directml".
+    The lane runs descriptors, and DirectML has one rule for indices out of range. So three cases
+    are NOT-RUN: a forbidden node, a wrapped gather, and an index out of range under another policy
+    than "directml".
 
     Args:
-        name: As the user named it.
-        folder: Where the host is; None is where scripts/directml/setup.sh puts it.
+        name: The name that the user gave the lane.
+        folder: The folder of the host; None means the one that scripts/directml/setup.sh makes.
         timeout: Seconds that one case may take.
     """
 
@@ -231,13 +233,17 @@ class DirectMLLane:
 
 
 def find_host(folder: str | None = None) -> list[str] | None:
-    """The command that starts the host in a folder, by default setup.sh's; None without."""
+    """The command that starts the host in a folder; None if the host is not there.
+
+    Args:
+        folder: The folder; None means the one that scripts/directml/setup.sh makes.
+    """
     path = _folder(folder) / ("host.exe" if sys.platform == "win32" else "run-host")
     return [str(path)] if path.is_file() else None
 
 
 def setup_command(folder: str | None = None) -> str:
-    """What makes that `find_host` finds the host: a command, on Windows what to do."""
+    """The command that sets the host up so that `find_host` finds it; on Windows a sentence."""
     if sys.platform == "win32":
         built = "scripts/directml/host.cpp, built as its first lines say"
         return f"{built}, with {LIBRARY} beside it in {_folder(folder)}"
@@ -253,7 +259,11 @@ def _folder(folder: str | None) -> Path:
 
 
 def _wrong_everywhere(case: DescriptorCase) -> bytes:
-    """What OutputTensor holds before: every bit of every element wrong, zeros between."""
+    """A buffer for OutputTensor before the dispatch.
+
+    Each element is the right one with every bit inverted; zeros stand between the elements. So an
+    element that DirectML does not write differs.
+    """
     wanted = reference(case.descriptor, case.data, case.indices, case.out_of_range)
     bits = wanted.view(f"u{wanted.itemsize}")
     offsets = np.arange(bits.size).reshape(bits.shape)

@@ -1,4 +1,4 @@
-"""What passes between onnxgather and the host of DirectML.dll, as host.cpp lays it down."""
+"""The protocol between onnxgather and the host of DirectML.dll; host.cpp defines it."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ STAGES = (
     *("done", "D3D12CreateDevice", "DMLCreateDevice1", "CreateOperator", "CompileOperator"),
     *("buffers", "initialize", "dispatch"),
 )
-"""The calls that may fail, by their numbers."""
+"""The calls that may fail, in the order of their numbers."""
 
 MAGIC = b"OGDM\1\0\0\0"
-"""How a hello begins: four letters and the version of the protocol."""
+"""The start of a hello: four letters and the version of the protocol."""
 
 _RUN, _CREATE = 0, 1
-"""How a request begins."""
+"""The first number of a request: run the operator, or only create it."""
 
 GUARDS_TOUCHED, DEVICE_LOST = 3, 4
-"""Flags of an answer."""
+"""Bits of the flags of an answer."""
 
 # DML_TENSOR_DATA_TYPE of DirectML.h, types that no gather takes included.
 _DATA_TYPES = {t.name: t.directml for t in TensorDataType} | {"UNKNOWN": 0, "UINT4": 12, "INT4": 13}
@@ -37,12 +37,12 @@ _BITS = {t.name: 8 * t.size for t in TensorDataType} | {"UNKNOWN": 0, "UINT4": 4
 
 
 def encoded(raw: Mapping[str, Any], buffers: Sequence[bytes] | None, feature_level: str) -> bytes:
-    """A request: a descriptor, a dict as `to_dict` gives, and its buffers.
+    """The bytes of a request.
 
     Args:
-        raw: The descriptor.
-        buffers: What the three tensors hold; None asks only to create the operator.
-        feature_level: The minimum of the device, such as "2_1".
+        raw: The descriptor, a dict as `to_dict` gives it, valid or not.
+        buffers: The bytes of the three tensors; None asks only to create the operator.
+        feature_level: The minimum feature level of the device, such as "2_1".
 
     Raises:
         DescriptorError: DirectML's structures cannot hold a value.
@@ -61,7 +61,7 @@ def encoded(raw: Mapping[str, Any], buffers: Sequence[bytes] | None, feature_lev
 
 
 def _tensor(name: str, raw: Mapping[str, Any]) -> bytes:
-    """A tensor as it stands in a request; TotalTensorSizeInBytes is by default the least."""
+    """The bytes of a tensor; TotalTensorSizeInBytes is by default the smallest legal one."""
     short = str(raw["DataType"]).removeprefix(TYPE_PREFIX)
     if short not in _DATA_TYPES:
         rule = f"{name}.DataType must be one of {', '.join(_DATA_TYPES)}"
@@ -90,7 +90,7 @@ def _u32s(numbers: Mapping[str, object]) -> bytes:
 
 
 def _level_number(feature_level: str) -> int:
-    """A DML_FEATURE_LEVEL: 0x2100 for "2_1"."""
+    """The number of a DML_FEATURE_LEVEL, such as 0x2100 for "2_1"."""
     numbers = re.fullmatch(r"(\d)_(\d)", feature_level)
     if numbers is None:
         raise DescriptorError(f"feature_level must be such as 2_1, got {shown(feature_level)}")

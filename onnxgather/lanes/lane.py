@@ -1,4 +1,4 @@
-"""What a lane is: something that is asked cases and answers with evidence."""
+"""What a lane is: it runs cases and answers with outputs, refusals and the nodes that ran."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TIMEOUT = 60.0
 
 
 class AnswerKind(StrEnum):
-    """What an answer is."""
+    """What became of a case on a lane, before the reference judges it."""
 
     RAN = "ran"
     """Every node ran on the provider, which returned an output."""
@@ -47,9 +47,9 @@ class Breakdown(StrEnum):
     TOO_LONG = "too-long"
     """The program announced an answer longer than there can be."""
     NONSENSE = "nonsense"
-    """The program sent an answer that means nothing; the detail says what is wrong with it."""
+    """The program sent an answer that cannot be decoded; the detail says what is wrong with it."""
     CLOSED = "closed"
-    """The lane was closed before."""
+    """The lane was closed before it answered."""
     NO_VERDICT = "no-verdict"
     """DirectML failed for a reason that is no verdict on the descriptor."""
     NO_MODEL = "no-model"
@@ -67,7 +67,7 @@ class NodeElsewhere(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What a lane says to a case."""
+    """The answer of a lane to a case."""
 
     kind: AnswerKind
     reason: str | None = None
@@ -76,16 +76,16 @@ class Answer(msgspec.Struct, frozen=True):
     nodes: tuple[str, ...] = ()
     """The operators that ran, by the runtime's own node assignment."""
     output: Array | None = None
-    """Of RAN."""
+    """Of RAN: the output."""
     answers_in_range: Array | None = None
-    """Of RAN and FAILED where the case must be refused: what the lane returned for indices of
-    zero, as proof that it does not refuse everything."""
+    """Of RAN and FAILED where the case must be refused: the output for indices of zero, as proof
+    that the lane does not refuse everything."""
     how: NotRunKind | Breakdown | None = None
-    """Of NOT_RUN which kind, None where the lane runs no such case; of BROKEN in which way."""
+    """Of NOT_RUN: why; None where the lane runs no such case. Of BROKEN: in which way."""
     detail: str = ""
-    """What `how` leaves open, as `NotRunError` and `Breakdown` say."""
+    """What `how` leaves open, as `NotRunKind` and `Breakdown` say."""
     elsewhere: NodeElsewhere | None = None
-    """Of NOT_RUN, where a node went to another provider and ONNX Runtime tells which."""
+    """Of NOT_RUN: the node that went to another provider, where ONNX Runtime tells it."""
 
 
 class LaneInfo(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -94,19 +94,19 @@ class LaneInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str
     """As the user named it, such as `cpu` or `openvino@old`."""
     provider: str
-    """The full name, such as CPUExecutionProvider."""
+    """The full name of the provider, such as CPUExecutionProvider."""
     versions: dict[str, str] = {}
-    """Of onnxruntime, numpy, python and whatever else counts, such as DirectML."""
+    """The versions of onnxruntime, numpy, python and others, such as DirectML."""
     devices: tuple[str, ...] = ()
     """The devices that the provider offers."""
     python: str | None = None
-    """The interpreter that ran it."""
+    """The interpreter of the lane's environment."""
     not_run: str | None = None
-    """Why the lane could not start at all."""
+    """Why the lane could not start; None if it started."""
     target: Target | None = None
-    """The target that its models are made for; absent where the lane runs no ONNX model."""
+    """The target that the lane's models are made for; None where the lane runs no ONNX model."""
     required: bool = False
-    """Whether a case that did not run there means exit code 3."""
+    """Whether a case that did not run on the lane means exit code 3."""
 
 
 class Lane(Protocol):
@@ -116,11 +116,11 @@ class Lane(Protocol):
     """As the user named it, such as `cpu` or `openvino@old`."""
 
     def start(self) -> LaneInfo:
-        """Start the lane and say what it is; `not_run` says why it cannot start."""
+        """Start the lane and describe it; `not_run` says why it cannot start."""
         ...
 
     def answer(self, case: Case) -> Answer:
-        """Run a case; never raises for what the lane does wrong."""
+        """Run a case; a fault of the lane is an answer, never an exception."""
         ...
 
     def close(self) -> None:

@@ -22,10 +22,10 @@ from onnxgather.providers import Provider, target_of
 from onnxgather.session import threads_for
 
 LONGEST_PRINTED = 500
-"""Characters of what a worker printed that a message shows."""
+"""The most characters of a worker's prints that a message shows."""
 
 LONGEST_BANNER = 2**16
-"""Bytes that an environment may print at its start, before the worker takes over."""
+"""The most bytes that an environment may print at its start, before the worker greets."""
 
 _T = TypeVar("_T")
 
@@ -60,14 +60,14 @@ class Worker(Child):
     name = "worker"
 
     def __init__(self, python: str, timeout: float) -> None:
-        # Not -I: a user's PYTHONPATH may be what makes the environment.
+        # Not -I: a user may make an environment by PYTHONPATH.
         super().__init__([python, "-u", runtime.__file__], timeout)
 
     def about(self) -> About:
-        """What the environment has; a plugin brings its devices with its first model.
+        """What the environment offers; a plugin's devices are there after its first model.
 
         Raises:
-            NoAnswerError: The worker does not say.
+            NoAnswerError: The worker gives no answer.
         """
         return self.ask(lambda header, _: msgspec.json.decode(header, type=About), {})
 
@@ -77,10 +77,15 @@ class Worker(Child):
         request: Mapping[str, Any],
         blobs: bytes | bytearray = b"",
     ) -> _T:
-        """What `read` makes of the JSON and the bytes that answer a request (`runtime.answer`).
+        """Send a request for `runtime.answer`; return the answer as `read` decodes it.
+
+        Args:
+            read: Decodes the JSON and the bytes of an answer.
+            request: The request, which becomes JSON.
+            blobs: The bytes of the request.
 
         Raises:
-            NoAnswerError: There is no answer, or `read` makes nothing of it.
+            NoAnswerError: There is no answer, or `read` cannot decode it.
         """
         answered = self.exchange(runtime.message(request, blobs), runtime.read_frame)
         header, _, blobs = answered.partition(b"\n")
@@ -122,12 +127,12 @@ class ModelLane:
     """Seconds that one case may take."""
 
     def __post_init__(self) -> None:
-        """Name the worker, which starts with the first request."""
+        """Make the worker, which starts with its first request."""
         self._target: Target = target_of(self.provider.name, self.target)
         self._worker = Worker(self.python, self.timeout)
 
     def start(self) -> LaneInfo:
-        """Start a worker and have it run a gather that every provider takes."""
+        """Start the worker and run a gather that every provider takes."""
         about, why = About(), None
         try:
             about = self._worker.about()
@@ -136,7 +141,7 @@ class ModelLane:
                 why = f"{self.provider.name} cannot start: {probe.reason}"
             elif probe.how not in (None, "elsewhere", "folded"):
                 why = probe.reason
-            else:  # a plugin library has brought its devices with that model
+            else:  # now the devices of a plugin library are there too
                 about = self._worker.about()
         except NoAnswerError as error:
             why = str(error)
@@ -145,7 +150,7 @@ class ModelLane:
         return LaneInfo(self.name, full, about.versions, devices, self.python, why, self._target)
 
     def answer(self, case: Case) -> Answer:
-        """Run a case by the worker."""
+        """Have the worker run a case."""
         try:
             model, inputs, threads = question_of(case, self._target)
             feeds = [inputs]
@@ -184,16 +189,18 @@ class ModelLane:
 
 
 class Question(NamedTuple):
-    """A case as ONNX Runtime is asked it."""
+    """What ONNX Runtime is given for a case."""
 
     model: bytes
+    """The serialized model."""
     inputs: dict[str, Array]
+    """The arrays by the names of the model's inputs."""
     threads: int
     """How many threads ONNX Runtime may use."""
 
 
 def question_of(case: Case, target: Target) -> Question:
-    """What a lane asks for a case; its models are made for `target`.
+    """The question of a case: its model, made for `target`, and the inputs.
 
     Raises:
         OnnxGatherError: The model cannot be made.

@@ -1,4 +1,4 @@
-"""From a case and a lane to a folder that shows what is wrong."""
+"""From a case and a lane to a repro: run the case, reduce it, write the folder, try its script."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from onnxgather.repro.reduce import Fault, reduce_case
 from onnxgather.repro.trial import trials_of
 
 LONGEST_RUN = 120.0
-"""Seconds that a written repro.py may take."""
+"""The most seconds that a repro.py may take when it is tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a case on a lane."""
+    """What became of a case on a lane, and of its repro."""
 
     text: str
-    """One sentence."""
+    """One sentence for people."""
     result: Result
     """PASS, NOT-RUN, or the DIFF or ERROR that the folder shows."""
     case: Case
-    """The case in the folder; where there is none, the one that was given."""
+    """The case in the folder; the case that was given if no folder was written."""
     folder: str | None = None
     shown: bool = False
     """Whether the folder's repro.py, run by the lane's interpreter, showed the difference."""
@@ -52,15 +52,15 @@ def make_repro(
 
     Args:
         case: The case.
-        lane: The lane; it is started here, and left to the caller to close.
-        folder: Where the repro goes: new, empty or an earlier repro.
+        lane: The lane, not started; the caller closes it.
+        folder: The folder of the repro: new, empty or an earlier repro.
         library: The plugin library that brings the lane's provider, if one does.
         reduce: Whether to reduce the case.
         tried: Called after each smaller case that was run.
 
     Raises:
-        OnnxGatherError: The folder holds something else or cannot be written, or the lane runs
-            no ONNX model.
+        OnnxGatherError: The folder holds other files or cannot be written, or the lane runs no
+            ONNX model.
     """
     REPRO.check(folder)
     info = lane.start()
@@ -112,8 +112,8 @@ def _tried(
         result: The difference.
 
     Returns:
-        Why the script does not show the difference, None if it does; and what it printed, if it
-        got as far as to say how the output differs.
+        Why the script does not show the difference, None if it does; and what the script printed,
+        None if it did not say how the output differs.
     """
     with tempfile.TemporaryDirectory(prefix="onnxgather.") as folder:
         for name, content in contents.items():

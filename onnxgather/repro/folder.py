@@ -21,21 +21,21 @@ REPRO = FolderKind(
     sometimes=("expected.npy", "program.json"),
     always=("model.onnx", "inputs.npz", "runtime.py", "repro.py", "ISSUE.md"),
 )
-"""There is an expected output where the case has one, a program where it has a descriptor."""
+"""A case that must be refused has no expected output; a forbidden node has no program."""
 
 
 def write_folder(folder: str, finding: Finding, trial: Trial, printed: str | None = None) -> None:
     """Write a repro.
 
     Args:
-        folder: Its path. The folder must be new, empty or an earlier repro.
+        folder: The path of the folder, which must be new, empty or an earlier repro.
         finding: The difference that the folder shows.
         trial: What repro.py runs.
         printed: What repro.py printed when it showed the difference, if it did.
 
     Raises:
-        OnnxGatherError: The folder holds something else, or cannot be written. Its contents are
-            then as they were.
+        OnnxGatherError: The folder holds other files, or cannot be written. Its content is then
+            as it was.
     """
     contents = runnable(finding, trial)
     contents["ISSUE.md"] = issue_text(finding, trial, printed).encode()

@@ -1,4 +1,4 @@
-"""The text of an issue: what a case says, what is expected, and what a provider does instead."""
+"""The text of an issue: what the case is, what is expected, and what a provider does instead."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from onnxgather.repro.trial import Trial
 from onnxgather.show import write_formula
 
 MOST_SHOWN = 64
-"""Elements of an array that an issue shows."""
+"""The most elements of an array that an issue shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A case, and the wrong result of a lane for it."""
+    """A case with the wrong result of a lane."""
 
     case: Case
     info: LaneInfo
@@ -123,7 +123,7 @@ def _array_text(name: str, array: Array) -> str:
 
 
 def _filled(paragraph: str) -> str:
-    """A paragraph in lines of 100 columns; a heading, a list and indented text as they are."""
+    """A paragraph in lines of 100 columns; headings, lists and indented text stay as they are."""
     if paragraph.startswith(("#", "-", " ")):
         return paragraph
     return textwrap.fill(paragraph, 100, break_long_words=False, break_on_hyphens=False)

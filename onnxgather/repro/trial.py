@@ -1,4 +1,4 @@
-"""What a repro.py runs: a model with its inputs and the expected output."""
+"""Trials: what a repro.py runs, a model with its inputs and the expected output."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from onnxgather.repro.candidates import candidate_of
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A model, its inputs, and the output that is right."""
+    """A model, its inputs, and the expected output."""
 
     model: bytes
     inputs: Mapping[str, Array]
     expected: Array | None
-    """None where the provider must refuse the model."""
+    """The output of the reference; None where the provider must refuse the model."""
     threads: int
     """How many threads ONNX Runtime may use; 0 means one per core."""
     library: str | None = None
@@ -30,8 +30,8 @@ class Trial:
 def trials_of(case: Case, target: Target, library: str | None = None) -> Iterator[Trial]:
     """Yield the ways to run a case, the plainest first; the last is what the lane ran.
 
-    Where one ONNX node computes the case, the plainest model is that node alone, on the shapes
-    that count: a descriptor gives all tensors one rank, which may take more nodes.
+    If one ONNX node computes the case, the plainest model is that node alone, on the sizes that
+    count. The model of the descriptor may need more nodes, as all its tensors have one rank.
 
     Args:
         case: The case.

@@ -66,10 +66,10 @@ class TestHelp:
             """
   States:
     PASS     the data type, shape and bytes of the reference, or both refuse
-    DIFF     they differ; the details say how, and where first
+    DIFF     the output differs; the details say how, and where first
     ERROR    the provider failed, or its worker crashed or hung
-    NOT-RUN  the provider is missing, does not start, or lacks a node
-    KNOWN    one of the last three, explained in the file of known differences
+    NOT-RUN  the provider is missing, does not start, or did not run a node
+    KNOWN    DIFF, ERROR or NOT-RUN, explained in the file of known differences
     FIXED    PASS, although that file says otherwise
 """
         )
