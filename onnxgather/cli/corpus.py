@@ -11,20 +11,20 @@ from onnxgather.options import FORMATS, FormatName
 
 @main.group(short_help="Export the built-in corpus.")
 def corpus() -> None:
-    """Hand out the cases that `check --corpus` runs."""
+    """Export the cases that `check --corpus` runs."""
 
 
 @corpus.command(short_help="Write the corpus for others to run.")
 @click.option(
     "--format",
-    "form",
+    "name",
     type=click.Choice(list(FORMATS)),
     required=True,
-    metavar="FORM",
+    metavar="FORMAT",
     help="; ".join(f"{name}: {content}" for name, content in FORMATS.items()) + ".",
 )
 @click.argument("folder", metavar="DIR")
-def export(form: FormatName, folder: str) -> int:
+def export(name: FormatName, folder: str) -> int:
     """Write the corpus to DIR, which must be empty or an earlier export.
 
     DIR gets a README that says how to run the cases without onnxgather.
@@ -32,7 +32,7 @@ def export(form: FormatName, folder: str) -> int:
     from onnxgather.corpus import corpus as built_in
     from onnxgather.corpus import export as write
 
-    exported = write(built_in(), form, folder)
+    exported = write(built_in(), name, folder)
     say(f"{folder}: {exported.written:,} cases")
     for why, count in exported.left_out.items():
         say(f"left out: {count:,}, as each {why}")

@@ -77,7 +77,7 @@ def check_cases(
         while waiting:
             yield _collected(*waiting.popleft())
     except (Exception, KeyboardInterrupt):
-        for lane in lanes:  # nobody waits for one that hangs
+        for lane in lanes:  # without waiting for a lane that hangs
             lane.close()
         raise
     finally:

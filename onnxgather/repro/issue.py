@@ -48,7 +48,7 @@ class Finding:
         elif result.kind is ResultKind.ELEMENTS:
             what = f"returns wrong elements for {gather}"
         else:
-            what = f"returns an output of the wrong form for {gather}"
+            what = f"returns an output of the wrong type or shape for {gather}"
         return f"{self.info.provider} {what}"
 
 
