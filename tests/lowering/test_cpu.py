@@ -251,7 +251,7 @@ def test_a_form_is_taken_and_gives_the_references_bytes(name: str, threads: int)
     for seed, wild in ((0, 0.0), (1, 0.3), (2, 1.0)):
         rng = np.random.default_rng(seed)
         case = Case(desc, random_data(desc.input_tensor, rng), random_indices(desc, rng, wild=wild))
-        if name == "narrow rows" and threads > 1:
+        if taken == "narrow rows" and threads > 1:
             taken = "32-bit clamp"  # several threads share a Gather
         assert choice(case, policy, threads, known=False) == taken
         check_model_against_reference(case, policy, 17, known=False, target="cpu", threads=threads)

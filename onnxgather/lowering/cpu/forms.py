@@ -339,7 +339,7 @@ class NarrowRows:
             return "GATHER_ELEMENTS has an index for each element, this form one for each row"
         if not 1 < facts.row <= self.NARROW:
             return f"rows have {facts.row} elements, this form gathers 2 to {self.NARROW}"
-        if facts.threads > 1 and not gather.has_tuples:
+        if facts.threads > 1:
             return f"{facts.threads} threads share a Gather of rows better than of single elements"
         if facts.tables > 1 and not gather.has_tuples:
             return f"the indices choose from {facts.tables} tables, this form reads one"
