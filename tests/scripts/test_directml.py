@@ -335,9 +335,9 @@ class TestSetup:
             stderr=pipe,
             stdout=pipe,
             start_new_session=True,
-            # A test suite that a shell runs with `&` ignores SIGINT, and so would setup.sh: bash
-            # cannot trap a signal that is ignored from the start.
-            preexec_fn=lambda: signals.signal(signals.SIGINT, signals.SIG_DFL),
+            # A test suite that a shell runs with `&` ignores SIGINT, one under nohup SIGHUP, and
+            # so would setup.sh: bash cannot trap a signal that is ignored from the start.
+            preexec_fn=lambda: signals.signal(getattr(signals, f"SIG{signal}"), signals.SIG_DFL),
         ) as running:
             try:
                 while not begun.exists():
