@@ -187,15 +187,12 @@ class Gather:
         """Yield the gathers that take the leading ones of the output from data or indices."""
         data, indices, number = self.data, self.indices, self.number
         ones = (1,) * (len(self.tensor_sizes()[2]) - len(self.output))
-        in_front_of_both = replace(
-            self, data=ones + data, indices=ones + indices, number=number + len(ones)
-        )
         if not ones:
             yield self
-        elif self.onnx == "GatherElements":
-            yield in_front_of_both
+        elif self.onnx == "GatherElements" or (self.has_tuples and number):
+            yield replace(self, data=ones + data, indices=ones + indices, number=number + len(ones))
         elif self.has_tuples:
-            yield in_front_of_both if number else replace(self, indices=ones + indices)
+            yield replace(self, indices=ones + indices)
         else:
             yield replace(self, data=ones + data, number=number + len(ones))
             if math.prod(data[:number]) == 1:  # then all sizes before those of the indices are ones

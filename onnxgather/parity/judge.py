@@ -12,7 +12,7 @@ from onnxgather.arrays import Array, elements
 from onnxgather.cases import Case, DescriptorCase, NodeCase
 from onnxgather.explain import element_at, explain
 from onnxgather.lanes.lane import Answer, AnswerKind, LaneInfo
-from onnxgather.options import OutOfRange
+from onnxgather.options import POLICIES, OutOfRange
 from onnxgather.parity.results import ArrayType, Element, Result, ResultKind, Returned
 from onnxgather.parity.states import State
 from onnxgather.reference import reference, source_map
@@ -40,22 +40,20 @@ KINDS: dict[ResultKind, tuple[State, str]] = {
 """The state of each kind, before known differences are looked up, and the sentence for a result
 `r` of that kind; empty where the answer brings its own sentence."""
 
-_RETURNED_AS = {
-    Returned.ZEROS: "zeros",
-    Returned.CLAMPED: "the elements at the clamped indices",
-    Returned.DIRECTML: "what DirectML returns",
-    Returned.OTHER: "other elements of InputTensor",
-    Returned.FOREIGN: "values that InputTensor has not",
-    Returned.UNKNOWN: "an array of {r.got.data_type} {r.got.sizes}",
-}
-"""The words for what the output of a result `r` holds in place of a refusal."""
-
 _POLICY_OF: dict[Returned, OutOfRange] = {
     Returned.ZEROS: "zero",
     Returned.CLAMPED: "clamp",
     Returned.DIRECTML: "directml",
 }
 """The policies under which the reference returns the same."""
+
+_RETURNED_AS = {
+    **{returned: POLICIES[policy].returns for returned, policy in _POLICY_OF.items()},
+    Returned.OTHER: "other elements of InputTensor",
+    Returned.FOREIGN: "values that InputTensor has not",
+    Returned.UNKNOWN: "an array of {r.got.data_type} {r.got.sizes}",
+}
+"""The words for what the output of a result `r` holds in place of a refusal."""
 
 
 def judge(case: Case, info: LaneInfo, answer: Answer) -> Result:
