@@ -43,6 +43,17 @@ def shown(value: object) -> str:
     return text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "…"
 
 
+def printable(text: str) -> str:
+    r"""Text with every character escaped that is not plain to see: `\x1b` is written, not sent.
+
+    These are control characters and line breaks, characters that turn the direction of the text,
+    blanks other than the space, and the surrogates of a file name that is not Unicode.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def listed(items: Sequence[str], most: int) -> str:
     """The first `most` items with commas between them, and how many more there are."""
     more = len(items) - most

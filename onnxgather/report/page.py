@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from onnxgather.checks import printable
 from onnxgather.dxdispatch.descriptor import from_dict
 from onnxgather.lanes.lane import LaneInfo
 from onnxgather.lowering.graph import ONNX_TYPES
@@ -22,7 +23,7 @@ from onnxgather.parity.results import CaseResult, Report, Result
 from onnxgather.parity.states import BAD, BEST_TO_WORST, STATES
 from onnxgather.providers import target_of
 from onnxgather.report.picture import picture
-from onnxgather.report.sentences import number_of, printable, total, unmet
+from onnxgather.report.sentences import number_of, total, unmet
 from onnxgather.show import describe
 
 CHUNK = 32

@@ -9,13 +9,6 @@ from onnxgather.parity.results import CaseResult, Report, Result
 from onnxgather.parity.states import State
 
 
-def printable(text: str) -> str:
-    r"""Text with control characters escaped: `\x1b` is written, not sent."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
 def number_of(number: int, noun: str, grouped: str = "") -> str:
     """A number with its noun, such as `1 case` or `1500 cases`.
 

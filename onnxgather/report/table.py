@@ -7,9 +7,10 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+from onnxgather.checks import printable
 from onnxgather.parity.results import CaseResult, Report
 from onnxgather.parity.states import BAD, STATES, State, counts_text, worst
-from onnxgather.report.sentences import about, evidence_lines, number_of, printable, title, why
+from onnxgather.report.sentences import about, evidence_lines, number_of, title, why
 
 MOST_ROWS = 30
 """The most cases that get a row each; more are summed up by operator and data type."""
