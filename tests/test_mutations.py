@@ -1,0 +1,50 @@
+"""Mutated inputs of every kind end properly, and the harness that tries them sees a fault."""
+
+from __future__ import annotations
+
+import pytest
+from mutations import KINDS, MIXED, examine
+
+
+def test_mutated_inputs_end_in_an_exit_code_or_an_error(request: pytest.FixtureRequest) -> None:
+    """A sample of all kinds; with --long 2 % of 100,000 of each kind."""
+    if request.config.getoption("--long"):
+        for kind in KINDS:
+            assert examine(kind, range(2000)) == []
+    assert examine(MIXED, range(300)) == []
+
+
+FAULTS = {
+    "raise KeyError(1)": "KeyError: 1",
+    "warnings.warn('planted')": "UserWarning: planted",
+    "print('\\x1b', file=sys.stderr)": "U+001B is printed",
+    "bytes(2**32)": "2,147,483,648 bytes are taken",
+    "open('.partial', 'w').close()": "leaves ['.partial']",
+    "open('/var/tmp/planted', 'a').close()": "writes /var/tmp/planted",
+    "subprocess.run(['true'])": "a report starts {'true'}",
+    "click.get_current_context().exit(4)": "exit code 4",
+    "click.get_current_context().exit(2)": "exit code 2 without a sentence",
+    "os.kill(os.getpid(), signal.SIGSEGV)": "SIGSEGV",
+    "while True: pass": "SIGALRM",
+}
+"""Mistakes in Python, each with what a finding says of it."""
+
+PRELUDE = f"""
+import os, signal, subprocess, sys, warnings
+import click, mutations
+from onnxgather import repro
+
+def plant(_):
+    with open("../seed") as seed:
+        exec({[*FAULTS]}[int(seed.read())])
+
+repro.read_findings = plant
+mutations.SECONDS = 1
+"""
+
+
+def test_a_planted_fault_is_found() -> None:
+    found = examine("reports", range(len(FAULTS)), PRELUDE)
+    assert [finding.seed for finding in found] == [*range(len(FAULTS))]
+    for finding, cause in zip(found, FAULTS.values(), strict=True):
+        assert cause in finding.cause
