@@ -22,6 +22,7 @@ from pathlib import Path
 import msgspec
 
 from onnxgather.cases import smallest_case
+from onnxgather.checks import printable
 from onnxgather.errors import FINDINGS, GOOD, NOT_RUN
 from onnxgather.lanes.child import NoAnswerError
 from onnxgather.lanes.lane import TIMEOUT, LaneInfo
@@ -214,7 +215,7 @@ class Checkup(msgspec.Struct, frozen=True):
         for number, finding in enumerate(self.findings, 1):
             lines.append(f"{number}. {finding.what}")
             lines += [f"   {finding.command}"] if finding.command else []
-        return "\n".join(lines)
+        return "\n".join(map(printable, lines))
 
 
 def examine(

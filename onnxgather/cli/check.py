@@ -245,7 +245,7 @@ def _write(batch: Batch, report: Report, asked: CheckOptions) -> None:
     if asked.json_file == "-":
         say(json_bytes(report))
     else:
-        batch.say(render(report, width(), colour=has_colours()))
+        say(render(report, width(), colour=has_colours()), as_is=True)
     for file, written in writers:
         if file in asked.files:
             with batch.step(file):

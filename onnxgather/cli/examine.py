@@ -26,7 +26,7 @@ def doctor(pythons: dict[str, str], plugins: dict[str, str], timeout: float, as_
     from onnxgather.doctor import examine
 
     checkup = examine(pythons, plugins, timeout=timeout)
-    say(json_bytes(checkup) if as_json else str(checkup))
+    say(json_bytes(checkup) if as_json else str(checkup), as_is=True)
     return checkup.exit_code
 
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
+import re
 import shutil
 import sys
 import time
 from datetime import timedelta
-from typing import NoReturn, TextIO
+from typing import Any, NoReturn, TextIO
 
 import click
 import msgspec
+from click.exceptions import NoArgsIsHelpError
 
-from onnxgather.errors import UNUSABLE, OnnxGatherError
+from onnxgather.checks import printable
+from onnxgather.errors import GOOD, UNUSABLE, OnnxGatherError
 from onnxgather.files import reason
 
 _INTERRUPTED, _BROKEN_PIPE = 130, 141  # 128 + the signal, as shells count
@@ -33,27 +37,43 @@ Where several things go wrong, 2 counts before 3, and 3 before 1.
 class Commands(click.Group):
     """The group of all commands; turns what they return and raise into exit codes and errors."""
 
-    def invoke(self, ctx: click.Context) -> NoReturn:
-        """Run the command and end with its exit code."""
+    def main(self, *args: Any, **extra: Any) -> NoReturn:
+        """Run a command line and end with its exit code."""
+        while (spare := os.open(os.devnull, os.O_RDWR)) <= 2:
+            pass  # a standard stream that was closed: no file may take its number
+        os.close(spare)
         code, sentence = UNUSABLE, ""
         try:
-            code = super().invoke(ctx)
+            code = super().main(*args, **{**extra, "standalone_mode": False})
+        except click.ClickException as error:
+            _say_usage(error)
         except OnnxGatherError as error:
             code, sentence = error.exit_code, str(error)
         except MemoryError:
             sentence = "there is not enough memory"
-        except BrokenPipeError:
+        except SystemExit as end:  # click's own: 0 after a completion, 1 at a broken pipe
             _abandon(sys.stdout, sys.stderr)
-            code = _BROKEN_PIPE
+            code = _BROKEN_PIPE if end.code else GOOD
         except OSError as error:
             _abandon(sys.stdout)
             where = os.fsdecode(error.filename) if error.filename else "standard output"
             sentence = f"{where}: {reason(error)}"
-        except KeyboardInterrupt:
-            code = _INTERRUPTED
         if sentence:
             say(f"Error: {sentence}", err=True)
-        ctx.exit(code)
+        sys.exit(code)
+
+    def invoke(self, ctx: click.Context) -> int:
+        """Run the command; an interruption is an exit code too."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            return _INTERRUPTED
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """Find the command that the arguments start with; a file in its place gets advice."""
+        if args[0] not in self.commands and os.path.exists(args[0]):
+            ctx.fail(f"a command must come before {args[0]}, such as run or show")
+        return super().resolve_command(ctx, args)
 
 
 @click.group(
@@ -87,7 +107,7 @@ class Progress:
         """Show a text in place of the last one."""
         if self._shows and time.monotonic() - self._start > 1:
             self.clear()
-            text = text[:79]
+            text = printable(text)[: min(79, shutil.get_terminal_size().columns - 1)]
             say(text, err=True, end="")
             self._width = len(text)
 
@@ -108,52 +128,81 @@ class Progress:
     def clear(self) -> None:
         """Take the line away, so that something else can be printed."""
         if self._width:
-            say("\r" + " " * self._width + "\r", err=True, end="")
+            say("", err=True, end="\r" + " " * self._width + "\r")
             self._width = 0
 
     close = clear  # as `contextlib.closing` calls it
 
 
-def say(text: str | bytes, *, err: bool = False, end: str = "\n") -> None:
-    """Print text at once. Text that the stream's encoding lacks is printed as UTF-8.
+def say(text: str | bytes, *, err: bool = False, end: str = "\n", as_is: bool = False) -> None:
+    """Print a line at once. Text that the stream's encoding lacks is printed as UTF-8.
+
+    An error that cannot be printed is dropped, as there is nowhere else to say so.
 
     Args:
-        text: Text, or bytes that are printed as they are.
+        text: Text, which is escaped by `printable`; or bytes, which are printed as they are.
         err: Whether to print to the standard error.
-        end: The text to print after it.
+        end: The text to print after it, as it is.
+        as_is: Whether text is not escaped, as it is lines, or coloured, and escaped before.
     """
     stream: TextIO | None = sys.stderr if err else sys.stdout
     if stream is None:  # the program was started with it closed
         return
-    if isinstance(text, str):
-        try:
-            stream.write(text + end)
-            stream.flush()
-            return
-        except UnicodeEncodeError:
-            text = text.encode("utf-8", sys.getfilesystemencodeerrors())
-    stream.buffer.write(text + end.encode())
-    stream.buffer.flush()
+    try:
+        if isinstance(text, str):
+            text = (text if as_is else printable(text)) + end
+            try:
+                stream.write(text)
+                stream.flush()
+                return
+            except UnicodeEncodeError:
+                text, end = text.encode(), ""
+        stream.buffer.write(text + end.encode())
+        stream.buffer.flush()
+    except OSError:
+        if not err:
+            raise
+        _abandon(stream)
+
+
+def _say_usage(error: click.ClickException) -> None:
+    """Print an error in a command line, as click words it: the usage, and what is wrong."""
+    error.show(shown := io.StringIO())
+    text = shown.getvalue()
+    if not isinstance(error, NoArgsIsHelpError):  # whose message is the help
+        text = text.replace(error.message, printable(error.message))
+    say(text, err=True, end="", as_is=True)
 
 
 def json_bytes(value: object) -> bytes:
-    """A value as indented JSON."""
+    """A value as indented JSON, whose texts are escaped as a terminal needs it."""
     try:
-        return msgspec.json.format(msgspec.json.encode(value), indent=2)
+        text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
     except UnicodeEncodeError:  # a file name that is not Unicode: escaped, as json reads it back
-        return json.dumps(msgspec.to_builtins(value), indent=2).encode()
+        text = json.dumps(msgspec.to_builtins(value), indent=2)
+    return re.sub("[^\n -~]", _json_escaped, text).encode()
+
+
+def _json_escaped(found: re.Match[str]) -> str:
+    character = found[0]
+    units = character.encode("utf-16-be").hex(" ", 2)
+    return character if character.isprintable() else "\\u" + units.replace(" ", "\\u")
 
 
 def width() -> int:
-    """How many columns a table may take."""
-    if not is_terminal(sys.stdout):
-        return 100
-    return min(max(shutil.get_terminal_size().columns, 60), 160)
+    """How many columns a table may take: COLUMNS, or those of the terminal; else 100."""
+    return max(40, shutil.get_terminal_size((100, 24)).columns)
 
 
 def has_colours() -> bool:
-    """Whether the standard output shows colours: a terminal, unless NO_COLOR is set."""
-    return is_terminal(sys.stdout) and not os.environ.get("NO_COLOR")
+    """Whether the standard output shows colours.
+
+    NO_COLOR forbids them, FORCE_COLOR asks for them, else a terminal shows them unless it is dumb.
+    """
+    if os.environ.get("NO_COLOR"):
+        return False
+    capable = is_terminal(sys.stdout) and os.environ.get("TERM") != "dumb"
+    return capable or bool(os.environ.get("FORCE_COLOR"))
 
 
 def is_terminal(stream: TextIO | None) -> bool:

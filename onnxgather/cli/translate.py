@@ -12,6 +12,7 @@ from typing import Unpack
 
 import click
 
+from onnxgather.checks import printable
 from onnxgather.cli import options
 from onnxgather.cli.options import Lowering
 from onnxgather.cli.sources import Batch, Source, dispatchable_path, plan
@@ -119,8 +120,11 @@ def show(file: str, as_json: bool, allow_outside: bool, **lowering: Unpack[Lower
     if as_json:
         say(json_bytes({"file": file, "dispatchables": descriptions}))
     else:
-        texts = [f"{dispatchable_path(name)}\n\n{render(d)}" for name, d in descriptions.items()]
-        say("\n\n\n".join(f"{file}: {text}" for text in texts))
+        texts = [
+            printable(f"{file}: {dispatchable_path(name)}") + f"\n\n{render(description)}"
+            for name, description in descriptions.items()
+        ]
+        say("\n\n\n".join(texts), as_is=True)
     return GOOD
 
 

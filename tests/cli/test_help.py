@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from command_line import call, outcome, program
+from command_line import call, outcome, program, spawn
 
 
 class TestHelp:
@@ -79,7 +79,10 @@ print("heavy:", heavy)
         [
             (["convert"], "Missing argument 'FILE...'."),
             (["run"], "Missing argument 'FILE'."),
-            (["chekc"], "No such command 'chekc'."),
+            (["chekc"], "No such command 'chekc'. Did you mean 'check'?"),
+            (["corpus", "exprot"], "No such command 'exprot'. Did you mean 'export'?"),
+            (["x.json"], "a command must come before x.json, such as run or show"),
+            (["doctor", "--jsno"], "No such option '--jsno'. Did you mean '--json'?"),
             (
                 ["check", "x.json", "--provider", "gpu"],
                 "Invalid value for '--provider': provider must be one of cpu, directml, openvino, "
@@ -98,8 +101,15 @@ print("heavy:", heavy)
         ],
     )
     def test_usage_is_exit_code_2(self, arguments: list[str], sentence: str) -> None:
+        program("x.json")
         code, out, err = outcome(*arguments)
         assert (code, out) == (2, "")
         found = err[err.index("Error: ") :].splitlines()[0]
-        # click words a mistyped command with a suggestion where it finds one.
-        assert found.startswith(f"Error: {sentence}")
+        assert found == f"Error: {sentence}"
+
+    def test_no_command_at_all_is_answered_with_the_help(self) -> None:
+        assert outcome() == (2, "", call("--help").stdout)
+
+    def test_the_program_has_one_name(self) -> None:
+        assert spawn("--version").stdout == b"onnxgather 0.1.0\n"
+        assert b"Usage: onnxgather show " in spawn("show").stderr

@@ -2,14 +2,49 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
+from subprocess import PIPE
+from typing import IO
 
 import pytest
 from command_line import POSIX, files, program, spawn
+
+from onnxgather.cli import main
+
+PRINTING = [
+    ["--help"],
+    ["-h"],
+    ["--version"],
+    ["show", "--help"],
+    ["corpus", "export", "--help"],
+    ["convert", "x.json"],
+    ["run", "x.json"],
+    ["show", "x.json"],
+    ["show", "x.json", "--json"],
+    ["explain", "x.json", "--at", "0,0"],
+    ["check", "x.json"],
+    ["check", "x.json", "--json"],
+    ["doctor"],
+    ["repro", "x.json", "-o", "folder"],
+]
+"""Ways to make the commands print."""
+
+needs_full = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+
+
+def _buffered(
+    *arguments: str, stdout: int | IO[bytes] = PIPE, stderr: int | IO[bytes] = PIPE
+) -> subprocess.CompletedProcess[bytes]:
+    """Run a command with Python's own buffers, which a test runner may have switched off."""
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"}
+    command = [sys.executable, "-m", "onnxgather", *arguments]
+    return subprocess.run(command, stdout=stdout, stderr=stderr, check=False, env=environment)
 
 
 class TestProcess:
@@ -29,30 +64,67 @@ class TestProcess:
         assert done.stderr.splitlines() == [b"Error: none.json: no such file or directory"]
 
     @POSIX
-    def test_a_broken_pipe_is_quiet(self) -> None:
+    @pytest.mark.parametrize("arguments", [["--help"], ["show", "x.json"]], ids=" ".join)
+    def test_a_broken_pipe_is_quiet(self, arguments: list[str]) -> None:
         program("x.json")
-        buffered = {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"}
         read, write = os.pipe()
         os.close(read)
-        command = [sys.executable, "-m", "onnxgather", "show", "x.json"]
-        done = subprocess.run(
-            command, stdout=write, stderr=subprocess.PIPE, check=False, env=buffered
-        )
+        done = _buffered(*arguments, stdout=write)
         os.close(write)
         assert (done.returncode, done.stderr) == (141, b"")
 
     @POSIX
-    @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-    def test_a_full_device_is_one_sentence(self) -> None:
+    @needs_full
+    @pytest.mark.parametrize("arguments", [["--version"], ["show", "x.json"]], ids=" ".join)
+    def test_a_full_device_is_one_sentence(self, arguments: list[str]) -> None:
         program("x.json")
-        command = [sys.executable, "-m", "onnxgather", "show", "x.json"]
-        buffered = {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"}
         with open("/dev/full", "wb") as full:
-            done = subprocess.run(
-                command, stdout=full, stderr=subprocess.PIPE, check=False, env=buffered
-            )
+            done = _buffered(*arguments, stdout=full)
         sentence = b"Error: standard output: no space left on device\n"
         assert (done.returncode, done.stderr) == (2, sentence)
+
+    @POSIX
+    @needs_full
+    @pytest.mark.parametrize("arguments", PRINTING, ids=" ".join)
+    def test_no_command_prints_to_a_full_device_or_a_broken_pipe(
+        self,
+        arguments: list[str],
+        monkeypatch: pytest.MonkeyPatch,
+        capfd: pytest.CaptureFixture[str],
+    ) -> None:
+        program("x.json")
+        read, write = os.pipe()
+        os.close(read)
+        ends: list[tuple[object, str]] = []
+        for file in ("/dev/full", write):
+            with open(file, "w", encoding="utf-8") as stream, monkeypatch.context() as patch:
+                patch.setattr(sys, "stdout", stream)
+                with pytest.raises(SystemExit) as end:
+                    main(arguments, prog_name="onnxgather")
+            ends.append((end.value.code, capfd.readouterr().err))
+        sentence = "Error: standard output: no space left on device\n"
+        assert ends == [(2, sentence), (141, "")]
+
+    @POSIX
+    @needs_full
+    @pytest.mark.parametrize(
+        ("arguments", "code"),
+        [
+            (["--none"], 2),
+            ([], 2),
+            (["convert", "bad.json"], 1),
+            (["run", "x.json", "--provider", "qnn"], 3),
+        ],
+        ids=["option", "nothing", "descriptor", "provider"],
+    )
+    def test_an_error_that_cannot_be_printed_keeps_its_exit_code(
+        self, arguments: list[str], code: int
+    ) -> None:
+        content = json.loads(Path(program("x.json")).read_text(encoding="utf-8"))
+        content["dispatchables"]["gather"]["desc"]["Axis"] = 9
+        Path("bad.json").write_text(json.dumps(content), encoding="utf-8")
+        with open("/dev/full", "wb") as full:
+            assert _buffered(*arguments, stderr=full).returncode == code
 
     @POSIX
     def test_ctrl_c_is_quiet(self) -> None:
@@ -83,9 +155,35 @@ main(["run", "slow.json"])
         assert done.stdout.decode() == "größe.json -> größe.onnx\n"
 
     @POSIX
-    def test_a_closed_output_does_not_stop_a_command(self) -> None:
+    @pytest.mark.parametrize(
+        ("command", "closed"),
+        [
+            ("--help", ">&-"),
+            ("--version", ">&- 2>&-"),
+            ("convert x.json", "2>&-"),
+            ("check x.json", "<&- >&- 2>&-"),
+        ],
+    )
+    def test_a_closed_stream_does_not_stop_a_command(self, command: str, closed: str) -> None:
         program("x.json")
-        command = f"{sys.executable} -m onnxgather convert x.json >&- 2>&-"
-        done = subprocess.run(["sh", "-c", command], check=False)
-        assert done.returncode == 0
-        assert files() == ["x.json", "x.onnx"]
+        command = f"{sys.executable} -m onnxgather {command} {closed}"
+        done = subprocess.run(["sh", "-c", command], capture_output=True, check=False)
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert files() == (["x.json", "x.onnx"] if "convert" in command else ["x.json"])
+
+    @POSIX
+    def test_no_file_takes_the_number_of_a_closed_stream(self) -> None:
+        program("x.json")
+        code = """\
+import os, sys
+from onnxgather.cli import main
+def written(path, content):
+    with open(path, "wb") as file:
+        os._exit(file.fileno())
+import onnxgather.cli.translate as translate
+translate.write_whole = written
+main(["convert", "x.json"])
+"""
+        Path("code.py").write_text(code)
+        command = f"{sys.executable} code.py <&- >&- 2>&-"
+        assert subprocess.run(["sh", "-c", command], check=False).returncode > 2

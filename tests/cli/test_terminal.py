@@ -108,24 +108,38 @@ class TestTable:
     """How wide and how colourful a table is."""
 
     @pytest.mark.parametrize(
-        ("terminal", "no_colour", "columns", "width", "colours"),
+        ("columns", "width"), [("200", 200), ("60", 60), ("20", 40), ("", 100)]
+    )
+    def test_width_follows_columns(
+        self, monkeypatch: pytest.MonkeyPatch, columns: str, width: int
+    ) -> None:
+        monkeypatch.setattr(sys, "__stdout__", None)
+        monkeypatch.setenv("COLUMNS", columns)
+        assert width_of() == width
+
+    @pytest.mark.parametrize(
+        ("terminal", "variables", "colours"),
         [
-            (False, "", "200", 100, False),
-            (True, "", "70", 70, True),
-            (True, "", "400", 160, True),
-            (True, "1", "20", 60, False),
+            (False, {}, False),
+            (True, {}, True),
+            (True, {"NO_COLOR": ""}, True),
+            (True, {"NO_COLOR": "1"}, False),
+            (True, {"TERM": "dumb"}, False),
+            (False, {"FORCE_COLOR": "1"}, True),
+            (False, {"FORCE_COLOR": ""}, False),
+            (False, {"FORCE_COLOR": "1", "TERM": "dumb"}, True),
+            (True, {"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
         ],
     )
-    def test_width_and_colours_follow_the_terminal(
+    def test_colours_follow_the_terminal_and_the_environment(
         self,
         monkeypatch: pytest.MonkeyPatch,
         terminal: bool,
-        no_colour: str,
-        columns: str,
-        width: int,
+        variables: dict[str, str],
         colours: bool,
     ) -> None:
         monkeypatch.setattr(sys, "stdout", _Terminal(terminal))
-        monkeypatch.setenv("NO_COLOR", no_colour)
-        monkeypatch.setenv("COLUMNS", columns)
-        assert (width_of(), has_colours()) == (width, colours)
+        monkeypatch.setenv("TERM", "xterm")
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        assert has_colours() == colours
