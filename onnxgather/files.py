@@ -39,30 +39,31 @@ def write_whole(path: str, *content: bytes | memoryview) -> None:
         raise _sentence(path, error, "its folder") from None
 
 
-def replace_file(path: str, *content: bytes | memoryview) -> None:
+def replace_file(path: str, *content: bytes | memoryview, follow: bool = True) -> None:
     """Write a file whole or not at all, and make its folder if there is none.
 
-    An earlier file's permissions are kept; a new file gets those that `open` gives. A device or a
-    pipe is written to instead of replaced.
+    An earlier file's permissions are kept; a new file gets those that `open` gives.
 
     Args:
-        path: The file; if it is a link, the file that it leads to.
+        path: The file.
         content: The parts of the content, in order.
+        follow: Whether a link leads to the file that is written, and a device or a pipe is written
+            to; if not, all of them are replaced.
 
     Raises:
         OSError: The file cannot be written; an earlier file is as it was.
     """
-    if os.path.exists(path) and not os.path.isfile(path):
+    if follow and os.path.exists(path) and not os.path.isfile(path):
         with open(path, "wb") as stream:
             stream.writelines(content)
         return
-    target = Path(os.path.realpath(path))
+    target = Path(os.path.realpath(path) if follow else path)
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = _partial(target.parent)
     with ExitStack() as undo:
         with open(partial, "xb") as stream:
             undo.callback(partial.unlink, missing_ok=True)
-            if target.exists():
+            if target.is_file() and not target.is_symlink():
                 partial.chmod(target.stat().st_mode & 0o777)
             stream.writelines(content)
         os.replace(partial, target)

@@ -87,6 +87,20 @@ def test_a_file_is_replaced(tmp_path: Path, link: bool) -> None:
     assert path.is_symlink() == link
 
 
+@POSIX
+def test_a_link_that_is_not_to_be_followed_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_bytes(b"precious")
+    (tmp_path / "precious").chmod(0o600)
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "precious")
+    replace_file(str(link), b"content", follow=False)
+    assert (link.read_bytes(), link.is_symlink()) == (b"content", False)
+    assert (tmp_path / "precious").read_bytes() == b"precious"
+    new = tmp_path / "new"
+    new.touch()
+    assert stat.S_IMODE(link.stat().st_mode) == stat.S_IMODE(new.stat().st_mode)
+
+
 class Full(io.FileIO):
     """A file on a device that has room for ten bytes."""
 
