@@ -31,10 +31,10 @@ def build(folder: Path) -> dict[str, bytes]:
     for path in folder.glob("*.json"):
         program = read_program(str(path))
         (dispatchable,) = program.dispatchables.values()
-        (line,) = execute(program, og.reference, output_folder=os.devnull)
+        lines = execute(program, og.reference, output_folder=os.devnull)
         model = og.to_onnx(dispatchable.descriptor, "clamp", "portable", opset=17)
         files[path.name] = path.read_bytes()
-        files[f"{path.stem}.txt"] = line.encode("latin-1") + b"\n"
+        files[f"{path.stem}.txt"] = b"".join(lines)
         files[f"{path.stem}.onnx"] = model.SerializeToString(deterministic=True)
     return files
 

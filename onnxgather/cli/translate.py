@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from typing import Unpack
 
 import click
@@ -75,7 +76,7 @@ def convert(
 @main.command(short_help="Run a program, print what dxdispatch prints.")
 @click.argument("file", metavar="FILE")
 @options.run_on
-@options.out_of_range
+@options.policy("directml, as dxdispatch", "directml")
 @click.option(
     "--output-folder",
     default=os.curdir,
@@ -88,18 +89,22 @@ def run(
 ) -> int:
     """Run the commands of a program and print the lines that dxdispatch prints.
 
-    FILE is read whole before anything runs.
+    FILE is read whole before anything runs. writeFile replaces plain files below DIR: none that is
+    hidden or behind a link, unless --allow-outside is given, and none that the program reads. The
+    standard error tells how many indices are out of range.
     """
     from onnxgather import session
 
-    lines = execute(
+    pieces = execute(
         read_program(file, allow_outside=allow_outside),
-        lambda desc, data, indices: session.run(desc, data, indices, out_of_range, provider),
+        lambda desc, data, indices, policy: session.run(desc, data, indices, policy, provider),
+        out_of_range,
         output_folder=output_folder,
         allow_outside=allow_outside,
+        note=partial(say, err=True),
     )
-    for line in lines:
-        say(line.encode("latin-1"))
+    for piece in pieces:
+        say(piece, end="")
     return GOOD
 
 

@@ -1,32 +1,53 @@
 """Running a program: its commands in order, on resources that are plain bytes.
 
-`print` writes its lines byte for byte as dxdispatch.exe does. Two of its habits show: 8-bit
-integers come out as the characters with those codes, and a line ends at the first NUL, so at the
-first 0 among them.
+`print` and `writeFile` write their lines byte for byte as dxdispatch.exe does. Two of its habits
+show: 8-bit integers come out as the characters with those codes, and a line ends at the first NUL,
+so at the first 0 among them. Its lines about the adapter and the time of a dispatch are left out.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 import os
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
+from pathlib import Path
 
+import msgspec
 import numpy as np
 
-from onnxgather.arrays import Array, check_array, elements
+from onnxgather.arrays import Array, axis_sizes, check_array, elements, outside
 from onnxgather.datatypes import TensorDataType
 from onnxgather.descriptors import Descriptor
 from onnxgather.dxdispatch.descriptor import is_owned, tensors
 from onnxgather.dxdispatch.document import Field
 from onnxgather.dxdispatch.program import DispatchCommand, PrintCommand, Program, WriteFileCommand
-from onnxgather.dxdispatch.resources import Bytes, is_inside
+from onnxgather.dxdispatch.resources import Bytes
 from onnxgather.errors import FileFormatError, located
 from onnxgather.files import replace_file
+from onnxgather.options import POLICIES, OutOfRange
+from onnxgather.reference import reference
 from onnxgather.tensors import TensorDesc
 
 Evaluate = Callable[[Descriptor, Array, Array], Array]
 """Computes OutputTensor from a descriptor, InputTensor and IndicesTensor."""
+
+EvaluateBy = Callable[[Descriptor, Array, Array, OutOfRange], Array]
+"""The same, by a policy."""
+
+PIECE = 2**14
+"""The most values that are formatted at once."""
+
+COMPARED = 2**22
+"""The most output elements that are compared with DirectML's where an index is out of range."""
+
+_PLAIN_NAME = re.compile(
+    r'(?!\.|(CON|PRN|AUX|NUL|CONIN\$|CONOUT\$|COM\d|LPT\d) *(\.|$))[^<>:"|?*]+', re.IGNORECASE
+)
+"""The name of a file or folder that is not hidden, and no device and no stream of Windows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,76 +65,147 @@ class Dispatch:
 
 def execute(
     program: Program,
-    evaluate: Evaluate,
+    evaluate: EvaluateBy,
+    out_of_range: OutOfRange = "directml",
     *,
     output_folder: str | os.PathLike[str],
     allow_outside: bool = False,
-) -> Iterator[str]:
-    """Run the commands of a program and yield what its print commands print.
+    note: Callable[[str], None] = lambda _: None,
+) -> Iterator[bytes]:
+    """Run the commands of a program and yield what they print.
+
+    writeFile replaces plain files below the output folder. Without `allow_outside` it takes no
+    hidden names, no devices, and no way through a link. Targets are checked before anything runs,
+    and again when they are written. A link in the place of the file itself is never followed; a
+    folder that another process exchanges for a link between that check and the writing is.
 
     Args:
         program: The program.
-        evaluate: What runs an operator.
+        evaluate: What runs an operator. It is asked for "clamp", the fastest policy, where every
+            index is in range, as all policies give the same there.
+        out_of_range: What an index out of range does.
         output_folder: Where writeFile writes.
-        allow_outside: Whether it may also write elsewhere.
+        allow_outside: Whether it may also write anywhere else; an input of the program it never
+            replaces.
+        note: What is told, in one sentence each, that indices are out of range or that a tensor
+            reads the numbers of a resource as others.
 
     Yields:
-        One text per print command, without the last newline. Each character is one byte (to be
-        written as Latin-1): names are UTF-8, and 8-bit values are raw bytes, as dxdispatch
+        The lines in pieces, as bytes: names are UTF-8, and 8-bit values are raw, as dxdispatch
         prints them.
 
     Raises:
-        OnnxGatherError: A target is out of bounds (before anything runs), a file cannot be read
+        OnnxGatherError: A target must not be written (before anything runs), a file cannot be read
             or written, or `evaluate` raises; the message starts with file and command.
     """
-    folder = os.fspath(output_folder)
+
+    def located_note(text: str) -> None:
+        note(f"{program.path}: {text}")
+
+    folder = os.path.abspath(output_folder)
+    run = _Run(program, evaluate, out_of_range, folder, allow_outside, located_note)
     with located(program.path):
-        targets = {
-            command.path: _target(command.target, folder, allow_outside)
-            for command in program.commands
-            if isinstance(command, WriteFileCommand)
-        }
-    return _lines(program, evaluate, targets)
+        for command in program.commands:
+            if isinstance(command, WriteFileCommand):
+                run.target(command.target)
+    return run.lines()
 
 
 def dispatches(program: Program, evaluate: Evaluate) -> Iterator[Dispatch]:
     """Run the dispatch commands of a program, and nothing else, and yield what they computed.
 
     Raises:
-        OnnxGatherError: As `execute`.
+        OnnxGatherError: As `execute`, and where a tensor reads the numbers of a resource as others.
     """
     memory = _Memory(program)
     with located(program.path):
         for command in program.commands:
             if isinstance(command, DispatchCommand):
-                yield memory.dispatch(command, evaluate)
+                for sentence in memory.misread(command):
+                    raise FileFormatError(sentence)
+                yield memory.dispatch(command, evaluate, copies=True)
 
 
-def _lines(program: Program, evaluate: Evaluate, targets: dict[str, str]) -> Iterator[str]:
-    memory = _Memory(program)
-    with located(program.path):
-        for command in program.commands:
-            match command:
-                case DispatchCommand():
-                    memory.dispatch(command, evaluate)
-                case PrintCommand():
-                    name, values = command.resource, program.resources[command.resource].values
-                    assert values.data_type is not None
-                    content = memory.buffer(name)[: values.size]
-                    yield printed(name, values.data_type, content, verbose=command.verbose)
-                case WriteFileCommand():
-                    content = memory.buffer(command.resource)
-                    with command.target.opening():
-                        replace_file(targets[command.path], command.header, content.data)
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A run of a program's commands; the fields are the arguments of `execute`."""
 
+    program: Program
+    evaluate: EvaluateBy
+    out_of_range: OutOfRange
+    folder: str
+    allow_outside: bool
+    note: Callable[[str], None]
 
-def _buffers(program: Program) -> Callable[[str], Bytes]:
-    """The buffer of each resource by its name; each is made when it is first used."""
+    def lines(self) -> Iterator[bytes]:
+        memory = _Memory(self.program)
+        with located(self.program.path):
+            for command in self.program.commands:
+                match command:
+                    case DispatchCommand():
+                        for sentence in memory.misread(command):
+                            self.note(f"{sentence}; its bytes are bound as they are")
+                        memory.dispatch(command, partial(self._by_policy, memory, command))
+                    case PrintCommand(_, name, verbose):
+                        values = self.program.resources[name].values
+                        assert values.data_type is not None
+                        content = memory.buffer(name)[: values.size]
+                        yield from printed(name, values.data_type, content, verbose=verbose)
+                    case WriteFileCommand(_, name, field, header):
+                        path, content = self.target(field), memory.buffer(name).data
+                        with field.opening():
+                            replace_file(path, header, content, follow=self.allow_outside)
+                        line = f"Resource '{name}' written to '".encode() + os.fsencode(path)
+                        yield from _line([line, b"'"])
 
-    def buffer(name: str) -> Bytes:
-        return program.resources[name].initial_bytes()
+    def target(self, field: Field) -> str:
+        """The path of the file that a `targetPath` names."""
+        # dxdispatch is a program for Windows, where a path may have either separator.
+        path = os.path.abspath(os.path.join(self.folder, field.text().replace("\\", "/")))
+        sources = [resource.values.file for resource in self.program.resources.values()]
+        inputs = {os.path.realpath(file) for file in (self.program.path, *sources) if file}
+        field.require(os.path.realpath(path) not in inputs, "must not be an input of the program")
+        if not self.allow_outside:
+            field.require(Path(path).is_relative_to(self.folder), "must stay in the output folder")
+            names = Path(path).relative_to(self.folder).parts
+            plain = all(name.isprintable() and _PLAIN_NAME.fullmatch(name) for name in names)
+            field.require(plain, "must have no hidden and no reserved name")
+            real = os.path.normcase(os.path.realpath(path))
+            direct = os.path.join(os.path.realpath(self.folder), *names)
+            field.require(real == os.path.normcase(direct), "must not lead through a link")
+            is_file = os.path.isfile(path) or not os.path.exists(path)
+            field.require(is_file, "must be a file, not a folder or a device")
+        return path
 
-    return cache(buffer)
+    def _by_policy(
+        self,
+        memory: _Memory,
+        command: DispatchCommand,
+        desc: Descriptor,
+        data: Array,
+        indices: Array,
+    ) -> Array:
+        """The output of a dispatch; a note tells where its indices are out of range."""
+        policy, given = self.out_of_range, elements(desc.indices_tensor, indices)
+        count = np.count_nonzero(outside(given, np.array(axis_sizes(desc))))
+        if count == 0:
+            return self.evaluate(desc, data, indices, "clamp")
+        # DirectML reads what lies behind the elements of a packed tensor: as strided it is there.
+        tensor = desc.input_tensor
+        tensor = msgspec.structs.replace(tensor, strides=tensor.element_strides)
+        buffer = memory.view(tensor, command, "InputTensor")
+        strided = msgspec.structs.replace(desc, input_tensor=tensor)
+        arguments = (strided, buffer) if policy == "directml" else (desc, data)
+        output = self.evaluate(*arguments, indices, policy)
+        text = f"indices out of range: {count} of {given.size}; such an index "
+        text += POLICIES[policy].brief
+        size = math.prod(desc.output_tensor.sizes)
+        if policy != "directml" and size <= COMPARED:
+            bits, wanted = f"u{output.itemsize}", reference(strided, buffer, indices, "directml")
+            differ = np.count_nonzero(output.view(bits) != wanted.view(bits))
+            text += f"; output elements that differ from DirectML's: {differ} of {size}"
+        self.note(f"{command.path}: {text}")
+        return output
 
 
 class _Memory:
@@ -125,13 +217,23 @@ class _Memory:
         # OWNED_BY_DML inputs have the values that their resources had before the first command.
         self._initial_buffer = _buffers(program)
 
-    def dispatch(self, command: DispatchCommand, evaluate: Evaluate) -> Dispatch:
+    def dispatch(
+        self, command: DispatchCommand, evaluate: Evaluate, *, copies: bool = False
+    ) -> Dispatch:
+        """Run an operator.
+
+        Args:
+            command: The command.
+            evaluate: What runs the operator.
+            copies: Whether the inputs are copied; if not, later commands may change them.
+        """
         desc = self._program.dispatchables[command.dispatchable].descriptor
         try:
             data, indices, output = (
-                self._view(tensor, command, name) for name, tensor in tensors(desc).items()
+                self.view(tensor, command, name) for name, tensor in tensors(desc).items()
             )
-            data, indices = data.copy(), indices.copy()  # the output may be in the same resource
+            if copies:
+                data, indices = data.copy(), indices.copy()
             with located(command.path):
                 computed = evaluate(desc, data, indices)
                 check_array("OutputTensor", desc.output_tensor, computed)
@@ -141,7 +243,28 @@ class _Memory:
             raise FileFormatError(f"{command.path}: there is no memory for its tensors") from None
         return Dispatch(command.path, command.dispatchable, desc, data, indices, computed)
 
-    def _view(self, tensor: TensorDesc, command: DispatchCommand, name: str) -> Array:
+    def misread(self, command: DispatchCommand) -> Iterator[str]:
+        """Yield a sentence for each tensor that reads the numbers of its resource as others.
+
+        The bits of a tensor may be given as unsigned integers, and integers of one size agree
+        wherever both types have them.
+        """
+        desc = self._program.dispatchables[command.dispatchable].descriptor
+        for name, tensor in tensors(desc).items():
+            resource = self._program.resources[command.bindings[name].resource]
+            wanted, found = tensor.data_type, resource.data_type
+            if found is None:
+                continue
+            one, other = found.numpy, wanted.numpy
+            kinds = {one.kind, other.kind}
+            agree = one.itemsize == other.itemsize and (len(kinds) == 1 or "f" not in kinds)
+            bits = one.kind == "u" and one.itemsize <= other.itemsize
+            if not (agree or bits):
+                yield (
+                    f"{resource.path} must hold {wanted}, as {name} of {command.path}, got {found}"
+                )
+
+    def view(self, tensor: TensorDesc, command: DispatchCommand, name: str) -> Array:
         """View the bytes that a tensor is bound to as the array that stands for the tensor."""
         buffer = self._initial_buffer if is_owned(tensor) else self.buffer
         binding = command.bindings[name]
@@ -149,16 +272,19 @@ class _Memory:
         return np.ndarray(tensor.array_shape, tensor.data_type.numpy, content.data, binding.offset)
 
 
-def _target(field: Field, folder: str, allow_outside: bool) -> str:
-    """The path of the file that a `targetPath` names."""
-    target = os.path.join(folder, field.text())
-    inside = allow_outside or is_inside(target, [folder])
-    field.require(inside, "must stay in the output folder")
-    return os.path.realpath(target)
+def _buffers(program: Program) -> Callable[[str], Bytes]:
+    """The buffer of each resource by its name; each is made when it is first used."""
+
+    def buffer(name: str) -> Bytes:
+        return program.resources[name].initial_bytes()
+
+    return cache(buffer)
 
 
-def printed(name: str, data_type: TensorDataType, content: Bytes, *, verbose: bool) -> str:
-    """What `print` writes for a resource, one character (Latin-1) per byte.
+def printed(
+    name: str, data_type: TensorDataType, content: Bytes, *, verbose: bool
+) -> Iterator[bytes]:
+    """Yield what `print` writes for a resource, in pieces.
 
     Args:
         name: The resource's name, which is written as UTF-8.
@@ -166,40 +292,51 @@ def printed(name: str, data_type: TensorDataType, content: Bytes, *, verbose: bo
         content: As many bytes as its initial values have.
         verbose: Whether each value is on a line of its own, with its position and its bits.
     """
-    whole = content.size // data_type.size * data_type.size
-    values = content[:whole].view(data_type.numpy)
-    texts = _texts(values)
-    line = f"Resource '{name}':".encode().decode("latin-1")
-    if verbose:
-        bits = values.view(f"u{data_type.size}").tolist()
-        width, digits = len(str(max(1, len(bits)))), data_type.size * 2
-        rows = enumerate(zip(texts, bits, strict=True))
-        line += "\n" + "".join(f"[{i:{width}}] {t} (0x{b:{digits}X})\n" for i, (t, b) in rows)
-    else:
-        line += " " + ", ".join(texts)
-    return line.partition("\0")[0]
+    values = content[: content.size // data_type.size * data_type.size].view(data_type.numpy)
+    return _line(_pieces(f"Resource '{name}':".encode(), values, verbose))
+
+
+def _line(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield a line as dxdispatch prints it: up to the first NUL."""
+    for piece in pieces:
+        shown, nul, _ = piece.partition(b"\0")
+        yield shown
+        if nul:
+            break
+    yield b"\n"
+
+
+def _pieces(head: bytes, values: Array, verbose: bool) -> Iterator[bytes]:
+    yield head + (b"\n" if verbose else b" ")
+    width, digits = len(str(max(1, values.size))), values.itemsize * 2
+    for start in range(0, values.size, PIECE):
+        some = values[start : start + PIECE]
+        texts = _texts(some)
+        if verbose:
+            bits = some.view(f"u{some.itemsize}").tolist()
+            rows = zip(itertools.count(start), texts, bits, strict=False)
+            text = "".join(f"[{i:{width}}] {t} (0x{b:{digits}X})\n" for i, t, b in rows)
+        else:
+            text = ", " * bool(start) + ", ".join(texts)
+        yield text.encode("latin-1")
 
 
 def _texts(values: Array) -> list[str]:
     """Each value as a C++ stream on Windows writes it."""
-    if values.dtype.kind == "f":
-        texts = [f"{value:g}" for value in values.tolist()]
-        for i in np.flatnonzero(np.isnan(values)).tolist():
-            texts[i] = _nan(values[i : i + 1])
-        return texts
     if values.itemsize == 1:
         return list(values.tobytes().decode("latin-1"))
-    return [str(value) for value in values.tolist()]
+    form = "%g " if values.dtype.kind == "f" else "%d "
+    texts: list[str] = str(form * values.size % tuple(values.tolist())).split()
+    for i in np.flatnonzero(values != values).tolist():
+        texts[i] = _nan(values[i : i + 1])
+    return texts
 
 
 def _nan(value: Array) -> str:
     """A NaN as Microsoft's C runtime writes it, after the promotion to double."""
-    bits, quiet = (
-        int(value.view(f"u{value.itemsize}")[0]),
-        1 << {2: 9, 4: 22, 8: 51}[value.itemsize],
-    )
-    fraction = bits & (2 * quiet - 1)
+    quiet = 1 << {2: 9, 4: 22, 8: 51}[value.itemsize]
+    fraction = int(value.view(f"u{value.itemsize}")[0]) & (2 * quiet - 1)
     nan = "-nan" if np.signbit(value[0]) else "nan"
     if value.itemsize == 8 and not fraction & quiet:  # the promotion makes the smaller ones quiet
         return nan + "(snan)"
-    return nan + "(ind)" if nan == "-nan" and fraction in (0, quiet) else nan
+    return nan + "(ind)" if nan == "-nan" and fraction == quiet else nan

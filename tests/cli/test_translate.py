@@ -7,6 +7,8 @@ import json
 import os
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from command_line import (
     changed,
     files,
     outcome,
+    posix,
     program,
     renamed,
     spawn,
@@ -355,9 +358,10 @@ class TestRun:
         write = {"type": "writeFile", "resource": "output", "targetPath": "y.npy"}
         changed("x.json", commands=[*content["commands"], {**write, "dimensions": [4, 2]}])
         options = ["--output-folder", where] if where else []
+        path = posix(os.path.abspath(os.path.join(where or ".", "y.npy")))
         assert outcome("run", "x.json", *options) == (
             0,
-            "Resource 'output': 2, 0, 5, 3, 8, 6, 11, 9\n",
+            f"Resource 'output': 2, 0, 5, 3, 8, 6, 11, 9\nResource 'output' written to '{path}'\n",
             "",
         )
         assert np.array_equal(np.load(Path(where or ".", "y.npy")), DATA_4X3[:, [2, 0]])
@@ -380,10 +384,24 @@ class TestRun:
         assert files() == ["in/x.json", "outside.bin"]
 
     @pytest.mark.parametrize(
-        ("rule", "printed"), [("clamp", "2, 3, 0"), ("zero", "0, 3, 0"), ("directml", "2, 3, 2")]
+        ("options", "printed", "told"),
+        [
+            ([], "0, 3, 0", "does what DirectML does"),
+            (["--out-of-range", "directml"], "0, 3, 0", "does what DirectML does"),
+            (
+                ["--out-of-range", "clamp"],
+                "2, 3, 0",
+                "is clamped; output elements that differ from DirectML's: 1 of 3",
+            ),
+            (
+                ["--out-of-range", "zero"],
+                "0, 3, 0",
+                "gives 0; output elements that differ from DirectML's: 0 of 3",
+            ),
+        ],
     )
     def test_out_of_range_chooses_the_policy_and_directml_is_the_default(
-        self, rule: str, printed: str
+        self, options: list[str], printed: str, told: str
     ) -> None:
         desc = og.GatherDesc(
             og.TensorDesc("INT16", [3]),
@@ -392,17 +410,54 @@ class TestRun:
             axis=0,
             index_dimensions=1,
         )
+        # -9 + 3 wraps far past the end, and the last element of the padded buffer is 0.
         data, indices = np.array([0, 3, 2], np.int16), np.array([9, 1, -9], np.int32)
         program("x.json", desc, data, indices)
-        if rule == "directml":
-            # -9 + 3 wraps far past the end, and the last element of the padded buffer is 0.
-            wanted = og.reference(desc, data, indices, "directml")
-            printed = ", ".join(map(str, wanted))
-        assert outcome("run", "x.json", "--out-of-range", rule) == (
+        assert outcome("run", "x.json", *options) == (
             0,
             f"Resource 'output': {printed}\n",
-            "",
+            f"x.json: $.commands[0]: indices out of range: 2 of 3; such an index {told}\n",
         )
+
+    def test_numbers_of_another_type_are_told_and_check_refuses_them(self) -> None:
+        program("x.json")
+        np.save("x.npy", np.zeros((4, 3)))
+        resources = json.loads(Path("x.json").read_text())["resources"]
+        resources["data"] = {"initialValues": {"sourcePath": "x.npy"}}
+        changed("x.json", resources=resources)
+        sentence = (
+            "x.json: $.resources.data must hold FLOAT32, as InputTensor of $.commands[0], "
+            "got FLOAT64"
+        )
+        assert outcome("run", "x.json") == (
+            0,
+            "Resource 'output': 0, 0, 0, 0, 0, 0, 0, 0\n",
+            f"{sentence}; its bytes are bound as they are\n",
+        )
+        code, _, err = outcome("check", "x.json")
+        assert (code, err) == (2, f"Error: {sentence}\n")
+
+    @POSIX
+    def test_a_pipe_that_is_closed_ends_run_silently(self) -> None:
+        values = {"value": 0.5, "valueCount": 2**20}
+        x = {"initialValuesDataType": "FLOAT32", "initialValues": values}
+        commands = [{"type": "print", "resource": "x"}]
+        content = {"resources": {"x": x}, "dispatchables": {}, "commands": commands}
+        Path("x.json").write_text(json.dumps(content))
+        command = [sys.executable, "-m", "onnxgather", "run", "x.json"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as done:
+            assert done.stdout is not None
+            assert done.stderr is not None
+            assert done.stdout.read(20) == b"Resource 'x': 0.5, 0"
+            done.stdout.close()
+            assert (done.wait(60), done.stderr.read()) == (141, b"")
+        if os.path.exists("/dev/full"):
+            with open("/dev/full", "wb") as full:
+                failed = subprocess.run(
+                    command, stdout=full, stderr=subprocess.PIPE, check=False, timeout=60
+                )
+            sentence = b"Error: standard output: no space left on device\n"
+            assert (failed.returncode, failed.stderr) == (2, sentence)
 
     def test_an_index_out_of_range_is_exit_code_1(self) -> None:
         program("x.json", indices=np.array([[2, 3]], np.uint32))
