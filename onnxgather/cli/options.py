@@ -114,7 +114,8 @@ run_on = click.option(
 allow_outside = click.option(
     "--allow-outside",
     is_flag=True,
-    help="Let the program name files outside its folder and the current one.",
+    help="Let the program name files outside its folder and the current one, and run write "
+    "hidden files, through links and to devices.",
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 timeout = click.option(
