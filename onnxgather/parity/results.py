@@ -28,6 +28,9 @@ SCHEMA = 1
 LARGEST_EVIDENCE = 2**20
 """The most bytes of arrays that a report holds of one case."""
 
+LARGEST_TOTAL = 2**25
+"""The most bytes of arrays that a report holds of all cases; half of them are for findings."""
+
 
 class ResultKind(StrEnum):
     """What became of a case on a lane, exactly."""
@@ -192,6 +195,12 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
     got: dict[str, Blob] = {}
     """The outputs of the lanes that did not pass, by the names of the lanes."""
 
+    @property
+    def size(self) -> int:
+        """How many bytes the arrays have."""
+        blobs = [self.data, self.indices, self.expected, *self.got.values()]
+        return sum(len(blob.data) for blob in blobs if blob is not None)
+
     @classmethod
     def of(cls, case: Case, got: Mapping[str, Array]) -> Evidence | None:
         """The evidence of a case; None where its arrays exceed `LARGEST_EVIDENCE`."""
@@ -234,7 +243,8 @@ class CaseResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """The path to its command in that file, such as `$.commands[0]`."""
     dispatchable: str | None = None
     evidence: Evidence | None = None
-    """Absent where all lanes passed, and where the arrays exceed 1 MiB."""
+    """Absent where all lanes passed, where the arrays exceed 1 MiB, and where those of all cases
+    would exceed 32 MiB."""
 
     @classmethod
     def of(cls, case: Case, results: tuple[Result, ...], got: Mapping[str, Array]) -> CaseResult:
@@ -277,6 +287,17 @@ class Report(msgspec.Struct, frozen=True, tag_field="schema", tag=SCHEMA):
     invalid: list[Invalid] = []
     unusable: list[str] = []
     """Why files could not be checked; sentences for people."""
+    planned: int = 0
+    """How many cases were to run; without those of other shards."""
+    shard: str | None = None
+    """Which part of all cases was to run: `2/8` is the second of eight parts."""
+    interrupted: str | None = None
+    """The name of the signal that ended the check early, such as SIGTERM."""
+    maxfail: int | None = None
+    """After how many findings the check ended early, as it was told to."""
+    without_evidence: int = 0
+    """How many cases have no evidence because the arrays of all cases would exceed 32 MiB. Half
+    of these are kept for findings."""
 
     def counts(self, lane: int) -> Counter[State]:
         """How many cases of a lane have each state."""

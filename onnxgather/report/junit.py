@@ -1,9 +1,10 @@
 """A report as JUnit XML, in the shape that Jenkins, GitLab and GitHub's readers take.
 
 A lane is a testsuite and a case a testcase: DIFF and FIXED are failures, ERROR is an error,
-NOT-RUN and KNOWN are skipped, with the reason. Three things get a testcase with an error of their
-own: a required lane that did not run everything, a file with an invalid descriptor, and an unusable
-file. The attributes are those of the xUnit plugin's junit-10.xsd.
+NOT-RUN and KNOWN are skipped, with the reason. Four things get a testcase with an error of their
+own: a lane that did not start or did not run everything though required, a file with an invalid
+descriptor, an unusable file, and a check that ended early. The attributes are those of the xUnit
+plugin's junit-10.xsd.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import xml.etree.ElementTree as ET
 from onnxgather.lanes.lane import LaneInfo
 from onnxgather.parity.results import Report
 from onnxgather.parity.states import STATES
-from onnxgather.report.sentences import evidence_lines, title, unmet
+from onnxgather.report.sentences import cut_short, evidence_lines, title, unmet
 
 _COUNTED = {"failures": "failure", "errors": "error", "skipped": "skipped"}
 
@@ -45,6 +46,9 @@ def junit(report: Report) -> bytes:
             _testcase(suite, "files", found.file, "error", "invalid", [found.reason])
         for message in report.unusable:
             _testcase(suite, "files", message, "error", "unusable", [message])
+    if (early := cut_short(report)) is not None:
+        suite = _suite(root, report, "check")
+        _testcase(suite, "check", "the check runs every case", "error", "interrupted", [early])
     for element in (root, *root):
         element.set("tests", str(sum(1 for _ in element.iter("testcase"))))
         for attribute, tag in _COUNTED.items():
@@ -87,7 +91,7 @@ def _testcase(
         group: The classname of the testcase.
         name: The name of the testcase.
         element: failure, error or skipped; empty for a testcase that passes.
-        kind: The type of that element: a state, invalid or unusable.
+        kind: The type of that element: a state, invalid, unusable or interrupted.
         lines: The text of that element; its message is the first line.
     """
     testcase = ET.SubElement(suite, "testcase", {"classname": group, "name": name})

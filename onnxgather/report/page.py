@@ -23,7 +23,7 @@ from onnxgather.parity.results import CaseResult, Report, Result
 from onnxgather.parity.states import BAD, BEST_TO_WORST, STATES
 from onnxgather.providers import target_of
 from onnxgather.report.picture import picture
-from onnxgather.report.sentences import number_of, total, unmet
+from onnxgather.report.sentences import cut_short, notes, number_of, total, unmet
 from onnxgather.show import describe
 
 CHUNK = 32
@@ -77,12 +77,17 @@ def write_verdict(report: Report) -> tuple[str, str, str]:
     if counts["NOT-RUN"]:
         parts.append(f"{counts['NOT-RUN']:,} not run, which proves nothing")
     agree = f"{counts['PASS']:,} agree bit for bit"
+    parts += notes(report)
     more = f"{across}: {', '.join([agree, *parts])}."
     if any(found.values()):
         return _many(sum(found.values()), "finding"), more, "bad"
     if missing:
-        names = " and ".join(map(printable, missing))
-        return f"{names} did not run everything, though required", more, "bad"
+        absent = [lane.name for lane in report.lanes if lane.not_run is not None]
+        names = " and ".join(map(printable, absent or missing))
+        what = "did not start" if absent else "did not run everything, though required"
+        return f"{names} {what}", more, "bad"
+    if (early := cut_short(report)) is not None:
+        return early[0].upper() + early[1:], more, "open"
     if not results:
         return "Nothing was checked", f"{across}.", "open"
     if counts["NOT-RUN"] == results:

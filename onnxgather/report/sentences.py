@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 from onnxgather.lanes.lane import LaneInfo
 from onnxgather.parity.results import CaseResult, Report, Result
@@ -26,20 +27,39 @@ def total(report: Report) -> Counter[State]:
 
 
 def unmet(report: Report) -> dict[str, str]:
-    """The required lanes that did not run every case, each with a sentence that says so."""
+    """A sentence for each lane that did not start, or is required and did not run every case."""
     found: dict[str, str] = {}
     for k, lane in enumerate(report.lanes):
         count = report.counts(k)["NOT-RUN"]
-        if lane.required and count:
+        if lane.not_run is not None or (lane.required and count):
             found[lane.name] = lane.not_run or f"{number_of(count, 'case')} did not run"
     return found
+
+
+def cut_short(report: Report) -> str | None:
+    """Why cases that were to run are not in a report; None where the check ran to its end."""
+    ran = f"after {len(report.cases)} of {number_of(report.planned, 'case')}"
+    if report.interrupted is not None:
+        return f"interrupted by {report.interrupted} {ran}"
+    if report.maxfail is not None:
+        return f"stopped at {number_of(report.maxfail, 'finding')} (--maxfail) {ran}"
+    return None
+
+
+def notes(report: Report) -> Iterator[str]:
+    """Yield what a reader must know beside the results."""
+    if report.shard is not None:
+        yield f"shard {report.shard} of the cases"
+    if report.without_evidence:
+        yield f"{number_of(report.without_evidence, 'case')} without arrays, for want of room"
+    if (early := cut_short(report)) is not None:
+        yield early
 
 
 def about(lane: LaneInfo) -> str:
     """A lane's provider, versions and devices, or why it did not start."""
     if lane.not_run is not None:
-        required = ", though required" if lane.required else ""
-        return f"did not start{required}: {lane.not_run}"
+        return f"did not start: {lane.not_run}"
     versions = [f"{name} {version}" for name, version in lane.versions.items()]
     devices = "; " + ", ".join(lane.devices) if lane.devices else ""
     return ", ".join([lane.provider, *versions]) + devices

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from onnxgather.checks import printable
 from onnxgather.parity.results import CaseResult, Report
 from onnxgather.parity.states import BAD, STATES, State, counts_text, worst
-from onnxgather.report.sentences import about, evidence_lines, number_of, title, why
+from onnxgather.report.sentences import about, evidence_lines, notes, number_of, title, why
 
 MOST_ROWS = 30
 """The most cases that get a row each; more are summed up by operator and data type."""
@@ -151,7 +151,8 @@ def _sums(report: Report, width: int) -> list[str]:
         lines += [_coloured(line, state) for line in _lines(f"{lane.name}: {text}", width)]
     parts = [(len(report.invalid), "invalid"), (len(report.unusable), "unusable")]
     bad = ", ".join(f"{count} {what}" for count, what in parts if count)
-    return [*lines, f"files: {bad}"] if bad else lines
+    more = [f"files: {bad}"] if bad else []
+    return [*lines, *(line for text in (*more, *notes(report)) for line in _lines(text, width))]
 
 
 def _entry(state: State, paragraphs: Iterable[str], width: int) -> list[str]:

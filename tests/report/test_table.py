@@ -29,6 +29,7 @@ from report_samples import (
 from onnxgather.parity.results import Invalid, Report, Result
 from onnxgather.parity.states import STATES
 from onnxgather.report import junit, render
+from onnxgather.report.page import write_verdict
 
 
 def many(count: int, *bad: Result) -> Report:
@@ -163,15 +164,14 @@ def test_more_lanes_than_fit_make_more_tables() -> None:
 
 def test_unusable_files_and_lanes_have_a_line_each() -> None:
     report = report_of(
-        [replace(DIRECTML, required=True)],
+        [DIRECTML],
         invalid=[Invalid("a.json", "$.dispatchables.g: Axis must be less than 2, got 3")],
         unusable=["b.json: no such file or directory"],
     )
     assert render(report, 80) == textwrap.dedent(
         """\
         onnxgather 0.1.0, 2026-11-21T12:00:00Z, Linux 6.1 x86_64, 2 cores
-        directml  did not start, though required: onnxruntime has no
-                  DmlExecutionProvider
+        directml  did not start: onnxruntime has no DmlExecutionProvider
 
         INVALID   a.json: $.dispatchables.g: Axis must be less than 2, got 3
         UNUSABLE  b.json: no such file or directory
@@ -218,7 +218,26 @@ def test_what_did_not_run_is_never_counted_as_passed() -> None:
     assert "PASS" not in render(report)
     assert b"PASS" not in junit(report)
     suite = ET.fromstring(junit(report))[0]
-    assert (suite.get("tests"), suite.get("skipped")) == ("40", "40")
+    assert (suite.get("tests"), suite.get("skipped")) == ("41", "40")
+
+
+def test_a_check_that_ended_early_says_so() -> None:
+    cases = [entry(gather_case(f"c{k}"), passed("cpu")) for k in range(2)]
+    early = report_of(
+        [CPU], *cases, planned=1500, interrupted="SIGTERM", shard="2/8", without_evidence=1
+    )
+    said = "interrupted by SIGTERM after 2 of 1500 cases"
+    notes = ["shard 2/8 of the cases", "1 case without arrays, for want of room", said]
+    assert render(early).endswith("\n".join(["\n\ncpu: 2 cases, 2 PASS", *notes]))
+    assert max(map(len, render(early, 40).splitlines())) <= 40
+    _, suite = ET.fromstring(junit(early))
+    (error,) = suite.iter("error")
+    assert error.attrib == {"type": "interrupted", "message": f"interrupted: {said}"}
+    more = f"2 cases on 1 lane: 2 agree bit for bit, {', '.join(notes)}."
+    assert write_verdict(early) == (said.replace("int", "Int"), more, "open")
+    failed = replace(early, interrupted=None, maxfail=1, shard=None, without_evidence=0)
+    said = "stopped at 1 finding (--maxfail) after 2 of 1500 cases"
+    assert render(failed).endswith(f"\n\ncpu: 2 cases, 2 PASS\n{said}")
 
 
 def test_the_table_of_an_empty_report() -> None:
