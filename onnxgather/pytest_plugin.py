@@ -1,9 +1,10 @@
 """A pytest plugin: the corpus as tests of a project, and a fixture that compares a provider.
 
 `pytest --onnxgather-lanes cpu,openvino --onnxgather-corpus` adds a test for each case and lane
-after the project's own tests: PASS passes; DIFF, ERROR and FIXED fail; NOT-RUN and KNOWN are
-skipped with the reason. The fixture `onnxgather_check` runs one case in a test of the project.
-Heavy modules are imported when an option or the fixture is used.
+after the project's own tests: PASS passes; DIFF, ERROR and FIXED fail, and so does each test of a
+lane that does not start; NOT-RUN and KNOWN are skipped with the reason. On lanes of
+`--onnxgather-require` NOT-RUN fails. The fixture `onnxgather_check` runs one case in a test of the
+project. Heavy modules are imported when an option or the fixture is used.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import argparse
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import pytest
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from onnxgather.lanes.lane import Lane, LaneInfo
     from onnxgather.options import OutOfRange
     from onnxgather.parity.results import Result
+
+T = TypeVar("T")
 
 DEFAULT_LANES, DEFAULT_POLICY = "cpu", "clamp"
 
@@ -35,6 +38,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="LANES",
         help="providers, such as cpu,openvino; NAME=PYTHON is one in another environment "
         f"(default: {DEFAULT_LANES})",
+    )
+    group.addoption(
+        "--onnxgather-require",
+        metavar="LANES",
+        default="",
+        help="lanes, with commas, where a case that did not run, unexplained, is a failure",
     )
     group.addoption(
         "--onnxgather-corpus",
@@ -118,8 +127,13 @@ def _open(config: pytest.Config, specs: str | None = None) -> list[_Running]:
 def pytest_configure(config: pytest.Config) -> None:
     """Check the options that are given."""
     config.stash[_OPENED] = {}
-    if config.getoption("--onnxgather-lanes") is not None:
-        _usable("lanes", lambda: _open(config))
+    required = _required(config)
+    if required or config.getoption("--onnxgather-lanes") is not None:
+        names = [running.lane.name for running in _usable("lanes", lambda: _open(config))]
+        for name in required:
+            if name not in names:
+                rule = f"must name a lane ({', '.join(names)})"
+                raise pytest.UsageError(f"--onnxgather-require: {rule}, got {name!r}")
     policy = config.getoption("--onnxgather-out-of-range")
     if policy != DEFAULT_POLICY:
         from onnxgather.arrays import check_policy
@@ -127,11 +141,16 @@ def pytest_configure(config: pytest.Config) -> None:
         _usable("out-of-range", lambda: check_policy(policy))
 
 
-def _usable(option: str, check: Callable[[], object]) -> None:
+def _required(config: pytest.Config) -> set[str]:
+    names = str(config.getoption("--onnxgather-require")).split(",")
+    return {name.strip() for name in names} - {""}
+
+
+def _usable(option: str, check: Callable[[], T]) -> T:
     from onnxgather.errors import OnnxGatherError
 
     try:
-        check()
+        return check()
     except OnnxGatherError as error:
         raise pytest.UsageError(f"--onnxgather-{option}: {error}") from None
 
@@ -195,17 +214,25 @@ class _CaseTest(pytest.Item):
         return f"onnxgather/{self.running.lane.name}/{self.name}"
 
     def runtest(self) -> None:
-        _judge([self.running.ask(self.case)])
+        _judge(self.config, [self.running.ask(self.case)])
 
     def reportinfo(self) -> tuple[Path, int, str]:
         return self.config.rootpath / self.nodeid.partition("::")[0], 0, self.whole
 
 
-def _judge(results: list[Result]) -> None:
-    """Fail the test if a result is a finding; else skip it if a result is not PASS."""
+def _judge(config: pytest.Config, results: list[Result]) -> None:
+    """Fail the test if a result must not be; else skip it if a result is not PASS."""
     from onnxgather.parity.states import BAD
 
-    if found := [_message(result) for result in results if result.state in BAD]:
+    required = _required(config)
+    found = [
+        _message(result)
+        for result in results
+        if result.state in BAD
+        or result.kind == "not-started"
+        or (result.state == "NOT-RUN" and result.lane in required)
+    ]
+    if found:
         pytest.fail("\n".join(found), pytrace=False)
     if missing := [_message(result) for result in results if result.state != "PASS"]:
         pytest.skip("\n".join(missing))
@@ -260,7 +287,7 @@ class Check:
             assert data is not None
             assert indices is not None
             case = DescriptorCase("onnxgather_check", case, data, indices, out_of_range)
-        _judge([running.ask(case) for running in _open(self._config, lane)])
+        _judge(self._config, [running.ask(case) for running in _open(self._config, lane)])
 
 
 @pytest.fixture(scope="session")

@@ -193,17 +193,32 @@ def test_findings_fail_in_two_lines(run: Run, events: list[str]) -> None:
 
 
 def test_what_did_not_run_or_is_known_is_skipped(run: Run, events: list[str]) -> None:
-    result = run("-rs", "--onnxgather-lanes", "absent,elsewhere,known", "--onnxgather-corpus")
-    result.assert_outcomes(passed=5, skipped=5)
+    result = run("-rs", "--onnxgather-lanes", "elsewhere,known", "--onnxgather-corpus")
+    result.assert_outcomes(passed=5, skipped=2)
     result.stdout.fnmatch_lines(
         [
-            "SKIPPED [[]3[]] *: absent: NOT-RUN: there is none",
             "SKIPPED [[]1[]] *: elsewhere: NOT-RUN: a node ran on the CPU",
             "SKIPPED [[]1[]] *: known: KNOWN: It is odd. (https://example.com)",
         ],
         consecutive=True,
     )
+
+
+def test_each_test_of_a_lane_that_does_not_start_fails(run: Run, events: list[str]) -> None:
+    result = run("--onnxgather-lanes", "one,absent", "--onnxgather-corpus")
+    result.assert_outcomes(passed=4, failed=3)
+    result.stdout.fnmatch_lines(
+        ["*_ onnxgather/absent/nd/last _*", "absent: NOT-RUN: there is none"]
+    )
     assert not any(event.startswith("absent") for event in events)
+
+
+def test_what_did_not_run_on_a_required_lane_fails(run: Run, events: list[str]) -> None:
+    lanes = ("--onnxgather-lanes", "elsewhere,known", "--onnxgather-corpus")
+    run(*lanes, "--onnxgather-require", "known").assert_outcomes(passed=5, skipped=2)
+    result = run(*lanes, "--onnxgather-require", " known,elsewhere")
+    result.assert_outcomes(passed=5, skipped=1, failed=1)
+    result.stdout.fnmatch_lines(["elsewhere: NOT-RUN: a node ran on the CPU"])
 
 
 @pytest.mark.parametrize(
@@ -264,6 +279,10 @@ def test_random_cases_are_collected(run: Run, events: list[str]) -> None:
             for lane in ("two=", "=two", "=")
         ),
         (
+            ["--onnxgather-lanes", "one,two", "--onnxgather-require", "tow"],
+            "--onnxgather-require: must name a lane (one, two), got 'tow'",
+        ),
+        (
             ["--onnxgather-random", "2", "--onnxgather-out-of-range", "wrap"],
             "--onnxgather-out-of-range: out_of_range must be one of clamp, error, zero, directml, "
             "got 'wrap'",
@@ -320,17 +339,18 @@ def test_the_fixture_checks_a_descriptor_arrays_or_a_case(
 """
     )
     result = run("-rs", "--onnxgather-lanes", "one,wrong")
-    result.assert_outcomes(passed=1, failed=3, skipped=1)
+    result.assert_outcomes(passed=1, failed=4)
     result.stdout.fnmatch_lines(
         [
             "*_ test_case _*",
             "wrong: DIFF: 1 of 2 elements differ, first *",
             "output[[]1[]] = input[[]indices[[]1[]][]] = input[[]0[]] = 1",
+            "*_ test_other_lane _*",
+            "absent: NOT-RUN: there is none",
             "*_ test_no_array _*",
             "E *DescriptorError: IndicesTensor must be an array of int32 (1, 2), got None",
             "*_ test_no_lane _*",
             "E *OnnxGatherError: there is no nowhere",
-            "SKIPPED [[]1[]] *: absent: NOT-RUN: there is none",
         ]
     )
     assert [e for e in events if e.endswith("onnxgather_check")] == [
@@ -381,13 +401,12 @@ def test_an_interpreter_that_is_not_there_did_not_run(pytester: pytest.Pytester,
         onnxgather_check(DESC, DATA, INDICES, lane="cpu,cpu=/none/python")
 """
     )
-    result = run("-rs")
-    result.assert_outcomes(passed=1, skipped=1, failed=1)
+    result = run()
+    result.assert_outcomes(passed=1, failed=2)
     result.stdout.fnmatch_lines(
         [
+            "cpu: NOT-RUN: /none/python does not start: No such file or directory",
             "E *OnnxGatherError: lanes must differ, got 'cpu' twice",
-            "SKIPPED [[]1[]] *: cpu: NOT-RUN: /none/python does not start: No such file or "
-            "directory",
         ]
     )
 
