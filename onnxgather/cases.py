@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self, TypeAlias, cast
@@ -11,6 +12,7 @@ import numpy as np
 from onnxgather.arrays import Array, check_indices
 from onnxgather.descriptors import Descriptor
 from onnxgather.dxdispatch import Program, dispatches
+from onnxgather.dxdispatch.program import DispatchCommand
 from onnxgather.errors import IndexOutOfRangeError
 from onnxgather.gather import gather_of_node
 from onnxgather.options import OutOfRange
@@ -26,6 +28,11 @@ class Origin:
     command: str
     """The path to the command in the file, such as `$.commands[0]`."""
     dispatchable: str
+
+    @property
+    def name(self) -> str:
+        """The name of the case."""
+        return f"{self.file}: {self.command} ({self.dispatchable})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +60,12 @@ class _Arrays:
     @property
     def data_type(self) -> str:
         """The name of the data's type, such as FLOAT32."""
-        return self.data.dtype.name.upper()
+        return sys.intern(self.data.dtype.name.upper())
 
     @property
     def index_type(self) -> str:
         """The name of the indices' type, such as INT64."""
-        return self.indices.dtype.name.upper()
+        return sys.intern(self.indices.dtype.name.upper())
 
     def wrapped_in(self) -> Self:
         """The case with its gather between two multiplications by one.
@@ -178,10 +185,16 @@ def program_cases(program: Program, out_of_range: OutOfRange) -> Iterator[Descri
 
     for found in dispatches(program, expected):
         origin = Origin(program.path, found.path, found.dispatchable)
-        name = f"{origin.file}: {origin.command} ({origin.dispatchable})"
         yield DescriptorCase(
-            name, found.descriptor, found.data, found.indices, out_of_range, origin=origin
+            origin.name, found.descriptor, found.data, found.indices, out_of_range, origin=origin
         )
+
+
+def program_names(program: Program) -> Iterator[str]:
+    """Yield the names of the cases of a program, without running it."""
+    for command in program.commands:
+        if isinstance(command, DispatchCommand):
+            yield Origin(program.path, command.path, command.dispatchable).name
 
 
 def smallest_case(operator: str, data_type: str) -> DescriptorCase:

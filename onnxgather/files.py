@@ -10,6 +10,7 @@ import os
 import re
 import secrets
 import shutil
+import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -35,6 +36,23 @@ def write_whole(path: str, *content: bytes | memoryview) -> None:
     """
     try:
         replace_file(path, *content)
+    except OSError as error:
+        raise _sentence(path, error, "its folder") from None
+
+
+def check_writable(path: str) -> None:
+    """Check that a file can be written, and make its folder if there is none.
+
+    Raises:
+        OnnxGatherError: The file cannot be written.
+    """
+    target = Path(os.path.realpath(path))
+    if target.is_dir():
+        raise OnnxGatherError(f"{path or os.curdir}: is a directory")
+    try:
+        if target.is_file() or not target.exists():  # a device or a pipe is written to as it is
+            target.parent.mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=target.parent).close()
     except OSError as error:
         raise _sentence(path, error, "its folder") from None
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import partial
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,15 +15,24 @@ import msgspec
 
 from onnxgather.cli import options
 from onnxgather.cli.sources import Batch
-from onnxgather.cli.terminal import has_colours, json_bytes, main, say, width
+from onnxgather.cli.terminal import (
+    Interrupted,
+    first_signal_kept,
+    has_colours,
+    json_bytes,
+    main,
+    say,
+    width,
+)
 from onnxgather.dxdispatch import Program, read_program
 from onnxgather.errors import FINDINGS, NOT_RUN, DescriptorError, FileFormatError, OnnxGatherError
-from onnxgather.files import is_report, write_whole
+from onnxgather.files import check_writable, is_report, write_whole
 from onnxgather.options import OutOfRange, Target
 from onnxgather.providers import NAMES
 
 if TYPE_CHECKING:
     from onnxgather.cases import Case
+    from onnxgather.parity.check import Team
     from onnxgather.parity.results import Invalid, Report
 
 _STATES = """\b
@@ -34,6 +44,17 @@ States:
   KNOWN    DIFF, ERROR or NOT-RUN, explained in the file of known differences
   FIXED    PASS, although that file says otherwise
 """
+
+
+def _shard(
+    _ctx: click.Context, _param: click.Parameter, value: str | None
+) -> tuple[int, int] | None:
+    if value is None:
+        return None
+    match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", value, re.ASCII)
+    if match is None or not 1 <= int(match[1]) <= int(match[2]):
+        raise click.BadParameter(f"must be K/N with K from 1 to N, got {value!r}")
+    return int(match[1]), int(match[2])
 
 
 def _names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> list[str]:
@@ -64,16 +85,20 @@ class CheckOptions:
     """The policy; None means that of each case, and "clamp" for programs."""
     target: Target | None
     json_file: str | None
-    """"-" is the standard output."""
     junit_file: str | None
     html_file: str | None
     allow_outside: bool
+    text: str
+    """The text that the name of a case must have."""
+    maxfail: int | None
+    jobs: int
+    shard: tuple[int, int] | None
+    """The number of the part of the cases, from 1, and how many parts there are."""
 
     @property
     def files(self) -> list[str]:
-        """The files that are written."""
-        json_file = None if self.json_file == "-" else self.json_file
-        files = (json_file, self.junit_file, self.html_file)
+        """The files that are written; "-" is the standard output."""
+        files = (self.json_file, self.junit_file, self.html_file)
         return [file for file in files if file is not None]
 
 
@@ -103,6 +128,22 @@ class CheckOptions:
     metavar="NAME",
     help="A lane where a case that did not run, unexplained, means exit code 3.",
 )
+@click.option("-k", "text", default="", metavar="TEXT", help="Only cases whose name has TEXT.")
+@click.option(
+    "--shard",
+    callback=_shard,
+    metavar="K/N",
+    help="Only the K-th of N parts of the cases, such as 2/8; each case is in one part.",
+)
+@click.option("--maxfail", type=click.IntRange(1), metavar="N", help="Stop after N findings.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Workers of each lane; the lanes run side by side in any case.",
+)
 @click.option("--wrap", is_flag=True, help="Put each gather between two multiplications by one.")
 @options.policy("clamp; of the corpus and of --random: each case's own")
 @options.target("the one that run uses for the provider")
@@ -127,65 +168,132 @@ def check(**given: Any) -> int:
     if asked.json_file is not None and _is_input(asked.json_file):  # the flag, and then a path
         asked = replace(asked, paths=(*asked.paths, asked.json_file), json_file="-")
     if not (asked.lanes or asked.pythons or asked.plugins):
-        only = asked.provider or "cpu"
-        asked = replace(asked, lanes=[only], required=(*asked.required, only))
+        asked = replace(asked, lanes=[asked.provider or "cpu"])
     return _run(asked)
 
 
 def _run(asked: CheckOptions) -> int:
-    from onnxgather.lanes import open_lanes
     from onnxgather.parity.check import check as check_lanes
 
     batch = Batch(prints=False)
-    programs, invalid = _programs(batch, asked)
-    _check_files(asked.files, programs)
+    lanes = _lanes(asked)
+    cases: Iterable[Case] = ()
+    planned = 0
+    invalid: list[Invalid] = []
+    signals: list[Interrupted] = []
     with ExitStack() as stack:
-        try:
-            lanes = open_lanes(
-                asked.lanes, asked.pythons, asked.plugins, asked.target, asked.timeout
-            )
-        except OnnxGatherError as error:
-            raise click.UsageError(str(error)) from None
         for lane in lanes:
             stack.callback(lane.close)
-        names = [lane.name for lane in lanes]
-        for name in asked.required:
-            if name not in names:
-                known = ", ".join(names)
-                raise click.UsageError(f"--require must name a lane ({known}), got {name!r}")
-        built_in = list(_built_in(asked.out_of_range)) if asked.corpus else []
-        total = len(built_in) + (asked.count or 0) + sum(p.dispatch_count for p in programs)
-        if not total + len(invalid) + len(batch.failures):
-            raise click.UsageError("there is nothing to check: give a PATH, --corpus or --random N")
-        if not total + len(invalid):
-            return batch.finish()
-        cases = _cases(batch, asked, programs, built_in)
-        if asked.wrap:
-            cases = (case.wrapped_in() for case in cases)
         stack.callback(batch.progress.clear)
-        seen = partial(batch.progress.count, "Checking", total)
-        report = check_lanes(cases, lanes, asked.required, lambda _: seen())
-    unusable = [str(error) for _, error in batch.failures]
-    report = msgspec.structs.replace(report, invalid=invalid, unusable=unusable)
-    _write(batch, report, asked)
-    return batch.finish(_codes(report))
+        try:
+            cases, planned = _planned(asked, batch, invalid)
+        except Interrupted as signal:  # the report says so, and no lane starts
+            signals, lanes = [signal], []
+        stack.enter_context(first_signal_kept(signals))
+        report = check_lanes(
+            cases,
+            lanes,
+            asked.required,
+            seen=lambda _: batch.progress.count("Checking", planned),
+            planned=planned,
+            jobs=asked.jobs,
+            maxfail=asked.maxfail,
+            stop=lambda: signals[0].name if signals else None,
+        )
+        unusable = [str(error) for _, error in batch.failures]
+        shard = asked.shard and "/".join(map(str, asked.shard))
+        report = msgspec.structs.replace(report, invalid=invalid, unusable=unusable, shard=shard)
+        _write(batch, report, asked)
+        code = batch.finish(_codes(report))
+        if signals:
+            raise signals[0]
+        return code
+
+
+def _lanes(asked: CheckOptions) -> list[Team]:
+    """The lanes, each of as many workers as there are jobs."""
+    from onnxgather.lanes import open_lanes
+    from onnxgather.parity.check import Team
+
+    named = asked.lanes, asked.pythons, asked.plugins, asked.target, asked.timeout
+    try:
+        same = zip(*(open_lanes(*named) for _ in range(asked.jobs)), strict=True)
+    except OnnxGatherError as error:
+        raise click.UsageError(str(error)) from None
+    lanes = [*map(Team, same)]
+    names = [lane.name for lane in lanes]
+    for name in asked.required:
+        if name not in names:
+            known = ", ".join(names)
+            raise click.UsageError(f"--require must name a lane ({known}), got {name!r}")
+    return lanes
+
+
+def _planned(
+    asked: CheckOptions, batch: Batch, invalid: list[Invalid]
+) -> tuple[Iterator[Case], int]:
+    """The cases, and how many they are.
+
+    Args:
+        asked: The arguments and options.
+        batch: Gets the files that are unusable.
+        invalid: Gets the files with an invalid descriptor.
+    """
+    from onnxgather.cases import program_cases, program_names
+    from onnxgather.corpus import random_cases, random_names
+
+    for file in asked.files:
+        check_writable(file)
+    programs = _programs(asked, batch, invalid)
+    built_in = list(_built_in(asked.out_of_range)) if asked.corpus else []
+    random = asked.count or 0
+    total = sum(program.dispatch_count for program in programs) + len(built_in) + random
+    if not total + len(invalid):
+        if batch.failures:
+            raise click.exceptions.Exit(batch.finish())
+        raise click.UsageError("there is nothing to check: give a PATH, --corpus or --random N")
+    if asked.text:
+        names = (case.name for case in built_in)
+        names = chain(*map(program_names, programs), names, random_names(random, asked.seed))
+        total = sum(asked.text in name for name in names)
+        if not total:
+            raise click.UsageError(f"-k must be in the name of a case, got {asked.text!r}")
+    (part, parts), numbers = asked.shard or (1, 1), count()
+
+    def chosen(name: str) -> bool:
+        """Whether a case runs; asked of each case once, in order."""
+        return asked.text in name and next(numbers) % parts == part - 1
+
+    def cases() -> Iterator[Case]:
+        for program in programs:
+            with batch.step(program.path):
+                every = program_cases(program, asked.out_of_range or "clamp")
+                yield from (case for case in every if chosen(case.name))
+        yield from (case for case in built_in if chosen(case.name))
+        yield from random_cases(random, asked.seed, asked.out_of_range, chosen)
+
+    found = cases()
+    wrapped = (case.wrapped_in() for case in found) if asked.wrap else found
+    return wrapped, (total + parts - part) // parts
 
 
 def _is_input(path: str) -> bool:
-    """Whether a path exists and is no report, so that it must be a PATH to check."""
+    """Whether a path exists and is neither a report nor empty, so that it is a PATH to check."""
     if not os.path.isfile(path):
         return os.path.isdir(path)
     with open(path, "rb") as file:
-        return not is_report(file.read(100))
+        start = file.read(100)
+    return bool(start) and not is_report(start)
 
 
-def _programs(batch: Batch, asked: CheckOptions) -> tuple[list[Program], list[Invalid]]:
-    """The programs to check, and the files with an invalid descriptor."""
+def _programs(asked: CheckOptions, batch: Batch, invalid: list[Invalid]) -> list[Program]:
+    """The programs to check."""
     from onnxgather.parity.results import Invalid
 
+    paths = list(dict.fromkeys(source.path for source in batch.sources(asked.paths)))
+    _check_apart(asked.files, paths)
     programs: list[Program] = []
-    invalid: list[Invalid] = []
-    for path in {source.path: None for source in batch.sources(asked.paths)}:
+    for path in paths:
         with batch.step(path):
             try:
                 program = read_program(path, allow_outside=asked.allow_outside)
@@ -194,21 +302,9 @@ def _programs(batch: Batch, asked: CheckOptions) -> tuple[list[Program], list[In
                 continue
             if not program.dispatch_count:
                 raise FileFormatError(f"{path}: $.commands must hold a dispatch")
+            _check_apart(asked.files, program.files)
             programs.append(program)
-    return programs, invalid
-
-
-def _cases(
-    batch: Batch, asked: CheckOptions, programs: Sequence[Program], built_in: Sequence[Case]
-) -> Iterator[Case]:
-    from onnxgather.cases import program_cases
-    from onnxgather.corpus import random_cases
-
-    for program in programs:
-        with batch.step(program.path):
-            yield from program_cases(program, asked.out_of_range or "clamp")
-    yield from built_in
-    yield from random_cases(asked.count or 0, asked.seed, asked.out_of_range)
+    return programs
 
 
 def _built_in(out_of_range: OutOfRange | None) -> Iterator[Case]:
@@ -238,23 +334,23 @@ def _codes(report: Report) -> Iterator[int]:
 
 
 def _write(batch: Batch, report: Report, asked: CheckOptions) -> None:
-    """Write the report to the files asked for; print the table, or the JSON if asked for."""
+    """Write the report to the files asked for; then print what was asked for, or the table."""
     from onnxgather.report import html, junit, render
 
     writers = [(asked.json_file, json_bytes), (asked.junit_file, junit), (asked.html_file, html)]
-    if asked.json_file == "-":
-        say(json_bytes(report))
-    else:
-        say(render(report, width(), colour=has_colours()), as_is=True)
     for file, written in writers:
-        if file in asked.files:
+        if file not in (None, "-"):
             with batch.step(file):
                 write_whole(file, written(report))
+    printed = [written(report) for file, written in writers if file == "-"]
+    batch.progress.clear()
+    for text in printed or [render(report, width(), colour=has_colours())]:
+        say(text, as_is=True)
 
 
-def _check_files(files: Sequence[str], programs: Sequence[Program]) -> None:
-    """Check that each report goes to a file of its own, and none to a program."""
-    taken = {os.path.realpath(program.path): program.path for program in programs}
+def _check_apart(files: Sequence[str], inputs: Iterable[str]) -> None:
+    """Check that each report goes to a file of its own, and none to an input."""
+    taken = {os.path.realpath(path): path for path in inputs}
     for file in files:
         if (other := taken.get(os.path.realpath(file))) is not None:
             raise click.UsageError(f"a report must go to a file of its own, got {file} and {other}")

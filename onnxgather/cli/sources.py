@@ -18,7 +18,7 @@ from onnxgather.files import reason
 _UNSAFE = frozenset('%/\\:*?"<>|') | {chr(c) for c in range(32)}
 """Characters that some file systems do not take in a name, and the % that escapes them."""
 
-_BEST_TO_WORST = (GOOD, FINDINGS, NOT_RUN, UNUSABLE)
+_BEST_TO_WORST = (GOOD, NOT_RUN, FINDINGS, UNUSABLE)
 
 
 class Source(NamedTuple):
@@ -130,8 +130,7 @@ def plan(
     models = len(unread) + sum(len(program.dispatchables) for _, program in programs)
     inputs = [*unread]
     for _, program in programs:
-        resources = program.resources.values()
-        inputs += [program.path, *filter(None, (resource.values.file for resource in resources))]
+        inputs += [program.path, *program.files]
     taken = {_identity(file): file for file in inputs}
     jobs: dict[str, Job] = {}
     for source, program in programs:

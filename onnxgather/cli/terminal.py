@@ -8,8 +8,11 @@ import json
 import os
 import re
 import shutil
+import signal
 import sys
+import threading
 import time
+from collections.abc import Callable, Generator
 from datetime import timedelta
 from typing import Any, NoReturn, TextIO
 
@@ -21,17 +24,69 @@ from onnxgather.checks import printable
 from onnxgather.errors import GOOD, UNUSABLE, OnnxGatherError
 from onnxgather.files import reason
 
-_INTERRUPTED, _BROKEN_PIPE = 130, 141  # 128 + the signal, as shells count
+_BY_SIGNAL = 128
+"""The exit code of a program that a signal ended is this and the signal, as shells count."""
 
+_BROKEN_PIPE = _BY_SIGNAL + 13
+
+_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
+"""The signals that end a command."""
 
 _EPILOG = """\b
 Exit codes:
   0  good
   1  findings: a difference, an error, an invalid descriptor or index
   2  unusable input or usage
-  3  a provider asked for, or a required lane, did not run
-Where several things go wrong, 2 counts before 3, and 3 before 1.
+  3  a lane did not start, or a required one did not run a case
+Where several apply: 2, then 1, then 3. Interrupted: 130 (SIGINT), 143 (SIGTERM).
 """
+
+
+class Interrupted(KeyboardInterrupt):
+    """A signal ends the command."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.exit_code = _BY_SIGNAL + number
+        self.name = signal.Signals(number).name
+        """Such as SIGTERM."""
+
+
+@contextlib.contextmanager
+def _handled(handler: Callable[[int], None]) -> Generator[None]:
+    """Call a function with the number of each signal that ends a command.
+
+    A signal that is ignored stays so, as under nohup. Python allows this in its main thread alone.
+    """
+    earlier: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        numbers = [getattr(signal, name) for name in _SIGNALS if hasattr(signal, name)]
+        earlier = {n: signal.getsignal(n) for n in numbers}
+        earlier = {n: old for n, old in earlier.items() if old not in (signal.SIG_IGN, None)}
+    try:
+        for number in earlier:
+            signal.signal(number, lambda number, _: handler(number))
+        yield
+    finally:
+        for number, old in earlier.items():
+            signal.signal(number, old)
+
+
+def _interrupt(number: int) -> None:
+    raise Interrupted(number)
+
+
+@contextlib.contextmanager
+def first_signal_kept(kept: list[Interrupted]) -> Generator[None]:
+    """Put the first signal that ends a command into an empty list; the second raises."""
+
+    def keep(number: int) -> None:
+        kept.append(Interrupted(number))
+        if len(kept) > 1:
+            raise kept[0]
+
+    with _handled(keep):
+        yield
 
 
 class Commands(click.Group):
@@ -65,9 +120,10 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> int:
         """Run the command; an interruption is an exit code too."""
         try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt:
-            return _INTERRUPTED
+            with _handled(_interrupt):
+                return super().invoke(ctx)
+        except Interrupted as interrupted:
+            return interrupted.exit_code
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """Find the command that the arguments start with; a file in its place gets advice."""
@@ -121,8 +177,10 @@ class Progress:
         self._done += 1
         text = f"{what} {self._done:,}"
         if total is not None:
-            seconds = (time.monotonic() - self._start) / self._done * (total - self._done)
-            text += f"/{total:,}, {timedelta(seconds=round(seconds))} left"
+            seconds = (time.monotonic() - self._start) / self._done
+            text += f"/{total:,}"
+            with contextlib.suppress(OverflowError):  # millions of years
+                text += f", {timedelta(seconds=round(seconds * (total - self._done)))} left"
         self.show(text)
 
     def clear(self) -> None:

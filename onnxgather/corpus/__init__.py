@@ -2,6 +2,6 @@
 
 from onnxgather.corpus.cases import corpus
 from onnxgather.corpus.export import Exported, export
-from onnxgather.corpus.sampling import random_cases
+from onnxgather.corpus.sampling import random_cases, random_names
 
-__all__ = ["Exported", "corpus", "export", "random_cases"]
+__all__ = ["Exported", "corpus", "export", "random_cases", "random_names"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 
 import numpy as np
@@ -25,7 +25,10 @@ MOST = 400
 
 
 def random_cases(
-    count: int, seed: int, out_of_range: OutOfRange | None = None
+    count: int,
+    seed: int,
+    out_of_range: OutOfRange | None = None,
+    chosen: Callable[[str], bool] = lambda _: True,
 ) -> Iterator[DescriptorCase]:
     """Yield random cases, the same on every machine and for every `count`.
 
@@ -33,9 +36,16 @@ def random_cases(
         count: How many cases.
         seed: The start of the random numbers; case N has the name `random/SEED/N`, N from 0.
         out_of_range: The policy of all cases; None draws one for each. Nothing else depends on it.
+        chosen: Whether the case with a name is made.
     """
-    for number in range(count):
-        yield _case(f"random/{seed}/{number}", out_of_range)
+    for name in random_names(count, seed):
+        if chosen(name):
+            yield _case(name, out_of_range)
+
+
+def random_names(count: int, seed: int) -> Iterator[str]:
+    """Yield the names of the random cases."""
+    return (f"random/{seed}/{number}" for number in range(count))
 
 
 def _case(name: str, policy: OutOfRange | None) -> DescriptorCase:

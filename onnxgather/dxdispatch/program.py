@@ -96,6 +96,12 @@ class Program:
     commands: tuple[Command, ...]
 
     @property
+    def files(self) -> list[str]:
+        """The files that its resources are read from."""
+        files = (resource.values.file for resource in self.resources.values())
+        return [file for file in files if file is not None]
+
+    @property
     def dispatch_count(self) -> int:
         """How many of the commands dispatch an operator."""
         return sum(isinstance(command, DispatchCommand) for command in self.commands)

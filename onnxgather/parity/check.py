@@ -5,22 +5,74 @@ from __future__ import annotations
 import os
 import platform
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import closing
 from datetime import UTC, datetime
+from functools import lru_cache
+from queue import LifoQueue
+from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
 from onnxgather.arrays import Array
 from onnxgather.cases import Case, NodeCase, allowed_beside
-from onnxgather.lanes.lane import Lane, LaneInfo
+from onnxgather.lanes.lane import Answer, Lane, LaneInfo
 from onnxgather.model import VERSION
 from onnxgather.parity.judge import KINDS, judge, result_of
 from onnxgather.parity.known import Known, explained, known_differences
-from onnxgather.parity.results import CaseResult, Report, Result, ResultKind
+from onnxgather.parity.results import LARGEST_TOTAL, CaseResult, Report, Result, ResultKind
+from onnxgather.parity.states import BAD
+
+_Judged: TypeAlias = tuple[Result, Array | None]
+"""The result of a case on a lane, and the output of the lane if it is wrong."""
+
+Stop: TypeAlias = Callable[[], str | None]
+"""The name of the signal that asks a check to end early; None where there is none."""
+
+
+def _never() -> None:
+    return None
+
 
 AHEAD = 16
-"""How many cases a lane may be ahead of the slowest one; the limit keeps memory flat."""
+"""How many cases per job a lane may be ahead of the slowest one; the limit keeps memory flat."""
+
+PAUSE = 0.1
+"""Seconds between looks at whether the check is to stop."""
+
+
+class Team:
+    """Equal lanes that answer side by side, as one lane.
+
+    Args:
+        lanes: The lanes, not started.
+    """
+
+    def __init__(self, lanes: Sequence[Lane]) -> None:
+        self._lanes, self.name = lanes, lanes[0].name
+        self._idle: LifoQueue[Lane] = LifoQueue()  # so that the lane asked last is asked next
+        for lane in reversed(lanes):
+            self._idle.put(lane)
+
+    def start(self) -> LaneInfo:
+        """Start the lanes; describe the first, or one that cannot start."""
+        with ThreadPoolExecutor(len(self._lanes)) as pool:
+            started = [pool.submit(lane.start) for lane in self._lanes]
+        infos = [future.result() for future in started]
+        return next((info for info in infos if info.not_run is not None), infos[0])
+
+    def answer(self, case: Case) -> Answer:
+        """Run a case on a lane that is idle."""
+        lane = self._idle.get()
+        try:
+            return lane.answer(case)
+        finally:
+            self._idle.put(lane)
+
+    def close(self) -> None:
+        """End the lanes."""
+        _close(self._lanes)
 
 
 def check(
@@ -29,27 +81,67 @@ def check(
     required: Collection[str] = (),
     seen: Callable[[CaseResult], object] = lambda _: None,
     known: Sequence[Known] | None = None,
+    planned: int = 0,
+    jobs: int = 1,
+    maxfail: int | None = None,
+    stop: Stop = _never,
 ) -> Report:
     """Run every case on every lane.
 
     Args:
         cases: The cases.
-        lanes: The lanes, not started; they stay open.
+        lanes: The lanes, not started; they stay open, unless the check ends early.
         required: The names of the lanes that must run every case.
         seen: Called with the results of each case as they come.
         known: The known differences; None means those that come with onnxgather.
+        planned: How many cases are to come; 0 means as many as do.
+        jobs: How many cases a lane is asked at once.
+        maxfail: The check ends after so many findings; None means never.
+        stop: When it names a signal, the check ends. The report then has the cases that every
+            lane had answered before.
     """
-    with ThreadPoolExecutor(len(lanes)) as pool:
-        started = [pool.submit(lane.start) for lane in lanes]
-        infos = [future.result() for future in started]
-    infos = tuple(replace(info, required=info.name in required) for info in infos)
+    infos = _started(lanes, required, stop)
     results: list[CaseResult] = []
-    for result in check_cases(cases, lanes, infos, known):
-        results.append(result)
-        seen(result)
-    made = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    room, left_out, findings = LARGEST_TOTAL, 0, 0
+    with closing(check_cases(cases, lanes, infos, known, jobs, stop)) as found:
+        for result in found:
+            bad = sum(one.state in BAD for one in result.results)
+            room -= result.evidence.size if result.evidence else 0
+            if result.evidence and room < (0 if bad else LARGEST_TOTAL // 2):
+                room += result.evidence.size
+                result, left_out = replace(result, evidence=None), left_out + 1
+            results.append(result)
+            seen(result)
+            findings += bad
+            if maxfail and findings >= maxfail:
+                break
     machine = f"{platform.system()} {platform.release()} {platform.machine()}"
-    return Report(VERSION, made, f"{machine}, {os.cpu_count()} cores", infos, results)
+    return Report(
+        onnxgather=VERSION,
+        made=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        machine=f"{machine}, {os.cpu_count()} cores",
+        lanes=infos,
+        cases=results,
+        planned=max(planned, len(results)),
+        interrupted=stop(),
+        maxfail=maxfail if maxfail and findings >= maxfail and len(results) < planned else None,
+        without_evidence=left_out,
+    )
+
+
+def _started(lanes: Sequence[Lane], required: Collection[str], stop: Stop) -> tuple[LaneInfo, ...]:
+    """Start the lanes side by side; what each says of itself."""
+
+    def start(lane: Lane) -> LaneInfo:
+        info = replace(lane.start(), required=lane.name in required)
+        return replace(info, not_run=f"interrupted by {name}") if (name := stop()) else info
+
+    with ThreadPoolExecutor(len(lanes) or 1) as pool:
+        started = [pool.submit(start, lane) for lane in lanes]
+        while not (stop() or _done(started)):
+            pass
+        _close(lanes if stop() else ())
+        return tuple(future.result() for future in started)
 
 
 def check_cases(
@@ -57,43 +149,70 @@ def check_cases(
     lanes: Sequence[Lane],
     infos: Sequence[LaneInfo],
     known: Sequence[Known] | None = None,
-) -> Iterator[CaseResult]:
+    jobs: int = 1,
+    stop: Stop = _never,
+) -> Generator[CaseResult]:
     """Run every case on every lane, the lanes side by side, and yield the results in order.
 
     Args:
         cases: The cases.
-        lanes: The lanes, started.
+        lanes: The lanes, started; they are closed if cases still wait for answers at the end.
         infos: What each lane said when it started.
         known: The known differences; None means those that come with onnxgather.
+        jobs: As for `check`.
+        stop: As for `check`.
     """
-    pools = [ThreadPoolExecutor(1) for _ in lanes]
-    waiting: deque[tuple[Case, list[Future[tuple[Result, Array | None]]]]] = deque()
+
+    def asked(case: Case, lane: Lane, info: LaneInfo) -> _Judged | None:
+        judged = ask(case, lane, info, known)
+        return None if stop() else judged  # the end of the lane may have spoiled it
+
+    pools = [ThreadPoolExecutor(jobs) for _ in lanes]
+    waiting: deque[tuple[Case, list[Future[_Judged | None]]]] = deque()
+    left = iter(cases)
     try:
-        for case in cases:
-            asked = zip(pools, lanes, infos, strict=True)
-            waiting.append((case, [p.submit(ask, case, a, b, known) for p, a, b in asked]))
-            if len(waiting) > AHEAD:
-                yield _collected(*waiting.popleft())
-        while waiting:
-            yield _collected(*waiting.popleft())
-    except (Exception, KeyboardInterrupt):
-        for lane in lanes:  # without waiting for a lane that hangs
-            lane.close()
-        raise
+        while not stop():
+            if len(waiting) <= AHEAD * jobs and (case := next(left, None)) is not None:
+                each = zip(pools, lanes, infos, strict=True)
+                waiting.append((case, [p.submit(asked, case, a, b) for p, a, b in each]))
+            elif not waiting:
+                break
+            elif _done(waiting[0][1]):
+                yield from _collected(*waiting.popleft())
     finally:
+        _close(lanes if waiting else ())
         for pool in pools:
             pool.shutdown(cancel_futures=True)
+    for case, futures in waiting:  # those that were done when the check had to end
+        yield from _collected(case, futures)
 
 
-def _collected(case: Case, futures: list[Future[tuple[Result, Array | None]]]) -> CaseResult:
-    judged = [future.result() for future in futures]
-    got = {result.lane: array for result, array in judged if array is not None}
-    return CaseResult.of(case, tuple(result for result, _ in judged), got)
+def _close(lanes: Sequence[Lane]) -> None:
+    """End lanes without waiting for one that hangs."""
+    for lane in lanes:
+        lane.close()
 
 
-def ask(
-    case: Case, lane: Lane, info: LaneInfo, known: Sequence[Known] | None = None
-) -> tuple[Result, Array | None]:
+def _done(futures: Sequence[Future[Any]]) -> bool:
+    """Whether all are done, or are so after a pause."""
+    return not wait(futures, PAUSE).not_done
+
+
+def _collected(case: Case, futures: Sequence[Future[_Judged | None]]) -> Iterator[CaseResult]:
+    """Yield the results of a case if every lane has judged it."""
+    judged = [found for future in futures if not future.cancelled() and (found := future.result())]
+    if len(judged) == len(futures):
+        got = {result.lane: array for result, array in judged if array is not None}
+        yield CaseResult.of(case, _shared(tuple(result for result, _ in judged)), got)
+
+
+@lru_cache(1024)
+def _shared(results: tuple[Result, ...]) -> tuple[Result, ...]:
+    """The same object for equal results, as thousands of cases pass alike."""
+    return results
+
+
+def ask(case: Case, lane: Lane, info: LaneInfo, known: Sequence[Known] | None = None) -> _Judged:
     """Run a case on a lane; return the result, and the output of the lane if it is wrong.
 
     Args:

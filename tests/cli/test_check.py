@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -13,7 +14,7 @@ from xml.etree import ElementTree
 import numpy as np
 import onnxruntime
 import pytest
-from command_line import DESC, call, outcome, program
+from command_line import DATA_4X3, DESC, call, files, outcome, program
 from folders import MODELS
 from msgspec.structs import replace
 from stub_runtime import environment
@@ -50,6 +51,15 @@ def change(monkeypatch: pytest.MonkeyPatch, changed: Callable[[Case, Answer], An
     def answer(lane: ModelLane, case: Case) -> Answer:
         right = original(lane, case)
         return right if case.name == "probe" else changed(case, right)
+
+    monkeypatch.setattr(ModelLane, "answer", answer)
+
+
+def change_all(monkeypatch: pytest.MonkeyPatch, answered: Callable[[Case], Answer]) -> None:
+    """Have lanes answer so without asking their workers."""
+
+    def answer(_: ModelLane, case: Case) -> Answer:
+        return answered(case)
 
     monkeypatch.setattr(ModelLane, "answer", answer)
 
@@ -181,17 +191,39 @@ class TestStates:
         assert states("x.json", "--provider", name, code=3) == [[("NOT-RUN", reason)]]
         assert states("x.json", "--lanes", name, code=3) == [[("NOT-RUN", reason)]]
 
-    def test_not_run_is_no_pass_and_no_failure_unless_required(self) -> None:
+    def test_not_run_is_no_pass_and_no_failure_unless_required(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         program("x.json")
-        lanes = ["--lanes", "cpu,XyzExecutionProvider"]
-        code, out, _ = outcome("check", "x.json", *lanes)
+        program("y.json")
+
+        def declined(case: Case, answer: Answer) -> Answer:
+            return Answer(AnswerKind.NOT_RUN, "declined") if case.name < "y" else answer
+
+        change(monkeypatch, declined)
+        code, out, _ = outcome("check", "x.json", "y.json", "--lanes", "cpu,cpu@b")
         assert code == 0
         assert out.splitlines()[-2:] == [
-            "cpu: 1 case, 1 PASS",
-            "XyzExecutionProvider: 1 case, 1 NOT-RUN",
+            "cpu: 2 cases, 1 PASS, 1 NOT-RUN",
+            "cpu@b: 2 cases, 1 PASS, 1 NOT-RUN",
         ]
-        assert outcome("check", "x.json", *lanes, "--require", "XyzExecutionProvider")[0] == 3
-        assert outcome("check", "x.json", *lanes, "--require", "cpu")[0] == 0
+        assert outcome("check", "x.json", "y.json", "--require", "cpu")[0] == 3
+        assert outcome("check", "x.json")[0] == 3
+
+    def test_a_lane_that_does_not_start_is_exit_code_3(self) -> None:
+        program("x.json")
+        files = ["--json", "r.json", "--junit", "r.xml", "--html", "r.html"]
+        code, out, _ = outcome("check", "x.json", "--lanes", "cpu,XyzExecutionProvider", *files)
+        assert code == 3
+        why = "XyzExecutionProvider is not available"
+        assert f"XyzExecutionProvider  did not start: {why}" in out
+        lanes = read_report(Path("r.json").read_bytes()).lanes
+        assert [str(lane.not_run)[: len(why)] for lane in lanes] == ["None", why]
+        error = ElementTree.parse("r.xml").find(".//error")
+        assert error is not None
+        assert str(error.text).startswith(why)
+        page = Path("r.html").read_text(encoding="utf-8")
+        assert "<title>XyzExecutionProvider did not start · onnxgather</title>" in page
 
     def test_the_worst_exit_code_counts(self) -> None:
         content = json.loads(Path(program("bad.json")).read_text())
@@ -207,7 +239,8 @@ class TestStates:
                 "(2), got 2",
             )
         ]
-        assert outcome("check", "x.json", "bad.json", *missing)[0] == 3
+        assert outcome("check", "x.json", "bad.json", *missing)[0] == 1
+        assert outcome("check", "x.json", *missing)[0] == 3
         assert outcome("check", "x.json", "bad.json", "none.json", *missing)[0] == 2
         code, _, err = outcome("check", "none.json", "x.json")
         assert (code, err) == (2, "Error: none.json: no such file or directory\n")
@@ -294,6 +327,7 @@ class TestLanes:
         found = report(
             *("x.json", "--lanes", "reference,cpu"),
             *("--lane", f"cpu@old={right}", "--lane", f"openvino={wrong}"),
+            code=3,
         )
         assert [lane.name for lane in found.lanes] == ["cpu", "cpu@old", "openvino"]
         assert [lane.versions["onnxruntime"] for lane in found.lanes[1:]] == ["9.9.9", "9.9.9"]
@@ -330,6 +364,68 @@ class TestLanes:
         assert 1000 < len(found.cases) < 1300
 
 
+class TestParts:
+    """Some of the cases of a check."""
+
+    @pytest.fixture(autouse=True)
+    def quick(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Run nothing, as the cases that are chosen are enough."""
+        change_all(monkeypatch, lambda _: Answer(AnswerKind.NOT_RUN, "chosen"))
+
+    def test_a_text_chooses_cases_by_their_names(self) -> None:
+        program("x.json")
+        program("y.json")
+        names = [
+            case.name
+            for case in report("x.json", "y.json", "--random", "13", "-k", "1", code=3).cases
+        ]
+        assert names == ["random/0/1", "random/0/10", "random/0/11", "random/0/12"]
+        found = report("x.json", "y.json", "--random", "3", "-k", "y.json: $", code=3)
+        assert [case.file for case in found.cases] == ["y.json"]
+        assert found.planned == 1
+
+    def test_a_text_that_no_name_has_is_an_error(self) -> None:
+        program("x.json")
+        code, out, err = outcome("check", "x.json", "--random", "3", "-k", "abc")
+        assert (code, out) == (2, "")
+        assert err.endswith("Error: -k must be in the name of a case, got 'abc'\n")
+
+    @pytest.mark.parametrize("parts", [1, 3, 8])
+    def test_each_case_is_in_one_shard(self, parts: int) -> None:
+        program("x.json")
+        program("y.json")
+        what = ("x.json", "y.json", "--random", "5")
+        every = [case.name for case in report(*what, code=3).cases]
+        shards = [
+            report(*what, "--shard", f"{part}/{parts}", code=3 if part <= 7 else 0)
+            for part in range(1, parts + 1)
+        ]
+        assert [shard.shard for shard in shards] == [f"{k}/{parts}" for k in range(1, parts + 1)]
+        names = [[case.name for case in shard.cases] for shard in shards]
+        assert sorted(chain.from_iterable(names)) == sorted(every)
+        assert max(map(len, names)) - min(map(len, names)) <= 1
+        assert [shard.planned for shard in shards] == [*map(len, names)]
+
+    @pytest.mark.parametrize("shard", ["0/2", "3/2", "1", "1/0", "-1/2", "1/2/3", "", "²/2"])
+    def test_a_shard_is_one_of_its_parts(self, shard: str) -> None:
+        code, out, err = outcome("check", "--random", "1", "--shard", shard)
+        assert (code, out) == (2, "")
+        rule = "Invalid value for '--shard': must be K/N with K from 1 to N"
+        assert err.endswith(f"Error: {rule}, got {shard!r}\n")
+
+    def test_a_check_stops_at_its_findings(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        change_all(monkeypatch, lambda _: Answer(AnswerKind.BROKEN, "the worker died"))
+        found = report("--random", "1" + "0" * 30, "--maxfail", "3", code=1)
+        assert (len(found.cases), found.maxfail, found.planned) == (3, 3, 10**30)
+        out = outcome("check", "--random", "1" + "0" * 30, "--maxfail", "3")[1]
+        assert out.endswith(f"\nstopped at 3 findings (--maxfail) after 3 of {10**30} cases\n")
+
+
+def test_several_workers_give_the_same_report() -> None:
+    one, two = (report("--random", "40", "--jobs", jobs) for jobs in ("1", "2"))
+    assert one.cases == two.cases
+
+
 class TestReports:
     def test_each_report_goes_to_its_file(self) -> None:
         program("x.json")
@@ -363,20 +459,52 @@ class TestReports:
         assert outcome("check", "x.json", "y.json", "x.json", "--json", "r.json")[0] == 0
         assert len(read_report(Path("r.json").read_bytes()).cases) == 2
 
-    def test_a_report_that_cannot_be_written_is_exit_code_2(self) -> None:
+    def test_a_report_that_cannot_be_written_is_found_before_the_check(self) -> None:
         program("x.json")
         Path("file").touch()
         code, out, err = outcome("check", "x.json", "--html", "file/r.html")
-        assert code == 2
-        assert out.endswith("cpu: 1 case, 1 PASS\n")
+        assert (code, out) == (2, "")
         assert err == "Error: file/r.html: a file stands where its folder should be\n"
+        Path("folder").mkdir()
+        sentence = "Error: folder: is a directory\n"
+        assert outcome("check", "x.json", "--junit", "folder") == (2, "", sentence)
+        sentence = "Error: .: is a directory\n"
+        assert outcome("check", "x.json", "--html", "") == (2, "", sentence)
+        assert files() == ["file", "x.json"]
 
-    def test_a_report_that_cannot_be_written_does_not_cost_the_others(self) -> None:
+    def test_a_report_that_cannot_be_written_does_not_cost_the_others(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         program("x.json")
-        Path("file").touch()
-        code, _, _ = outcome("check", "x.json", "--junit", "file/r.xml", "--html", "r.html")
-        assert code == 2
+
+        def spoiled(_: Case, answer: Answer) -> Answer:
+            Path("r.xml").mkdir(exist_ok=True)
+            return answer
+
+        change(monkeypatch, spoiled)
+        code, out, err = outcome("check", "x.json", "--junit", "r.xml", "--html", "r.html")
+        assert (code, err) == (2, "Error: r.xml: is a directory\n")
+        assert out.endswith("cpu: 1 case, 1 PASS\n")
         assert Path("r.html").exists()
+
+    def test_no_report_replaces_an_input(self) -> None:
+        program("bad.json")
+        Path("bad.json").write_text("{}")
+        content = json.loads(Path(program("x.json")).read_text())
+        Path("values.bin").write_bytes(DATA_4X3.tobytes())
+        content["resources"]["data"]["initialValues"] = {"sourcePath": "values.bin"}
+        Path("x.json").write_text(json.dumps(content))
+        for file in ("bad.json", "values.bin"):
+            code, out, err = outcome("check", "bad.json", "x.json", "--html", file)
+            assert (code, out) == (2, "")
+            rule = "a report must go to a file of its own, got"
+            assert re.search(rf"Error: {rule} {file} and \S*{file}\n$", err)
+
+    def test_an_empty_file_takes_the_report(self) -> None:
+        program("x.json")
+        Path("r.json").touch()
+        assert outcome("check", "x.json", "--json", "r.json")[0] == 0
+        assert len(read_report(Path("r.json").read_bytes()).cases) == 1
 
 
 def test_desc_is_the_one_of_the_program() -> None:

@@ -38,8 +38,8 @@ Commands:
     0  good
     1  findings: a difference, an error, an invalid descriptor or index
     2  unusable input or usage
-    3  a provider asked for, or a required lane, did not run
-  Where several things go wrong, 2 counts before 3, and 3 before 1.
+    3  a lane did not start, or a required one did not run a case
+  Where several apply: 2, then 1, then 3. Interrupted: 130 (SIGINT), 143 (SIGTERM).
 """,
             "",
         )

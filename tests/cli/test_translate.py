@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -502,13 +503,12 @@ class TestRun:
     @pytest.mark.parametrize(
         ("error", "code", "err"),
         [
-            (KeyboardInterrupt(), 130, ""),
             (BrokenPipeError(32, "Broken pipe"), 141, ""),
             (OSError(28, "No space left"), 2, "Error: standard output: no space left\n"),
             (PermissionError(13, "Permission denied", "a/b"), 2, "Error: a/b: permission denied\n"),
         ],
     )
-    def test_a_signal_ends_a_command_with_its_exit_code(
+    def test_an_error_of_the_system_ends_a_command(
         self, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, err: str
     ) -> None:
         def fail(*_: object) -> Array:
@@ -517,6 +517,38 @@ class TestRun:
         monkeypatch.setattr(session_module, "run", fail)
         program("x.json")
         assert outcome("run", "x.json") == (code, "", err)
+
+    @POSIX
+    @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
+    def test_a_signal_ends_a_command_with_its_exit_code(
+        self, monkeypatch: pytest.MonkeyPatch, name: str, code: int
+    ) -> None:
+        number = getattr(signal, name)
+
+        def sent(*_: object) -> Array:
+            signal.raise_signal(number)
+            raise AssertionError
+
+        before = signal.signal(number, signal.SIG_DFL)
+        monkeypatch.setattr(session_module, "run", sent)
+        program("x.json")
+        assert outcome("run", "x.json") == (code, "", "")
+        assert signal.signal(number, before) == signal.SIG_DFL
+
+    @POSIX
+    def test_a_signal_that_is_ignored_stays_so(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        original = session_module.run
+
+        def sent(*given: Any) -> Array:
+            signal.raise_signal(signal.SIGINT)
+            return original(*given)
+
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        monkeypatch.setattr(session_module, "run", sent)
+        program("x.json")
+        code, _, err = outcome("run", "x.json")
+        assert signal.signal(signal.SIGINT, before) == signal.SIG_IGN
+        assert (code, err) == (0, "")
 
     def test_a_lack_of_memory_is_one_sentence(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def fail(*_: object, **__: object) -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import threading
+
 import msgspec
 import numpy as np
+import pytest
+from msgspec.structs import replace
 from planned_lane import INFO, Planned, case, ran, result
 
 import onnxgather as og
-from onnxgather.cases import DescriptorCase
-from onnxgather.lanes.lane import LaneInfo
-from onnxgather.parity.check import check, check_cases
+from onnxgather.cases import Case, DescriptorCase
+from onnxgather.lanes.lane import Answer, AnswerKind, LaneInfo
+from onnxgather.parity import check as check_module
+from onnxgather.parity.check import Team, check, check_cases
 from onnxgather.parity.results import (
     CaseResult,
     Report,
@@ -59,3 +64,58 @@ class TestReports:
 def test_a_report_without_cases_counts_nothing() -> None:
     report = Report("0", "now", "here", (INFO,), [])
     assert report.counts(0) == {}
+
+
+class TestParts:
+    """A check of many cases: side by side, in part, and to the first findings."""
+
+    right, wrong = ran([[1, 2], [1, 2]]), ran([[1, 2], [1, 3]])
+
+    def test_a_team_answers_side_by_side_as_one_lane(self) -> None:
+        both = threading.Barrier(2)
+
+        class Waiting(Planned):
+            def answer(self, case: Case) -> Answer:
+                both.wait(10)
+                return super().answer(case)
+
+        team = Team([Waiting(self.right), Waiting(self.right)])
+        report = check([case(0, 0)] * 20, [team], jobs=2)
+        assert report.counts(0) == {"PASS": 20}
+        assert report.lanes == (INFO,)
+
+    def test_a_team_starts_if_all_of_it_does(self) -> None:
+        class Absent(Planned):
+            def start(self) -> LaneInfo:
+                return replace(INFO, not_run="there is none")
+
+        team = Team([Planned(self.right), Absent()])
+        assert check([], [team]).lanes[0].not_run == "there is none"
+
+    def test_a_check_ends_after_so_many_findings(self) -> None:
+        answers = [self.right, self.wrong, self.wrong, self.right]  # asked twice where it is wrong
+        report = check([case(0, 0)] * 9, [Planned(*answers)], (), planned=9, maxfail=1)
+        assert (report.counts(0), report.planned) == ({"PASS": 1, "DIFF": 1}, 9)
+        assert report.maxfail == 1
+        whole = check([case(0, 0)], [Planned(self.wrong)], (), planned=1, maxfail=1)
+        assert (whole.counts(0), whole.maxfail) == ({"DIFF": 1}, None)
+
+    def test_equal_results_are_one_object(self) -> None:
+        first, *others = check([case(0, 0)] * 5, [Planned(self.right)]).cases
+        assert all(other.results is first.results for other in others)
+        assert all(other.data_type is first.data_type for other in others)
+
+    def test_the_evidence_of_a_report_has_a_limit(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        size = check([case(0, 0)], [Planned(self.wrong)]).cases[0].evidence
+        assert size is not None
+        assert size.size == 6 * 4 + 2 * 4 + 4 * 4 + 4 * 4
+        monkeypatch.setattr(check_module, "LARGEST_TOTAL", 4 * size.size)
+        report = check([case(0, 0)] * 5, [Planned(self.wrong)])
+        assert [found.evidence is not None for found in report.cases] == [True] * 4 + [False]
+        assert report.without_evidence == 1
+        away = Answer(AnswerKind.NOT_RUN, "elsewhere")
+        lane = Planned(*[away] * 5, self.wrong)
+        kept = [found.evidence is not None for found in check([case(0, 0)] * 6, [lane]).cases]
+        assert kept[0]
+        assert not kept[4]
+        assert kept[5]
