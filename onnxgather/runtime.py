@@ -146,6 +146,8 @@ class Opened:
             outputs: list[Any] = self._session.run(None, feeds, self._run_options)
         except Exception as error:
             raise FailedError(_line(error)) from error
+        if getattr(outputs[0], "dtype", np.dtype(object)).hasobject:
+            raise FailedError("the output is no array of numbers, but text or several arrays")
         return outputs[0]
 
     def _prove(self, provider: str) -> tuple[tuple[str, str], ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple, TypeVar
 
@@ -153,18 +153,29 @@ class ModelLane:
         """Have the worker run a case."""
         try:
             model, inputs, threads = question_of(case, self._target)
-            feeds = [inputs]
-            if isinstance(case, DescriptorCase) and case.must_refuse:
-                feeds.insert(0, {**inputs, "IndicesTensor": np.zeros_like(case.indices)})
-            blobs = bytearray(model)
-            packed = [{name: runtime.packed(feed[name], blobs) for name in feed} for feed in feeds]
-            session = {"provider": self.provider.name, "threads": threads, "library": self.library}
-            request = {"model": len(model), "session": session, "feeds": packed}
+        except OnnxGatherError as error:
+            return Answer(AnswerKind.BROKEN, str(error), how=Breakdown.NO_MODEL)
+        feeds = [inputs]
+        if isinstance(case, DescriptorCase) and case.must_refuse:
+            feeds.insert(0, {**inputs, "IndicesTensor": np.zeros_like(case.indices)})
+        return self.run(model, feeds, threads)
+
+    def run(self, model: bytes, feeds: Sequence[Mapping[str, Array]], threads: int = 0) -> Answer:
+        """Have the worker run a serialized model on each of several sets of inputs.
+
+        Args:
+            model: The model, which has one output.
+            feeds: The sets of inputs; the answer's output is that of the last.
+            threads: How many threads ONNX Runtime may use; 0 means one per core.
+        """
+        blobs = bytearray(model)
+        packed = [{name: runtime.packed(feed[name], blobs) for name in feed} for feed in feeds]
+        session = {"provider": self.provider.name, "threads": threads, "library": self.library}
+        request = {"model": len(model), "session": session, "feeds": packed}
+        try:
             return self._worker.ask(self._read, request, blobs)
         except NoAnswerError as error:
             return error.answer
-        except OnnxGatherError as error:
-            return Answer(AnswerKind.BROKEN, str(error), how=Breakdown.NO_MODEL)
 
     def _read(self, header: bytes, blobs: bytes) -> Answer:
         answered = msgspec.json.decode(header, type=_Answered)
