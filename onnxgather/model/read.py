@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import os
+from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import onnx
-from google.protobuf.message import DecodeError, EncodeError
+from google.protobuf.message import DecodeError
 from onnx import external_data_helper, helper, numpy_helper
 
 from onnxgather.arrays import Array
@@ -25,6 +26,9 @@ GATHERED_TYPES = {onnx.TensorProto.DataType.Name(row.onnx) for row in TensorData
 
 MOST_LISTED = 20
 """The most nodes that a message lists."""
+
+LARGEST_MODEL = 2**31 - 1
+"""The most bytes of a serialized model, as protobuf writes no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +56,12 @@ class Declared:
     @classmethod
     def of(cls, value: onnx.ValueInfoProto) -> Declared:
         """The declared type and shape of an input, an output or another value."""
-        kind = value.type.WhichOneof("value") or "value of unknown type"
+        kind = value.type.WhichOneof("value") or "undefined"
         if kind != "tensor_type":
             return cls(kind.removesuffix("_type").upper(), None)
         tensor = value.type.tensor_type
-        data_type = onnx.TensorProto.DataType.Name(tensor.elem_type)
         sizes = [d.dim_value if d.HasField("dim_value") else "?" for d in tensor.shape.dim]
-        return cls(data_type, sizes if tensor.HasField("shape") else None)
+        return cls(_name_of(tensor.elem_type), sizes if tensor.HasField("shape") else None)
 
     def admits(self, array: Array) -> bool:
         """Whether an array has this type and this shape."""
@@ -86,10 +89,13 @@ class NodeModel:
         self.path = path
         self._folder = os.path.dirname(os.path.abspath(path))
         try:
-            self._model = onnx.ModelProto.FromString(Path(path).read_bytes())
+            if os.path.getsize(path) > LARGEST_MODEL:
+                raise OnnxGatherError(f"{path}: must be an ONNX model of at most 2 GiB")
+            with open(path, "rb") as file:
+                self._model = onnx.ModelProto.FromString(file.read(LARGEST_MODEL))
         except DecodeError:
             raise OnnxGatherError(f"{path}: must be an ONNX model") from None
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise OnnxGatherError(f"{path}: {reason(error)}") from None
         self._graph = graph = self._model.graph
         if not graph.node:
@@ -99,26 +105,43 @@ class NodeModel:
         self.declared: dict[str, Declared] = {}
         """The types and shapes of the initializers and of all other values that have them."""
         for name, tensor in self._constants.items():
-            data_type = onnx.TensorProto.DataType.Name(tensor.data_type)
-            self.declared[name] = Declared(data_type, [*tensor.dims])
+            self.declared[name] = Declared(_name_of(tensor.data_type), [*tensor.dims])
         for value in (*graph.value_info, *graph.output, *graph.input):
             self.declared[value.name] = Declared.of(value)
-        self.values = {name for node in graph.node for name in node.output if name}
-        self.values |= self.declared.keys()
+        made = Counter(name for node in graph.node for name in node.output if name)
+        made.update({*self.inputs} - self._constants.keys())
+        made.update(tensor.name for tensor in graph.initializer)
+        made.update(tensor.values.name for tensor in graph.sparse_initializer)
+        self.values = made.keys()
+        self._check(made)
+
+    def _check(self, made: Counter[str]) -> None:
+        """Check what no part of a model can be read without; ONNX Runtime checks what it runs."""
+        nodes = [*self._graph.node, *(node for _, node in self._inner_nodes())]
+        texts = {text for n in nodes for text in (n.name, n.op_type, *n.input, *n.output)}
+        for text in (*texts, *self.declared, *made):
+            if isinstance(text, bytes):  # as protobuf gives what is not UTF-8
+                raise OnnxGatherError(f"{self.path}: names must be UTF-8, got {shown(text)}")
+        for name, times in made.items():
+            if times > 1:
+                raise OnnxGatherError(
+                    f"{self.path}: value {shown(name)} must be made once, but is made {times} times"
+                )
 
     def gather(self, name: str) -> GatherNode:
         """The gather with a name, or with an output of that name.
 
         Raises:
-            OnnxGatherError: There is no such gather, or more than one.
+            OnnxGatherError: There is no such gather, or more than one, or ONNX forbids it.
         """
         found = [node for node in self._graph.node if name in (node.name, *node.output) and name]
         gathers = [node for node in found if _is_gather(node)]
         if len(gathers) == 1:
+            self._check_gather(gathers[0])
             return _gather(gathers[0])
         where = f"{self.path}: node {shown(name)} must be one"
         if gathers:
-            outputs = ", ".join(shown(node.output[0]) for node in gathers)
+            outputs = listed([shown(output) for n in gathers for output in n.output], MOST_LISTED)
             raise OnnxGatherError(f"{where} node, got {len(gathers)}; name its output: {outputs}")
         if found:
             raise OnnxGatherError(f"{where} of {', '.join(ATTRIBUTES)}, got {found[0].op_type}")
@@ -135,8 +158,12 @@ class NodeModel:
         """
         if value not in self._constants:
             return None
+        tensor = self._constants[value]
         with self._reading(value):
-            return numpy_helper.to_array(self._constants[value], self._folder)
+            array = numpy_helper.to_array(tensor, self._folder)
+            if [*array.shape] != [*tensor.dims]:  # numpy takes -1 for the size that is left
+                raise ValueError(f"its sizes must be at least 0, got {[*tensor.dims]}")
+            return array
 
     def missing_for(self, values: Iterable[str], given: Iterable[str]) -> list[str]:
         """The graph inputs that values depend on and that are not given, in their order.
@@ -168,17 +195,19 @@ class NodeModel:
         for branch in ("then_branch", "else_branch"):
             last.attribute.append(helper.make_attribute(branch, kept))
         inputs["onnxgather.true"] = np.array(True)
-        graph = _graph_of(*nodes, last)
-        for name, array in inputs.items():
-            element_type = helper.np_dtype_to_tensor_dtype(array.dtype)
-            graph.input.append(helper.make_tensor_value_info(name, element_type, array.shape))
-        left = needed - given.keys()
-        graph.initializer.extend(t for t in self._graph.initializer if t.name in left)
-        model = onnx.ModelProto(graph=graph)
+        model = onnx.ModelProto(graph=_graph_of(*nodes, last))
         model.ir_version = self._model.ir_version
         model.opset_import.extend(self._model.opset_import)
         model.functions.extend(self._model.functions)
+        graph, own, left = model.graph, self._graph, needed - given.keys()
+        graph.initializer.extend(t for t in own.initializer if t.name in left)
+        graph.sparse_initializer.extend(t for t in own.sparse_initializer if t.values.name in left)
         with self._reading(value):
+            for name, array in inputs.items():
+                element_type = helper.np_dtype_to_tensor_dtype(array.dtype)
+                graph.input.append(helper.make_tensor_value_info(name, element_type, array.shape))
+            if sum(map(_bytes_of, graph.initializer)) > LARGEST_MODEL:
+                raise ValueError("its initializers exceed the 2 GiB of a model")
             external_data_helper.load_external_data_for_model(model, self._folder)
             return model.SerializeToString(), inputs
 
@@ -189,9 +218,9 @@ class NodeModel:
         needed, nodes, known = set(values), list[onnx.NodeProto](), {*given, ""}
         for node in reversed(self._graph.node):
             if not needed.isdisjoint({*node.output} - known):
-                nodes.insert(0, node)
+                nodes.append(node)
                 needed |= _uses(node)
-        return needed & self.values, nodes
+        return needed & self.values, nodes[::-1]
 
     def _inner_nodes(self) -> Iterator[tuple[str, onnx.NodeProto]]:
         """Yield the nodes outside the main graph, each with the subgraph or function it is in."""
@@ -203,21 +232,46 @@ class NodeModel:
 
     def _listed(self) -> str:
         *most, last = ATTRIBUTES
-        gathers = [_gather(node) for node in self._graph.node if _is_gather(node)]
+        gathers = [node for node in self._graph.node if _is_gather(node)]
         if not gathers:
             return f"but it has no {', '.join(most)} or {last}"
-        return listed([f"{shown(node.name)} ({node.operator})" for node in gathers], MOST_LISTED)
+        return listed([f"{shown(_named(n))} ({n.op_type})" for n in gathers], MOST_LISTED)
 
     @contextmanager
     def _reading(self, value: str) -> Generator[None]:
         """Turn what onnx raises while data is read into an error that names the value."""
         try:
             yield
-        except (OSError, ValueError, EncodeError, onnx.checker.ValidationError) as error:
+        except MemoryError:
+            raise
+        except Exception as error:  # onnx raises whatever a broken tensor leads to
             said = reason(error) if isinstance(error, OSError) else " ".join(str(error).split())
             raise OnnxGatherError(
                 f"{self.path}: what leads to {shown(value)} cannot be read: {said}"
             ) from error
+
+    def _check_gather(self, node: onnx.NodeProto) -> None:
+        """Check that a gather has the inputs, the output and the attributes that ONNX gives it."""
+        where = f"{self.path}: node {shown(_named(node))}"
+        node.domain = ""  # "ai.onnx" is the same, but onnx's check does not know it
+        try:
+            onnx.checker.check_node(node)
+        except onnx.checker.ValidationError as error:
+            said = str(error).partition("\n")[0].strip()
+            raise OnnxGatherError(f"{where} must be one that ONNX allows: {said}") from None
+        for value in node.input:
+            if value not in self.values:
+                raise OnnxGatherError(f"{where}: {shown(value)} must be a value of the model")
+
+
+def _name_of(data_type: int) -> str:
+    """ONNX's name of a data type, such as FLOAT."""
+    names = onnx.TensorProto.DataType
+    return names.Name(data_type) if data_type in names.values() else f"data type {data_type}"
+
+
+def _bytes_of(tensor: onnx.TensorProto) -> int:
+    return math.prod(tensor.dims) * helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
 
 
 def type_name(array: Array) -> str:
@@ -235,13 +289,17 @@ def _is_gather(node: onnx.NodeProto) -> bool:
 def _gather(node: onnx.NodeProto) -> GatherNode:
     attribute = ATTRIBUTES[node.op_type]
     number = next((a.i for a in node.attribute if a.name == attribute), 0)
-    name = node.name or node.output[0]
-    return GatherNode(name, node.op_type, number, node.input[0], node.input[1])
+    return GatherNode(_named(node), node.op_type, number, node.input[0], node.input[1])
+
+
+def _named(node: onnx.NodeProto) -> str:
+    """The name of a node, or of its first output where the node has none."""
+    return node.name or next(iter(node.output), "")
 
 
 def _bodies(node: onnx.NodeProto) -> Iterator[tuple[str, onnx.GraphProto]]:
     """Yield the graphs inside a node, at any depth, each with a text that says where it is."""
-    name = shown(node.name or node.output[0])
+    name = shown(_named(node))
     for attribute in node.attribute:
         for graph in (attribute.g, *attribute.graphs):  # `g` is empty where it is not set
             yield f"{attribute.name} of {name} ({node.op_type})", graph

@@ -9,16 +9,15 @@ import numpy as np
 
 from onnxgather.arrays import Array
 from onnxgather.cases import Case
-from onnxgather.checks import shown
+from onnxgather.checks import listed, shown
 from onnxgather.datatypes import TensorDataType
 from onnxgather.errors import OnnxGatherError, ProviderError
 from onnxgather.files import reason
 from onnxgather.gather import gather_of_node
-from onnxgather.model.read import GATHERED_TYPES, NodeModel, type_name
-from onnxgather.options import OutOfRange
-from onnxgather.providers import PROVIDERS
+from onnxgather.lanes.lane import AnswerKind
+from onnxgather.lanes.python import ModelLane
+from onnxgather.model.read import GATHERED_TYPES, MOST_LISTED, NodeModel, type_name
 from onnxgather.repro.candidates import Candidate, case_of
-from onnxgather.runtime import FailedError, NotRunError, Opened, RefusedError
 
 _NPZ, _NPY = (b"PK\x03\x04", b"PK\x05\x06"), b"\x93NUMPY"
 """The first bytes of an .npz file, with arrays or without, and of an .npy file."""
@@ -56,12 +55,13 @@ def case_of_node(
     model_path: str,
     node_name: str,
     inputs: Mapping[str, Array],
-    out_of_range: OutOfRange = "error",
+    cpu: ModelLane,
 ) -> Case:
     """The case of a gather node: the descriptor that ONNX Runtime's DirectML provider makes of it.
 
     The data and the indices of the node are graph inputs, initializers or outputs of other nodes,
-    which then run on ONNX Runtime's CPU provider. A node that ONNX forbids is a `NodeCase`.
+    which then run on ONNX Runtime's CPU provider. An index out of range is an error, as in ONNX. A
+    node that ONNX forbids is a `NodeCase`.
 
     Args:
         model_path: The file of the model; external data is looked for in its folder.
@@ -69,12 +69,14 @@ def case_of_node(
             output.
         inputs: Arrays by name, for the graph inputs that the node depends on. Any other value of
             the model may be given too; it is then not computed.
-        out_of_range: What an index out of range does; in ONNX it is an error.
+        cpu: The lane that runs the nodes before the gather, on the CPU provider; the caller closes
+            it.
 
     Raises:
-        OnnxGatherError: The model, the node or an input is not as it must be.
+        OnnxGatherError: The model, the node or an input is not as it must be, or the nodes that
+            compute the data or the indices do not run.
         DescriptorError: The descriptor of the node breaks a rule of DirectML.
-        ProviderError: The nodes that compute the data or the indices do not run.
+        ProviderError: There is no CPU provider.
     """
     model = NodeModel(model_path)
     node = model.gather(node_name)
@@ -87,16 +89,16 @@ def case_of_node(
     if missing:
         raise OnnxGatherError(
             f"{model_path}: the inputs that lead to node {shown(node.name)} must be given, "
-            f"got none for {', '.join(map(shown, missing))}"
+            f"got none for {listed([*map(shown, missing)], MOST_LISTED)}"
         )
     _check_inputs(model, inputs)
-    data, indices = (_value(model, value, inputs, where) for value in values.values())
+    data, indices = (_value(model, value, inputs, cpu, where) for value in values.values())
     _check_type(where, "data", type_name(data))
     _check_type(where, "indices", type_name(indices))
     try:
         gather = gather_of_node(node.operator, data.shape, indices.shape, node.number)
         candidate = Candidate(gather.operator, gather.number, data, indices)
-        return case_of(candidate, where, out_of_range)
+        return case_of(candidate, where, "error")
     except OnnxGatherError as error:
         raise error.at(where) from None
 
@@ -125,19 +127,20 @@ def _check_inputs(model: NodeModel, inputs: Mapping[str, Array]) -> None:
             )
 
 
-def _value(model: NodeModel, value: str, inputs: Mapping[str, Array], where: str) -> Array:
+def _value(
+    model: NodeModel, value: str, inputs: Mapping[str, Array], cpu: ModelLane, where: str
+) -> Array:
     if value in inputs:
         return inputs[value]
     constant = model.constant(value)
     if constant is not None:
         return constant
-    cpu = PROVIDERS["cpu"]
     before, used = model.model_of(value, inputs)
-    try:
-        return Opened(before, cpu.name).run(used)
-    except NotRunError as error:
-        raise ProviderError(f"{where}: {cpu.why_not_run(error.kind, error.detail)}") from error
-    except (RefusedError, FailedError) as error:
-        raise ProviderError(
-            f"{where}: {cpu.name} cannot run what leads to {shown(value)}: {error}"
-        ) from error
+    answer = cpu.run(before, [used])
+    if answer.kind is AnswerKind.NOT_RUN:
+        raise ProviderError(f"{where}: {answer.reason}")
+    if answer.output is None:
+        raise OnnxGatherError(
+            f"{where}: {cpu.provider.name} cannot run what leads to {shown(value)}: {answer.reason}"
+        )
+    return answer.output

@@ -2,26 +2,46 @@
 
 from __future__ import annotations
 
+import time
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
+from command_line import POSIX
 from hypothesis import given
 from onnx import TensorProto, helper, numpy_helper
 from strategies import cases
+from stub_runtime import environment
 
 import onnxgather as og
 from onnxgather.arrays import Array
 from onnxgather.cases import Case, DescriptorCase, NodeCase
-from onnxgather.errors import OnnxGatherError, ProviderError
-from onnxgather.repro.node import case_of_node, read_inputs
+from onnxgather.errors import OnnxGatherError
+from onnxgather.lanes.python import ModelLane
+from onnxgather.providers import PROVIDERS
+from onnxgather.repro import node as node_module
+from onnxgather.repro.node import read_inputs
 
 DATA = np.arange(20, dtype=np.float32).reshape(5, 4)
 IDS = np.array([3, 1, 0])
+CPU = ModelLane("cpu", PROVIDERS["cpu"])
+"""The lane that runs what leads to a gather; one worker for all tests."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _close() -> Iterator[None]:
+    yield
+    CPU.close()
+
+
+def case_of_node(path: str, name: str, inputs: Mapping[str, Array], lane: ModelLane = CPU) -> Case:
+    """Return the case of a node."""
+    return node_module.case_of_node(path, name, inputs, lane)
 
 
 def node(operator: str, inputs: Sequence[str], output: str, name: str = "", **more: Any) -> Any:
@@ -98,7 +118,7 @@ class TestDescriptors:
 
     def test_a_scalar_has_no_index_dimensions(self, tmp_path: Path) -> None:
         path = save(tmp_path, [GATHER], {}, [TABLE, constant("ids", -2)])
-        case = case_of_node(path, "gather", {}, "clamp")
+        case = case_of_node(path, "gather", {})
         assert isinstance(case, DescriptorCase)
         assert case.descriptor == og.GatherDesc(
             og.TensorDesc("FLOAT32", [5, 4]),
@@ -108,7 +128,6 @@ class TestDescriptors:
             index_dimensions=0,
         )
         assert output(case).tolist() == DATA[[3]].tolist()
-        assert case.out_of_range == "clamp"
 
     def test_gather_elements_keeps_its_axis(self, tmp_path: Path) -> None:
         gather = node("GatherElements", ["table", "ids"], "rows", "gather", axis=1)
@@ -222,11 +241,10 @@ class TestWhereTheArraysComeFrom:
         assert found.indices.tolist() == [[-3, -1, 0]]
 
     def test_external_data_is_found_beside_the_model(self, tmp_path: Path) -> None:
-        nodes = [node("Transpose", ["table"], "turned"), node("Gather", ["turned", "ids"], "rows")]
+        nodes = [node("Transpose", ["table"], "turned"), node("Gather", ["turned", "ids"], "other")]
         path = save(tmp_path, [GATHER, *nodes], IDS_INPUT, [TABLE])
         make_external(path, "data")
         assert case_of_node(path, "gather", {"ids": IDS}).data.tolist() == DATA.tolist()
-        nodes[1].output[0] = "other"
         path = save(tmp_path, nodes, IDS_INPUT, [TABLE])
         assert case_of_node(path, "other", {"ids": IDS}).data.tolist() == DATA.T.tolist()
         Path(tmp_path, "data").unlink()
@@ -239,10 +257,8 @@ class TestWhereTheArraysComeFrom:
         path = save(tmp_path, nodes, IDS_INPUT, [TABLE], opset=17)
         nodes[0].op_type = "NoSuchOperator"
         path = save(tmp_path, nodes, IDS_INPUT, [TABLE], opset=17)
-        with pytest.raises(ProviderError) as caught:
-            case_of_node(path, "g", {"ids": IDS})
-        start = f"{path}: node 'g': CPUExecutionProvider cannot run what leads to 'moved': "
-        assert str(caught.value).startswith(start)
+        start = "node 'g': CPUExecutionProvider cannot run what leads to 'moved': "
+        assert refusal(path, "g", {"ids": IDS}).startswith(start)
 
 
 class TestRefusals:
@@ -345,6 +361,294 @@ class TestRefusals:
         assert refusal(path, "gather") == "must be an ONNX model"
         Path(path).write_bytes(b"")
         assert refusal(path, "gather") == "must be an ONNX model with nodes"
+
+
+def _type_99(model: Any) -> None:
+    model.graph.initializer[0].data_type = 99
+
+
+def _input_of_type_99(model: Any) -> None:
+    model.graph.input[0].type.tensor_type.elem_type = 99
+
+
+def _attribute(*values: float) -> Callable[[Any], None]:
+    """Give the gather these axes."""
+
+    def change(model: Any) -> None:
+        for value in values:
+            model.graph.node[-1].attribute.append(helper.make_attribute("axis", value))
+
+    return change
+
+
+def _of_gather(**fields: list[str]) -> Callable[[Any], None]:
+    """Give the gather other inputs or outputs."""
+
+    def change(model: Any) -> None:
+        for name, values in fields.items():
+            getattr(model.graph.node[-1], name)[:] = values
+
+    return change
+
+
+def _of_table(**fields: Any) -> Callable[[Any], None]:
+    """Give the table's initializer other sizes or bytes."""
+
+    def change(model: Any) -> None:
+        table = model.graph.initializer[0]
+        for name, value in fields.items():
+            if name == "dims":
+                table.dims[:] = value
+            else:
+                setattr(table, name, value)
+
+    return change
+
+
+def _external(**fields: str) -> Callable[[Any], None]:
+    """Put the table into a file of 80 bytes beside the model, or somewhere else."""
+
+    def change(model: Any) -> None:
+        table = model.graph.initializer[0]
+        table.ClearField("raw_data")
+        table.data_location = TensorProto.EXTERNAL
+        said = {"location": "data", "offset": "0", "length": "80", **fields}
+        for key, value in said.items():
+            table.external_data.add(key=key, value=value)
+
+    return change
+
+
+def _twice(model: Any) -> None:
+    model.graph.initializer.append(model.graph.initializer[0])
+
+
+def _not_text(model: Any) -> None:
+    model.ParseFromString(model.SerializeToString().replace(b"moved", b"m\xffved"))
+
+
+def _cycle(model: Any) -> None:
+    model.graph.node[0].input[0] = "rows"
+
+
+def _no_operator(model: Any) -> None:
+    model.graph.node[0].ClearField("op_type")
+
+
+def _no_opset(model: Any) -> None:
+    del model.opset_import[:]
+
+
+def _ir_version(number: int) -> Callable[[Any], None]:
+    def change(model: Any) -> None:
+        model.ir_version = number
+
+    return change
+
+
+def _several_arrays(model: Any) -> None:
+    model.graph.node[0].op_type = "SequenceConstruct"
+
+
+ALLOWED = "node 'gather' must be one that ONNX allows: "
+SIZE = "has input size {} not in range [min=2, max=2]."
+UNREAD = "what leads to 'table' cannot be read: "
+CANNOT = "node 'gather': CPUExecutionProvider cannot run what leads to 'moved': "
+
+BROKEN: list[tuple[Callable[[Any], None], str]] = [
+    (
+        _type_99,
+        f"node 'gather': data must be of a type that DirectML gathers ({TestRefusals.TYPES}), got "
+        "data type 99",
+    ),
+    (_input_of_type_99, "input 'ids' must be data type 99 [?], got int64 [3]"),
+    (_of_gather(input=[]), f"{ALLOWED}Node(gather) with schema(::Gather:13) {SIZE.format(0)}"),
+    (
+        _of_gather(input=["table"]),
+        f"{ALLOWED}Node(gather) with schema(::Gather:13) {SIZE.format(1)}",
+    ),
+    (
+        _of_gather(input=["table", ""]),
+        f"{ALLOWED}Node (gather)'s input 1 is marked single but has an empty string in the graph",
+    ),
+    (_of_gather(input=["table", "no"]), "node 'gather': 'no' must be a value of the model"),
+    (
+        _of_gather(output=[]),
+        f"{ALLOWED}Node(gather) with schema(::Gather:13) has output size 0 not in range [min=1, "
+        "max=1].",
+    ),
+    (
+        _attribute(1.5),
+        f"{ALLOWED}Mismatched attribute type in 'gather : axis'. Expected: 'INT', actual: 'FLOAT'",
+    ),
+    (_attribute(0, 1), f"{ALLOWED}Attribute 'axis' appeared multiple times."),
+    (_of_table(dims=[-1, 4]), f"{UNREAD}its sizes must be at least 0, got [-1, 4]"),
+    (
+        _of_table(dims=[2**62, 4]),
+        f"{UNREAD}cannot reshape array of size 20 into shape (4611686018427387904,4)",
+    ),
+    (_of_table(raw_data=b"123"), f"{UNREAD}buffer size must be a multiple of element size"),
+    (_of_table(raw_data=b""), f"{UNREAD}cannot reshape array of size 0 into shape (5,4)"),
+    (_external(location="/etc/passwd"), UNREAD),
+    (_external(location="../data"), UNREAD),
+    (_external(location="none"), UNREAD),
+    (_external(location=""), UNREAD),
+    (_external(location="a\0b"), UNREAD),
+    (_external(offset="-4"), UNREAD),
+    (_external(offset="x"), f"{UNREAD}invalid literal for int() with base 10: 'x'"),
+    (_external(length="84"), UNREAD),
+    (_external(length="79"), UNREAD),
+    (_twice, "value 'table' must be made once, but is made 2 times"),
+    (_not_text, "names must be UTF-8, got b'm\\xffved'"),
+    (_cycle, CANNOT),
+    (_no_operator, CANNOT),
+    (_no_opset, CANNOT),
+    (_ir_version(2**31), CANNOT),
+    (
+        _several_arrays,
+        f"{CANNOT}the output is no array of numbers, but text or several arrays",
+    ),
+]
+
+
+class TestBrokenModels:
+    NODES = (node("Neg", ["ids"], "moved"), node("Gather", ["table", "moved"], "rows", "gather"))
+
+    @pytest.mark.parametrize(
+        ("change", "said"), BROKEN, ids=[f"{k}-{said[-30:]}" for k, (_, said) in enumerate(BROKEN)]
+    )
+    def test_a_broken_model_is_one_sentence(
+        self, tmp_path: Path, change: Callable[[Any], None], said: str
+    ) -> None:
+        path = save(tmp_path, self.NODES, IDS_INPUT, [TABLE])
+        tmp_path.joinpath("data").write_bytes(bytes(80))
+        model = onnx.ModelProto.FromString(Path(path).read_bytes())
+        change(model)
+        Path(path).write_bytes(model.SerializeToString())
+        found = refusal(path, "gather", {"ids": IDS})
+        assert found.startswith(said)
+        assert "\n" not in found
+        if not said.endswith(": "):  # the rest is onnx's or ONNX Runtime's
+            assert found == said
+
+    def test_a_model_of_more_than_2_gib_is_not_read(self, tmp_path: Path) -> None:
+        path = tmp_path / "model.onnx"
+        with path.open("wb") as file:
+            file.truncate(3 << 30)
+        assert refusal(str(path), "gather") == "must be an ONNX model of at most 2 GiB"
+
+    def test_a_path_that_no_file_can_have_is_refused(self) -> None:
+        assert refusal("a\0b", "gather") == "embedded null byte"
+
+    def test_initializers_of_more_than_2_gib_are_not_loaded(self, tmp_path: Path) -> None:
+        with tmp_path.joinpath("data").open("wb") as file:
+            file.truncate(3 << 30)
+        turned = node("Transpose", ["table"], "turned")
+        gather = node("Gather", ["turned", "ids"], "rows", "gather")
+        path = save(tmp_path, [turned, gather], IDS_INPUT, [TABLE])
+        model = onnx.ModelProto.FromString(Path(path).read_bytes())
+        _of_table(dims=[3 << 20, 256])(model)
+        _external(length=str(3 << 30))(model)
+        Path(path).write_bytes(model.SerializeToString())
+        assert refusal(path, "gather", {"ids": IDS}) == (
+            "what leads to 'turned' cannot be read: its initializers exceed the 2 GiB of a model"
+        )
+
+    def test_a_sparse_initializer_is_a_value(self, tmp_path: Path) -> None:
+        path = save(tmp_path, [GATHER], IDS_INPUT, [])
+        model = onnx.ModelProto.FromString(Path(path).read_bytes())
+        values, where = constant("table", np.ones(1, np.float32)), constant("where", np.array([3]))
+        model.graph.sparse_initializer.append(helper.make_sparse_tensor(values, where, [5]))
+        Path(path).write_bytes(model.SerializeToString())
+        assert case_of_node(path, "gather", {"ids": IDS}).data.tolist() == [0, 0, 0, 1, 0]
+
+    def test_odd_models_that_onnx_runtime_takes_are_read(self, tmp_path: Path) -> None:
+        nodes = [node("Neg", ["ids"], "m\0"), node("Gather", ["table", "m\0"], "rows", "gather")]
+        path = save(tmp_path, nodes, IDS_INPUT, [TABLE], ir_version=0)
+        model = onnx.ModelProto.FromString(Path(path).read_bytes())
+        del model.graph.output[:]
+        model.graph.value_info.append(onnx.ValueInfoProto(name="m\0"))  # of no type
+        Path(path).write_bytes(model.SerializeToString())
+        assert case_of_node(path, "gather", {"ids": IDS}).indices.tolist() == [[-3, -1, 0]]
+
+    def test_a_gather_of_many_nodes_is_found_quickly(self, tmp_path: Path) -> None:
+        chain = [node("Neg", [f"n{k}"], f"n{k + 1}") for k in range(30_000)]
+        gather = node("Gather", ["table", "n30000"], "rows", "gather")
+        path = save(tmp_path, [*chain, gather], {"n0": IDS_INPUT["ids"]}, [TABLE])
+        start = time.process_time()
+        assert case_of_node(path, "gather", {"n30000": IDS}).indices.tolist() == [[3, 1, 0]]
+        assert refusal(path, "gather") == (
+            "the inputs that lead to node 'gather' must be given, got none for 'n0'"
+        )
+        assert time.process_time() - start < 10
+
+
+class TestTheWorkerBefore:
+    NODES = TestBrokenModels.NODES
+
+    def test_nodes_that_do_not_end_meet_the_deadline(self, tmp_path: Path) -> None:
+        body = helper.make_graph(
+            [node("Identity", ["on"], "still"), node("Neg", ["v"], "w")],
+            "body",
+            [
+                helper.make_tensor_value_info(name, data_type, shape)
+                for name, data_type, shape in (("k", 7, []), ("on", 9, []), ("v", 7, ["n"]))
+            ],
+            [
+                helper.make_tensor_value_info("still", 9, []),
+                helper.make_tensor_value_info("w", 7, ["n"]),
+            ],
+        )
+        loop = node("Loop", ["count", "", "ids"], "moved", body=body)
+        constants = [TABLE, constant("count", np.int64(2**62))]
+        path = save(tmp_path, [loop, self.NODES[1]], IDS_INPUT, constants)
+        lane = ModelLane("cpu", PROVIDERS["cpu"], timeout=2)
+        with closing(lane), pytest.raises(OnnxGatherError) as caught:
+            case_of_node(path, "gather", {"ids": IDS}, lane)
+        assert (caught.value.exit_code, str(caught.value)) == (
+            2,
+            f"{path}: node 'gather': CPUExecutionProvider cannot run what leads to 'moved': the "
+            "worker did not answer within 2 s and printed nothing",
+        )
+
+    @POSIX
+    @pytest.mark.parametrize(
+        ("change", "code", "said"),
+        [
+            (
+                "class InferenceSession:\n"
+                "    def __init__(*_, **__): os.kill(os.getpid(), signal.SIGSEGV)",
+                2,
+                "CPUExecutionProvider cannot run what leads to 'moved': the worker died of SIGSEGV "
+                "and printed nothing",
+            ),
+            (
+                "raise ImportError('no onnxruntime')",
+                3,
+                "CPUExecutionProvider needs ONNX Runtime, which is not installed; install "
+                "onnxgather[cpu]",
+            ),
+        ],
+    )
+    def test_a_worker_that_cannot_is_one_sentence(
+        self, tmp_path: Path, change: str, code: int, said: str
+    ) -> None:
+        python = environment(tmp_path / "stub", f"PROVIDERS = ['CPUExecutionProvider']\n{change}")
+        path = save(tmp_path, self.NODES, IDS_INPUT, [TABLE])
+        lane = ModelLane("cpu", PROVIDERS["cpu"], python)
+        with closing(lane), pytest.raises(OnnxGatherError) as caught:
+            case_of_node(path, "gather", {"ids": IDS}, lane)
+        assert (caught.value.exit_code, str(caught.value)) == (
+            code,
+            f"{path}: node 'gather': {said}",
+        )
+
+    def test_an_output_beyond_all_memory_is_one_sentence(self, tmp_path: Path) -> None:
+        nodes = [node("ConstantOfShape", ["count"], "moved"), self.NODES[1]]
+        path = save(tmp_path, nodes, IDS_INPUT, [TABLE, constant("count", np.array([2**40]))])
+        said = refusal(path, "gather", {"ids": IDS})
+        assert said.startswith(CANNOT)
+        assert "Failed to allocate memory" in said
 
 
 class TestInputs:
