@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Mapping
 from contextlib import closing
 
 import click
 
+from onnxgather.checks import printable, shown
 from onnxgather.cli import options
 from onnxgather.cli.terminal import Progress, json_bytes, main, say
 from onnxgather.dxdispatch import read_program
 from onnxgather.errors import FINDINGS, GOOD, NOT_RUN, UNUSABLE, OnnxGatherError
 from onnxgather.options import OutOfRange, Target
+from onnxgather.providers import PROVIDERS
 
 
 @main.command(short_help="Say which wheels and providers work.")
@@ -44,6 +46,13 @@ def _lane(ctx: click.Context, param: click.Parameter, value: str | None) -> tupl
     return name, python
 
 
+def _refuse(source: str, given: Mapping[str, object]) -> None:
+    """Refuse options that a source does not have."""
+    for option, value in given.items():
+        if value is not None:
+            raise click.UsageError(f"{option} must come without {source}")
+
+
 @main.command(short_help="Reduce a difference to a folder that shows it.")
 @click.argument("source", metavar="SOURCE")
 @click.option("-o", "--output", required=True, metavar="DIR", help="The folder.")
@@ -59,8 +68,10 @@ def _lane(ctx: click.Context, param: click.Parameter, value: str | None) -> tupl
 @click.option("--inputs", metavar="FILE", help="The model's inputs, as .npz.")
 @click.option("--wrap", is_flag=True, help="Put the gather between two multiplications by one.")
 @click.option("--no-reduce", is_flag=True, help="Keep the case as it is.")
-@options.policy("clamp; of a node: error")
-@options.target("the one that run uses for the lane's provider; of a report: the lane's")
+@options.policy("clamp; of a node and of a report: its own")
+@options.target(
+    "the one that run uses for the lane's provider; of a report: the lane's; of a node: the node"
+)
 @options.timeout
 @options.allow_outside
 def repro(
@@ -86,20 +97,30 @@ def repro(
     """
     from onnxgather import repro as made_by
     from onnxgather.lanes import open_lanes
+    from onnxgather.lanes.python import ModelLane
 
     if inputs is not None and node is None:
         raise click.UsageError("--inputs must come with --node")
     lane_name, python = lane or ("cpu", "")
+    reported = None
     if node is not None:
+        own = {"--case": name, "--out-of-range": out_of_range, "--target": target}
+        _refuse("--node, as a node runs as it is in ONNX", own)
         arrays = made_by.read_inputs(inputs) if inputs is not None else {}
-        case = made_by.case_of_node(source, node, arrays, out_of_range or "error")
+        with closing(ModelLane("cpu", PROVIDERS["cpu"], timeout=timeout)) as cpu:
+            case = made_by.case_of_node(source, node, arrays, cpu)
+        target = "portable"
     elif (report := made_by.read_findings(source)) is not None:
+        _refuse("a report, as its cases have their own", {"--out-of-range": out_of_range})
+        if lane is None and made_by.nothing_wrong(report, name):
+            what = "any case" if name is None else f"case {shown(name)}"
+            say(f"{source}: no lane went wrong in {what}: nothing to reproduce")
+            return GOOD
         case = made_by.case_of_finding(report, name, source)
         if lane is None:
             lane_name = made_by.lane_of_finding(report, case.name, source).name
-        for info in report.lanes:
-            if info.name == lane_name:
-                python, target = python or info.python or "", target or info.target
+        reported = next((info for info in report.lanes if info.name == lane_name), None)
+        target = target or (reported.target if reported else None)
     elif source.lower().endswith(".onnx"):
         raise OnnxGatherError(f"{source}: an ONNX model must come with --node, got none")
     else:
@@ -108,7 +129,8 @@ def repro(
     if wrap and not case.wrapped:
         case = case.wrapped_in()
     plugins = {lane_name: plugin} if plugin else {}
-    (opened,) = open_lanes([], {lane_name: python or sys.executable}, plugins, target, timeout)
+    pythons = {lane_name: python} if python else {}
+    (opened,) = open_lanes([lane_name], pythons, plugins, target, timeout)
     progress = Progress()
     with closing(opened), closing(progress):
         made = made_by.make_repro(
@@ -116,10 +138,13 @@ def repro(
             opened,
             output,
             library=plugin,
+            reported=None if python else reported,
             reduce=not no_reduce,
             tried=lambda: progress.count("Smaller cases tried:"),
         )
-    say(made.text)
+    say(printable(made.text))
+    if made.stop is not None:
+        raise made.stop
     if made.result.state == "NOT-RUN":
         return NOT_RUN
     if made.folder is None:

@@ -6,6 +6,7 @@ from onnxgather.repro.sources import (
     case_of_finding,
     case_of_program,
     lane_of_finding,
+    nothing_wrong,
     read_findings,
 )
 
@@ -16,6 +17,7 @@ __all__ = [
     "case_of_program",
     "lane_of_finding",
     "make_repro",
+    "nothing_wrong",
     "read_findings",
     "read_inputs",
 ]

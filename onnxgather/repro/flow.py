@@ -12,7 +12,7 @@ from pathlib import Path
 from onnxgather.cases import Case
 from onnxgather.checks import shown
 from onnxgather.errors import OnnxGatherError
-from onnxgather.lanes.lane import Breakdown, Lane
+from onnxgather.lanes.lane import Breakdown, Lane, LaneInfo
 from onnxgather.parity.judge import judge, result_of
 from onnxgather.parity.results import Result, ResultKind
 from onnxgather.repro.folder import REPRO, runnable, write_folder
@@ -37,6 +37,8 @@ class Outcome:
     folder: str | None = None
     shown: bool = False
     """Whether the folder's repro.py, run by the lane's interpreter, showed the difference."""
+    stop: BaseException | None = None
+    """What interrupted the search for a smaller case, if anything did."""
 
 
 def make_repro(
@@ -45,6 +47,7 @@ def make_repro(
     folder: str,
     *,
     library: str | None = None,
+    reported: LaneInfo | None = None,
     reduce: bool = True,
     tried: Callable[[], object] = lambda: None,
 ) -> Outcome:
@@ -55,6 +58,7 @@ def make_repro(
         lane: The lane, not started; the caller closes it.
         folder: The folder of the repro: new, empty or an earlier repro.
         library: The plugin library that brings the lane's provider, if one does.
+        reported: The lane as a report describes it, if `lane` runs in this environment instead.
         reduce: Whether to reduce the case.
         tried: Called after each smaller case that was run.
 
@@ -64,11 +68,11 @@ def make_repro(
     """
     REPRO.check(folder)
     info = lane.start()
-    if info.not_run is not None:
-        result = result_of(info, ResultKind.NOT_STARTED, reason=info.not_run)
-        return Outcome(info.not_run, result, case)
     if info.python is None or info.target is None:
         raise OnnxGatherError(f"lane {shown(info.name)} must run ONNX models, but runs none")
+    not_run = info.not_run if reported is None else _why_not_here(info, reported)
+    if not_run is not None:
+        return Outcome(not_run, result_of(info, ResultKind.NOT_STARTED, reason=not_run), case)
     finding = Finding(case, info, judge(case, info, lane.answer(case)))
     fault = Fault.of(finding.result)
     if fault is None:
@@ -87,18 +91,37 @@ def make_repro(
         finding = Finding(candidate, info, result)
         return True
 
-    if reduce:
-        reduce_case(case, still)
-    trial = trouble = printed = None
-    for trial in trials_of(finding.case, info.target, library and os.path.abspath(library)):
-        trouble, printed = _tried(info.python, runnable(finding, trial), finding.result)
-        if trouble is None:
-            break
-    assert trial is not None
+    library = library and os.path.abspath(library)
+    trial = trouble = printed = stop = None
+    try:
+        if reduce:
+            reduce_case(case, still)
+        for trial in trials_of(finding.case, info.target, library):
+            trouble, printed = _tried(info.python, runnable(finding, trial), finding.result)
+            if trouble is None:
+                break
+        how = f"but repro.py does not show it: {trouble}" if trouble else "repro.py shows it"
+    except KeyboardInterrupt as error:
+        stop, how = error, "interrupted: smaller cases may show it too, and repro.py was not tried"
+    if trial is None or stop is not None:
+        *_, trial = trials_of(finding.case, info.target, library)
     write_folder(folder, finding, trial, printed)
-    text = f"{folder}: {finding.title}; "
-    text += f"but repro.py does not show it: {trouble}" if trouble else "repro.py shows it"
-    return Outcome(text, finding.result, finding.case, folder, trouble is None)
+    text = f"{folder}: {finding.title}; {how}"
+    return Outcome(
+        text, finding.result, finding.case, folder, stop is None and trouble is None, stop
+    )
+
+
+def _why_not_here(info: LaneInfo, reported: LaneInfo) -> str | None:
+    """Why a lane of this environment cannot stand for that of a report; None if it can."""
+    here, there = (each.versions.get("onnxruntime", "none") for each in (info, reported))
+    if here == there and info.not_run is None:
+        return None
+    versions = shown(", ".join(f"{name} {version}" for name, version in reported.versions.items()))
+    return (
+        f"lane {shown(reported.name)} of the report ran with {versions}, but here "
+        f"{info.not_run or f'is onnxruntime {here}'}; give its environment: --lane NAME=PYTHON"
+    )
 
 
 def _tried(

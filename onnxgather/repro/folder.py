@@ -18,10 +18,11 @@ from onnxgather.repro.trial import Trial
 REPRO = FolderKind(
     "repro",
     "the folder must be new, empty or an earlier repro, got {}",
-    sometimes=("expected.npy", "program.json"),
-    always=("model.onnx", "inputs.npz", "runtime.py", "repro.py", "ISSUE.md"),
+    sometimes=("expected.npy", "program.json", "runtime.py"),
+    always=("model.onnx", "inputs.npz", "repro.py", "ISSUE.md"),
 )
-"""A case that must be refused has no expected output; a forbidden node has no program."""
+"""A case that must be refused has no expected output, a forbidden node has no program, and repros
+of earlier versions have no runtime.py."""
 
 
 def write_folder(folder: str, finding: Finding, trial: Trial, printed: str | None = None) -> None:
@@ -49,12 +50,11 @@ def write_folder(folder: str, finding: Finding, trial: Trial, printed: str | Non
 
 def runnable(finding: Finding, trial: Trial) -> dict[str, bytes]:
     """The files that repro.py needs, itself included."""
-    rule, provider = finding.case.expected(), finding.info.provider
+    rule = finding.case.expected()
     script = filled_in(
         "repro/repro.py.template",
-        title=finding.title,
-        provider=provider,
-        quoted=json.dumps(provider),
+        title=json.dumps(finding.title)[1:-1],  # escaped, as it stands between quotes
+        provider=json.dumps(finding.info.provider)[1:-1],
         library=repr(trial.library),
         threads=trial.threads,
         rule=repr(rule) if isinstance(rule, str) else None,

@@ -10,9 +10,10 @@ import numpy as np
 
 from onnxgather.arrays import Array
 from onnxgather.cases import Case, DescriptorCase, NodeCase
+from onnxgather.checks import printable
 from onnxgather.dxdispatch.descriptor import tensors
 from onnxgather.files import filled_in
-from onnxgather.lanes.lane import LaneInfo
+from onnxgather.lanes.lane import Breakdown, LaneInfo
 from onnxgather.parity.results import Result, ResultKind
 from onnxgather.repro.candidates import candidate_of
 from onnxgather.repro.trial import Trial
@@ -40,7 +41,8 @@ class Finding:
         gather = f"{operator} of {case.data_type} data by {case.index_type} indices"
         if result.state == "ERROR":
             verbs = {ResultKind.NOT_TAKEN: "refuses", ResultKind.FAILED: "fails in"}
-            what = f"{verbs.get(result.kind, 'takes the host down in')} {gather}"
+            down = "hangs in" if result.breakdown is Breakdown.LATE else "takes the worker down in"
+            what = f"{verbs.get(result.kind, down)} {gather}"
         elif isinstance(case, NodeCase):
             what = f"runs a {operator} that ONNX forbids"
         elif case.must_refuse:
@@ -62,21 +64,21 @@ def issue_text(finding: Finding, trial: Trial, printed: str | None) -> str:
     """
     case, info, result = finding.case, finding.info, finding.result
     if trial.expected is None:
-        expected = f"An error: {case.expected()}."
+        expected = f"An error, as:\n\n{_block(str(case.expected()))}"
     else:
         expected = _array_text("OutputTensor", trial.expected)
     if result.first is not None and result.first.source is not None:
         expected += f"\n\nThe first element that differs: `{result.first.source}`."
     versions = [f"{name} {version}" for name, version in info.versions.items()]
-    system = f"{platform.system()} {platform.machine()}"
-    reason = result.reason or ""
-    actual = f"{reason[:1].upper()}{reason[1:]}."
+    versions = [*versions, *info.devices, f"{platform.system()} {platform.machine()}"]
+    said = [f"- `{printable(x).replace('`', chr(39))}`" for x in (info.provider, *versions)]
+    actual = _block(result.reason or "")
     if printed is not None:
-        actual = "`repro.py` prints:\n\n" + textwrap.indent(printed.rstrip(), "    ")
+        actual = f"`repro.py` prints:\n\n{_block(printed)}"
     text = filled_in(
         "repro/issue.md.template",
         title=finding.title,
-        versions="\n".join(f"- {x}" for x in (info.provider, *versions, *info.devices, system)),
+        versions="\n".join(said),
         meaning=_meaning(case),
         inputs="\n\n".join(_array_text(name, array) for name, array in trial.inputs.items()),
         expected=expected,
@@ -98,7 +100,7 @@ def _meaning(case: Case) -> str:
         f"{list(candidate.indices.shape)}{around}"
     )
     if isinstance(case, NodeCase):
-        return f"{node}. ONNX does not allow it: {case.node.rule}."
+        return f"{node}. ONNX does not allow it, as:\n\n{_block(case.node.rule)}"
     odd = [
         f"{name}.Strides {list(tensor.strides)}"
         for name, tensor in tensors(case.descriptor).items()
@@ -119,7 +121,12 @@ def _array_text(name: str, array: Array) -> str:
     if array.size > MOST_SHOWN:
         return head
     text = np.array2string(array, separator=", ", floatmode="unique")
-    return head + "\n\n" + textwrap.indent(text, "    ")
+    return f"{head}\n\n{_block(text)}"
+
+
+def _block(text: str) -> str:
+    """Text of others as Markdown's indented code, where nothing in it is Markdown."""
+    return textwrap.indent("\n".join(map(printable, text.rstrip().splitlines())), "    ")
 
 
 def _filled(paragraph: str) -> str:

@@ -25,6 +25,9 @@ T = TypeVar("T", DescriptorCase, CaseResult)
 MOST_LISTED = 10
 """The most names that a message lists."""
 
+LONGEST_START = 2**16
+"""The most bytes that are read of a file to see whether it is a report."""
+
 
 def read_findings(path: str) -> Report | None:
     """The report that a file holds; None where it holds something else.
@@ -34,9 +37,10 @@ def read_findings(path: str) -> Report | None:
         OSError: The file cannot be read.
     """
     with open(path, "rb") as file:
-        content = file.read()
-    if not is_report(content):
-        return None
+        content = file.read(LONGEST_START)
+        if not is_report(content):
+            return None
+        content += file.read()
     try:
         report = read_report(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -44,6 +48,9 @@ def read_findings(path: str) -> Report | None:
             f"{path}: must be a report of onnxgather check --json ({error})"
         ) from None
     lanes = [info.name for info in report.lanes]
+    for name in lanes:
+        if "=" in name:
+            raise FileFormatError(f"{path}: the name of a lane must have no '=', got {shown(name)}")
     for case in report.cases:
         found = [result.lane for result in case.results]
         if found != lanes:
@@ -81,17 +88,34 @@ def case_of_finding(report: Report, name: str | None = None, where: str = "the r
 
     Args:
         report: The report.
-        name: The case's name; None where one case has evidence.
+        name: The case's name; None where one case has evidence, or only one of these went wrong.
         where: What an error calls the report.
 
     Raises:
         FileFormatError: The evidence is not of a case.
         OnnxGatherError: There is no such case, more than one, or no evidence of it.
     """
-    cases = [
-        (case.name, case) for case in report.cases if name is not None or case.evidence is not None
+    cases = report.cases
+    if name is None:
+        cases = [case for case, _ in _gone_wrong(report)] or [c for c in cases if c.evidence]
+    named = [(case.name, case) for case in cases]
+    return _rebuilt(_chosen(where, name, named, "listed in its $.cases"), where)
+
+
+def nothing_wrong(report: Report, name: str | None) -> bool:
+    """Whether no lane of a report went wrong in the case of a name; in any case if it is None."""
+    known = name is None or any(case.name == name for case in report.cases)
+    return known and not _gone_wrong(report, name)
+
+
+def _gone_wrong(report: Report, name: str | None = None) -> list[tuple[CaseResult, LaneInfo]]:
+    """The cases of a name, or all, each with each lane on which it went wrong."""
+    return [
+        (case, info)
+        for case in report.cases
+        for info, result in zip(report.lanes, case.results, strict=True)
+        if name in (None, case.name) and (result.found or result.state) in ("DIFF", "ERROR")
     ]
-    return _rebuilt(_chosen(where, name, cases, "listed in its $.cases"), where)
 
 
 def lane_of_finding(report: Report, name: str, where: str = "the report") -> LaneInfo:
@@ -105,12 +129,7 @@ def lane_of_finding(report: Report, name: str, where: str = "the report") -> Lan
     Raises:
         OnnxGatherError: There is no such lane, or more than one.
     """
-    found = [
-        info
-        for case in report.cases
-        for info, result in zip(report.lanes, case.results, strict=True)
-        if case.name == name and (result.found or result.state) in ("DIFF", "ERROR")
-    ]
+    found = [info for _, info in _gone_wrong(report, name)]
     if len(found) != 1:
         lanes = ", ".join(info.name for info in found) or "none"
         raise OnnxGatherError(

@@ -6,11 +6,14 @@ import json
 import os
 import subprocess
 import sys
+from base64 import b64encode
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from command_line import DESC, outcome, program
+from command_line import DATA_4X3, DESC, INDICES, outcome, program
 from onnx import TensorProto, helper
 from stub_runtime import environment
 
@@ -60,7 +63,9 @@ class TestDoctor:
 class TestRepro:
     def lane(self) -> str:
         """Return a lane that takes every index modulo 2."""
-        return f"openvino={environment(Path('stub').absolute(), WRONG)}"
+        folder = Path("stub").absolute()
+        python = folder / "python"
+        return f"openvino={python if python.exists() else environment(folder, WRONG)}"
 
     def test_repro_takes_a_program(self) -> None:
         program("x.json")
@@ -82,7 +87,7 @@ class TestRepro:
         program("x.json")
         lanes = ("--lanes", "cpu", "--lane", self.lane())
         assert outcome("check", "x.json", *lanes, "--json", "r.json")[0] == 1
-        code, out, err = outcome("repro", "r.json", "-o", "out")
+        code, out, err = outcome("repro", "r.json", "--lane", self.lane(), "-o", "out")
         assert (code, err) == (1, "")
         assert out.endswith("; repro.py shows it\n")
 
@@ -100,6 +105,100 @@ class TestRepro:
         code, out, _ = outcome("repro", "x.json", "-o", "out", "--lane", "XyzExecutionProvider")
         assert code == 3
         assert out.startswith("XyzExecutionProvider is not available")
+
+    def edited_report(self, **lane: Any) -> dict[str, Any]:
+        """Write a report in which lane cpu of this environment went wrong, and say otherwise."""
+        program("x.json")
+        assert outcome("check", "x.json", "--json", "r.json")[0] == 0
+        report = json.loads(Path("r.json").read_text())
+        report["lanes"][0] |= lane
+        (case,) = report["cases"]
+        case["results"][0] |= {"state": "DIFF", "kind": "shape", "lane": report["lanes"][0]["name"]}
+        data, indices = (
+            {"data_type": a.dtype.name, "shape": a.shape, "data": b64encode(a.tobytes()).decode()}
+            for a in (DATA_4X3, INDICES)
+        )
+        case["evidence"] = {"data": data, "indices": indices, "descriptor": og.to_dict(DESC)}
+        Path("r.json").write_text(json.dumps(report))
+        return report
+
+    def test_a_report_starts_no_program(self) -> None:
+        Path("evil").write_text("#!/bin/sh\ntouch started\n")
+        Path("evil").chmod(0o755)
+        self.edited_report(python=str(Path("evil").absolute()))
+        passes = "passes on lane cpu: nothing to reproduce\n"
+        code, out, err = outcome("repro", "r.json", "-o", "out")
+        assert (code, out, err) == (0, f"case 'x.json: $.commands[0] (gather)' {passes}", "")
+        self.edited_report(name="cpu@x=./evil")
+        sentence = "r.json: the name of a lane must have no '=', got 'cpu@x=./evil'"
+        assert outcome("repro", "r.json", "-o", "out") == (2, "", f"Error: {sentence}\n")
+        assert not Path("started").exists()
+
+    def test_a_report_without_interpreters_is_enough(self) -> None:
+        report = self.edited_report()
+        report["lanes"][0].pop("python", None)
+        Path("r.json").write_text(json.dumps(report))
+        code, out, _ = outcome("repro", "r.json", "-o", "out")
+        assert (code, out[-25:]) == (0, "cpu: nothing to reproduce\n"[-25:])
+
+    def test_a_lane_of_another_environment_needs_its_interpreter(self) -> None:
+        self.edited_report(versions={"python": "3.12", "onnxruntime": "1.2.3\x1b"})
+        here = version("onnxruntime")
+        assert outcome("repro", "r.json", "-o", "out") == (
+            3,
+            "lane 'cpu' of the report ran with 'python 3.12, onnxruntime 1.2.3\\x1b', but here is "
+            f"onnxruntime {here}; give its environment: --lane NAME=PYTHON\n",
+            "",
+        )
+        code, out, _ = outcome("repro", "r.json", "-o", "out", "--lane", f"cpu={sys.executable}")
+        assert (code, out[-25:]) == (0, "cpu: nothing to reproduce\n"[-25:])
+
+    @pytest.mark.parametrize("case", [None, "x.json: $.commands[0] (gather)"])
+    def test_a_report_without_a_difference_has_nothing_to_reproduce(self, case: str | None) -> None:
+        program("x.json")
+        assert outcome("check", "x.json", "--json", "r.json")[0] == 0
+        arguments = () if case is None else ("--case", case)
+        what = "any case" if case is None else f"case {case!r}"
+        sentence = f"r.json: no lane went wrong in {what}: nothing to reproduce\n"
+        assert outcome("repro", "r.json", *arguments, "-o", "out") == (0, sentence, "")
+        assert not Path("out").exists()
+
+    def test_options_that_a_source_does_not_have_are_refused(self) -> None:
+        self.edited_report()
+        node = "--node, as a node runs as it is in ONNX"
+        report = "a report, as its cases have their own"
+        for source, option, value, what in (
+            (("m.onnx", "--node", "g"), "--out-of-range", "clamp", node),
+            (("m.onnx", "--node", "g"), "--target", "cpu", node),
+            (("m.onnx", "--node", "g"), "--case", "x", node),
+            (("r.json",), "--out-of-range", "zero", report),
+        ):
+            code, out, err = outcome("repro", *source, option, value, "-o", "out")
+            assert (code, out) == (2, "")
+            assert err.endswith(f"\n\nError: {option} must come without {what}\n")
+
+    def test_an_interruption_says_what_was_reached(self) -> None:
+        program("x.json")
+        change = """
+if sys.argv[0].endswith("repro.py"):
+    os.kill(os.getppid(), signal.SIGINT)
+    time.sleep(60)
+"""
+        python = environment(Path("stub").absolute(), WRONG + change)
+        code = f"""\
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite run by `&` ignores it
+from onnxgather.cli import main
+main(["repro", "x.json", "-o", "out", "--lane", "openvino={python}"])
+"""
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, capture_output=True, check=False, timeout=50)
+        assert (done.returncode, done.stderr) == (130, b"")
+        out = done.stdout
+        assert out.endswith(
+            b"; interrupted: smaller cases may show it too, and repro.py was not tried\n"
+        )
+        assert Path("out/repro.py").exists()
 
     def test_repro_takes_a_node_of_a_model(self) -> None:
         node = helper.make_node("Gather", ["data", "where"], ["result"], "pick", axis=1)
@@ -230,8 +329,8 @@ class InferenceSession(InferenceSession):
             source = ("x.json", "--lane", lane, *target)
         else:
             assert outcome("check", "x.json", "--lane", lane, *target, "--json", "r.json")[0] == 1
-            assert outcome("repro", "r.json", "--target", "cpu", "-o", "out")[0] == 0
-            source = ("r.json",)
+            source = ("r.json", "--lane", lane)
+            assert outcome("repro", *source, "--target", "cpu", "-o", "out")[0] == 0
         code, out, err = outcome("repro", *source, "--no-reduce", "-o", "out")
         portable = og.to_onnx(DESC, "clamp", "portable", threads=1)
         assert (code, err) == (1, "")

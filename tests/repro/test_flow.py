@@ -125,15 +125,15 @@ class TestTheFlow:
         assert (tmp_path / "out" / "ISSUE.md").read_text() == (
             f"# {title}\n\n"
             "## Versions\n\n"
-            f"- {STUB}\n- python {platform.python_version()}\n- numpy {np.__version__}\n"
-            f"- onnxruntime 9.9.9\n- {platform.system()} {platform.machine()}\n\n"
+            f"- `{STUB}`\n- `python {platform.python_version()}`\n- `numpy {np.__version__}`\n"
+            f"- `onnxruntime 9.9.9`\n- `{platform.system()} {platform.machine()}`\n\n"
             "## The model\n\n"
             "ONNX's `Gather` with `axis=0`, on data FLOAT32 [1] and indices INT64 [1]; in "
             "DirectML\n`DML_OPERATOR_GATHER`. It computes `out[0] = in[idx[0]]`; in range is -1 <= "
             "idx < 1, from the end\nwhere negative; an index out of range is an error.\n\n"
             "InputTensor: float32 [1]\n\n    [1.]\n\n"
             "IndicesTensor: int64 [1]\n\n    [1]\n\n"
-            f"## Expected\n\nAn error: {rule}.\n\n"
+            f"## Expected\n\nAn error, as:\n\n    {rule}\n\n"
             "## Actual\n\n`repro.py` prints:\n\n"
             f"    {SYSTEM}\n"
             "    InputTensor: float32 [1]\n        [1.]\n"
@@ -186,11 +186,11 @@ class TestTheFlow:
         """
         probe = "if data.size == 3: return data[indices]\n                "
         outcome = made(tmp_path, change.replace("os.kill", probe + "os.kill"))
-        title = f"{STUB} takes the host down in Gather of FLOAT32 data by INT64 indices"
+        title = f"{STUB} takes the worker down in Gather of FLOAT32 data by INT64 indices"
         assert outcome.text == f"{tmp_path / 'out'}: {title}; repro.py shows it"
         assert rerun(tmp_path)[0] == -11
         issue = (tmp_path / "out" / "ISSUE.md").read_text()
-        assert "## Actual\n\nThe worker died of SIGSEGV and printed nothing.\n\n" in issue
+        assert "## Actual\n\n    the worker died of SIGSEGV and printed nothing\n\n" in issue
 
     def test_where_all_is_well_there_is_no_folder(self, tmp_path: Path) -> None:
         outcome = made(tmp_path, "")
@@ -229,7 +229,7 @@ class TestTheFlow:
         )
         assert rerun(tmp_path)[0] == 0
         issue = (tmp_path / "out" / "ISSUE.md").read_text()
-        assert "## Actual\n\n1 of 1 elements differ, first OutputTensor[0]: expected 1.0 (" in issue
+        assert "## Actual\n\n    1 of 1 elements differ, first OutputTensor[0]: expected " in issue
 
     def test_a_script_that_does_not_end_is_told(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -248,13 +248,12 @@ class TestTheFlow:
         change = """
         class InferenceSession(InferenceSession):
             def compute(self, data, indices):
-                if SCRIPT: return None
+                if SCRIPT: sys.exit("no licence")
                 return -super().compute(data, indices)
         """
         outcome = made(tmp_path, change)
         assert outcome.text.endswith(
-            "; but repro.py does not show it: it ended with exit code 1 and said: AttributeError: "
-            "'NoneType' object has no attribute 'dtype'"
+            "; but repro.py does not show it: it ended with exit code 1 and said: no licence"
         )
 
     def test_an_interpreter_that_does_not_start_is_told(self, tmp_path: Path) -> None:
@@ -319,9 +318,80 @@ class TestTheFlow:
         issue = (tmp_path / "out" / "ISSUE.md").read_text()
         assert (
             "ONNX's `Gather` with `axis=1`, on data FLOAT32 [1] and indices INT64 []. ONNX does "
-            "not allow it: axis must be in [-1, 1), got 1."
+            "not allow it, as:      axis must be in [-1, 1), got 1 "
         ) in issue.replace("\n", " ")
         assert "dxdispatch" not in issue
+
+    def test_a_hang_becomes_a_folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(flow, "LONGEST_RUN", 1.0)
+        tmp_path.joinpath("environment").mkdir()
+        change = """
+        class InferenceSession(InferenceSession):
+            def compute(self, data, indices):
+                if data.size != 3: time.sleep(60)
+                return data[indices]
+        """
+        python = environment(tmp_path / "environment", GATHERS + textwrap.dedent(change))
+        (lane,) = open_lanes([STUB], {STUB: python}, timeout=1)
+        with closing(lane):
+            outcome = make_repro(CASE, lane, str(tmp_path / "out"), reduce=False)
+        title = f"{STUB} hangs in Gather of FLOAT32 data by INT64 indices"
+        assert outcome.text == f"{tmp_path / 'out'}: {title}; repro.py shows it"
+
+    def test_an_interruption_keeps_the_smallest_case_so_far(self, tmp_path: Path) -> None:
+        stop, calls = KeyboardInterrupt(), iter(range(5))
+
+        def tried() -> None:
+            if next(calls, None) is None:
+                raise stop
+
+        outcome = made(tmp_path, NEGATIVE, tried=tried)
+        title = f"{STUB} returns wrong elements for Gather of FLOAT32 data by INT64 indices"
+        assert outcome.text == (
+            f"{tmp_path / 'out'}: {title}; interrupted: smaller cases may show it too, and "
+            "repro.py was not tried"
+        )
+        assert (outcome.stop, outcome.shown) == (stop, False)
+        assert outcome.case.data.size < CASE.data.size
+        assert rerun(tmp_path)[0] == 1
+
+    def test_an_interrupted_write_leaves_no_folder(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def stop(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(os, "replace", stop)
+        with pytest.raises(KeyboardInterrupt):
+            made(tmp_path, NEGATIVE)
+        assert os.listdir(tmp_path) == ["environment"]
+
+    REPORTED = LaneInfo(STUB, STUB, {"python": "3.1", "onnxruntime": "9.9.9"}, target="portable")
+
+    def test_a_lane_of_a_report_runs_here_if_the_runtime_is_the_same(self, tmp_path: Path) -> None:
+        outcome = made(tmp_path, NEGATIVE, reported=self.REPORTED)
+        assert outcome.shown
+
+    @pytest.mark.parametrize(
+        ("change", "here"),
+        [
+            ("__version__ = '9.9.8'", "is onnxruntime 9.9.8"),
+            (
+                "PROVIDERS = ['CPUExecutionProvider']",
+                f"{STUB} is not available (available: CPUExecutionProvider); install an ONNX "
+                f"Runtime with {STUB}",
+            ),
+        ],
+    )
+    def test_a_lane_of_a_report_needs_its_own_environment(
+        self, tmp_path: Path, change: str, here: str
+    ) -> None:
+        outcome = made(tmp_path, change, reported=self.REPORTED)
+        assert (outcome.result.state, outcome.folder) == ("NOT-RUN", None)
+        assert outcome.text == (
+            f"lane '{STUB}' of the report ran with 'python 3.1, onnxruntime 9.9.9', but here "
+            f"{here}; give its environment: --lane NAME=PYTHON"
+        )
 
     def test_a_lane_without_onnx_runtime_is_refused(self, tmp_path: Path) -> None:
         class Lane:

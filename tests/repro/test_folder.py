@@ -172,7 +172,7 @@ class TestTheFolder:
             "## Expected\n\nOutputTensor: float16 [4]\n\n    [14.,  0.,  0., 15.]\n\n"
             "The first element that differs: `output[0,0] = input[0, indices[0, 0]] = input[0, 7] "
             "= 14 (buffer\noffsets: output 0, indices 0, input 14)`.\n\n"
-            "## Actual\n\n2 of 4 elements differ, first OutputTensor[0]: expected 14.0 (00 4b), "
+            "## Actual\n\n    2 of 4 elements differ, first OutputTensor[0]: expected 14.0 (00 4b)"
         ) in text
 
     def test_an_earlier_repro_is_replaced(self, tmp_path: Path) -> None:
@@ -180,6 +180,56 @@ class TestTheFolder:
         self.write(tmp_path / "out", OUTSIDE)
         assert not (tmp_path / "out" / "expected.npy").exists()
         assert os.listdir(tmp_path) == ["out"]
+
+    def test_a_repro_of_an_earlier_version_is_replaced(self, tmp_path: Path) -> None:
+        self.write(tmp_path / "out")
+        Path(tmp_path, "out", "runtime.py").unlink()
+        self.write(tmp_path / "out")
+        assert Path(tmp_path, "out", "runtime.py").exists()
+
+    HOSTILE = "a\n\n# b\n```\n<b>$(touch x)`touch x`\u2028- c\x1b]\r\"\"\"\nopen('x', 'w')\n\\"
+    """Text that would be Python, Markdown, a command or a terminal's sequence if it could."""
+
+    def hostile(self, folder: Path, info: LaneInfo, printed: str | None = None) -> None:
+        """Write a repro whose texts of others are hostile."""
+        node = ForbiddenNode("Gather", {"axis": 2}, (3, 4), self.HOSTILE)
+        case = NodeCase(self.HOSTILE, node, CASE.data, np.array([1, 2, 0]))
+        *_, trial = trials_of(case, "portable", self.HOSTILE)
+        result = Result("cpu", "ERROR", ResultKind.BROKEN, self.HOSTILE)
+        write_folder(str(folder), Finding(case, info, result), trial, printed)
+
+    def test_no_text_of_others_is_python(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self.hostile(tmp_path / "out", LaneInfo("cpu", self.HOSTILE))
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "path", [*sys.path])
+        monkeypatch.setitem(sys.modules, "runtime", runtime)
+        read = runpy.run_path(str(tmp_path / "out" / "repro.py"), {}, "repro")
+        assert (read["PROVIDER"], read["LIBRARY"], read["RULE"]) == (self.HOSTILE,) * 3
+        assert read["__doc__"].startswith(f"{self.HOSTILE} takes the worker down in Gather of ")
+        script = (tmp_path / "out" / "repro.py").read_text()
+        assert len(script.splitlines()) == script.count("\n")
+        assert os.listdir(tmp_path) == ["out"]
+
+    @pytest.mark.parametrize("printed", [None, HOSTILE])
+    def test_no_text_of_others_is_markdown(self, tmp_path: Path, printed: str | None) -> None:
+        info = LaneInfo("cpu", "CPUExecutionProvider", {"x": self.HOSTILE}, (self.HOSTILE,))
+        self.hostile(tmp_path / "out", info, printed)
+        text = (tmp_path / "out" / "ISSUE.md").read_text()
+        lines = text.split("\n")
+        assert lines == [*text.splitlines(), ""]
+        assert all(line.isprintable() for line in lines)
+        title = "# CPUExecutionProvider takes the worker down in Gather of FLOAT32 data by INT64"
+        assert [line for line in lines if line.startswith("#")] == [
+            f"{title} indices",
+            *(f"## {x}" for x in ("Versions", "The model", "Expected", "Actual")),
+            "## How to run it",
+        ]
+        spans = [line for line in lines if "touch" in line and not line.startswith("    ")]
+        assert [span[:5] for span in spans] == ["- `x ", "- `a\\"]
+        assert all(span.count("`") == 2 and span.endswith("`") for span in spans)
+        assert sum(line == "    # b" for line in lines) == 3
 
     def test_an_earlier_repro_is_replaced_also_after_its_script_ran(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
