@@ -40,21 +40,54 @@ def check_descriptor(desc: object) -> None:
         raise DescriptorError(f"desc must be one of {names}, got {shown(desc)}")
 
 
-def check_array(name: str, tensor: TensorDesc, array: object) -> None:
-    """Check that an array has the data type and the shape of a tensor.
+def check_inputs(
+    desc: object, data: object, indices: object, out_of_range: object = "clamp"
+) -> tuple[Array, Array]:
+    """Check the inputs of a gather, and return the two arrays as `check_array` does.
+
+    Raises:
+        DescriptorError: `desc` is no descriptor, or an array does not fit its tensor.
+        OnnxGatherError: `out_of_range` is not a policy.
+    """
+    check_descriptor(desc)
+    check_policy(out_of_range)
+    gather = cast("Descriptor", desc)
+    return (
+        check_array("InputTensor", gather.input_tensor, data),
+        check_array("IndicesTensor", gather.indices_tensor, indices),
+    )
+
+
+def check_array(name: str, tensor: TensorDesc, array: object) -> Array:
+    """Check that an array has the data type and the shape of a tensor; return `plain_array` of it.
 
     Raises:
         DescriptorError: Its data type or its shape is another, or it is no array.
     """
     wanted, shape = tensor.data_type.numpy, tensor.array_shape
-    if not isinstance(array, np.ndarray):
-        found = shown(array)
+    rule = f"{name} must be an array of {wanted} {shape}"
+    plain = plain_array(rule, array)
+    if plain.dtype == wanted and plain.shape == shape:
+        return plain
+    raise DescriptorError(f"{rule}, got {plain.dtype} {plain.shape}")
+
+
+def plain_array(rule: str, array: object) -> Array:
+    """An array without what a subclass of numpy's adds, such as the second dimension of a matrix.
+
+    Raises:
+        DescriptorError: It is no array, or has a mask; the message starts with `rule`.
+    """
+    kind = type(array)
+    if issubclass(kind, np.ndarray) and not issubclass(kind, np.ma.MaskedArray):
+        return np.asarray(cast("Array", array))
+    if issubclass(kind, np.ma.MaskedArray):
+        found = "a masked array, whose masked values would be lost"
+    elif issubclass(kind, list | tuple) or hasattr(kind, "__array__"):
+        found = f"{kind.__name__}, of which numpy.asarray makes an array"
     else:
-        known = cast("Array", array)
-        if known.dtype == wanted and known.shape == shape:
-            return
-        found = f"{known.dtype} {known.shape}"
-    raise DescriptorError(f"{name} must be an array of {wanted} {shape}, got {found}")
+        found = shown(array)
+    raise DescriptorError(f"{rule}, got {found}")
 
 
 def check_indices(desc: Descriptor, indices: Array) -> None:

@@ -14,10 +14,8 @@ import numpy as np
 
 from onnxgather.arrays import (
     Array,
-    check_array,
-    check_descriptor,
     check_indices,
-    check_policy,
+    check_inputs,
     counted_dimensions,
     elements,
 )
@@ -107,10 +105,7 @@ def explain(
     Raises:
         DescriptorError: An array does not fit its tensor, or OutputTensor has no element `at`.
     """
-    check_descriptor(desc)
-    check_policy(out_of_range)
-    check_array("InputTensor", desc.input_tensor, data)
-    check_array("IndicesTensor", desc.indices_tensor, indices)
+    data, indices = check_inputs(desc, data, indices, out_of_range)
     element = _element(desc, indices, _checked(desc.output_tensor, at))
     offset = int(offsets(desc, element.read, element.indexed, out_of_range).item())
     inside = 0 <= offset < data.size

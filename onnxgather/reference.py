@@ -15,6 +15,7 @@ from onnxgather.arrays import (
     check_array,
     check_descriptor,
     check_indices,
+    check_inputs,
     check_policy,
     elements,
     outside,
@@ -46,9 +47,7 @@ def reference(
         DescriptorError: An array does not fit its tensor.
         IndexOutOfRangeError: An index is out of range and `out_of_range` is "error".
     """
-    check_descriptor(desc)
-    check_policy(out_of_range)
-    check_array("InputTensor", desc.input_tensor, data)
+    data, indices = check_inputs(desc, data, indices, out_of_range)
     offset = source_map(desc, indices, out_of_range)
     tensor = desc.input_tensor
     buffer = np.zeros(tensor.reachable_count, tensor.data_type.numpy)
@@ -78,7 +77,7 @@ def source_map(desc: Descriptor, indices: Array, out_of_range: OutOfRange = "cla
     """
     check_descriptor(desc)
     check_policy(out_of_range)
-    check_array("IndicesTensor", desc.indices_tensor, indices)
+    indices = check_array("IndicesTensor", desc.indices_tensor, indices)
     if out_of_range == "error":
         check_indices(desc, indices)
     read, indexed = coordinates(desc, elements(desc.indices_tensor, indices))

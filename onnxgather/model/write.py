@@ -67,7 +67,7 @@ def to_onnx(
     opset = _whole("opset", opset, OPSETS[0], newest)
     threads = DEFAULT_THREADS if threads is None else _whole("threads", threads, 1, MOST_THREADS)
     if indices is not None:
-        check_array("IndicesTensor", desc.indices_tensor, indices)
+        indices = check_array("IndicesTensor", desc.indices_tensor, indices)
         if out_of_range == "error":
             check_indices(desc, indices)
     graph = lower(desc, out_of_range, indices, target, threads)
