@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self, TypeAlias, cast
 
 import numpy as np
 
-from onnxgather.arrays import Array, check_indices
+from onnxgather.arrays import Array, check_indices, check_inputs
 from onnxgather.descriptors import Descriptor
 from onnxgather.dxdispatch import Program, dispatches
 from onnxgather.dxdispatch.program import DispatchCommand
@@ -97,6 +97,16 @@ class DescriptorCase(_Arrays):
     wrapped: bool = False
     """Whether the gather stands between two multiplications by one; see `wrapped_in`."""
     origin: Origin | None = None
+
+    def __post_init__(self) -> None:
+        """Check the arrays, and keep them without what subclasses of numpy's array add.
+
+        Raises:
+            OnnxGatherError: As `reference`.
+        """
+        plain = check_inputs(self.descriptor, self.data, self.indices, self.out_of_range)
+        object.__setattr__(self, "data", plain[0])
+        object.__setattr__(self, "indices", plain[1])
 
     @property
     def operator(self) -> str:

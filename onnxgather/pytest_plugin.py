@@ -276,17 +276,11 @@ class Check:
         Raises:
             OnnxGatherError: The case, an array or the lane is not as it must be.
         """
-        from onnxgather.arrays import check_array, check_descriptor, check_policy
         from onnxgather.cases import DescriptorCase, NodeCase
 
         if not isinstance(case, DescriptorCase | NodeCase):
-            check_descriptor(case)
-            check_policy(out_of_range)
-            check_array("InputTensor", case.input_tensor, data)
-            check_array("IndicesTensor", case.indices_tensor, indices)
-            assert data is not None
-            assert indices is not None
-            case = DescriptorCase("onnxgather_check", case, data, indices, out_of_range)
+            given = cast("tuple[Array, Array]", (data, indices))  # it checks them
+            case = DescriptorCase("onnxgather_check", case, *given, out_of_range)
         _judge(self._config, [running.ask(case) for running in _open(self._config, lane)])
 
 

@@ -7,7 +7,7 @@ import os
 import threading
 from functools import lru_cache
 
-from onnxgather.arrays import Array, check_array, check_descriptor, check_indices, check_policy
+from onnxgather.arrays import Array, check_indices, check_inputs
 from onnxgather.descriptors import Descriptor
 from onnxgather.errors import ProviderError
 from onnxgather.model import to_onnx
@@ -48,11 +48,9 @@ def run(
         IndexOutOfRangeError: An index is out of range and `out_of_range` is "error".
         ProviderError: The provider is missing, fails, or did not get every node.
     """
-    check_descriptor(desc)
-    check_policy(out_of_range)
-    check_array("InputTensor", desc.input_tensor, data)
-    check_array("IndicesTensor", desc.indices_tensor, indices)
+    data, indices = check_inputs(desc, data, indices, out_of_range)
     if out_of_range == "error":  # before the model, as some providers answer with zeros
+        indices = indices.copy()  # as a provider may read on past an index that changes now
         check_indices(desc, indices)
     session = open_session(desc, out_of_range, find_provider(provider))
     return session.run({"InputTensor": data, "IndicesTensor": indices})

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from onnxgather.arrays import Array, check_array
+from onnxgather.arrays import Array, check_inputs
 from onnxgather.datatypes import TensorDataType
 from onnxgather.descriptors import Descriptor
 from onnxgather.dxdispatch.descriptor import is_owned, tensors, to_dict
@@ -41,8 +41,7 @@ def write_program(
     Raises:
         DescriptorError: An array does not fit its tensor.
     """
-    check_array("InputTensor", desc.input_tensor, data)
-    check_array("IndicesTensor", desc.indices_tensor, indices)
+    data, indices = check_inputs(desc, data, indices)
     output = desc.output_tensor
     zeros = {"value": 0, "valueCount": math.prod(output.array_shape)}
     owned = {name: _RESOURCES[name] for name, tensor in tensors(desc).items() if is_owned(tensor)}

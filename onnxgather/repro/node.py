@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from onnxgather.arrays import Array
+from onnxgather.arrays import Array, plain_array
 from onnxgather.cases import Case
 from onnxgather.checks import listed, shown
 from onnxgather.datatypes import TensorDataType
@@ -79,6 +79,8 @@ def case_of_node(
         ProviderError: There is no CPU provider.
     """
     model = NodeModel(model_path)
+    rule = f"{model_path}: an input must be an array"
+    inputs = {name: plain_array(rule, array) for name, array in inputs.items()}
     node = model.gather(node_name)
     where = f"{model_path}: node {shown(node.name)}"
     values = {"data": node.data, "indices": node.indices}
