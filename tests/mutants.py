@@ -199,7 +199,7 @@ def _change(random: Random, root: list[Any]) -> None:
 
 
 def _slots(holder: Any) -> Iterator[tuple[Any, Any]]:
-    keys: list[Any] = [*range(len(holder))] if type(holder) is list else [*holder]
+    keys: Any = range(len(holder)) if type(holder) is list else [*holder]
     for key in keys:
         yield holder, key
         if isinstance(holder[key], dict | list):
