@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Collection, Sequence
+from itertools import islice
 from typing import Any, SupportsIndex, cast
+
+import msgspec
 
 from onnxgather.errors import DescriptorError, OnnxGatherError
 
@@ -13,6 +16,9 @@ MAX_DIMENSIONS = 8
 
 MAX_ELEMENTS = 2**32 - 1
 """The most elements of a buffer tensor; also the largest UINT."""
+
+LONGEST_SEQUENCE = 10_000
+"""The most items that are read of a sequence."""
 
 LONGEST_SHOWN = 200
 """The most characters of a value that a message shows."""
@@ -94,9 +100,31 @@ def sequence(name: str, value: object) -> list[Any]:
     """
     unordered = isinstance(value, str | bytes | dict | set)
     try:
-        items = None if unordered else list(cast("Sequence[object]", value))
+        endless = cast("Sequence[object]", value)  # as a generator may be
+        items = None if unordered else list(islice(endless, LONGEST_SEQUENCE))
     except Exception:
         items = None
     if items is None:
         raise DescriptorError(f"{name} must be a sequence, got {shown(value)}")
     return items
+
+
+class Fields(msgspec.StructMeta):
+    """The class of the classes of descriptors: their arguments are fields of DirectML's structs.
+
+    So an argument that is no field, or a field without an argument, is a DescriptorError.
+    """
+
+    def __call__(self, *values: object, **named: object) -> Any:
+        """Make a descriptor."""
+        name, fields = self.__name__, self.__struct_fields__
+        most = len(fields)
+        require(len(values) <= most, f"{name} must have at most {most} fields", len(values))
+        given = [*fields[: len(values)], *named]
+        for field in given:
+            if field not in fields:
+                raise DescriptorError(f"{name} has no field {shown(field)}")
+            require(given.count(field) == 1, f"{name} must have the field {field} once", "two")
+        for field in fields[: most - len(self.__struct_defaults__)]:
+            require(field in given, f"{name} must have the field {field}", "none")
+        return super().__call__(*values, **named)

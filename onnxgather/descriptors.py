@@ -12,14 +12,14 @@ from typing import ClassVar, NamedTuple
 
 import msgspec
 
-from onnxgather.checks import require, shown, uint
+from onnxgather.checks import Fields, require, shown, uint
 from onnxgather.datatypes import INDEX_TYPES
 from onnxgather.errors import DescriptorError
 from onnxgather.strides import overlaps
 from onnxgather.tensors import TensorDesc, TensorFlags
 
 
-class GatherFamilyDesc(msgspec.Struct, frozen=True, rename="pascal"):
+class GatherFamilyDesc(msgspec.Struct, frozen=True, rename="pascal", metaclass=Fields):
     """What the four gather descriptors share: three tensors of one `DimensionCount`."""
 
     operator: ClassVar[str]

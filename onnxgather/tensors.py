@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from onnxgather.checks import MAX_DIMENSIONS, MAX_ELEMENTS, require, sequence, shown, uint
+from onnxgather.checks import MAX_DIMENSIONS, MAX_ELEMENTS, Fields, require, sequence, shown, uint
 from onnxgather.datatypes import TensorDataType
 from onnxgather.errors import DescriptorError
 from onnxgather.strides import in_order, packed_strides
@@ -45,7 +45,7 @@ class TensorFlags(enum.IntFlag):
         return flags
 
 
-class TensorDesc(msgspec.Struct, frozen=True, rename="pascal"):
+class TensorDesc(msgspec.Struct, frozen=True, rename="pascal", metaclass=Fields):
     """`DML_BUFFER_TENSOR_DESC`: the data type, sizes and strides of a tensor in a buffer.
 
     Args:

@@ -1,9 +1,22 @@
-"""What a message shows of a value."""
+"""What a message shows of a value; the arguments of descriptors, and sequences of any kind."""
 
 from __future__ import annotations
 
-import pytest
+import copy
+import itertools
+import pickle
+from collections import OrderedDict, UserDict, defaultdict
+from collections.abc import Callable
+from fractions import Fraction
+from functools import partial
+from typing import Any
 
+import msgspec
+import numpy as np
+import pytest
+from command_line import DESC
+
+import onnxgather as og
 from onnxgather.checks import printable
 
 
@@ -21,3 +34,114 @@ from onnxgather.checks import printable
 )
 def test_characters_that_are_not_plain_to_see_are_escaped(text: str, written: str) -> None:
     assert printable(text) == written
+
+
+SIZES = {"data_type": "FLOAT32", "sizes": [1]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "named", "message"),
+    [
+        (og.TensorDesc, ("FLOAT32", [1]), {"stride": [1]}, "TensorDesc has no field 'stride'"),
+        (og.TensorDesc, (), SIZES | {"Flags": ()}, "TensorDesc has no field 'Flags'"),
+        (og.TensorDesc, (), SIZES | {"x\n": 0}, "TensorDesc has no field 'x\\n'"),
+        (og.TensorDesc, (), {}, "TensorDesc must have the field data_type, got none"),
+        (og.TensorDesc, ("INT8",), {}, "TensorDesc must have the field sizes, got none"),
+        (
+            og.TensorDesc,
+            ("INT8", [1]),
+            SIZES,
+            "TensorDesc must have the field data_type once, got two",
+        ),
+        (og.TensorDesc, range(7), {}, "TensorDesc must have at most 6 fields, got 7"),
+        (og.GatherDesc, (), {"indices": 1}, "GatherDesc has no field 'indices'"),
+        (
+            og.GatherNDDesc,
+            range(4),
+            {},
+            "GatherNDDesc must have the field indices_dimension_count, got none",
+        ),
+    ],
+)
+def test_arguments_that_are_not_the_fields_are_refused_by_name(
+    kind: Callable[..., object], values: Any, named: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(og.DescriptorError) as caught:
+        kind(*values, **named)
+    assert str(caught.value) == message
+
+
+class Liar(list[int]):
+    """A sequence that is wrong about its length."""
+
+    def __len__(self) -> int:
+        return 10**18
+
+
+@pytest.mark.parametrize("sizes", [Liar([4, 3]), iter([4, 3]), np.array([4, 3]), range(4, 2, -1)])
+def test_sizes_may_be_any_sequence(sizes: Any) -> None:
+    assert og.TensorDesc("INT8", sizes) == og.TensorDesc("INT8", [4, 3])
+
+
+@pytest.mark.parametrize("sizes", [itertools.count(1), itertools.repeat(1), range(1, 10**12)])
+def test_a_sequence_without_an_end_is_not_read_on(sizes: Any) -> None:
+    with pytest.raises(og.DescriptorError) as caught:
+        og.TensorDesc("INT8", sizes)
+    assert str(caught.value) == "DimensionCount must be 1 to 8, got 10000"
+
+
+@pytest.mark.parametrize("size", [1.0, "1", Fraction(1), np.bool_(True), None, [1], 10**30, -1])
+def test_a_size_must_be_an_integer_whatever_equals_it(size: Any) -> None:
+    with pytest.raises(og.DescriptorError) as caught:
+        og.TensorDesc("INT8", [size])
+    assert str(caught.value) == (f"Sizes[0] must be an integer from 0 to 4294967295, got {size!r}")
+
+
+DICTS: list[Callable[[Any], Any]] = [dict, OrderedDict, partial(defaultdict, list)]
+
+
+@pytest.mark.parametrize("kind", DICTS)
+def test_a_descriptor_is_read_from_a_dict_of_any_class(kind: Callable[[Any], Any]) -> None:
+    raw = og.to_dict(DESC)
+    desc = {name: kind(v) if isinstance(v, dict) else v for name, v in raw["desc"].items()}
+    assert og.from_dict(kind(raw | {"desc": kind(desc)})) == DESC
+
+
+def test_what_is_no_dict_is_refused() -> None:
+    with pytest.raises(og.FileFormatError) as caught:
+        og.from_dict(UserDict(og.to_dict(DESC)))
+    assert str(caught.value) == "$ must be an object, got a Python UserDict"
+
+
+COPIES: list[Callable[[Any], Any]] = [
+    *(copy.copy, copy.deepcopy, msgspec.structs.replace),
+    lambda desc: pickle.loads(pickle.dumps(desc)),
+]
+
+
+@pytest.mark.parametrize("copied", COPIES)
+@pytest.mark.parametrize("desc", [DESC, DESC.input_tensor])
+def test_a_copy_is_equal(desc: Any, copied: Callable[[Any], Any]) -> None:
+    other = copied(desc)
+    assert (other, hash(other), repr(other)) == (desc, hash(desc), repr(desc))
+
+
+class Forged:
+    """What unpickles as a tensor without a size."""
+
+    def __reduce__(self) -> Any:
+        return og.TensorDesc, ("FLOAT32", (0,))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: pickle.loads(pickle.dumps(Forged())),
+        lambda: msgspec.structs.replace(DESC.input_tensor, sizes=(0,)),
+        lambda: msgspec.convert({"DataType": "FLOAT32", "Sizes": [0]}, og.TensorDesc),
+    ],
+)
+def test_no_way_to_make_a_descriptor_passes_the_rules(make: Callable[[], object]) -> None:
+    with pytest.raises(og.DescriptorError) as caught:
+        make()
+    assert str(caught.value) == "Sizes[0] must be at least 1, got 0"
