@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
+
 
 def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:
     """The row-major strides, in elements, of a tensor without gaps."""
@@ -25,30 +28,44 @@ def overlaps(sizes: Sequence[int], strides: Sequence[int]) -> bool:
 
     d[k] is the difference of the coordinates of two elements along dimension k. The elements have
     the same offset if sum(d[k] * strides[k]) == 0 for some d with |d[k]| < sizes[k], not all zero.
-    The search for d is exact. It takes the strides from the largest down. The sum so far must be
-    within reach of the smaller strides and divisible by their greatest common divisor. Strides
-    that nest leave next to nothing to try.
+    The answer is exact. First each dimension keeps only those d[k] that the others can cancel:
+    none in tensors that nest. The dimensions that are left are cut in two parts, and the sums of
+    one part are looked for among those of the other, so that 2^32 elements take milliseconds.
     """
-    dims = sorted(((s, n) for n, s in zip(sizes, strides, strict=True) if n > 1), reverse=True)
-    if not dims or dims[-1][0] == 0:
+    dims = [(n, s) for n, s in zip(sizes, strides, strict=True) if n > 1]
+    reach = sum((n - 1) * s for n, s in dims)
+    if any(s == 0 for _, s in dims) or math.prod(n for n, _ in dims) > 1 + reach:
+        return True  # an element that repeats, or more elements than offsets
+    before = None
+    while dims != before:
+        before = dims.copy()
+        for k, (size, stride) in enumerate(dims):
+            others = dims[:k] + dims[k + 1 :]
+            divisor = math.gcd(*(s for _, s in others))
+            step = max(1, divisor // math.gcd(stride, divisor))
+            reach = sum((n - 1) * s for n, s in others)
+            most = min((size - 1) // step, reach // (stride * step))
+            dims[k] = most + 1, stride * step
+        dims = [(n, s) for n, s in dims if n > 1]
+    if len(dims) < 3:
         return bool(dims)
-    if math.prod(n for _, n in dims) > 1 + sum(s * (n - 1) for s, n in dims):
-        return True  # more elements than offsets
-    reach = [sum(s * (n - 1) for s, n in dims[k:]) for k in range(len(dims) + 1)]
-    divisor = [math.gcd(*(s for s, _ in dims[k:])) for k in range(len(dims))] + [0]
+    (size, stride), *rest = sorted(dims, reverse=True)
+    parts: list[list[tuple[int, int]]] = [[], [(size, stride)]]
+    for dim in rest:
+        min(parts, key=lambda part: math.prod(n for n, _ in part)).append(dim)
+    if len(parts[1]) == 1:
+        sums = _sums(rest)
+        return bool(((sums % stride == 0) & (sums < size * stride)).any())
+    few, many = sorted(map(_sums, parts), key=len)
+    seen = np.zeros(2**22, np.bool_)  # by their last bits, as it takes seconds to sort all
+    seen[few % seen.size] = True
+    likely = many[seen[many % seen.size]]
+    return bool(np.isin(likely, few).any()) or not (few.all() and many.all())
 
-    def search(k: int, total: int, moved: bool) -> bool:
-        if k == len(dims):
-            return moved and total == 0
-        stride, size = dims[k]
-        low = max(1 - size if moved else 0, -((total + reach[k + 1]) // stride))
-        high = min(size - 1, (reach[k + 1] - total) // stride)
-        for d in range(low, high + 1):
-            rest = total + d * stride
-            if rest % divisor[k + 1] if divisor[k + 1] else rest:
-                continue
-            if search(k + 1, rest, moved or d != 0):
-                return True
-        return False
 
-    return search(0, 0, False)
+def _sums(dims: Sequence[tuple[int, int]]) -> npt.NDArray[np.int64]:
+    """The sums of d[k] * stride over all d but zero, up to their sign."""
+    found = np.zeros(1, np.int64)
+    for size, stride in dims:
+        found = np.add.outer(found, np.arange(1 - size, size) * stride).ravel()
+    return np.abs(found[: found.size // 2])

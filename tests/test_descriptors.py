@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import time
 from typing import Any
 
 import msgspec
@@ -223,6 +224,34 @@ def test_overlap_of_large_tensors_is_quick() -> None:
     assert overlaps([2**11, 2**20], [1, 2**11 - 1])
     assert not overlaps([2**15, 2**15], [2**15 + 1, 2**15])  # coprime, interleaved
     assert overlaps([2**15 + 2, 2**15 + 2], [2**15 + 1, 2**15])
+
+
+TANGLED = [  # of up to 2^31 elements, in 3 to 8 dimensions; the first and the last have overlaps
+    ([9] * 8, "62742444 61925337 66821346 63664812 61736833 66789469 67084929 61001383"),
+    ([14] * 7, "42434056 42603960 41613182 43279765 41042399 41298213 43797817"),
+    ([44] * 5, "18161580 19413834 17633253 19193637 19285168"),
+    ([900] * 3, "1583125 1468668 1525441"),
+    ([1619, 1590, 1667], "884129 900397 858817"),
+]
+
+
+@pytest.mark.parametrize(("sizes", "strides"), TANGLED)
+def test_overlap_is_decided_at_once_however_strides_tangle(sizes: list[int], strides: str) -> None:
+    start = time.process_time()
+    found = overlaps(sizes, [int(stride) for stride in strides.split()])
+    assert time.process_time() - start < 1  # a search by trial takes minutes
+    assert found == ((sizes, strides) in (TANGLED[0], TANGLED[-1]))
+
+
+@given(
+    st.lists(st.tuples(st.integers(2, 4), st.integers(1, 400)), min_size=3, max_size=6).filter(
+        lambda dims: math.prod(n for n, _ in dims) <= 1000
+    )
+)
+def test_overlap_is_found_exactly_where_strides_tangle(dims: list[tuple[int, int]]) -> None:
+    offsets = [sum(c) for c in itertools.product(*([i * s for i in range(n)] for n, s in dims))]
+    sizes, strides = zip(*dims, strict=True)
+    assert overlaps(sizes, strides) == (len(set(offsets)) < len(offsets))
 
 
 LEVELS = [
