@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onnxgather.checks import shown
+from onnxgather.checks import shown, suggestion
 from onnxgather.errors import DescriptorError
 
 TYPE_PREFIX = "DML_TENSOR_DATA_TYPE_"
@@ -32,6 +32,14 @@ _TABLE = {
     "UINT16": _Row("uint16", 4, 4),
     "UINT8": _Row("uint8", 2, 5),
 }
+
+
+_SPELLINGS = (
+    {np.dtype(row.numpy).str: name for name, row in _TABLE.items()}
+    | {"float": "FLOAT32", "double": "FLOAT64", "half": "FLOAT16"}
+    | dict.fromkeys(("bfloat16", "bool", "int4", "uint4"), "")
+)
+"""How others spell the types, in lower case; "" is for types that no gather takes."""
 
 
 class TensorDataType(enum.StrEnum):
@@ -86,8 +94,14 @@ class TensorDataType(enum.StrEnum):
         if short not in _TABLE:
             raise DescriptorError(
                 f"DataType must be one of {', '.join(_TABLE)}, got {shown(value)}"
+                + suggested_type(value)
             )
         return cls(short)
+
+
+def suggested_type(found: object) -> str:
+    """As `checks.suggestion`, for the name of a data type."""
+    return suggestion(found, _TABLE, TYPE_PREFIX, spellings=_SPELLINGS)
 
 
 INDEX_TYPES = (

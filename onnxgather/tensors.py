@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from onnxgather.checks import MAX_DIMENSIONS, MAX_ELEMENTS, Fields, require, sequence, shown, uint
+from onnxgather.checks import (
+    MAX_DIMENSIONS,
+    MAX_ELEMENTS,
+    Fields,
+    require,
+    sequence,
+    shown,
+    suggestion,
+    uint,
+)
 from onnxgather.datatypes import TensorDataType
 from onnxgather.errors import DescriptorError
 from onnxgather.strides import in_order, packed_strides
@@ -39,9 +48,10 @@ class TensorFlags(enum.IntFlag):
         names: list[Any] = [value] if isinstance(value, str) else sequence("Flags", value)
         for name in names:
             short = name.removeprefix(FLAG_PREFIX) if isinstance(name, str) else None
-            known = isinstance(short, str) and short in cls.__members__
-            require(known, "Flags must be NONE or OWNED_BY_DML", shown(name))
-            flags |= cls[str(short)]
+            if not isinstance(short, str) or short not in cls.__members__:
+                found = shown(name) + suggestion(name, cls.__members__, FLAG_PREFIX)
+                raise DescriptorError(f"Flags must be NONE or OWNED_BY_DML, got {found}")
+            flags |= cls[short]
         return flags
 
 
@@ -86,17 +96,18 @@ class TensorDesc(msgspec.Struct, frozen=True, rename="pascal", metaclass=Fields)
         """Convert every field to its own type and check the rules of a single tensor."""
         put = msgspec.structs.force_setattr
         put(self, "data_type", TensorDataType.parse(self.data_type))
-        sizes = [uint(f"Sizes[{i}]", s) for i, s in enumerate(sequence("Sizes", self.sizes))]
-        count = len(sizes)
+        given = sequence("Sizes", self.sizes)
+        count = len(given)
         require(1 <= count <= MAX_DIMENSIONS, "DimensionCount must be 1 to 8", count)
+        sizes = [uint(f"Sizes[{i}]", s) for i, s in enumerate(given)]
         if 0 in sizes:
             raise DescriptorError(f"Sizes[{sizes.index(0)}] must be at least 1, got 0")
         put(self, "sizes", tuple(sizes))
         if self.strides is not None:
             values = sequence("Strides", self.strides)
-            strides = [uint(f"Strides[{i}]", s) for i, s in enumerate(values)]
             rule = f"Strides must have as many elements as Sizes ({count})"
-            require(len(strides) == count, rule, len(strides))
+            require(len(values) == count, rule, len(values))
+            strides = [uint(f"Strides[{i}]", s) for i, s in enumerate(values)]
             put(self, "strides", tuple(strides))
         elements = max(math.prod(sizes), self.span)
         rule = f"Sizes and Strides must describe at most {MAX_ELEMENTS} elements"

@@ -66,6 +66,13 @@ def read_descriptor(dispatchable: Field) -> Descriptor:
     return operator(**values)
 
 
+def is_gather(dispatchable: Field) -> bool:
+    """Whether a dispatchable is a gather, or should be one by its name, rather than another one."""
+    kind = dispatchable.member("type")
+    name = (dispatchable.first("Type") or kind).text()
+    return kind.text().lower() not in _OTHER_KINDS and "GATHER" in name.upper()
+
+
 def fields_of(dispatchable: Field) -> Field:
     """Find the object that has the operator's fields."""
     return dispatchable.first("Desc", "desc") or dispatchable
@@ -91,16 +98,17 @@ def _operator(dispatchable: Field) -> type[Descriptor]:
 
 def _tensor(name: str, field: Field) -> TensorDesc:
     kind = field.member("Type", "BUFFER")
-    kind.require(kind.text().removeprefix("DML_TENSOR_TYPE_") == "BUFFER", "must be BUFFER")
+    if kind.text().removeprefix("DML_TENSOR_TYPE_") != "BUFFER":
+        raise kind.unknown("must be BUFFER", ["BUFFER"], "DML_TENSOR_TYPE_")
     buffer = field.first("Desc") or field
     data_type = buffer.member("DataType").text()
-    sizes = [size.integer() for size in buffer.member("Sizes").items()]
+    sizes = buffer.member("Sizes").integers()
     count = buffer.member("DimensionCount", len(sizes)).integer()
     try:
         rule = f"DimensionCount must be the number of Sizes ({len(sizes)})"
         require(count == len(sizes), rule, count)
         # An empty list is DxDispatch's other way to say null.
-        strides = [stride.integer() for stride in buffer.member("Strides", []).items()] or None
+        strides = buffer.member("Strides", []).integers() or None
         return TensorDesc(
             data_type,
             sizes,

@@ -7,13 +7,16 @@ replaced with spaces first, one per character, so that its positions are those o
 
 from __future__ import annotations
 
+import io
 import json
 import re
-from collections.abc import Collection, Generator, Mapping
+from collections.abc import Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from typing import TypeVar, cast
 
+from onnxgather.checks import suggestion
 from onnxgather.errors import FileFormatError
 from onnxgather.files import reason
 
@@ -23,11 +26,12 @@ UINT64_MAX = 2**64 - 1
 # A string or comment without an end takes the rest of the text with it, so that each pattern
 # passes over every character once.
 _STRING = r'"(?:[^"\\]|\\.)*+"?'
-_COMMENT = re.compile(rf"{_STRING}|(?P<comment>//[^\n]*|/\*.*?\*/)|/\*.*", re.DOTALL)
+_COMMENT = re.compile(rf"{_STRING}|(?P<blank>//[^\n]*|/\*.*?\*/)|/\*.*", re.DOTALL)
 _TRAILING_COMMA = re.compile(
-    rf"{_STRING}|[\[{{,:][ \t\r\n]*+,|(?P<comma>,)(?=[ \t\r\n]*+[\]}}])", re.DOTALL
+    rf"{_STRING}|[\[{{,:][ \t\r\n]*+,|(?P<blank>,)(?=[ \t\r\n]*+[\]}}])", re.DOTALL
 )
 _LITERAL = re.compile(rf"{_STRING}|[-+.0-9A-Za-z]++", re.DOTALL)
+_NO_NEWLINE = re.compile(r"[^\r\n]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _LONE_ESCAPE = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
@@ -55,14 +59,19 @@ _T = TypeVar("_T")
 class JsonObject(dict[str, object]):
     """An object: a repeated key keeps its first value, and `pairs` has all of them in order."""
 
-    __slots__ = ("pairs",)
+    __slots__ = ("_pairs",)
 
     def __init__(self, pairs: list[tuple[str, object]]) -> None:
         """Take the pairs as the scanner found them."""
-        super().__init__()
-        for key, value in pairs:
-            self.setdefault(key, value)
-        self.pairs = pairs
+        super().__init__(pairs)
+        self._pairs = pairs if len(self) < len(pairs) else None  # a second list takes memory
+        if self._pairs is not None:
+            self.update(reversed(pairs))
+
+    @property
+    def pairs(self) -> Iterable[tuple[str, object]]:
+        """The keys and their values."""
+        return self.items() if self._pairs is None else self._pairs
 
 
 class _LiteralError(Exception):
@@ -83,6 +92,10 @@ class Field:
         """The error for a broken rule ("must be ..."); `found` is by default the value."""
         found = quoted(self.value) if found is None else found
         return FileFormatError(f"{self.path} {rule}, got {found}")
+
+    def unknown(self, rule: str, names: Iterable[str], prefix: str = "") -> FileFormatError:
+        """The error for a name that is none of the known ones; it tells the one that is near."""
+        return self.error(rule, quoted(self.value) + suggestion(self.value, names, prefix))
 
     def require(self, holds: bool, rule: str, found: object = None) -> None:
         """Raise the error for a rule unless the rule holds."""
@@ -109,6 +122,9 @@ class Field:
         """Read a field of an object; it may be absent only if there is a default value."""
         found = Field(self.fields().get(name, default), self._member_path(name))
         if found.value is _REQUIRED:
+            for near in islice(self.fields(), 1000):
+                if meant := suggestion(near, [name], cutoff=0.85):
+                    raise FileFormatError(f"{found.path} is required, got {quoted(near)}{meant}")
             raise FileFormatError(f"{found.path} is required")
         return found
 
@@ -133,9 +149,27 @@ class Field:
         """Read an array of plain values."""
         return list(cast("list[object]", self._of((list, tuple), "must be an array")))
 
-    def items(self) -> list[Field]:
-        """Read an array."""
-        return [Field(value, f"{self.path}[{i}]") for i, value in enumerate(self.array())]
+    def item(self, index: int) -> Field:
+        """The item of an array."""
+        return Field(self.array()[index], f"{self.path}[{index}]")
+
+    def items(self) -> Generator[Field, None, None]:
+        """Read an array, one item after the other."""
+        for i, value in enumerate(self.array()):
+            yield Field(value, f"{self.path}[{i}]")
+
+    def integers(self, largest: int | None = None) -> list[int]:
+        """Read an array of integers: of 64 bits, or from 0 to `largest`."""
+        low, high = (-(2**63), UINT64_MAX) if largest is None else (0, largest)
+
+        def checked(value: object, i: int) -> int:
+            field = Field(value, f"{self.path}[{i}]")
+            return field.integer() if largest is None else field.unsigned(largest)
+
+        return [
+            value if type(value) is int and low <= value <= high else checked(value, i)
+            for i, value in enumerate(self.array())
+        ]
 
     def text(self) -> str:
         """Read a string, which must not hold a NUL: for DxDispatch the string ends there."""
@@ -154,12 +188,14 @@ class Field:
     def choice(self, choices: Collection[str], prefix: str = "") -> str:
         """Read a string that is one of the choices; the prefix may stand before it."""
         name = self.text().removeprefix(prefix)
-        self.require(name in choices, f"must be one of {', '.join(choices)}")
+        if name not in choices:
+            raise self.unknown(f"must be one of {', '.join(choices)}", choices, prefix)
         return name
 
     def look_up(self, things: Mapping[str, _T], kind: str) -> _T:
         """Read a name and look up what it names: one of the things of a kind."""
-        self.require(self.text() in things, f"must be the name of a {kind}")
+        if self.text() not in things:
+            raise self.unknown(f"must be the name of a {kind}", things)
         return things[self.text()]
 
     def boolean(self) -> bool:
@@ -219,9 +255,7 @@ def parse_json(source: str | bytes) -> object:
     if isinstance(source, bytes):
         # Bytes that are not UTF-8 become lone surrogates: harmless in a comment or after the root.
         source = source.decode("utf-8", "surrogateescape")
-    text = source.removeprefix("\ufeff")
-    text = _COMMENT.sub(lambda m: _blank(m[0]) if m["comment"] else m[0], text)
-    text = _TRAILING_COMMA.sub(lambda m: " " if m["comma"] else m[0], text)
+    text = _blanked(_TRAILING_COMMA, _blanked(_COMMENT, source.removeprefix("\ufeff")))
     start = len(text) - len(text.lstrip(" \t\r\n"))
     try:
         value, end = _DECODER.raw_decode(text, start)
@@ -229,18 +263,30 @@ def parse_json(source: str | bytes) -> object:
         raise _syntax_error(text, error) from None
     except _LiteralError as error:
         literal, rule = error.args
-        position = next(m.start() for m in _LITERAL.finditer(text, start) if m[0] == literal)
+        found = (m.start() for m in _LITERAL.finditer(text, start) if m[0].startswith(literal))
+        position = next(found, start)
         found = repr(literal[:40]) + "..." * (len(literal) > 40)
         raise _error(text, position, rule, found) from None
     except RecursionError:
         rule = "expected fewer arrays and objects inside one another"
         raise _error(text, start, rule, "too many") from None
-    _check_characters(text[start:end], text, start)
+    _check_characters(text, start, end)
     return value
 
 
-def _blank(comment: str) -> str:
-    return "".join(c if c in "\r\n" else " " for c in comment)
+def _blanked(pattern: re.Pattern[str], text: str) -> str:
+    """The text with spaces in place of what the pattern calls blank, and its lines as they were.
+
+    It is written piece by piece, as millions of pieces in a list take more memory than the text.
+    """
+    written, end = io.StringIO(), 0
+    for match in pattern.finditer(text):
+        if match["blank"]:
+            written.write(text[end : match.start()])
+            written.write(_NO_NEWLINE.sub(" ", match["blank"]))
+            end = match.end()
+    written.write(text[end:])
+    return written.getvalue() if end else text
 
 
 def _integer(literal: str) -> int | float:
@@ -268,16 +314,16 @@ _DECODER = json.JSONDecoder(
 )
 
 
-def _check_characters(read: str, text: str, start: int) -> None:
-    """Check that the text which was read, from `start` on, has no half of a surrogate pair."""
-    if found := _SURROGATE.search(read):
-        raise _error(text, start + found.start(), "expected UTF-8", _character(found[0]))
-    if "\\u" not in read:
+def _check_characters(text: str, start: int, end: int) -> None:
+    """Check that the text which was read has no half of a surrogate pair."""
+    if found := _SURROGATE.search(text, start, end):
+        raise _error(text, found.start(), "expected UTF-8", _character(found[0]))
+    if text.find("\\u", start, end) < 0:
         return
-    for escape in _LONE_ESCAPE.finditer(read):
+    for escape in _LONE_ESCAPE.finditer(text, start, end):
         if escape["lone"]:
             rule = "expected a pair of surrogates"
-            raise _error(text, start + escape.start(), rule, escape[0] + " alone")
+            raise _error(text, escape.start(), rule, escape[0] + " alone")
 
 
 def _syntax_error(text: str, error: json.JSONDecodeError) -> FileFormatError:
@@ -285,6 +331,8 @@ def _syntax_error(text: str, error: json.JSONDecodeError) -> FileFormatError:
         return _error(text, error.pos, "expected '*/' after '/*'", "the end of the text")
     rules = (ours for theirs, ours in _RULES.items() if error.msg.startswith(theirs))
     rule = next(rules, "expected JSON")
+    if text.startswith("'", error.pos):
+        rule = "expected double quotes"
     return _error(text, error.pos, rule, _character(text[error.pos : error.pos + 1]))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -12,15 +13,43 @@ from numpy.lib import format as npy
 
 from onnxgather.datatypes import TensorDataType
 from onnxgather.descriptors import Descriptor
-from onnxgather.dxdispatch.descriptor import fields_of, is_owned, read_descriptor, tensors
+from onnxgather.dxdispatch.descriptor import (
+    fields_of,
+    is_gather,
+    is_owned,
+    read_descriptor,
+    tensors,
+)
 from onnxgather.dxdispatch.document import UINT32_MAX, Field, parse_json, quoted
-from onnxgather.dxdispatch.resources import Resource, is_npy, read_resource, refuse_image
+from onnxgather.dxdispatch.resources import (
+    Resource,
+    is_npy,
+    read_resource,
+    refuse_image,
+    with_slashes,
+)
 from onnxgather.errors import DescriptorError, FileFormatError, located
-from onnxgather.files import reason
+from onnxgather.files import is_report, reason
 from onnxgather.tensors import LEAST_ALIGNMENT, TensorDesc
 
 MAX_NPY_DIMENSIONS = 32
 """The most dimensions that every version of numpy reads."""
+
+MAX_PROGRAM_BYTES = 2**25
+"""The most bytes of a program; the values that JSON stands for take up to 40 times as many."""
+
+MAX_BUFFER_BYTES = 2**30
+"""The most bytes that the resources of a program may take when it runs."""
+
+_OTHER_FILES = {
+    rb"\Z": "an empty file",
+    rb"\xff\xfe|\xfe\xff|\0.|.\0": "UTF-16, which must be UTF-8",
+    rb"\x1f\x8b": "a gzip file, which must be unpacked",
+    rb"PK\x03\x04": "a zip file or .npz file",
+    rb"\x93NUMPY": "an .npy file",
+    rb"\x08[\x01-\x1f][\x12-\x7a]": "an ONNX model, which onnxgather repro takes with --node",
+}
+"""How files that are no JSON start, and what they are."""
 
 _COMPILE_TYPES = ("DmlCompileOp", "DmlCompileGraph")
 _EXECUTION_FLAG_PREFIX = "DML_EXECUTION_FLAG_"
@@ -94,6 +123,8 @@ class Program:
     resources: Resources
     dispatchables: Dispatchables
     commands: tuple[Command, ...]
+    left_out: tuple[str, ...] = ()
+    """The paths of the other dispatchables, and of the commands that dispatch them."""
 
     @property
     def files(self) -> list[str]:
@@ -107,12 +138,16 @@ class Program:
         return sum(isinstance(command, DispatchCommand) for command in self.commands)
 
 
-def read_program(path: str | os.PathLike[str], *, allow_outside: bool = False) -> Program:
+def read_program(
+    path: str | os.PathLike[str], *, allow_outside: bool = False, gathers_only: bool = False
+) -> Program:
     """Read a program from a file.
 
     Args:
-        path: The JSON file.
+        path: The JSON file; it may be a pipe.
         allow_outside: Whether the files it names may be outside its folder and the current one.
+        gathers_only: Whether the commands that dispatch another operator than a gather are left
+            out, where there is a gather, instead of refused.
 
     Raises:
         FileFormatError: The file is not a program that DxDispatch runs.
@@ -121,14 +156,18 @@ def read_program(path: str | os.PathLike[str], *, allow_outside: bool = False) -
     name = os.fspath(path)
     try:
         with open(name, "rb") as file:  # pathlib takes an empty path for the current folder
-            content = file.read()
+            content = file.read(MAX_PROGRAM_BYTES + 1)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         raise FileFormatError(f"{name}: {reason(error)}") from None
-    return parse_program(content, name, allow_outside=allow_outside)
+    return parse_program(content, name, allow_outside=allow_outside, gathers_only=gathers_only)
 
 
 def parse_program(
-    source: str | bytes, path: str | os.PathLike[str], *, allow_outside: bool = False
+    source: str | bytes,
+    path: str | os.PathLike[str],
+    *,
+    allow_outside: bool = False,
+    gathers_only: bool = False,
 ) -> Program:
     """Read a program from a text.
 
@@ -137,6 +176,7 @@ def parse_program(
         path: The file that the text came from. Error messages start with it, and the files that
             the program names are looked for in its folder.
         allow_outside: As for `read_program`.
+        gathers_only: As for `read_program`.
 
     Raises:
         FileFormatError: As `read_program`.
@@ -145,19 +185,47 @@ def parse_program(
     name = os.fspath(path)
     folder = os.path.dirname(name) or os.curdir
     with located(name):
+        if isinstance(source, bytes):
+            _check_file(source)
         root = Field(parse_json(source))
         resources = {
             key: read_resource(field, folder, allow_outside=allow_outside)
             for key, field in root.member("resources").entries()
         }
-        dispatchables = {
-            key: _dispatchable(field, resources)
+        found = {
+            key: _dispatchable(field, resources) if is_gather(field) else field
             for key, field in root.member("dispatchables").entries()
         }
-        commands = tuple(
-            _command(field, resources, dispatchables) for field in root.member("commands").items()
-        )
-    return Program(name, resources, dispatchables, commands)
+        dispatchables = {k: one for k, one in found.items() if isinstance(one, Dispatchable)}
+        others = {k: one for k, one in found.items() if isinstance(one, Field)}
+        left_out = [other.path for other in others.values()]
+        commands: list[Command] = []
+        for field in root.member("commands").items():
+            if (other := _other(field, others)) is None:
+                commands.append(_command(field, resources, dispatchables))
+            elif gathers_only and dispatchables:
+                left_out.append(field.path)
+            else:
+                read_descriptor(other)  # says that it is no gather
+    return Program(name, resources, dispatchables, tuple(commands), tuple(left_out))
+
+
+def _check_file(content: bytes) -> None:
+    """Check that the content of a file is not too large, and not that of another kind of file."""
+    if len(content) > MAX_PROGRAM_BYTES:
+        rule = f"must have at most {MAX_PROGRAM_BYTES} bytes, and larger values in files of their"
+        raise FileFormatError(f"{rule} own, which sourcePath names")
+    kinds = (kind for start, kind in _OTHER_FILES.items() if re.match(start, content, re.DOTALL))
+    report = "a report, which onnxgather repro takes" if is_report(content[:100]) else None
+    if kind := next(kinds, report):
+        raise FileFormatError(f"must be a DxDispatch program, which is JSON, got {kind}")
+
+
+def _other(command: Field, others: Mapping[str, Field]) -> Field | None:
+    """The dispatchable of a command if it is no gather."""
+    name = command.fields().get("dispatchable")
+    is_dispatch = command.member("type").text().lower() == "dispatch"
+    return others.get(name) if is_dispatch and isinstance(name, str) else None
 
 
 def npy_header(data_type: TensorDataType, shape: tuple[int, ...]) -> bytes:
@@ -176,8 +244,9 @@ def _dispatchable(field: Field, resources: Resources) -> Dispatchable:
     field.member("dmlCompileType", _COMPILE_TYPES[0]).choice(_COMPILE_TYPES)
     flags = field.member("executionFlags", [])
     for flag in flags.texts():
-        known = flag.removeprefix(_EXECUTION_FLAG_PREFIX) in _EXECUTION_FLAGS
-        flags.require(known, f"must be among {', '.join(_EXECUTION_FLAGS)}", quoted(flag))
+        if flag.removeprefix(_EXECUTION_FLAG_PREFIX) not in _EXECUTION_FLAGS:
+            rule = f"must be among {', '.join(_EXECUTION_FLAGS)}"
+            raise Field(flag, flags.path).unknown(rule, _EXECUTION_FLAGS, _EXECUTION_FLAG_PREFIX)
     bindings = _bindings(field.member("bindings", {}), descriptor, resources, owned=True)
     return Dispatchable(descriptor, bindings)
 
@@ -195,26 +264,27 @@ def _command(field: Field, resources: Resources, dispatchables: Dispatchables) -
         case "writefile":
             return _write_file(field, resources)
         case _:
-            raise kind.error("must be one of dispatch, print, writeFile")
+            names = ("dispatch", "print", "writeFile")
+            raise kind.unknown(f"must be one of {', '.join(names)}", names)
 
 
 def _dispatch(field: Field, resources: Resources, dispatchables: Dispatchables) -> DispatchCommand:
     name = field.member("dispatchable")
     dispatchable = name.look_up(dispatchables, "dispatchable")
     groups = field.member("threadGroupCount", [1, 1, 1])
-    counts = [item.unsigned(UINT32_MAX) for item in groups.items()]
+    counts = groups.integers(UINT32_MAX)
     groups.require(len(counts) == 3, "must have 3 elements", len(counts))
     bindings = _bindings(field.member("bindings"), dispatchable.descriptor, resources, owned=False)
     return DispatchCommand(field.path, name.text(), {**dispatchable.bindings, **bindings})
 
 
 def _write_file(field: Field, resources: Resources) -> WriteFileCommand:
-    name, target = field.member("resource"), field.member("targetPath")
+    name, target = field.member("resource"), with_slashes(field.member("targetPath"))
     size_in_bytes = name.look_up(resources, "resource").size_in_bytes
     target.require(os.path.basename(target.text()) != "", "must be the name of a file")
     refuse_image(target)
     dimensions = field.member("dimensions", [])
-    shape = tuple(size.unsigned(UINT32_MAX) for size in dimensions.items())
+    shape = tuple(dimensions.integers(UINT32_MAX))
     if not is_npy(target):
         return WriteFileCommand(field.path, name.text(), target, b"")
     data_type = _data_type(name, resources, "written to an .npy file")
@@ -233,8 +303,9 @@ def _bindings(
     """Read the bindings of a dispatchable (`owned`) or of a dispatch command."""
     found, bound = dict(field.entries()), tensors(desc)
     for name, binding in found.items():
-        rule = f"must be the name of a tensor ({', '.join(bound)})"
-        binding.require(name in bound, rule, quoted(name))
+        if name not in bound:
+            rule = f"must be the name of a tensor ({', '.join(bound)})"
+            raise Field(name, binding.path).unknown(rule, bound)
         if is_owned(bound[name]) != owned:
             flag = "not OWNED_BY_DML" if owned else "OWNED_BY_DML"
             where = "by the dispatch" if owned else "in the dispatchable"
@@ -249,10 +320,9 @@ def _bindings(
 
 def _binding(name: str, tensor: TensorDesc, field: Field, resources: Resources) -> Binding:
     if isinstance(field.value, list):
-        items = field.items()
-        rule = f"must bind one resource, as {name} is one tensor"
-        field.require(len(items) == 1, rule, len(items))
-        (field,) = items
+        count = len(field.array())
+        field.require(count == 1, f"must bind one resource, as {name} is one tensor", count)
+        field = field.item(0)
     if isinstance(field.value, str):
         named, options = field, Field({}, field.path)
     elif isinstance(field.value, dict):
@@ -282,8 +352,7 @@ def _check_ignored(options: Field, resources: Resources) -> None:
     if counter := options.first("counter"):
         counter.look_up(resources, "resource")
         options.member("counterOffsetBytes", 0).unsigned()
-    for size in options.member("shape", []).items():
-        size.integer()
+    options.member("shape", []).integers()
 
 
 def _data_type(name: Field, resources: Resources, use: str) -> TensorDataType:

@@ -15,8 +15,8 @@ import numpy.typing as npt
 from numpy.lib import format as npy
 
 from onnxgather.arrays import Array
-from onnxgather.datatypes import TYPE_PREFIX, TensorDataType
-from onnxgather.dxdispatch.document import UINT32_MAX, Field
+from onnxgather.datatypes import TYPE_PREFIX, TensorDataType, suggested_type
+from onnxgather.dxdispatch.document import UINT32_MAX, Field, quoted
 from onnxgather.errors import FileFormatError
 
 Bytes = npt.NDArray[np.uint8]
@@ -116,7 +116,7 @@ def read_numbers(data_type: TensorDataType, field: Field) -> Array:
     Integer types take integers in range. Float types take numbers, and "nan", "inf" and "-inf"
     in any case.
     """
-    return _numbers(data_type, field.array(), lambda i: field.items()[i])
+    return _numbers(data_type, field.array(), field.item)
 
 
 def refuse_image(field: Field) -> None:
@@ -130,6 +130,11 @@ def is_npy(field: Field) -> bool:
     return field.text().lower().endswith(".npy")
 
 
+def with_slashes(field: Field) -> Field:
+    """A path with the separators of this system in place of the backslashes of Windows."""
+    return Field(field.text().replace("\\", os.sep), field.path)
+
+
 def is_inside(path: str, folders: Iterable[str]) -> bool:
     """Whether a path lies in one of the folders, links resolved."""
     real = Path(os.path.realpath(path))
@@ -138,9 +143,13 @@ def is_inside(path: str, folders: Iterable[str]) -> bool:
 
 def _data_type(field: Field) -> TensorDataType | None:
     """Read a data type; UNKNOWN is None, as DxDispatch takes it for an absent field."""
-    if field.text().removeprefix(TYPE_PREFIX) == "UNKNOWN":
+    name = field.text().removeprefix(TYPE_PREFIX)
+    if name == "UNKNOWN":
         return None
-    return TensorDataType(field.choice(TensorDataType.__members__, TYPE_PREFIX))
+    if name not in TensorDataType.__members__:
+        rule = f"must be one of {', '.join(TensorDataType)}"
+        raise field.error(rule, quoted(field.value) + suggested_type(field.value))
+    return TensorDataType(name)
 
 
 def _listed(data_type: TensorDataType | None, *parts: Array) -> Values:
@@ -264,12 +273,13 @@ def _source(field: Field, folder: str, allow_outside: bool) -> Values:
 
 def _find(field: Field, folder: str, allow_outside: bool) -> str:
     """Find a file in the program's folder, else in the current one, as DxDispatch does."""
-    folders = (folder, os.getcwd())
-    found = [os.path.realpath(os.path.join(root, field.text())) for root in folders]
+    folders, names = (folder, os.getcwd()), (field.text(), with_slashes(field).text())
+    found = [os.path.realpath(os.path.join(root, name)) for root in folders for name in names]
     path = next(filter(os.path.exists, found), found[0])
-    rule = "must stay in the folder of the program or the current folder"
+    rule = "must stay in the folder of the program or the current folder without --allow-outside"
     field.require(allow_outside or is_inside(path, folders), rule)
-    field.require(os.path.exists(path), "must be a file that exists")
+    tried = ", its backslashes read as slashes too" if names[0] != names[1] else ""
+    field.require(os.path.exists(path), f"must be a file that exists{tried}")
     field.require(os.path.isfile(path), "must be a file, not a folder or a device")
     return path
 

@@ -134,9 +134,30 @@ def changed(path: tuple[str, ...], value: object) -> dict[str, Any]:
         (DESC, "$ must be an object, got a Python GatherDesc"),
         ({"type": "GATHER"}, "$.InputTensor is required"),
         ({"desc": FIELDS}, "$.type is required"),
-        ({"Type": "GATHER", "desc": FIELDS}, "$.type is required"),
+        (
+            {"Type": "GATHER", "desc": FIELDS},
+            """$.type is required, got 'Type'; did you mean "type"?""",
+        ),
+        (
+            {"type": "GATHER", "desc": {"InputTesnor": 1, "OutputTensor": 1}},
+            """$.desc.InputTensor is required, got 'InputTesnor'; did you mean "InputTensor"?""",
+        ),
+        ({"type": "GATHER", "desc": {"OutputTensor": 1}}, "$.desc.InputTensor is required"),
+        (
+            {"type": "DML_OPERATOR_GATHERND"},
+            f"$.type must be one of {', '.join(OPERATORS)}, got 'DML_OPERATOR_GATHERND'; "
+            'did you mean "DML_OPERATOR_GATHER_ND"?',
+        ),
+        (
+            changed(("desc", "InputTensor", "Type"), "DML_TENSOR_TYPE_BUFER"),
+            "$.desc.InputTensor.Type must be BUFFER, got 'DML_TENSOR_TYPE_BUFER'; "
+            'did you mean "DML_TENSOR_TYPE_BUFFER"?',
+        ),
         ({"type": 1}, "$.type must be a string, got 1"),
-        ({"type": "gather"}, f"$.type must be one of {', '.join(OPERATORS)}, got 'gather'"),
+        (
+            {"type": "gather"},
+            f"$.type must be one of {', '.join(OPERATORS)}, got 'gather'; did you mean \"GATHER\"?",
+        ),
         ({"type": "HLSL"}, "$.type: HLSL shaders are not gathers, got 'HLSL'"),
         (
             changed(("desc", "InputTensor", "Sizes"), [4, "3"]),

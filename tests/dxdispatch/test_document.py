@@ -54,13 +54,18 @@ REFUSED = {
     "[NaN]": "line 1 column 2: expected a value (\"NaN\" is written as a string), got 'NaN'",
     "[-Infinity]": 'line 1 column 2: expected a value ("-Infinity" is written as a string), '
     "got '-Infinity'",
+    "[NaNx]": "line 1 column 2: expected a value (\"NaN\" is written as a string), got 'NaN'",
+    '{"a":1e400x}': "line 1 column 6: expected a number that FLOAT64 holds, got '1e400'",
+    '["-1e400", -1e400.5]': "line 1 column 12: expected a number that FLOAT64 holds, got '-1e400'",
+    '[1e4000"NaN"]': "line 1 column 2: expected a number that FLOAT64 holds, got '1e4000'",
     '"\\udc00"': "line 1 column 2: expected a pair of surrogates, got \\udc00 alone",
     '["\\ud800\\ud800"]': "line 1 column 3: expected a pair of surrogates, got \\ud800 alone",
     '"\ud800"': "line 1 column 2: expected UTF-8, got '\\ud800'",
     '"a\nb"': "line 1 column 3: expected an escape for a control character in a string, got '\\n'",
     '"\\x"': "line 1 column 2: expected an escape that JSON knows, got '\\\\'",
     '["abc': "line 1 column 2: expected a string with an end, got '\"'",
-    "{'a': 1}": 'line 1 column 2: expected a field name in double quotes, got "\'"',
+    "{'a': 1}": 'line 1 column 2: expected double quotes, got "\'"',
+    "['a']": 'line 1 column 2: expected double quotes, got "\'"',
     '{"a" 1}': "line 1 column 6: expected ':', got '1'",
     "\0": "line 1 column 1: expected a value, got '\\x00'",
     "[" * 100_000: "line 1 column 1: expected fewer arrays and objects inside one another, "
@@ -163,7 +168,37 @@ def test_reads_what_json_writes(value: object, escaped: bool, indent: int | None
     assert json.dumps(parse_json(f"/*[*/{text}//]")) == json.dumps(value)
 
 
-@given(st.text() | st.text('[]{},:"\\/*1e.-aNu\n ') | st.binary())
+TOKENS = [
+    "NaN",
+    "Infinity",
+    "-Infinity",
+    "1e400",
+    "-1e400",
+    "1e4",
+    "nul",
+    "x",
+    "'a'",
+    '"',
+    "\\",
+    "\\u",
+    "[",
+    "]",
+    "{",
+    "}",
+    ",",
+    ":",
+    "//",
+    "/*",
+    "*/",
+]
+
+
+@given(
+    st.text()
+    | st.lists(st.sampled_from(TOKENS)).map("".join)
+    | st.text('[]{},:"\\/*1e.-aNu\n ')
+    | st.binary()
+)
 @example("[1" * 5000)
 @example(b"\xed\xa0\x80")
 @example('"\\ud800\\')

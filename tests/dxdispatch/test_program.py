@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import random
 import re
 import shutil
 import struct
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from folders import DATA
+from folders import DATA, ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -162,6 +164,143 @@ def test_messages_show_the_path_as_given(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(FileFormatError) as error:
         read_program("./p.json")
     assert str(error.value) == "./p.json: $ must be an object, got an array"
+
+
+OTHER_FILES = {
+    "an empty file": b"",
+    "UTF-16, which must be UTF-8": '{"resources": {}}'.encode("utf-16"),
+    "a gzip file, which must be unpacked": gzip.compress(b"{}"),
+    "a zip file or .npz file": b"PK\3\4\x14\0",
+    "an .npy file": b"\x93NUMPY\1\0",
+    "an ONNX model, which onnxgather repro takes with --node": b"\x08\x0a\x12\x0aonnxgather",
+    "a report, which onnxgather repro takes": b'{"schema": 1, "onnxgather": "0.1"}',
+}
+
+
+@pytest.mark.parametrize("kind", OTHER_FILES)
+def test_a_file_of_another_kind_is_called_so(kind: str):
+    with pytest.raises(FileFormatError) as error:
+        parse_program(OTHER_FILES[kind], "p")
+    assert str(error.value) == f"p: must be a DxDispatch program, which is JSON, got {kind}"
+
+
+def test_utf16_is_recognised_without_its_mark():
+    for coding in ("utf-16-le", "utf-16-be", "utf-32"):
+        with pytest.raises(FileFormatError, match=r"got UTF-16, which must be UTF-8$"):
+            parse_program(json.dumps(small()).encode(coding), "p")
+
+
+def test_a_model_of_our_own_is_recognised():
+    with pytest.raises(FileFormatError, match="got an ONNX model, which"):
+        read_program(ROOT / "models" / "token_embedding.onnx")
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("line", ["\n", "\r\n"])
+def test_marks_and_line_ends_of_windows_are_read(mark: str, line: str):
+    text = mark + json.dumps(small(), indent=1).replace("\n", line)
+    assert parse_program(text.encode(), "p").dispatch_count == 1
+
+
+TOO_LARGE = (
+    "must have at most 33554432 bytes, and larger values in files of their own, which sourcePath "
+    "names"
+)
+
+
+@POSIX
+def test_a_program_without_an_end_is_refused():
+    with pytest.raises(FileFormatError) as error:
+        read_program("/dev/zero")
+    assert str(error.value) == f"/dev/zero: {TOO_LARGE}"
+
+
+@POSIX
+def test_a_pipe_is_read(tmp_path: Path):
+    pipe = str(tmp_path / "pipe")
+    os.mkfifo(pipe)
+    with open(os.open(pipe, os.O_RDWR), "wb") as writer:
+        writer.write(json.dumps(small()).encode())
+        writer.flush()
+        reader = threading.Timer(0.2, writer.close)
+        reader.start()
+        assert read_program(pipe).dispatch_count == 1
+
+
+def with_another_operator() -> dict[str, Any]:
+    """The smallest program with an addition after the gather."""
+    program = small()
+    program["dispatchables"]["add"] = {
+        "type": "DML_OPERATOR_ELEMENT_WISE_ADD",
+        "desc": {"ATensor": 1},
+    }
+    bindings = {"ATensor": "y"}
+    program["commands"].append({"type": "dispatch", "dispatchable": "add", "bindings": bindings})
+    return program
+
+
+OTHER_OPERATOR = (
+    "p: $.dispatchables.add.type must be one of GATHER, GATHER_ELEMENTS, GATHER_ND, GATHER_ND1, "
+    "got 'DML_OPERATOR_ELEMENT_WISE_ADD'"
+)
+
+
+def test_another_operator_may_be_there_and_not_be_dispatched():
+    program = with_another_operator()
+    with pytest.raises(FileFormatError) as error:
+        parse_program(json.dumps(program), "p")
+    assert str(error.value) == OTHER_OPERATOR
+    program["commands"].pop()
+    assert run(program) == ["Resource 'y': 14, 12, 14, 11, 13"]
+
+
+def test_the_gathers_of_a_program_are_read_without_its_other_operators():
+    program = with_another_operator()
+    found = parse_program(json.dumps(program), "p", gathers_only=True)
+    assert list(found.dispatchables) == ["g"]
+    assert [command.path for command in found.commands] == ["$.commands[0]", "$.commands[1]"]
+    assert found.left_out == ("$.dispatchables.add", "$.commands[2]")
+    del program["dispatchables"]["g"]
+    program["commands"] = program["commands"][2:]
+    with pytest.raises(FileFormatError) as error:
+        parse_program(json.dumps(program), "p", gathers_only=True)
+    assert str(error.value) == OTHER_OPERATOR
+
+
+NEAR = [
+    (("commands", 0, "type"), "dispach", "must be one of dispatch, print, writeFile", "dispatch"),
+    (("commands", 0, "dispatchable"), "G", "must be the name of a dispatchable", "g"),
+    (("commands", 1, "resource"), "Y", "must be the name of a resource", "y"),
+    (("commands", 0, "bindings", "InputTensor"), "X", "must be the name of a resource", "x"),
+]
+
+
+@pytest.mark.parametrize(("path", "name", "rule", "near"), NEAR)
+def test_a_name_that_is_nearly_right_gets_a_suggestion(
+    path: tuple[Any, ...], name: str, rule: str, near: str
+):
+    program = small()
+    inner: Any = program
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = name
+    with pytest.raises(FileFormatError) as error:
+        parse_program(json.dumps(program), "p")
+    where = "$" + "".join(f"[{k}]" if isinstance(k, int) else f".{k}" for k in path)
+    assert str(error.value) == f'p: {where} {rule}, got {name!r}; did you mean "{near}"?'
+
+
+def test_a_tensor_and_a_flag_that_are_nearly_right_get_a_suggestion():
+    program = small()
+    program["commands"][0]["bindings"]["InputTesnor"] = "x"
+    with pytest.raises(
+        FileFormatError, match=r"""got 'InputTesnor'; did you mean "InputTensor"\?$"""
+    ):
+        parse_program(json.dumps(program), "p")
+    program = small()
+    program["dispatchables"]["g"]["executionFlags"] = "DML_EXECUTION_FLAG_NON"
+    with pytest.raises(FileFormatError, match=r'did you mean "DML_EXECUTION_FLAG_NONE"\?$'):
+        parse_program(json.dumps(program), "p")
 
 
 def test_repeated_entries_are_all_read_and_the_last_counts():

@@ -322,12 +322,37 @@ def test_files_outside_are_refused_unless_allowed(tmp_path: Path):
     folder = str(tmp_path / "folder")
     for path in ("../secret", str(tmp_path / "secret"), "link"):
         assert refusal({"sourcePath": path}, "UINT8", folder) == (
-            f"{SOURCE} must stay in the folder of the program or the current folder, got "
-            + repr(path if len(path) <= 60 else path[:60] + "...")
+            f"{SOURCE} must stay in the folder of the program or the current folder without "
+            "--allow-outside, got " + repr(path if len(path) <= 60 else path[:60] + "...")
         )
         value = {"initialValuesDataType": "UINT8", "initialValues": {"sourcePath": path}}
         found = read_resource(Field(value), folder, allow_outside=True)
         assert found.initial_bytes().tobytes() == b"1234"
+
+
+def test_backslashes_in_paths_are_those_of_windows(tmp_path: Path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "x.bin").write_bytes(b"1234")
+    assert content({"sourcePath": "data\\x.bin"}, "UINT8", str(tmp_path)) == b"1234"
+
+
+@POSIX
+def test_a_backslash_may_be_part_of_a_name(tmp_path: Path):
+    (tmp_path / "a\\b").write_bytes(b"1234")
+    assert content({"sourcePath": "a\\b"}, "UINT8", str(tmp_path)) == b"1234"
+    assert refusal({"sourcePath": "b\\a"}, "UINT8", str(tmp_path)) == (
+        f"{SOURCE} must be a file that exists, its backslashes read as slashes too, got 'b\\\\a'"
+    )
+    (tmp_path / "folder").mkdir()
+    assert refusal({"sourcePath": "..\\a\\b"}, "UINT8", str(tmp_path / "folder")) == (
+        f"{SOURCE} must be a file that exists, its backslashes read as slashes too, "
+        "got '..\\\\a\\\\b'"
+    )
+    (tmp_path / "secret").write_bytes(b"1234")
+    assert refusal({"sourcePath": "..\\secret"}, "UINT8", str(tmp_path / "folder")) == (
+        f"{SOURCE} must stay in the folder of the program or the current folder without "
+        "--allow-outside, got '..\\\\secret'"
+    )
 
 
 @POSIX
