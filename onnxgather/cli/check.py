@@ -24,7 +24,7 @@ from onnxgather.cli.terminal import (
     say,
     width,
 )
-from onnxgather.dxdispatch import Program, read_program
+from onnxgather.dxdispatch import Program
 from onnxgather.errors import FINDINGS, NOT_RUN, DescriptorError, FileFormatError, OnnxGatherError
 from onnxgather.files import check_writable, is_report, write_whole
 from onnxgather.options import OutOfRange, Target
@@ -296,7 +296,7 @@ def _programs(asked: CheckOptions, batch: Batch, invalid: list[Invalid]) -> list
     for path in paths:
         with batch.step(path):
             try:
-                program = read_program(path, allow_outside=asked.allow_outside)
+                program = batch.read(path, asked.allow_outside)
             except DescriptorError as error:
                 invalid.append(Invalid(path, str(error).removeprefix(f"{path}: ")))
                 continue

@@ -8,9 +8,10 @@ import sys
 from collections.abc import Generator, Iterable, Sequence
 from typing import NamedTuple
 
+from onnxgather.checks import listed
 from onnxgather.cli.terminal import Progress, is_terminal, say
 from onnxgather.descriptors import Descriptor
-from onnxgather.dxdispatch import Program
+from onnxgather.dxdispatch import Program, read_program
 from onnxgather.dxdispatch.document import Field
 from onnxgather.errors import FINDINGS, GOOD, NOT_RUN, UNUSABLE, FileFormatError, OnnxGatherError
 from onnxgather.files import reason
@@ -76,6 +77,15 @@ class Batch:
             say(f"Error: {error}", err=True)
             self.failures.append((name, error))
 
+    def read(self, path: str, allow_outside: bool) -> Program:
+        """Read the gathers of a program; what is left out is said on the standard error."""
+        program = read_program(path, allow_outside=allow_outside, gathers_only=True)
+        if program.left_out:
+            self.progress.clear()
+            left_out = listed(program.left_out, 4)
+            say(f"{path}: left out, as only gathers are translated: {left_out}", err=True)
+        return program
+
     def say(self, text: str) -> None:
         """Print a line."""
         self.progress.clear()
@@ -91,6 +101,8 @@ class Batch:
 def find_sources(path: str) -> list[Source]:
     """The programs that a path stands for: the file itself, or all *.json files of a folder.
 
+    A pipe or a device in a folder is not read.
+
     Raises:
         FileFormatError: A folder has none, or one of its folders cannot be read.
     """
@@ -101,7 +113,8 @@ def find_sources(path: str) -> list[Source]:
         for folder, folders, names in os.walk(path, onerror=_stop):
             folders.sort()
             programs = (name for name in sorted(names) if name.lower().endswith(".json"))
-            found += [os.path.join(folder, name) for name in programs]
+            files = (os.path.join(folder, name) for name in programs)
+            found += [file for file in files if os.path.isfile(file) or not os.path.exists(file)]
     except OSError as error:
         raise FileFormatError(f"{error.filename}: {reason(error)}") from None
     if not found:
@@ -134,6 +147,8 @@ def plan(
     taken = {_identity(file): file for file in inputs}
     jobs: dict[str, Job] = {}
     for source, program in programs:
+        if output is None and os.path.exists(source.path) and not os.path.isfile(source.path):
+            raise OnnxGatherError(f"{source.path}: the models of a pipe must come with -o PATH")
         for name, dispatchable in program.dispatchables.items():
             target = output or ""
             if models > 1 or not target.lower().endswith(".onnx") or os.path.isdir(target):

@@ -59,7 +59,7 @@ def convert(
     programs: list[tuple[Source, Program]] = []
     for source in batch.sources(files):
         with batch.step(source.path):
-            programs.append((source, _read_gathers(source.path, allow_outside)))
+            programs.append((source, _read_gathers(batch, source.path, allow_outside)))
     jobs = plan(programs, output, [name for name, _ in batch.failures])
     for number, job in enumerate(jobs, 1):
         with batch.step(job.source, number, len(jobs)):
@@ -117,7 +117,7 @@ def show(file: str, as_json: bool, allow_outside: bool, **lowering: Unpack[Lower
     """Explain each gather of a program: its descriptor, its formula, its ONNX nodes."""
     from onnxgather.show import describe, render
 
-    program = _read_gathers(file, allow_outside)
+    program = _read_gathers(Batch(), file, allow_outside)
     descriptions = {
         name: describe(dispatchable.descriptor, **lowering)
         for name, dispatchable in program.dispatchables.items()
@@ -133,8 +133,8 @@ def show(file: str, as_json: bool, allow_outside: bool, **lowering: Unpack[Lower
     return GOOD
 
 
-def _read_gathers(path: str, allow_outside: bool) -> Program:
-    program = read_program(path, allow_outside=allow_outside)
+def _read_gathers(batch: Batch, path: str, allow_outside: bool) -> Program:
+    program = batch.read(path, allow_outside)
     if not program.dispatchables:
         raise FileFormatError(f"{path}: $.dispatchables must hold a gather")
     return program
