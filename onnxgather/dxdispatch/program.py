@@ -38,8 +38,8 @@ MAX_NPY_DIMENSIONS = 32
 MAX_PROGRAM_BYTES = 2**25
 """The most bytes of a program; the values that JSON stands for take up to 40 times as many."""
 
-MAX_BUFFER_BYTES = 2**30
-"""The most bytes that the resources of a program may take when it runs."""
+MAX_RUN_BYTES = 2**30
+"""The most bytes that a program may take when it runs, as `Program.check_run` counts them."""
 
 _OTHER_FILES = {
     rb"\Z": "an empty file",
@@ -136,6 +136,32 @@ class Program:
     def dispatch_count(self) -> int:
         """How many of the commands dispatch an operator."""
         return sum(isinstance(command, DispatchCommand) for command in self.commands)
+
+    def check_run(self) -> None:
+        """Check that the program fits into memory when it runs.
+
+        All resources count, and for each dispatch its tensors, with 8 bytes more for each index
+        and each element of the output, which are computed with.
+
+        Raises:
+            FileFormatError: They take more than `MAX_RUN_BYTES`.
+        """
+        buffers = sum(resource.size_in_bytes for resource in self.resources.values())
+        needed = {"$.resources": buffers}
+        for command in self.commands:
+            if isinstance(command, DispatchCommand):
+                data, *others = tensors(
+                    self.dispatchables[command.dispatchable].descriptor
+                ).values()
+                computed = sum(math.prod(tensor.sizes) for tensor in others) * 8
+                bound = sum(tensor.total_tensor_size_in_bytes for tensor in (data, *others))
+                needed[command.path] = buffers + bound + computed
+        for path, found in needed.items():
+            if found > MAX_RUN_BYTES:
+                rule = (
+                    f"must take at most {MAX_RUN_BYTES} bytes when it runs, all resources included"
+                )
+                raise FileFormatError(f"{self.path}: {path} {rule}, got {found}")
 
 
 def read_program(

@@ -267,6 +267,35 @@ def test_the_gathers_of_a_program_are_read_without_its_other_operators():
     assert str(error.value) == OTHER_OPERATOR
 
 
+def test_a_program_that_takes_too_much_memory_is_refused_before_it_takes_any():
+    program = small()
+    program["resources"]["y"]["initialValues"]["valueCount"] = 2**28
+    with pytest.raises(FileFormatError) as error:
+        run(program)
+    assert str(error.value) == (
+        "p.json: $.resources must take at most 1073741824 bytes when it runs, all resources "
+        f"included, got {2**30 + 16 + 20}"
+    )
+    program = small()
+    program["resources"]["x"] = {"initialValuesDataType": "UINT8", "initialValues": [1, 2, 3, 4]}
+    program["resources"]["y"] = {
+        "initialValuesDataType": "UINT8",
+        "initialValues": {"value": 0, "valueCount": 2**26},
+    }
+    program["dispatchables"]["g"]["desc"].update(
+        InputTensor={"DataType": "UINT8", "Sizes": [4]},
+        IndicesTensor={"DataType": "UINT32", "Sizes": [2**26], "Strides": [0]},
+        OutputTensor={"DataType": "UINT8", "Sizes": [2**26]},
+    )
+    assert parse_program(json.dumps(program), "p").dispatch_count == 1
+    with pytest.raises(FileFormatError) as error:
+        run(program)
+    assert str(error.value) == (
+        "p.json: $.commands[0] must take at most 1073741824 bytes when it runs, all resources "
+        f"included, got {2 * (2**26 + 4) + 20 + 4 + 2 * 8 * 2**26}"
+    )
+
+
 NEAR = [
     (("commands", 0, "type"), "dispach", "must be one of dispatch, print, writeFile", "dispatch"),
     (("commands", 0, "dispatchable"), "G", "must be the name of a dispatchable", "g"),
