@@ -212,6 +212,7 @@ class _Memory:
     """The resources of a running program."""
 
     def __init__(self, program: Program) -> None:
+        program.check_run()
         self._program = program
         self.buffer = _buffers(program)
         # OWNED_BY_DML inputs have the values that their resources had before the first command.
