@@ -26,7 +26,6 @@ from onnxgather.dxdispatch.resources import (
     is_npy,
     read_resource,
     refuse_image,
-    with_slashes,
 )
 from onnxgather.errors import DescriptorError, FileFormatError, located
 from onnxgather.files import is_report, reason
@@ -305,7 +304,7 @@ def _dispatch(field: Field, resources: Resources, dispatchables: Dispatchables) 
 
 
 def _write_file(field: Field, resources: Resources) -> WriteFileCommand:
-    name, target = field.member("resource"), with_slashes(field.member("targetPath"))
+    name, target = field.member("resource"), field.member("targetPath")
     size_in_bytes = name.look_up(resources, "resource").size_in_bytes
     target.require(os.path.basename(target.text()) != "", "must be the name of a file")
     refuse_image(target)

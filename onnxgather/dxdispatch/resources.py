@@ -130,11 +130,6 @@ def is_npy(field: Field) -> bool:
     return field.text().lower().endswith(".npy")
 
 
-def with_slashes(field: Field) -> Field:
-    """A path with the separators of this system in place of the backslashes of Windows."""
-    return Field(field.text().replace("\\", os.sep), field.path)
-
-
 def is_inside(path: str, folders: Iterable[str]) -> bool:
     """Whether a path lies in one of the folders, links resolved."""
     real = Path(os.path.realpath(path))
@@ -273,7 +268,7 @@ def _source(field: Field, folder: str, allow_outside: bool) -> Values:
 
 def _find(field: Field, folder: str, allow_outside: bool) -> str:
     """Find a file in the program's folder, else in the current one, as DxDispatch does."""
-    folders, names = (folder, os.getcwd()), (field.text(), with_slashes(field).text())
+    folders, names = (folder, os.getcwd()), (field.text(), field.text().replace("\\", "/"))
     found = [os.path.realpath(os.path.join(root, name)) for root in folders for name in names]
     path = next(filter(os.path.exists, found), found[0])
     rule = "must stay in the folder of the program or the current folder without --allow-outside"
