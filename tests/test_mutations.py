@@ -32,13 +32,13 @@ FAULTS = {
 PRELUDE = f"""
 import os, signal, subprocess, sys, warnings
 import click, mutations
-from onnxgather import repro
+from onnxgather.repro import sources
 
 def plant(_):
     with open("../seed") as seed:
         exec({[*FAULTS]}[int(seed.read())])
 
-repro.read_findings = plant
+sources.read_findings = plant
 mutations.SECONDS = 1
 """
 

@@ -95,9 +95,11 @@ def repro(
     DIR gets model.onnx, inputs.npz, a repro.py that needs only onnxruntime, numpy and the
     runtime.py that comes with it, and the text of an issue.
     """
-    from onnxgather import repro as made_by
     from onnxgather.lanes import open_lanes
     from onnxgather.lanes.python import ModelLane
+    from onnxgather.repro import node as nodes
+    from onnxgather.repro import sources
+    from onnxgather.repro.flow import make_repro
 
     if inputs is not None and node is None:
         raise click.UsageError("--inputs must come with --node")
@@ -106,26 +108,26 @@ def repro(
     if node is not None:
         own = {"--case": name, "--out-of-range": out_of_range, "--target": target}
         _refuse("--node, as a node runs as it is in ONNX", own)
-        arrays = made_by.read_inputs(inputs) if inputs is not None else {}
+        arrays = nodes.read_inputs(inputs) if inputs is not None else {}
         with closing(ModelLane("cpu", PROVIDERS["cpu"], timeout=timeout)) as cpu:
-            case = made_by.case_of_node(source, node, arrays, cpu)
+            case = nodes.case_of_node(source, node, arrays, cpu)
         target = "portable"
-    elif (report := made_by.read_findings(source)) is not None:
+    elif (report := sources.read_findings(source)) is not None:
         _refuse("a report, as its cases have their own", {"--out-of-range": out_of_range})
-        if lane is None and made_by.nothing_wrong(report, name):
+        if lane is None and sources.nothing_wrong(report, name):
             what = "any case" if name is None else f"case {shown(name)}"
             say(f"{source}: no lane went wrong in {what}: nothing to reproduce")
             return GOOD
-        case = made_by.case_of_finding(report, name, source)
+        case = sources.case_of_finding(report, name, source)
         if lane is None:
-            lane_name = made_by.lane_of_finding(report, case.name, source).name
+            lane_name = sources.lane_of_finding(report, case.name, source).name
         reported = next((info for info in report.lanes if info.name == lane_name), None)
         target = target or (reported.target if reported else None)
     elif source.lower().endswith(".onnx"):
         raise OnnxGatherError(f"{source}: an ONNX model must come with --node, got none")
     else:
         program = read_program(source, allow_outside=allow_outside)
-        case = made_by.case_of_program(program, out_of_range or "clamp", name)
+        case = sources.case_of_program(program, out_of_range or "clamp", name)
     if wrap and not case.wrapped:
         case = case.wrapped_in()
     plugins = {lane_name: plugin} if plugin else {}
@@ -133,7 +135,7 @@ def repro(
     (opened,) = open_lanes([lane_name], pythons, plugins, target, timeout)
     progress = Progress()
     with closing(opened), closing(progress):
-        made = made_by.make_repro(
+        made = make_repro(
             case,
             opened,
             output,

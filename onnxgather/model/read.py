@@ -65,10 +65,9 @@ class Declared:
 
     def admits(self, array: Array) -> bool:
         """Whether an array has this type and this shape."""
-        if self.shape is None:
-            return type_name(array) == self.data_type
-        sizes = [n if n == "?" else m for n, m in zip(self.shape, array.shape, strict=False)]
-        return Declared(type_name(array), sizes) == self and array.ndim == len(sizes)
+        sizes = array.shape if self.shape is None else self.shape
+        fits = all(n in ("?", m) for n, m in zip(sizes, array.shape, strict=False))
+        return fits and len(sizes) == array.ndim and type_name(array) == self.data_type
 
     def __str__(self) -> str:
         sizes = "" if self.shape is None else f" [{', '.join(map(str, self.shape))}]"
@@ -119,14 +118,10 @@ class NodeModel:
         """Check what no part of a model can be read without; ONNX Runtime checks what it runs."""
         nodes = [*self._graph.node, *(node for _, node in self._inner_nodes())]
         texts = {text for n in nodes for text in (n.name, n.op_type, *n.input, *n.output)}
-        for text in (*texts, *self.declared, *made):
-            if isinstance(text, bytes):  # as protobuf gives what is not UTF-8
-                raise OnnxGatherError(f"{self.path}: names must be UTF-8, got {shown(text)}")
-        for name, times in made.items():
-            if times > 1:
-                raise OnnxGatherError(
-                    f"{self.path}: value {shown(name)} must be made once, but is made {times} times"
-                )
+        wrong = [(text, "UTF-8") for text in (*texts, *self.declared) if isinstance(text, bytes)]
+        wrong += [(name, f"of one value, got {n}") for name, n in made.items() if n > 1]
+        for name, rule in wrong:
+            raise OnnxGatherError(f"{self.path}: name {shown(name)} must be {rule}")
 
     def gather(self, name: str) -> GatherNode:
         """The gather with a name, or with an output of that name.

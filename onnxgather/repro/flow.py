@@ -115,13 +115,10 @@ def make_repro(
 def _why_not_here(info: LaneInfo, reported: LaneInfo) -> str | None:
     """Why a lane of this environment cannot stand for that of a report; None if it can."""
     here, there = (each.versions.get("onnxruntime", "none") for each in (info, reported))
-    if here == there and info.not_run is None:
-        return None
+    why = info.not_run or (None if here == there else f"is onnxruntime {here}")
     versions = shown(", ".join(f"{name} {version}" for name, version in reported.versions.items()))
-    return (
-        f"lane {shown(reported.name)} of the report ran with {versions}, but here "
-        f"{info.not_run or f'is onnxruntime {here}'}; give its environment: --lane NAME=PYTHON"
-    )
+    ran = f"lane {shown(reported.name)} of the report ran with {versions}"
+    return why and f"{ran}, but here {why}; give its environment: --lane NAME=PYTHON"
 
 
 def _tried(
