@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -90,8 +91,7 @@ class NodeModel:
         try:
             if os.path.getsize(path) > LARGEST_MODEL:
                 raise OnnxGatherError(f"{path}: must be an ONNX model of at most 2 GiB")
-            with open(path, "rb") as file:
-                self._model = onnx.ModelProto.FromString(file.read(LARGEST_MODEL))
+            self._model = onnx.ModelProto.FromString(Path(path).read_bytes())
         except DecodeError:
             raise OnnxGatherError(f"{path}: must be an ONNX model") from None
         except (OSError, ValueError) as error:
