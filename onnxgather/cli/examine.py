@@ -7,7 +7,7 @@ from contextlib import closing
 
 import click
 
-from onnxgather.checks import printable, shown
+from onnxgather.checks import shown
 from onnxgather.cli import options
 from onnxgather.cli.terminal import Progress, json_bytes, main, say
 from onnxgather.dxdispatch import read_program
@@ -144,7 +144,7 @@ def repro(
             reduce=not no_reduce,
             tried=lambda: progress.count("Smaller cases tried:"),
         )
-    say(printable(made.text))
+    say(made.text)
     if made.stop is not None:
         raise made.stop
     if made.result.state == "NOT-RUN":

@@ -251,7 +251,7 @@ class NodeModel:
         node.domain = ""  # "ai.onnx" is the same, but onnx's check does not know it
         try:
             onnx.checker.check_node(node)
-        except onnx.checker.ValidationError as error:
+        except (onnx.checker.ValidationError, ValueError) as error:  # a name may be no UTF-8
             said = str(error).partition("\n")[0].strip()
             raise OnnxGatherError(f"{where} must be one that ONNX allows: {said}") from None
         for value in node.input:

@@ -177,23 +177,25 @@ class TestRepro:
             assert (code, out) == (2, "")
             assert err.endswith(f"\n\nError: {option} must come without {what}\n")
 
-    def test_an_interruption_says_what_was_reached(self) -> None:
+    @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+    def test_an_interruption_says_what_was_reached(self, name: str, code: int) -> None:
         program("x.json")
-        change = """
+        change = f"""
 if sys.argv[0].endswith("repro.py"):
-    os.kill(os.getppid(), signal.SIGINT)
+    os.kill(os.getppid(), signal.{name})
     time.sleep(60)
 """
         python = environment(Path("stub").absolute(), WRONG + change)
-        code = f"""\
+        command = f"""\
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite run by `&` ignores it
 from onnxgather.cli import main
 main(["repro", "x.json", "-o", "out", "--lane", "openvino={python}"])
 """
-        command = [sys.executable, "-c", code]
-        done = subprocess.run(command, capture_output=True, check=False, timeout=50)
-        assert (done.returncode, done.stderr) == (130, b"")
+        done = subprocess.run(
+            [sys.executable, "-c", command], capture_output=True, check=False, timeout=50
+        )
+        assert (done.returncode, done.stderr) == (code, b"")
         out = done.stdout
         assert out.endswith(
             b"; interrupted: smaller cases may show it too, and repro.py was not tried\n"

@@ -427,6 +427,11 @@ def _not_text(model: Any) -> None:
     model.ParseFromString(model.SerializeToString().replace(b"moved", b"m\xffved"))
 
 
+def _axis_not_text(model: Any) -> None:
+    _attribute(1)(model)
+    model.ParseFromString(model.SerializeToString().replace(b"axis", b"ax\xffs"))
+
+
 def _cycle(model: Any) -> None:
     model.graph.node[0].input[0] = "rows"
 
@@ -482,6 +487,7 @@ BROKEN: list[tuple[Callable[[Any], None], str]] = [
         f"{ALLOWED}Mismatched attribute type in 'gather : axis'. Expected: 'INT', actual: 'FLOAT'",
     ),
     (_attribute(0, 1), f"{ALLOWED}Attribute 'axis' appeared multiple times."),
+    (_axis_not_text, ALLOWED),
     (_of_table(dims=[-1, 4]), f"{UNREAD}its sizes must be at least 0, got [-1, 4]"),
     (
         _of_table(dims=[2**62, 4]),
