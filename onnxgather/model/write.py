@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, cast
@@ -11,7 +12,14 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from onnxgather.arrays import Array, check_array, check_descriptor, check_indices, check_policy
+from onnxgather.arrays import (
+    Array,
+    axis_sizes,
+    check_array,
+    check_descriptor,
+    check_indices,
+    check_policy,
+)
 from onnxgather.checks import check_choice, integer, shown
 from onnxgather.descriptors import Descriptor
 from onnxgather.dxdispatch.descriptor import to_dict
@@ -68,14 +76,12 @@ def to_onnx(
     threads = DEFAULT_THREADS if threads is None else _whole("threads", threads, 1, MOST_THREADS)
     if indices is not None:
         indices = check_array("IndicesTensor", desc.indices_tensor, indices)
+        # Before there is an array as large: an initializer has an INT32 per tuple, or more.
+        _check_size(4 * math.prod(desc.indices_tensor.sizes) // len(axis_sizes(desc)), "at least ")
         if out_of_range == "error":
             check_indices(desc, indices)
     graph = lower(desc, out_of_range, indices, target, threads)
-    size = sum(array.nbytes for array in graph.constants.values())
-    if size > LARGEST_MODEL - 2**16:
-        raise OnnxGatherError(
-            f"a model must be smaller than 2 GiB, got {size} bytes of normalised indices"
-        )
+    _check_size(sum(array.nbytes for array in graph.constants.values()))
     operator = f"DML_OPERATOR_{desc.operator}"
     own_opset = onnx.OperatorSetIdProto(version=opset)
     domains = {DOMAINS[node.op] for node in _all_nodes(graph) if node.op in DOMAINS}
@@ -100,6 +106,13 @@ def to_onnx(
         metadata |= {"onnxgather.threads": str(threads), "onnxgather.form": graph.choice}
     helper.set_model_props(model, metadata)
     return model
+
+
+def _check_size(size: int, bound: str = "") -> None:
+    if size > LARGEST_MODEL - 2**16:
+        raise OnnxGatherError(
+            f"a model must be smaller than 2 GiB, got {bound}{size} bytes of normalised indices"
+        )
 
 
 def _whole(name: str, value: object, least: int, most: int) -> int:

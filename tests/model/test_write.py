@@ -12,7 +12,7 @@ import pytest
 
 import onnxgather as og
 from onnxgather.lowering import lower
-from onnxgather.options import OutOfRange
+from onnxgather.options import OutOfRange, Target
 
 T = og.TensorDesc
 
@@ -345,6 +345,23 @@ def test_model_beyond_2_gib_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         og.to_onnx(desc, indices=np.zeros((1, 2, 2), np.int64))
     assert str(caught.value) == (
         "a model must be smaller than 2 GiB, got 32 bytes of normalised indices"
+    )
+
+
+@pytest.mark.parametrize("target", ["portable", "cpu"])
+def test_a_billion_known_indices_are_refused_before_they_are_read(target: Target) -> None:
+    desc = og.GatherDesc(
+        og.TensorDesc("INT8", [3]),
+        og.TensorDesc("INT64", [10**9]),
+        og.TensorDesc("INT8", [10**9]),
+        axis=0,
+        index_dimensions=1,
+    )
+    indices = np.broadcast_to(np.int64(1), 10**9)  # of 8 bytes
+    with pytest.raises(og.OnnxGatherError) as caught:
+        og.to_onnx(desc, target=target, indices=indices)
+    assert str(caught.value) == (
+        "a model must be smaller than 2 GiB, got at least 4000000000 bytes of normalised indices"
     )
 
 
