@@ -109,7 +109,7 @@ def command(*arguments: str, prints_bytes: bool = False) -> None:
         raise BrokenRuleError(f"more than {GROWTH:,} bytes are taken: {shown.strip()}")
     if "--json" in arguments and result.stdout.startswith("{"):
         json.loads(result.stdout)
-    elif not prints_bytes:
+    if not prints_bytes:
         shown += result.stdout
     for character in shown.replace("\n", ""):
         if unicodedata.category(character) in ("Cc", "Cf", "Cs"):
@@ -266,7 +266,7 @@ def lines(random: Random) -> None:
         choices = getattr(parameter.type, "choices", values)
         path += [random.choice([*choices, *values])] if not getattr(parameter, "is_flag", 0) else []
     if not {"--corpus", "--random", "export"}.intersection(path) or random.random() < 0.01:
-        command(*path, prints_bytes=True)
+        command(*path, prints_bytes="run" in path)
 
 
 KINDS: dict[str, Callable[[Random], None]] = {
@@ -312,8 +312,8 @@ def serve(kind: str, first: int, last: int) -> None:
     share_workers()
     watch()
     warnings.simplefilter("error")
-    faulthandler.enable()
-    faulthandler.register(signal.SIGALRM, chain=True)
+    faulthandler.enable(all_threads=False)
+    faulthandler.register(signal.SIGALRM, all_threads=False, chain=True)
     size = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     resource.setrlimit(resource.RLIMIT_AS, (size + GROWTH, resource.RLIM_INFINITY))
     with open("../seed", "wb", buffering=0) as at:
