@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from onnxgather.checks import printable
+from onnxgather.options import POLICIES
 from onnxgather.parity.results import CaseResult, Report
 from onnxgather.parity.states import BAD, STATES, State, counts_text, worst
 from onnxgather.report.sentences import about, evidence_lines, notes, number_of, title, why
@@ -138,6 +139,12 @@ def _reasons(report: Report, width: int) -> list[str]:
 def _files(report: Report, width: int) -> list[str]:
     entries = [("INVALID", f"{invalid.file}: {invalid.reason}") for invalid in report.invalid]
     entries += [("UNUSABLE", message) for message in report.unusable]
+    entries += [
+        ("NOTE", f"{title(case)}: an index is out of range; here it {brief}, unlike in DirectML")
+        for case in report.cases
+        if case.file and not case.in_range and case.out_of_range != "directml"
+        for brief in [POLICIES[case.out_of_range].brief]
+    ]
     rows: list[_Row] = [[(label, None), (text, None)] for label, text in entries]
     return _grid(rows, [len("UNUSABLE")], width)
 

@@ -70,6 +70,32 @@ def negative(_: Case, answer: Answer) -> Answer:
     return replace(answer, output=-answer.output)
 
 
+class TestOutOfRange:
+    @pytest.mark.parametrize(
+        ("policy", "brief"),
+        [
+            (None, "is clamped"),
+            ("zero", "gives 0"),
+            ("error", "is an error"),
+            ("directml", None),
+        ],
+    )
+    def test_the_table_says_where_a_program_asks_something_else_than_directml(
+        self, policy: str | None, brief: str | None
+    ) -> None:
+        program("in.json")
+        program("wild.json", indices=WILD)
+        options = ["--out-of-range", policy] if policy else []
+        code, table, _ = outcome("check", "in.json", "wild.json", *options)
+        assert code == 0
+        sentence = (
+            f"NOTE wild.json: $.commands[0] (gather): an index is out of range; here it {brief}, "
+            "unlike in DirectML"
+        )
+        told = [" ".join(section.split()) for section in table.split("\n\n")[2:-1]]
+        assert told == ([sentence] if brief else [])
+
+
 class TestHelp:
     def test_help_lists_the_states(self) -> None:
         assert call("check", "--help").stdout.endswith(
