@@ -7,7 +7,6 @@ so at the first 0 among them. Its lines about the adapter and the time of a disp
 
 from __future__ import annotations
 
-import itertools
 import math
 import os
 import re
@@ -98,12 +97,8 @@ def execute(
         OnnxGatherError: A target must not be written (before anything runs), a file cannot be read
             or written, or `evaluate` raises; the message starts with file and command.
     """
-
-    def located_note(text: str) -> None:
-        note(f"{program.path}: {text}")
-
     folder = os.path.abspath(output_folder)
-    run = _Run(program, evaluate, out_of_range, folder, allow_outside, located_note)
+    run = _Run(program, _Memory(program), evaluate, out_of_range, folder, allow_outside, note)
     with located(program.path):
         for command in program.commands:
             if isinstance(command, WriteFileCommand):
@@ -128,9 +123,10 @@ def dispatches(program: Program, evaluate: Evaluate) -> Iterator[Dispatch]:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """A run of a program's commands; the fields are the arguments of `execute`."""
+    """A run of a program; the fields are what `execute` takes."""
 
     program: Program
+    memory: _Memory
     evaluate: EvaluateBy
     out_of_range: OutOfRange
     folder: str
@@ -138,25 +134,24 @@ class _Run:
     note: Callable[[str], None]
 
     def lines(self) -> Iterator[bytes]:
-        memory = _Memory(self.program)
         with located(self.program.path):
             for command in self.program.commands:
                 match command:
                     case DispatchCommand():
-                        for sentence in memory.misread(command):
-                            self.note(f"{sentence}; its bytes are bound as they are")
-                        memory.dispatch(command, partial(self._by_policy, memory, command))
+                        for sentence in self.memory.misread(command):
+                            self._note(f"{sentence}; its bytes are bound as they are")
+                        self.memory.dispatch(command, partial(self._by_policy, command))
                     case PrintCommand(_, name, verbose):
                         values = self.program.resources[name].values
                         assert values.data_type is not None
-                        content = memory.buffer(name)[: values.size]
+                        content = self.memory.buffer(name)[: values.size]
                         yield from printed(name, values.data_type, content, verbose=verbose)
                     case WriteFileCommand(_, name, field, header):
-                        path, content = self.target(field), memory.buffer(name).data
+                        path, content = self.target(field), self.memory.buffer(name).data
                         with field.opening():
                             replace_file(path, header, content, follow=self.allow_outside)
-                        line = f"Resource '{name}' written to '".encode() + os.fsencode(path)
-                        yield from _line([line, b"'"])
+                        head = f"Resource '{name}' written to '".encode()
+                        yield from _line([head, os.fsencode(path), b"'"])
 
     def target(self, field: Field) -> str:
         """The path of the file that a `targetPath` names."""
@@ -170,20 +165,14 @@ class _Run:
             names = Path(path).relative_to(self.folder).parts
             plain = all(name.isprintable() and _PLAIN_NAME.fullmatch(name) for name in names)
             field.require(plain, "must have no hidden and no reserved name")
-            real = os.path.normcase(os.path.realpath(path))
-            direct = os.path.join(os.path.realpath(self.folder), *names)
-            field.require(real == os.path.normcase(direct), "must not lead through a link")
+            direct = Path(os.path.realpath(self.folder), *names)
+            field.require(Path(os.path.realpath(path)) == direct, "must not lead through a link")
             is_file = os.path.isfile(path) or not os.path.exists(path)
             field.require(is_file, "must be a file, not a folder or a device")
         return path
 
     def _by_policy(
-        self,
-        memory: _Memory,
-        command: DispatchCommand,
-        desc: Descriptor,
-        data: Array,
-        indices: Array,
+        self, command: DispatchCommand, desc: Descriptor, data: Array, indices: Array
     ) -> Array:
         """The output of a dispatch; a note tells where its indices are out of range."""
         policy, given = self.out_of_range, elements(desc.indices_tensor, indices)
@@ -193,19 +182,23 @@ class _Run:
         # DirectML reads what lies behind the elements of a packed tensor: as strided it is there.
         tensor = desc.input_tensor
         tensor = msgspec.structs.replace(tensor, strides=tensor.element_strides)
-        buffer = memory.view(tensor, command, "InputTensor")
+        buffer = self.memory.view(tensor, command, "InputTensor")
         strided = msgspec.structs.replace(desc, input_tensor=tensor)
-        arguments = (strided, buffer) if policy == "directml" else (desc, data)
-        output = self.evaluate(*arguments, indices, policy)
-        text = f"indices out of range: {count} of {given.size}; such an index "
-        text += POLICIES[policy].brief
-        size = math.prod(desc.output_tensor.sizes)
+        if policy == "directml":
+            desc, data = strided, buffer
+        output = self.evaluate(desc, data, indices, policy)
+        size, differing = math.prod(desc.output_tensor.sizes), ""
         if policy != "directml" and size <= COMPARED:
             bits, wanted = f"u{output.itemsize}", reference(strided, buffer, indices, "directml")
             differ = np.count_nonzero(output.view(bits) != wanted.view(bits))
-            text += f"; output elements that differ from DirectML's: {differ} of {size}"
-        self.note(f"{command.path}: {text}")
+            differing = f"; output elements that differ from DirectML's: {differ} of {size}"
+        found = f"indices out of range: {count} of {given.size}"
+        brief = POLICIES[policy].brief
+        self._note(f"{command.path}: {found}; such an index {brief}{differing}")
         return output
+
+    def _note(self, text: str) -> None:
+        self.note(f"{self.program.path}: {text}")
 
 
 class _Memory:
@@ -257,13 +250,11 @@ class _Memory:
             if found is None:
                 continue
             one, other = found.numpy, wanted.numpy
-            kinds = {one.kind, other.kind}
-            agree = one.itemsize == other.itemsize and (len(kinds) == 1 or "f" not in kinds)
+            agree = one.kind == other.kind or "f" not in one.kind + other.kind
             bits = one.kind == "u" and one.itemsize <= other.itemsize
-            if not (agree or bits):
-                yield (
-                    f"{resource.path} must hold {wanted}, as {name} of {command.path}, got {found}"
-                )
+            if not bits and not (agree and one.itemsize == other.itemsize):
+                rule = f"must hold {wanted}, as {name} of {command.path}"
+                yield f"{resource.path} {rule}, got {found}"
 
     def view(self, tensor: TensorDesc, command: DispatchCommand, name: str) -> Array:
         """View the bytes that a tensor is bound to as the array that stands for the tensor."""
@@ -315,8 +306,8 @@ def _pieces(head: bytes, values: Array, verbose: bool) -> Iterator[bytes]:
         texts = _texts(some)
         if verbose:
             bits = some.view(f"u{some.itemsize}").tolist()
-            rows = zip(itertools.count(start), texts, bits, strict=False)
-            text = "".join(f"[{i:{width}}] {t} (0x{b:{digits}X})\n" for i, t, b in rows)
+            rows = enumerate(zip(texts, bits, strict=True), start)
+            text = "".join(f"[{i:{width}}] {t} (0x{b:{digits}X})\n" for i, (t, b) in rows)
         else:
             text = ", " * bool(start) + ", ".join(texts)
         yield text.encode("latin-1")
