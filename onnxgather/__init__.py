@@ -74,3 +74,8 @@ def __getattr__(name: str) -> Any:
     value = getattr(import_module(_LATE[name]), name)
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    """All names, those too that are imported when they are first asked for."""
+    return sorted({*globals(), *_LATE})

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from rlcompleter import Completer
 from typing import Any
 
 import numpy as np
+import pytest
 from folders import ROOT
 
 import onnxgather as og
@@ -35,6 +37,15 @@ def test_readme_and_changelog_name_the_policies_and_opsets() -> None:
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert f"opset {OPSETS[0]} to {OPSETS[-1]}" in changelog
     assert f"## {og.__version__}" in changelog
+
+
+def test_a_session_completes_every_public_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("run", "to_onnx"):  # as before their first use
+        monkeypatch.delitem(vars(og), name, raising=False)
+    completer = Completer({"og": og})
+    for name in og.__all__:
+        found = completer.attr_matches(f"og.{name}")
+        assert any(match.rstrip("(") == f"og.{name}" for match in found), name
 
 
 def test_links_of_the_pages_lead_somewhere() -> None:
