@@ -7,7 +7,8 @@ mistake in `gather` does not change it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from math import prod
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -28,6 +29,10 @@ from onnxgather.tensors import TensorDesc
 
 Coordinates = tuple[int, ...]
 """The coordinates of an element of a tensor, one per dimension."""
+
+
+MOST_ELEMENTS = 64
+"""The most elements of a tensor that are all written out."""
 
 
 class Explanation(msgspec.Struct, frozen=True):
@@ -137,6 +142,55 @@ def explain(
         None if number is None else value.tobytes().hex(),
         (*step.notes, *last),
     )
+
+
+def explain_all(
+    desc: Descriptor, data: Array, indices: Array, out_of_range: OutOfRange = "clamp"
+) -> list[Explanation]:
+    """Explain where each output element comes from, in the order of OutputTensor's sizes.
+
+    Args:
+        desc: As for `explain`.
+        data: As for `explain`.
+        indices: As for `explain`.
+        out_of_range: As for `explain`.
+
+    Raises:
+        DescriptorError: As `explain`; or OutputTensor has more than `MOST_ELEMENTS` elements.
+    """
+    count = prod(desc.output_tensor.sizes)
+    if count > MOST_ELEMENTS:
+        rule = f"at must be given where OutputTensor has more than {MOST_ELEMENTS} elements"
+        raise DescriptorError(f"{rule}, got {count}")
+    every = np.ndindex(*desc.output_tensor.sizes)
+    return [explain(desc, data, indices, at, out_of_range) for at in every]
+
+
+def picture(
+    desc: Descriptor, data: Array, indices: Array, explanations: Sequence[Explanation]
+) -> str:
+    """A gather as text: its inputs where they are small, and a line for each output element.
+
+    Args:
+        desc: As for `explain`.
+        data: As for `explain`.
+        indices: As for `explain`.
+        explanations: The lines, as `explain_all` returns them.
+    """
+    sections = [
+        _tensor_text("input", desc.input_tensor, data),
+        _tensor_text("indices", desc.indices_tensor, indices),
+        "\n".join(map(str, explanations)),
+    ]
+    return "\n\n".join(sections)
+
+
+def _tensor_text(name: str, tensor: TensorDesc, array: Array) -> str:
+    head = f"{name}: {tensor.data_type} {list(tensor.sizes)}"
+    if prod(tensor.sizes) > MOST_ELEMENTS:
+        return head
+    texts: Any = {"all": value_text}
+    return f"{head}\n{np.array2string(elements(tensor, array), separator=', ', formatter=texts)}"
 
 
 def element_at(tensor: TensorDesc, offset: int) -> Coordinates | None:

@@ -103,7 +103,7 @@ class CheckOptions:
 
 
 @main.command(short_help="Compare providers with the reference.", epilog=_STATES)
-@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.argument("paths", nargs=-1, type=options.FILE, metavar="[PATH]...")
 @click.option("--corpus", is_flag=True, help="Check the built-in corpus.")
 @click.option(
     "--random",
@@ -116,6 +116,7 @@ class CheckOptions:
 @click.option(
     "--lanes",
     callback=_names,
+    shell_complete=options.complete_names,
     metavar="NAMES",
     help=f"Providers, with commas: {NAMES}; directml-dll is DirectML itself.  [default: cpu]",
 )
@@ -147,7 +148,7 @@ class CheckOptions:
 @click.option("--wrap", is_flag=True, help="Put each gather between two multiplications by one.")
 @options.policy("clamp; of the corpus and of --random: each case's own")
 @options.target("the one that run uses for the provider")
-@click.option(
+@options.file(
     "--json",
     "json_file",
     is_flag=False,
@@ -155,8 +156,8 @@ class CheckOptions:
     metavar="[FILE]",
     help="Write the results as JSON; print them where there is no FILE.",
 )
-@click.option("--junit", "junit_file", metavar="FILE", help="Write them for test reporters.")
-@click.option("--html", "html_file", metavar="FILE", help="Write them as one page to read.")
+@options.file("--junit", "junit_file", metavar="FILE", help="Write them for test reporters.")
+@options.file("--html", "html_file", metavar="FILE", help="Write them as one page to read.")
 @options.allow_outside
 def check(**given: Any) -> int:
     """Compare what each lane returns with the reference, bit by bit.

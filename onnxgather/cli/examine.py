@@ -54,8 +54,8 @@ def _refuse(source: str, given: Mapping[str, object]) -> None:
 
 
 @main.command(short_help="Reduce a difference to a folder that shows it.")
-@click.argument("source", metavar="SOURCE")
-@click.option("-o", "--output", required=True, metavar="DIR", help="The folder.")
+@click.argument("source", type=options.FILE, metavar="SOURCE")
+@options.folder("-o", "--output", required=True, metavar="DIR", help="The folder.")
 @click.option("--case", "name", metavar="NAME", help="Which case of a program or a report.")
 @click.option(
     "--lane",
@@ -63,9 +63,9 @@ def _refuse(source: str, given: Mapping[str, object]) -> None:
     metavar="NAME[=PYTHON]",
     help="Where it differs.  [default: cpu; of a report: the lane that did not pass]",
 )
-@click.option("--plugin", metavar="LIBRARY", help="The library that brings the lane's provider.")
+@options.file("--plugin", metavar="LIBRARY", help="The library that brings the lane's provider.")
 @click.option("--node", metavar="NAME", help="Which gather of an ONNX model.")
-@click.option("--inputs", metavar="FILE", help="The model's inputs, as .npz.")
+@options.file("--inputs", metavar="FILE", help="The model's inputs, as .npz.")
 @click.option("--wrap", is_flag=True, help="Put the gather between two multiplications by one.")
 @click.option("--no-reduce", is_flag=True, help="Keep the case as it is.")
 @options.policy("clamp; of a node and of a report: its own")

@@ -10,7 +10,24 @@ import click
 
 from onnxgather.errors import ProviderError
 from onnxgather.options import DEFAULT_OPSET, OPSETS, POLICIES, TARGETS, OutOfRange, Target
-from onnxgather.providers import NAMES, find_provider
+from onnxgather.providers import NAMES, PROVIDERS, find_provider
+
+
+class _Path(click.Path):
+    """A path that is not empty. Shells complete it; the commands say what is wrong with it."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value or self.fail("must not be empty", param, ctx)
+
+
+FILE, FOLDER = _Path(), _Path(file_okay=False)
+file, folder = partial(click.option, type=FILE), partial(click.option, type=FOLDER)
+
+
+def complete_names(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """The ways to complete the last of some names of providers with commas."""
+    start, comma, last = incomplete.rpartition(",")
+    return [start + comma + name for name in PROVIDERS if name.startswith(last)]
 
 
 def provider(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
@@ -108,6 +125,7 @@ run_on = click.option(
     default="cpu",
     show_default=True,
     callback=provider,
+    shell_complete=complete_names,
     metavar="NAME",
     help=f"{NAMES}.",
 )

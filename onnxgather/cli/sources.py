@@ -8,16 +8,25 @@ import sys
 from collections.abc import Generator, Iterable, Sequence
 from typing import NamedTuple
 
+import click
+
 from onnxgather.checks import listed
 from onnxgather.cli.terminal import Progress, is_terminal, say
 from onnxgather.descriptors import Descriptor
-from onnxgather.dxdispatch import Program, read_program
+from onnxgather.dxdispatch import Program, parse_program, read_program
 from onnxgather.dxdispatch.document import Field
+from onnxgather.dxdispatch.program import MAX_PROGRAM_BYTES
 from onnxgather.errors import FINDINGS, GOOD, NOT_RUN, UNUSABLE, FileFormatError, OnnxGatherError
 from onnxgather.files import reason
 
-_UNSAFE = frozenset('%/\\:*?"<>|') | {chr(c) for c in range(32)}
+_UNSAFE = frozenset('%/\\:*?"<>|')
 """Characters that some file systems do not take in a name, and the % that escapes them."""
+
+_CASELESS = sys.platform in ("darwin", "win32")
+"""Whether names of files that differ only in case are usually one file."""
+
+STANDARD = "-"
+"""The name of the standard input as a source, and of the standard output as the file of a model."""
 
 _BEST_TO_WORST = (GOOD, NOT_RUN, FINDINGS, UNUSABLE)
 
@@ -79,15 +88,15 @@ class Batch:
 
     def read(self, path: str, allow_outside: bool) -> Program:
         """Read the gathers of a program; what is left out is said on the standard error."""
-        program = read_program(path, allow_outside=allow_outside, gathers_only=True)
+        program = read_source(path, allow_outside, gathers_only=True)
         if program.left_out:
             self.progress.clear()
             left_out = listed(program.left_out, 4)
             say(f"{path}: left out, as only gathers are translated: {left_out}", err=True)
         return program
 
-    def say(self, text: str) -> None:
-        """Print a line."""
+    def say(self, text: str | bytes) -> None:
+        """Print a line, or lines."""
         self.progress.clear()
         say(text)
 
@@ -96,6 +105,24 @@ class Batch:
         self.progress.clear()
         codes = [*codes, *(error.exit_code for _, error in self.failures)]
         return max(codes, key=_BEST_TO_WORST.index, default=GOOD)
+
+
+def read_source(path: str, allow_outside: bool, *, gathers_only: bool = False) -> Program:
+    """Read a program as `read_program` does, or from the standard input where the path is "-".
+
+    Raises:
+        FileFormatError: As `read_program`.
+        DescriptorError: As `read_program`.
+    """
+    if path != STANDARD:
+        return read_program(path, allow_outside=allow_outside, gathers_only=gathers_only)
+    name = "standard input"
+    try:
+        with open(0, "rb", closefd=False) as stream:
+            content = stream.read(MAX_PROGRAM_BYTES + 1)
+    except OSError as error:
+        raise FileFormatError(f"{name}: {reason(error)}") from None
+    return parse_program(content, name, allow_outside=allow_outside, gathers_only=gathers_only)
 
 
 def find_sources(path: str) -> list[Source]:
@@ -107,7 +134,7 @@ def find_sources(path: str) -> list[Source]:
         FileFormatError: A folder has none, or one of its folders cannot be read.
     """
     if not os.path.isdir(path):
-        return [Source(path, os.path.basename(path))]
+        return [Source(path, "stdin" if path == STANDARD else os.path.basename(path))]
     found: list[str] = []
     try:
         for folder, folders, names in os.walk(path, onerror=_stop):
@@ -133,26 +160,32 @@ def plan(
 
     Args:
         programs: The programs and where they come from.
-        output: A file if there is one model and the name ends in .onnx, else a folder; None
-            means beside each program.
+        output: The file of the only model, if the name ends in .onnx or is `STANDARD`, else a
+            folder; None means beside each program.
         unread: The inputs that failed to be read: each counts as a model, and none is written to.
 
     Raises:
         OnnxGatherError: Two models would be one file, or a model would replace an input.
+        UsageError: A model has no file to go to.
     """
     models = len(unread) + sum(len(program.dispatchables) for _, program in programs)
+    is_file = output == STANDARD or (output or "").lower().endswith(".onnx")
+    is_file = output is not None and is_file and not os.path.isdir(output)
+    if is_file and models > 1:
+        raise click.UsageError(f"--output must be a folder for {models} models, got {output}")
+    if output == STANDARD and is_terminal(sys.stdout):
+        raise click.UsageError("--output must be a file, as a terminal does not show a model")
     inputs = [*unread]
     for _, program in programs:
         inputs += [program.path, *program.files]
     taken = {_identity(file): file for file in inputs}
     jobs: dict[str, Job] = {}
     for source, program in programs:
-        if output is None and os.path.exists(source.path) and not os.path.isfile(source.path):
+        is_pipe = os.path.exists(source.path) and not os.path.isfile(source.path)
+        if output is None and (is_pipe or source.path == STANDARD):
             raise OnnxGatherError(f"{source.path}: the models of a pipe must come with -o PATH")
         for name, dispatchable in program.dispatchables.items():
-            target = output or ""
-            if models > 1 or not target.lower().endswith(".onnx") or os.path.isdir(target):
-                target = _target(source, program, name, output)
+            target = output if is_file and output else _target(source, program, name, output)
             job = Job(source.path, dispatchable_path(name), dispatchable.descriptor, target)
             identity = _identity(target)
             rule = f"{target} must not be written"
@@ -170,12 +203,18 @@ def _target(source: Source, program: Program, dispatchable: str, output: str | N
     path = source.path if output is None else os.path.join(output, source.inside)
     stem = os.path.splitext(path)[0]
     if len(program.dispatchables) > 1:
-        stem += "." + "".join(f"%{ord(c):02X}" if c in _UNSAFE else c for c in dispatchable)
+        stem += "." + "".join(_safe(c) for c in dispatchable)
     return stem + ".onnx"
 
 
+def _safe(character: str) -> str:
+    safe = character.isprintable() and character not in _UNSAFE
+    return character if safe else f"%{ord(character):02X}"
+
+
 def _identity(path: str) -> str:
-    return os.path.normcase(os.path.realpath(path))
+    path = os.path.normcase(os.path.realpath(path))
+    return path.casefold() if _CASELESS else path
 
 
 def dispatchable_path(name: str) -> str:

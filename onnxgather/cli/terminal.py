@@ -127,7 +127,8 @@ class Commands(click.Group):
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """Find the command that the arguments start with; a file in its place gets advice."""
-        if args[0] not in self.commands and os.path.exists(args[0]):
+        known = args[0] in self.commands or ctx.resilient_parsing  # by a shell that completes
+        if not known and os.path.exists(args[0]):
             ctx.fail(f"a command must come before {args[0]}, such as run or show")
         return super().resolve_command(ctx, args)
 

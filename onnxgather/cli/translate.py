@@ -9,29 +9,32 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import partial
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
-from onnxgather.checks import printable
+from onnxgather.checks import printable, shown
 from onnxgather.cli import options
 from onnxgather.cli.options import Lowering
-from onnxgather.cli.sources import Batch, Source, dispatchable_path, plan
+from onnxgather.cli.sources import STANDARD, Batch, Source, dispatchable_path, plan, read_source
 from onnxgather.cli.terminal import json_bytes, main, say
-from onnxgather.dxdispatch import Program, execute, read_program
+from onnxgather.dxdispatch import Program, execute
 from onnxgather.errors import GOOD, DescriptorError, FileFormatError, located
 from onnxgather.feature_levels import FEATURE_LEVELS, check_feature_level
 from onnxgather.files import write_whole
 from onnxgather.options import OutOfRange
 
+if TYPE_CHECKING:
+    from onnxgather.show import Description
+
 
 @main.command(short_help="Write programs as ONNX models.")
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option(
+@click.argument("files", nargs=-1, required=True, type=options.FILE, metavar="FILE...")
+@options.file(
     "-o",
     "--output",
     metavar="PATH",
-    help="A folder; or a file, if there is one model and the name ends in .onnx.",
+    help="A folder; or, if there is one model, a file that ends in .onnx, or - for the output.",
 )
 @options.lowering
 @click.option(
@@ -50,8 +53,9 @@ def convert(
 ) -> int:
     """Write an ONNX model for each gather of each program.
 
-    A FILE may also be a folder: all *.json files in it and below it. Models go beside their
-    programs as NAME.onnx, or as NAME.DISPATCHABLE.onnx where a program has several gathers.
+    A FILE may also be a folder: all *.json files in it and below it; or -, the standard input.
+    Models go beside their programs as NAME.onnx, or as NAME.DISPATCHABLE.onnx where a program has
+    several gathers.
     """
     from onnxgather.model import check_model, to_onnx
 
@@ -68,16 +72,20 @@ def convert(
                     check_feature_level(job.descriptor, feature_level)
                 model = to_onnx(job.descriptor, **lowering)
                 check_model(model)
-            write_whole(job.output, model.SerializeToString(deterministic=True))
-            batch.say(f"{job.source} -> {job.output}")
+            content = model.SerializeToString(deterministic=True)
+            if job.output == STANDARD:
+                say(content, end="")
+            else:
+                write_whole(job.output, content)
+                batch.say(f"{job.source} -> {job.output}")
     return batch.finish()
 
 
 @main.command(short_help="Run a program, print what dxdispatch prints.")
-@click.argument("file", metavar="FILE")
+@click.argument("file", type=options.FILE, metavar="FILE")
 @options.run_on
 @options.policy("directml, as dxdispatch", "directml")
-@click.option(
+@options.folder(
     "--output-folder",
     default=os.curdir,
     metavar="DIR",
@@ -96,7 +104,7 @@ def run(
     from onnxgather import session
 
     pieces = execute(
-        read_program(file, allow_outside=allow_outside),
+        read_source(file, allow_outside),
         lambda desc, data, indices, policy: session.run(desc, data, indices, policy, provider),
         out_of_range,
         output_folder=output_folder,
@@ -108,29 +116,41 @@ def run(
     return GOOD
 
 
-@main.command(short_help="Explain a program's gathers and their models.")
-@click.argument("file", metavar="FILE")
+@main.command(short_help="Explain programs' gathers and their models.")
+@click.argument("files", nargs=-1, required=True, type=options.FILE, metavar="FILE...")
 @options.lowering
 @options.as_json
 @options.allow_outside
-def show(file: str, as_json: bool, allow_outside: bool, **lowering: Unpack[Lowering]) -> int:
-    """Explain each gather of a program: its descriptor, its formula, its ONNX nodes."""
+def show(
+    files: Sequence[str], as_json: bool, allow_outside: bool, **lowering: Unpack[Lowering]
+) -> int:
+    """Explain each gather of each program: its descriptor, its formula, its ONNX nodes.
+
+    A FILE may also be a folder: all *.json files in it and below it; or -, the standard input.
+    With --json, several files, or a folder, are a list.
+    """
     from onnxgather.show import describe, render
 
-    program = _read_gathers(Batch(), file, allow_outside)
-    descriptions = {
-        name: describe(dispatchable.descriptor, **lowering)
-        for name, dispatchable in program.dispatchables.items()
-    }
+    batch = Batch()
+    found: list[tuple[str, dict[str, Description]]] = []
+    for source in batch.sources(files):
+        with batch.step(source.path):
+            gathers = _read_gathers(batch, source.path, allow_outside).dispatchables
+            described = {k: describe(one.descriptor, **lowering) for k, one in gathers.items()}
+            found.append((source.path, described))
     if as_json:
-        say(json_bytes({"file": file, "dispatchables": descriptions}))
-    else:
+        documents = [{"file": file, "dispatchables": described} for file, described in found]
+        alone = len(files) == 1 and not os.path.isdir(files[0])
+        for document in documents if alone else [documents]:
+            batch.say(json_bytes(document))
+    elif found:
         texts = [
             printable(f"{file}: {dispatchable_path(name)}") + f"\n\n{render(description)}"
-            for name, description in descriptions.items()
+            for file, described in found
+            for name, description in described.items()
         ]
         say("\n\n\n".join(texts), as_is=True)
-    return GOOD
+    return batch.finish()
 
 
 def _read_gathers(batch: Batch, path: str, allow_outside: bool) -> Program:
@@ -141,8 +161,10 @@ def _read_gathers(batch: Batch, path: str, allow_outside: bool) -> Program:
 
 
 @main.command(short_help="Say where an output element comes from.")
-@click.argument("file", metavar="FILE")
-@click.option("--at", required=True, metavar="COORDINATES", help="Such as 1,0.")
+@click.argument("file", type=options.FILE, metavar="FILE")
+@click.option(
+    "--at", metavar="COORDINATES", help="Such as 1,0.  [default: all, if the output is small]"
+)
 @click.option(
     "--dispatch",
     "number",
@@ -156,26 +178,43 @@ def _read_gathers(batch: Batch, path: str, allow_outside: bool) -> Program:
 @options.as_json
 @options.allow_outside
 def explain(
-    file: str, at: str, number: int, out_of_range: OutOfRange, as_json: bool, allow_outside: bool
+    file: str,
+    at: str | None,
+    number: int,
+    out_of_range: OutOfRange,
+    as_json: bool,
+    allow_outside: bool,
 ) -> int:
-    """Say which index and which input element an element of OutputTensor comes from."""
+    """Say which index and which input element an element of OutputTensor comes from.
+
+    Without --at, say so of every element, and show the inputs.
+    """
     from onnxgather.cases import program_cases
     from onnxgather.explain import explain as explain_element
+    from onnxgather.explain import explain_all, picture
 
-    program = read_program(file, allow_outside=allow_outside)
+    program = read_source(file, allow_outside)
     cases = list(program_cases(program, out_of_range))
     if number > len(cases):
-        rule = f"{file}: $.commands must hold {number} dispatches for --dispatch {number}"
+        rule = f"{program.path}: $.commands must hold {number} dispatches for --dispatch {number}"
         raise FileFormatError(f"{rule}, got {len(cases)}")
-    try:
-        coordinates = [int(part) for part in at.split(",")]
-    except ValueError:
-        raise click.BadParameter(f"must be integers with commas, got {at!r}") from None
     case = cases[number - 1]
-    arrays = case.data, case.indices
+    arrays = case.descriptor, case.data, case.indices
     try:
-        found = explain_element(case.descriptor, *arrays, coordinates, out_of_range)
+        if at is None:
+            every = explain_all(*arrays, out_of_range)
+            say(json_bytes(every) if as_json else picture(*arrays, every), as_is=True)
+        else:
+            found = explain_element(*arrays, _coordinates(at), out_of_range)
+            say(json_bytes(found) if as_json else str(found))
     except DescriptorError as error:  # it can be about the coordinates only
-        raise click.BadParameter(str(error)) from None
-    say(json_bytes(found) if as_json else str(found))
+        raise click.BadParameter(str(error), param_hint="--at") from None
     return GOOD
+
+
+def _coordinates(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        rule = "must be integers with commas"
+        raise click.BadParameter(f"{rule}, got {shown(text)}", param_hint="--at") from None

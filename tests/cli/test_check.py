@@ -494,8 +494,10 @@ class TestReports:
         Path("folder").mkdir()
         sentence = "Error: folder: is a directory\n"
         assert outcome("check", "x.json", "--junit", "folder") == (2, "", sentence)
-        sentence = "Error: .: is a directory\n"
-        assert outcome("check", "x.json", "--html", "") == (2, "", sentence)
+        assert outcome("check", "x.json", "--html", ".") == (2, "", "Error: .: is a directory\n")
+        code, out, err = outcome("check", "x.json", "--html", "")
+        sentence = "Error: Invalid value for '--html': must not be empty"
+        assert (code, out, err.splitlines()[-1]) == (2, "", sentence)
         assert files() == ["file", "x.json"]
 
     def test_a_report_that_cannot_be_written_does_not_cost_the_others(

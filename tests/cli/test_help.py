@@ -32,7 +32,7 @@ Commands:
   explain  Say where an output element comes from.
   repro    Reduce a difference to a folder that shows it.
   run      Run a program, print what dxdispatch prints.
-  show     Explain a program's gathers and their models.
+  show     Explain programs' gathers and their models.
 
   Exit codes:
     0  good

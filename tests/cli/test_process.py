@@ -13,9 +13,10 @@ from subprocess import PIPE
 from typing import IO
 
 import pytest
-from command_line import POSIX, files, program, spawn
+from command_line import DESC, POSIX, files, program, spawn
 
 from onnxgather.cli import main
+from onnxgather.model import to_onnx
 
 PRINTING = [
     ["--help"],
@@ -125,6 +126,26 @@ class TestProcess:
         Path("bad.json").write_text(json.dumps(content), encoding="utf-8")
         with open("/dev/full", "wb") as full:
             assert _buffered(*arguments, stderr=full).returncode == code
+
+    def test_a_program_comes_from_the_standard_input(self) -> None:
+        text = Path(program("x.json")).read_bytes()
+
+        def fed(*arguments: str, text: bytes = text) -> tuple[int, bytes, bytes]:
+            command = [sys.executable, "-m", "onnxgather", *arguments]
+            done = subprocess.run(command, input=text, capture_output=True, check=False)
+            return done.returncode, done.stdout, done.stderr
+
+        model = to_onnx(DESC).SerializeToString(deterministic=True)
+        assert fed("convert", "-", "-o", "-") == (0, model, b"")
+        assert fed("convert", "-", "-o", "o") == (0, f"- -> {Path('o/stdin.onnx')}\n".encode(), b"")
+        assert fed("run", "-") == (0, b"Resource 'output': 2, 0, 5, 3, 8, 6, 11, 9\n", b"")
+        element = b"output[1,0] = input[1, indices[0]] = input[1, 2] = 5\n"
+        assert fed("explain", "-", "--at", "1,0") == (0, element, b"")
+        assert fed("show", "-")[1].startswith(b"-: $.dispatchables.gather\n")
+        sentence = b"Error: standard input: $ must be an object, got an array\n"
+        assert fed("run", "-", text=b"[]") == (2, b"", sentence)
+        sentence = b"Error: -: the models of a pipe must come with -o PATH"
+        assert fed("convert", "-")[2].splitlines()[-1] == sentence
 
     @POSIX
     def test_ctrl_c_is_quiet(self) -> None:

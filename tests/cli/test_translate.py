@@ -94,24 +94,66 @@ class TestConvert:
             "out/z.onnx",
         ]
 
-    @pytest.mark.parametrize("exists", [True, False])
-    def test_output_is_a_folder_if_it_is_one_or_if_there_are_several_models(
-        self, exists: bool
-    ) -> None:
+    def test_a_folder_may_be_named_as_a_model(self) -> None:
         program("x.json")
-        if exists:
-            Path("o.onnx").mkdir()
-            assert outcome("convert", "x.json", "-o", "o.onnx")[0] == 0
-            assert files() == ["o.onnx/x.onnx", "x.json"]
-        else:  # two models
-            renamed("x.json", "a", "b")
-            assert outcome("convert", "x.json", "-o", "o.onnx")[0] == 0
-            assert files() == ["o.onnx/x.a.onnx", "o.onnx/x.b.onnx", "x.json"]
-
-    def test_an_unreadable_file_counts_as_a_model_too(self) -> None:
-        program("x.json")
-        assert outcome("convert", "x.json", "nope.json", "-o", "o.onnx")[0] == 2
+        Path("o.onnx").mkdir()
+        assert outcome("convert", "x.json", "-o", "o.onnx")[0] == 0
         assert files() == ["o.onnx/x.onnx", "x.json"]
+
+    @pytest.mark.parametrize("output", ["o.onnx", "-"])
+    def test_several_models_do_not_go_to_one_file(self, output: str) -> None:
+        renamed(program("two.json"), "a", "b")
+        program("x.json")
+        for arguments, count in ((["two.json"], 2), (["x.json", "none.json"], 2)):
+            code, out, err = outcome("convert", *arguments, "-o", output)
+            assert (code, out) == (2, "")
+            sentence = f"Error: --output must be a folder for {count} models, got {output}"
+            assert err.splitlines()[-1] == sentence
+        assert files() == ["two.json", "x.json"]
+
+    def test_the_output_is_not_empty(self) -> None:
+        program("x.json")
+        code, _, err = outcome("convert", "x.json", "-o", "")
+        sentence = "Error: Invalid value for '-o' / '--output': must not be empty"
+        assert (code, err.splitlines()[-1], files()) == (2, sentence, ["x.json"])
+        code, _, err = outcome("convert", "")
+        assert (code, err.splitlines()[-1]) == (
+            2,
+            "Error: Invalid value for 'FILE...': must not be empty",
+        )
+
+    def test_a_model_goes_to_the_standard_output(self) -> None:
+        program("x.json")
+        result = call("convert", "x.json", "-o", "-")
+        assert result.stdout_bytes == og.to_onnx(DESC).SerializeToString(deterministic=True)
+        assert (result.exit_code, result.stderr, files()) == (0, "", ["x.json"])
+
+    def test_no_model_goes_to_a_terminal(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        program("x.json")
+        monkeypatch.setattr("onnxgather.cli.sources.is_terminal", bool)  # any stream is one
+        code, out, err = outcome("convert", "x.json", "-o", "-")
+        sentence = "Error: --output must be a file, as a terminal does not show a model"
+        assert (code, out, err.splitlines()[-1]) == (2, "", sentence)
+
+    @POSIX
+    def test_names_that_differ_in_case_are_two_files_where_the_system_says_so(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        renamed(program("x.json"), "a", "A")
+        assert outcome("convert", "x.json", "-o", "o")[0] == 0
+        assert files() == ["o/x.A.onnx", "o/x.a.onnx", "x.json"]
+        monkeypatch.setattr("onnxgather.cli.sources._CASELESS", True)
+        assert outcome("convert", "x.json", "-o", "p") == (
+            2,
+            "",
+            "Error: p/x.A.onnx must not be written twice, for $.dispatchables.a of x.json and "
+            "$.dispatchables.A of x.json\n",
+        )
+
+    def test_characters_that_are_not_plain_to_see_are_in_no_name(self) -> None:
+        renamed(program("x.json"), "\u202ea\x9b", "b\n")
+        assert outcome("convert", "x.json")[0] == 0
+        assert files() == ["x.%202Ea%9B.onnx", "x.b%0A.onnx", "x.json"]
 
     def test_a_bad_file_does_not_stop_the_others(self) -> None:
         for name in ("a", "c"):
@@ -201,10 +243,6 @@ class TestConvert:
             ),
             (["in.onnx"], "in.onnx must not be written, as it is an input: in.onnx"),
             (
-                ["x.json", "-o", "in.onnx", "in.onnx"],
-                None,  # two models, so a folder
-            ),
-            (
                 ["d/in.json", "in.onnx", "-o", "."],
                 "./in.onnx must not be written, as it is an input: in.onnx",
             ),
@@ -215,7 +253,7 @@ class TestConvert:
         ],
     )
     def test_no_output_replaces_an_input_or_another_output(
-        self, arguments: list[str], sentence: str | None
+        self, arguments: list[str], sentence: str
     ) -> None:
         for path in ("x.json", "a/x.json", "b/x.json", "in.onnx", "d/in.json", "from_file.json"):
             program(path)
@@ -226,12 +264,7 @@ class TestConvert:
         before = {name: Path(name).read_bytes() for name in files()}
         code, out, err = outcome("convert", *arguments)
         assert (code, out) == (2, "")
-        if sentence is None:
-            assert err == (
-                "Error: in.onnx/x.onnx: a file stands where its folder should be\n"
-                "Error: in.onnx/in.onnx: a file stands where its folder should be\n"
-            )
-        elif sentence.endswith(": "):
+        if sentence.endswith(": "):
             assert err.startswith(f"Error: {sentence}")
             assert err.endswith("/from_file.onnx\n")
             assert err.count("\n") == 1
@@ -554,7 +587,7 @@ class TestRun:
         def fail(*_: object, **__: object) -> None:
             raise MemoryError
 
-        monkeypatch.setattr("onnxgather.cli.translate.read_program", fail)
+        monkeypatch.setattr("onnxgather.cli.translate.read_source", fail)
         assert outcome("run", "x.json") == (2, "", "Error: there is not enough memory\n")
 
 
@@ -705,6 +738,28 @@ Formula
             t.name for t in model.graph.initializer
         ]
 
+    def test_show_goes_on_after_a_bad_file(self) -> None:
+        for name in ("a", "d/b"):
+            program(f"{name}.json")
+        Path("bad.json").write_text("[]")
+        arguments = ("show", "a.json", "bad.json", "none.json", "d")
+        code, out, err = outcome(*arguments)
+        assert [text.splitlines()[0] for text in out.split("\n\n\n")] == [
+            "a.json: $.dispatchables.gather",
+            "d/b.json: $.dispatchables.gather",
+        ]
+        errors = (
+            "Error: bad.json: $ must be an object, got an array\n"
+            "Error: none.json: no such file or directory\n"
+        )
+        assert (code, sorted(err.splitlines())) == (2, errors.splitlines())
+        code, out, _ = outcome(*arguments, "--json")
+        assert (code, [shown["file"] for shown in json.loads(out)]) == (2, ["a.json", "d/b.json"])
+        assert [shown["file"] for shown in json.loads(outcome("show", "d", "--json")[1])] == [
+            "d/b.json"
+        ]
+        assert outcome("show", "none.json", "--json")[:2] == (2, "")
+
     def test_show_refuses_a_broken_file(self) -> None:
         Path("x.json").write_text("[]")
         assert outcome("show", "x.json") == (
@@ -721,6 +776,55 @@ class TestExplain:
             0,
             "output[1,0] = input[1, indices[0]] = input[1, 2] = 5\n",
             "",
+        )
+
+    def test_explain_shows_a_small_gather_whole(self) -> None:
+        program("x.json", indices=np.array([[2, 9]], np.uint32))
+        assert outcome("explain", "x.json") == (
+            0,
+            """\
+input: FLOAT32 [4, 3]
+[[0, 1, 2],
+ [3, 4, 5],
+ [6, 7, 8],
+ [9, 10, 11]]
+
+indices: UINT32 [1, 2]
+[[2, 9]]
+
+output[0,0] = input[0, indices[0]] = input[0, 2] = 2
+output[0,1] = input[0, indices[1]] = input[0, 9] -> input[0, 2] (9 is past the end, clamped to 2) = 2
+output[1,0] = input[1, indices[0]] = input[1, 2] = 5
+output[1,1] = input[1, indices[1]] = input[1, 9] -> input[1, 2] (9 is past the end, clamped to 2) = 5
+output[2,0] = input[2, indices[0]] = input[2, 2] = 8
+output[2,1] = input[2, indices[1]] = input[2, 9] -> input[2, 2] (9 is past the end, clamped to 2) = 8
+output[3,0] = input[3, indices[0]] = input[3, 2] = 11
+output[3,1] = input[3, indices[1]] = input[3, 9] -> input[3, 2] (9 is past the end, clamped to 2) = 11
+""",  # noqa: E501
+            "",
+        )
+        every = json.loads(outcome("explain", "x.json", "--json")[1])
+        assert [(one["at"], one["value"]) for one in every][:3] == [
+            ([0, 0], "2"),
+            ([0, 1], "2"),
+            ([1, 0], "5"),
+        ]
+
+    def test_explain_asks_for_the_element_of_a_big_gather(self) -> None:
+        desc = og.GatherDesc(
+            og.TensorDesc("UINT8", [5]),
+            og.TensorDesc("UINT32", [65]),
+            og.TensorDesc("UINT8", [65]),
+            axis=0,
+            index_dimensions=1,
+        )
+        program("x.json", desc, np.zeros(5, np.uint8), np.zeros(65, np.uint32))
+        code, out, err = outcome("explain", "x.json")
+        assert (code, out, err.splitlines()[-1]) == (
+            2,
+            "",
+            "Error: Invalid value for --at: at must be given where OutputTensor has more than 64 "
+            "elements, got 65",
         )
 
     def test_explain_says_what_an_index_out_of_range_reads(self) -> None:
@@ -768,4 +872,4 @@ class TestExplain:
         program("x.json")
         found, out, err = outcome("explain", "x.json", "--at", at)
         assert (found, out) == (2, "")
-        assert err.endswith(f"Error: Invalid value: {sentence}\n")
+        assert err.endswith(f"Error: Invalid value for --at: {sentence}\n")
