@@ -9,10 +9,11 @@ from importlib.resources import files
 from typing import Any
 
 import msgspec
-from packaging.specifiers import SpecifierSet
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion
 
 from onnxgather.cases import Case
+from onnxgather.checks import shown
 from onnxgather.lanes.lane import Breakdown, LaneInfo
 from onnxgather.parity.results import Result, ResultKind
 from onnxgather.runtime import NotRunKind
@@ -111,6 +112,24 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where the difference is reported or documented; if nowhere, how it was measured."""
     sometimes: bool = False
     """Whether the case may also pass, as where the provider reads memory that was never written."""
+
+    def __post_init__(self) -> None:
+        """Check the texts that no type says all of.
+
+        Raises:
+            ValueError: One of them is wrong.
+        """
+        if not self.provider.endswith(("Provider", ".dll")):
+            names = "CPUExecutionProvider, or DirectML.dll"
+            raise ValueError(
+                f"provider must be a full name such as {names}, got {shown(self.provider)}"
+            )
+        try:
+            SpecifierSet(self.versions)
+        except InvalidSpecifier:
+            raise ValueError(
+                f"versions must be such as >=1.24,<1.25, got {shown(self.versions)}"
+            ) from None
 
     def is_about(self, case: Case, lane: LaneInfo) -> bool:
         """Whether the known difference is about a case on a lane."""

@@ -178,6 +178,8 @@ class Blob(ArrayType, frozen=True):
     def array(self) -> Array:
         """The blob as an array, in this machine's byte order."""
         dtype = np.dtype(self.data_type)
+        if dtype.kind not in "biufc":
+            raise ValueError(f"data_type must be that of numbers, got {self.data_type}")
         array = np.frombuffer(self.data, dtype.newbyteorder("<")).reshape(self.shape)
         return array.astype(dtype)
 
@@ -196,10 +198,15 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
     """The outputs of the lanes that did not pass, by the names of the lanes."""
 
     @property
+    def blobs(self) -> list[Blob]:
+        """All arrays."""
+        blobs = [self.data, self.indices, self.expected, *self.got.values()]
+        return [blob for blob in blobs if blob is not None]
+
+    @property
     def size(self) -> int:
         """How many bytes the arrays have."""
-        blobs = [self.data, self.indices, self.expected, *self.got.values()]
-        return sum(len(blob.data) for blob in blobs if blob is not None)
+        return sum(len(blob.data) for blob in self.blobs)
 
     @classmethod
     def of(cls, case: Case, got: Mapping[str, Array]) -> Evidence | None:
@@ -317,5 +324,5 @@ def read_report(text: bytes) -> Report:
     schema = msgspec.json.decode(text, type=_Head).schema
     if schema != SCHEMA:
         got = "none, as in reports of earlier versions" if schema is None else schema
-        raise msgspec.ValidationError(f"its schema must be {SCHEMA}, got {got}")
+        raise msgspec.ValidationError(f"schema must be {SCHEMA}, got {got}")
     return msgspec.json.decode(text, type=Report)

@@ -313,7 +313,7 @@ class TestReportsInFiles:
     ) -> None:
         content = msgspec.json.encode(self.REPORT).replace(b'"schema":1,', schema)
         assert self.refusal(tmp_path, content) == (
-            f"must be a report of onnxgather check --json (its schema must be 1, got {got})"
+            f"must be a report of onnxgather check --json (schema must be 1, got {got})"
         )
 
     def test_a_report_that_nests_too_deep_is_refused(self, tmp_path: Path) -> None:

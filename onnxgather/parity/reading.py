@@ -1,0 +1,87 @@
+"""Files that a check wrote or that tell it what is known, read with an error for each mistake."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+
+from onnxgather.checks import shown
+from onnxgather.errors import FileFormatError
+from onnxgather.files import reason
+from onnxgather.parity.known import Known
+from onnxgather.parity.results import Report, read_report
+
+T = TypeVar("T")
+
+LARGEST_FILE = 2**30
+"""The most bytes of a file that is read."""
+
+_RULES = {
+    r"Expected (.*), got (.*)": r" must be \1, got \2",
+    r"Object missing required field `(.*)`": r" must have \1",
+    r"Object contains unknown field `(.*)`": r" must not have \1",
+    r"Invalid enum value (.*)": r" must be a value that docs/report.md lists, got \1",
+}
+"""How msgspec says that a rule is broken, and how it is said here."""
+
+
+def open_report(path: str) -> Report:
+    """The report that a file holds.
+
+    Raises:
+        FileFormatError: The file cannot be read, or holds no report.
+    """
+    report = _read(path, read_report)
+    lanes = [lane.name for lane in report.lanes]
+    if len(set(lanes)) < len(lanes):
+        raise FileFormatError(f"{path}: $.lanes must differ by name, got {shown(lanes)}")
+    for k, case in enumerate(report.cases):
+        found = [result.lane for result in case.results]
+        where = f"{path}: $.cases[{k}]"
+        if found != lanes:
+            rule = f"results must be of the report's lanes, {shown(lanes)}"
+            raise FileFormatError(f"{where}.{rule}, got {shown(found)}")
+        try:
+            for blob in case.evidence.blobs if case.evidence else ():
+                blob.array()
+        except (ValueError, TypeError, OverflowError) as error:
+            raise FileFormatError(f"{where}.evidence: {error}") from None
+    return report
+
+
+def open_known(path: str) -> tuple[Known, ...]:
+    """The known differences that a file lists, in the format of parity/known_differences.json.
+
+    Raises:
+        FileFormatError: The file cannot be read, or an entry is not one of a known difference.
+    """
+    return _read(path, msgspec.json.Decoder(tuple[Known, ...]).decode)
+
+
+def _read(path: str, decode: Callable[[bytes], T]) -> T:
+    try:
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            content = b"" if size > LARGEST_FILE else file.read(LARGEST_FILE + 1)
+    except (OSError, ValueError) as error:
+        raise FileFormatError(f"{path}: {reason(error)}") from None
+    if max(size, len(content)) > LARGEST_FILE:
+        raise FileFormatError(f"{path}: must have at most {LARGEST_FILE:,} bytes, got more")
+    try:
+        return decode(content)
+    except RecursionError:
+        raise FileFormatError(f"{path}: $ must not be nested so deeply") from None
+    except UnicodeDecodeError:
+        raise FileFormatError(f"{path}: $ must be UTF-8, got other bytes") from None
+    except msgspec.DecodeError as error:
+        message, _, where = str(error).partition(" - at `")
+        for told, rule in _RULES.items():
+            if re.fullmatch(told, message, re.DOTALL):
+                message = re.sub(told, rule, message, flags=re.DOTALL)
+        field = where.removesuffix("`") or "$"
+        between = ": " if message[0].isupper() else "" if message[0] == " " else "."
+        raise FileFormatError(f"{path}: {field}{between}{message}") from None
