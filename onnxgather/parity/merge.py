@@ -1,0 +1,99 @@
+"""The reports of the parts of a check as the report of the whole."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from onnxgather.checks import shown
+from onnxgather.errors import FileFormatError
+from onnxgather.lanes.lane import LaneInfo
+from onnxgather.parity.results import CaseResult, Report
+
+
+def merge(reports: Sequence[tuple[str, Report]]) -> tuple[Report, list[str]]:
+    """One report from the reports of parts of a check, and the shards that it lacks.
+
+    The lanes must agree in name, provider, versions and target, as a result stands for what its
+    lane says of itself. Where shards are missing, `shard` of the report names those that are there.
+
+    Args:
+        reports: The reports, at least one, each behind its file.
+
+    Raises:
+        FileFormatError: The reports are not of parts of one check.
+    """
+    first, start = reports[0]
+    seen: dict[object, str] = {}
+    shards: list[int] = []
+    placed: list[tuple[int, CaseResult]] = []
+    shares = _shard(first, start)[1]
+    for path, report in reports:
+        shard, shares_here = _shard(path, report)
+        _check_same(path, first, "the number of shards", shares_here, shares)
+        _check_same(path, first, "onnxgather", report.onnxgather, start.onnxgather)
+        names = [[lane.name for lane in one.lanes] for one in (report, start)]
+        _check_same(path, first, "the names of lanes", *names)
+        keys: dict[object, str] = {shard: f"shard {report.shard}"} if shard else {}
+        keys |= {(case.name, case.wrapped): f"case {shown(case.name)}" for case in report.cases}
+        for key, what in keys.items():
+            if key in seen:
+                raise FileFormatError(f"{path}: {what} must be in one report, got {seen[key]} too")
+        seen |= dict.fromkeys(keys, path)
+        shards.append(shard)
+        # A check deals its cases out in turn.
+        placed += [(k * shares + shard, case) for k, case in enumerate(report.cases)]
+    every = [report for _, report in reports]
+    missing = [f"{k}/{shares}" for k in range(1, shares + 1) if k not in shards]
+    there = f"{','.join(map(str, sorted(shards)))}/{shares}" if missing else None
+    merged = replace(
+        start,
+        made=max(report.made for report in every),
+        machine="; ".join(dict.fromkeys(report.machine for report in every)),
+        lanes=tuple(_lane(reports, k) for k in range(len(start.lanes))),
+        cases=[case for _, case in sorted(placed, key=lambda pair: pair[0])],
+        invalid=list(dict.fromkeys(found for report in every for found in report.invalid)),
+        unusable=list(dict.fromkeys(found for report in every for found in report.unusable)),
+        planned=sum(report.planned for report in every),
+        interrupted=next((one.interrupted for one in every if one.interrupted), None),
+        without_evidence=sum(report.without_evidence for report in every),
+        maxfail=next((one.maxfail for one in every if one.maxfail), None),
+        shard=there,
+    )
+    return merged, missing
+
+
+def _shard(path: str, report: Report) -> tuple[int, int]:
+    """Which shard a report is, and of how many; 0 and 0 where it is of none."""
+    if report.shard is None:
+        return 0, 0
+    found = re.fullmatch(r"(\d{1,4})/(\d{1,4})", report.shard, re.ASCII)
+    if found is None or not 1 <= int(found[1]) <= int(found[2]):
+        rule = "$.shard must be K/N with K from 1 to N and N below 10,000"
+        raise FileFormatError(f"{path}: {rule}, got {shown(report.shard)}")
+    return int(found[1]), int(found[2])
+
+
+def _lane(reports: Sequence[tuple[str, Report]], number: int) -> LaneInfo:
+    """A lane of all reports; it did not start where it did not start in one of them."""
+    lanes = [(path, report.lanes[number]) for path, report in reports]
+    first, start = next((pair for pair in lanes if pair[1].not_run is None), lanes[0])
+    for path, lane in lanes:
+        for field in ("provider",) if lane.not_run else ("provider", "versions", "target"):
+            what = f"the {field} of lane {shown(lane.name)}"
+            _check_same(path, first, what, getattr(lane, field), getattr(start, field))
+    stopped = (f"{lane.not_run} (in {path})" for path, lane in lanes if lane.not_run)
+    return replace(
+        start,
+        devices=tuple(dict.fromkeys(device for _, lane in lanes for device in lane.devices)),
+        not_run=next(stopped, None),
+        required=any(lane.required for _, lane in lanes),
+    )
+
+
+def _check_same(path: str, first: str, what: str, got: object, wanted: object) -> None:
+    if got != wanted:
+        rule = f"{what} must be {shown(wanted)}, as in {first}"
+        raise FileFormatError(f"{path}: {rule}, got {shown(got)}")
