@@ -49,5 +49,5 @@ def worst(states: Iterable[State]) -> State:
 
 
 def counts_text(counts: Counter[State]) -> str:
-    """Such as `1498 PASS, 2 DIFF`."""
-    return ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
+    """Such as `1,498 PASS, 2 DIFF`."""
+    return ", ".join(f"{counts[state]:,} {state}" for state in STATES if counts[state])

@@ -13,8 +13,9 @@ const MEANINGS = {
 const report = JSON.parse(document.getElementById("report").textContent);
 const cases = report.cases.map(readCase);
 
-function readCase(found) {
+function readCase(found, number) {
   return {
+    number,
     name: found.name,
     dimensions: found.dimension_count,
     detail: found.detail,

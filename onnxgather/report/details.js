@@ -8,14 +8,14 @@ function resultList(found) {
       "li",
       {},
       badge(r.state),
-      make("strong", {}, visible(r.lane)),
+      make("strong", {}, r.lane),
       make(
         "div",
         {},
-        r.reason ? make("p", {}, r.found ? `${r.found}: ` : "", visible(r.reason)) : null,
-        r.source ? make("p", {}, make("code", {}, visible(r.source))) : null,
+        r.reason ? make("p", {}, r.found ? `${r.found}: ` : "", r.reason) : null,
+        r.source ? make("p", {}, make("code", {}, r.source)) : null,
         r.known ? make("p", {}, linked(r.known)) : null,
-        r.nodes ? make("p", { class: "hint" }, `Ran on the provider: ${visible(r.nodes)}`) : null,
+        r.nodes ? make("p", { class: "hint" }, `Ran on the provider: ${r.nodes}`) : null,
       ),
     ),
   );
@@ -25,12 +25,12 @@ function resultList(found) {
         "li",
         {},
         badge("PASS"),
-        make("strong", {}, passed.map((r) => visible(r.lane)).join(", ")),
+        make("strong", {}, passed.map((r) => r.lane).join(", ")),
         make(
           "div",
           {},
           [...new Set(passed.map((r) => r.nodes).filter(Boolean))].map((nodes) =>
-            make("p", { class: "hint" }, `Ran on the provider: ${visible(nodes)}`),
+            make("p", { class: "hint" }, `Ran on the provider: ${nodes}`),
           ),
         ),
       ),
@@ -39,7 +39,7 @@ function resultList(found) {
 }
 
 function factList(found, forbidden) {
-  const origin = found.origin.filter(Boolean).map(visible).join(", ");
+  const origin = found.origin.filter(Boolean).join(", ");
   const range = found.inRange ? "all indices are in range" : "an index is out of range";
   const facts = [
     ["Out of range", forbidden ? "" : `${found.policy}; ${range}`],
@@ -92,7 +92,7 @@ function fieldTable(fields) {
 
 function fieldValue(value) {
   if (value === null || typeof value !== "object" || Array.isArray(value))
-    return visible(spaced(value));
+    return spaced(value);
   return fieldTable(value);
 }
 
@@ -112,8 +112,7 @@ function formulaSection({ formula }) {
   );
 }
 
-function reproSection(found) {
-  const command = `onnxgather repro REPORT.json --case '${found.name.replaceAll("'", "'\\''")}'`;
+function reproSection(command) {
   const copy = make(
     "button",
     {
@@ -132,9 +131,10 @@ function reproSection(found) {
     make(
       "p",
       { class: "hint" },
-      "Makes a folder with the smallest model that still shows it; REPORT.json is what --json wrote.",
+      "Makes a folder with the smallest model that still shows it. REPORT.json is what --json wrote, " +
+        "PYTHON the interpreter of the lane's environment; a provider from a plugin needs --plugin too.",
     ),
-    make("div", {}, make("pre", { tabindex: 0 }, visible(command)), copy),
+    make("div", {}, make("pre", { tabindex: 0 }, command), copy),
   );
 }
 

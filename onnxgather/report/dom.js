@@ -18,16 +18,20 @@ function furnish(element, options, children) {
   for (const [name, value] of Object.entries(options)) {
     if (typeof value === "function") element.addEventListener(name, value);
     else if (value !== undefined && value !== false && value !== null)
-      element.setAttribute(name, value === true ? "" : value);
+      element.setAttribute(name, value === true ? "" : name === "value" ? value : visible(value));
   }
-  element.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  const shown = children.flat().filter((child) => child !== null && child !== undefined);
+  element.append(...shown.map((child) => (child instanceof Node ? child : visible(child))));
   return element;
 }
 
 /** Return text in which control characters, lone surrogates and marks of direction can be seen. */
 function visible(text) {
-  const escaped = (c) => "\\u{" + c.codePointAt(0).toString(16) + "}";
-  return text.replace(/[\p{Cc}\p{Cs}\p{Cf}\p{Zl}\p{Zp}]/gu, escaped);
+  const escaped = (c) => {
+    const [mark, digits] = c < "\u0100" ? ["x", 2] : c.length < 2 ? ["u", 4] : ["U", 8];
+    return "\\" + mark + c.codePointAt(0).toString(16).padStart(digits, "0");
+  };
+  return String(text).replace(/[\p{Cc}\p{Cs}\p{Cf}\p{Zl}\p{Zp}]/gu, escaped);
 }
 
 /** Return text whose links to sources can be followed. */

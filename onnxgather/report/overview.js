@@ -10,7 +10,30 @@ function showLanes() {
     ...report.unusable,
   ];
   files.hidden = !bad.length;
-  files.querySelector("ul").append(...bad.map((text) => make("li", {}, visible(text))));
+  files.querySelector("ul").append(...bad.map((text) => make("li", {}, text)));
+}
+
+/** Show why results are not PASS, each cause with a button that lists its cases. */
+function showCauses() {
+  const section = document.getElementById("causes");
+  section.hidden = !report.causes.length;
+  const items = report.causes.slice(0, PAGE).map(([state, lane, reason, numbers]) =>
+    make(
+      "li",
+      {},
+      make(
+        "button",
+        { type: "button", class: state, click: () => chooseCause(state, lane, numbers) },
+        badge(state, `${state} `),
+        counted(numbers.length, "case"),
+      ),
+      make("strong", {}, lane),
+      make("p", {}, linked(reason)),
+    ),
+  );
+  const rest = report.causes.length - items.length;
+  if (rest) items.push(make("li", {}, `… and ${counted(rest, "more cause")}: filter the cases below`));
+  section.querySelector("ul").append(...items);
 }
 
 function laneItem(lane, number) {
@@ -25,9 +48,9 @@ function laneItem(lane, number) {
   return make(
     "li",
     { class: stopped ? "stopped" : null },
-    make("h3", {}, visible(lane.name), lane.required ? make("small", {}, " required") : null),
-    make("p", { class: "provider" }, visible(lane.provider)),
-    facts.map((fact) => make("p", {}, visible(fact))),
+    make("h3", {}, lane.name, lane.required ? make("small", {}, " required") : null),
+    make("p", { class: "provider" }, lane.provider),
+    facts.map((fact) => make("p", {}, fact)),
     stopped
       ? make("p", { class: "why" }, make("strong", {}, "Did not start. "), linked(lane.not_run))
       : null,
@@ -87,7 +110,7 @@ function matrixBlock(operator, found, wanted) {
           "tr",
           {},
           make("td"),
-          report.lanes.map((lane) => make("th", { scope: "col" }, visible(lane.name))),
+          report.lanes.map((lane) => make("th", { scope: "col" }, lane.name)),
         ),
       ),
       make("tbody", {}, rows),

@@ -33,7 +33,7 @@ function showFilters() {
   for (const [name, values] of Object.entries(options))
     filters.elements[name].append(
       make("option", { value: "" }, "any"),
-      ...values.map((value) => make("option", { value }, visible(value))),
+      ...values.map((value) => make("option", { value }, value)),
     );
 }
 
@@ -100,10 +100,18 @@ function choose(operator, type, lane, counts) {
 // The list
 
 let rows = [];
+let cause = null; // the numbers of the cases of a chosen cause
+
+/** List the cases of a cause. */
+function chooseCause(state, lane, numbers) {
+  for (const name of ["operator", "type", "policy", "text"]) filters.elements[name].value = "";
+  cause = new Set(numbers);
+  choose("", "", lane, { [state]: numbers.length });
+}
 
 function update() {
   const wanted = chosen();
-  const found = ofPolicyAndText(wanted);
+  const found = ofPolicyAndText(wanted).filter((c) => !cause || cause.has(c.number));
   showMatrix(found, wanted);
   rows = found.map((c) => [c, matching(c, wanted)]).filter(([, results]) => results.length);
   list.replaceChildren();
@@ -141,15 +149,15 @@ function caseItem([found, matched]) {
       make(
         "span",
         { class: "badges" },
-        matched.map((r) => badge(r.state, visible(r.lane))),
+        matched.map((r) => badge(r.state, r.lane)),
       ),
       make(
         "span",
         { class: "name" },
-        visible(found.name),
+        found.name,
         found.wrapped ? make("small", {}, " wrapped") : null,
       ),
-      make("span", { class: "reason" }, visible(first.reason ?? first.known ?? "")),
+      make("span", { class: "reason" }, first.reason ?? first.known ?? ""),
     ),
   );
   return item;
@@ -166,15 +174,22 @@ async function open(item, found) {
     body.append(make("p", {}, `The details cannot be unpacked: ${detail.failed}`));
   else if (detail) body.append(...detailSections(detail, found));
   else body.append(make("p", { class: "hint" }, noDetail(found)));
-  body.append(reproSection(found));
+  body.append(...(detail?.repro ?? []).map(reproSection));
 }
 
 showLanes();
+showCauses();
 showFilters();
 update();
-filters.addEventListener("input", update);
+filters.addEventListener("input", () => {
+  cause = null;
+  update();
+});
 filters.addEventListener("submit", (event) => event.preventDefault());
-filters.addEventListener("reset", () => setTimeout(update));
+filters.addEventListener("reset", () => {
+  cause = null;
+  setTimeout(update);
+});
 const further = document.getElementById("further");
 further.addEventListener("click", grow);
 const nearEnd = new IntersectionObserver(

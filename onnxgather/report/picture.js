@@ -17,7 +17,7 @@ function pictureSection(picture, types) {
         name: `lane${++pictureSection.number}`,
         change: () => show(lane),
       }),
-      ` ${visible(lane)}`,
+      ` ${lane}`,
     ),
   );
   tabs.forEach((tab) => (tab.firstChild.name = `lanes${pictureSection.number}`));
@@ -54,10 +54,10 @@ function stageOf(picture, types, lane) {
 
 function verdictOf(wrong, lane, stage) {
   if (!wrong) return null;
-  if (wrong.note) return `${visible(lane)} ${wrong.note}.`;
+  if (wrong.note) return `${lane} ${wrong.note}.`;
   const shown = Object.keys(wrong.got ?? {}).length;
   const rest = shown < wrong.count ? `, ${shown} of them shown` : "";
-  const text = `${visible(lane)}: ${wrong.count} of ${counted(wrong.total, "element")} wrong${rest}. `;
+  const text = `${lane}: ${wrong.count} of ${counted(wrong.total, "element")} wrong${rest}. `;
   return stage.links.length
     ? `${text}Each wrong element shows ✗ what came, and below it what was expected.`
     : text;

@@ -1,59 +1,18 @@
-"""Sentences and counts that the table, the JUnit XML and the page share."""
+"""Sentences about lanes and results that the table, the JUnit XML, Markdown and the page share."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Hashable
+from typing import NamedTuple
 
 from onnxgather.lanes.lane import LaneInfo
 from onnxgather.parity.results import CaseResult, Report, Result
-from onnxgather.parity.states import State
+from onnxgather.parity.states import STATES
 
 
-def number_of(number: int, noun: str, grouped: str = "") -> str:
-    """A number with its noun, such as `1 case` or `1500 cases`.
-
-    Args:
-        number: The number.
-        noun: The noun in the singular.
-        grouped: The text between groups of three digits.
-    """
-    return f"{number:,} {noun}".replace(",", grouped) + ("" if number == 1 else "s")
-
-
-def total(report: Report) -> Counter[State]:
-    """How many results of all lanes have each state."""
-    return sum((report.counts(k) for k in range(len(report.lanes))), Counter[State]())
-
-
-def unmet(report: Report) -> dict[str, str]:
-    """A sentence for each lane that did not start, or is required and did not run every case."""
-    found: dict[str, str] = {}
-    for k, lane in enumerate(report.lanes):
-        count = report.counts(k)["NOT-RUN"]
-        if lane.not_run is not None or (lane.required and count):
-            found[lane.name] = lane.not_run or f"{number_of(count, 'case')} did not run"
-    return found
-
-
-def cut_short(report: Report) -> str | None:
-    """Why cases that were to run are not in a report; None where the check ran to its end."""
-    ran = f"after {len(report.cases)} of {number_of(report.planned, 'case')}"
-    if report.interrupted is not None:
-        return f"interrupted by {report.interrupted} {ran}"
-    if report.maxfail is not None:
-        return f"stopped at {number_of(report.maxfail, 'finding')} (--maxfail) {ran}"
-    return None
-
-
-def notes(report: Report) -> Iterator[str]:
-    """Yield what a reader must know beside the results."""
-    if report.shard is not None:
-        yield f"shard {report.shard} of the cases"
-    if report.without_evidence:
-        yield f"{number_of(report.without_evidence, 'case')} without arrays, for want of room"
-    if (early := cut_short(report)) is not None:
-        yield early
+def number_of(number: int, noun: str) -> str:
+    """A number with its noun, in the singular where it is one, such as `1,500 cases`."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def about(lane: LaneInfo) -> str:
@@ -86,3 +45,36 @@ def evidence_lines(result: Result) -> list[str]:
 def title(case: CaseResult) -> str:
     """The name of a case, followed by `(wrapped)` if it is wrapped."""
     return case.name + (" (wrapped)" if case.wrapped else "")
+
+
+class Cause(NamedTuple):
+    """Results of one lane that are not PASS for one reason."""
+
+    first: Result
+    """It stands for the others: its reason is theirs, but for the values in it."""
+    cases: list[int]
+    """The numbers of the cases in the report."""
+
+    def title(self, report: Report) -> str:
+        """The lane, the number of cases, and the name of the first."""
+        name = title(report.cases[self.cases[0]])
+        count = len(self.cases)
+        return f"{self.first.lane}: " + (f"{count:,} cases, such as {name}" if count > 1 else name)
+
+
+def causes(report: Report) -> list[Cause]:
+    """The results that are not PASS by cause: the worst state first, then the most cases."""
+    found: dict[Hashable, Cause] = {}
+    for k, case in enumerate(report.cases):
+        for result in case.results:
+            if result.state == "PASS":
+                continue
+            reason: Hashable = why(result)
+            if result.state == "DIFF":  # its sentence has values, which differ from case to case
+                policy = None if case.in_range else case.out_of_range
+                reason = (case.operator, policy, result.kind, result.returned)
+            key = (result.state, result.lane, reason)
+            found.setdefault(key, Cause(result, [])).cases.append(k)
+    return sorted(
+        found.values(), key=lambda cause: (-STATES[cause.first.state].severity, -len(cause.cases))
+    )

@@ -1,4 +1,4 @@
-"""A report on the terminal: the lanes, the table of cases x lanes, the findings, the sums."""
+"""A report on the terminal: the lanes, the table of cases x lanes, the causes, the sums."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from onnxgather.checks import printable
 from onnxgather.options import POLICIES
 from onnxgather.parity.results import CaseResult, Report
 from onnxgather.parity.states import BAD, STATES, State, counts_text, worst
-from onnxgather.report.sentences import about, evidence_lines, notes, number_of, title, why
+from onnxgather.report.sentences import about, causes, evidence_lines, number_of, title, why
+from onnxgather.report.verdict import MOODS, verdict
 
 MOST_ROWS = 30
 """The most cases that get a row each; more are summed up by operator and data type."""
 
-MOST_DETAILS = 50
-"""The most findings that are written out, and the most reasons of NOT-RUN and KNOWN results."""
+MOST_CAUSES = 50
+"""The most causes that are written out."""
 
 _GAP = 2
-_NARROWEST = len("00000 NOT-RUN")
+_NARROWEST = len("0,000 NOT-RUN")
 
 _ESCAPE = re.compile(r"\x1b\[[\d;]*m")
 """The escape sequences that `_coloured` adds; those of a report's texts are escaped before."""
@@ -44,10 +45,10 @@ def render(report: Report, width: int = 100, *, colour: bool = False) -> str:
     sections = [
         _head(report, width),
         *_tables(report, width),
-        _findings(report, width),
-        _reasons(report, width),
+        _causes(report, width),
         _files(report, width),
         _sums(report, width),
+        _verdict(report, width),
     ]
     text = "\n\n".join("\n".join(lines) for lines in sections if lines)
     return text if colour else _ESCAPE.sub("", text)
@@ -97,42 +98,18 @@ def _summed(cases: Iterable[CaseResult]) -> Iterator[_Row]:
         yield [(f"{operator:<{longest}} {data_type}", None), *cells]
 
 
-def _findings(report: Report, width: int) -> list[str]:
-    found = [
-        (case, result) for case in report.cases for result in case.results if result.state in BAD
-    ]
+def _causes(report: Report, width: int) -> list[str]:
+    """An entry for each cause: its number of results, and what is known of the first of them."""
     lines: list[str] = []
-    for case, result in found[:MOST_DETAILS]:
-        paragraphs = [f"{result.lane}: {title(case)}", *evidence_lines(result)]
-        lines += _entry(result.state, paragraphs, width)
-    if len(found) > MOST_DETAILS:
-        more = number_of(len(found) - MOST_DETAILS, "more finding")
-        lines += _lines(f"... and {more}; --json or --html has them all", width)
-    return lines
-
-
-def _reasons(report: Report, width: int) -> list[str]:
-    """An entry for each reason of NOT-RUN and KNOWN results, with the number of its results."""
-    explained: dict[tuple[State, str, str], list[str]] = {}
-    for case in report.cases:
-        for result in case.results:
-            if result.state in ("NOT-RUN", "KNOWN"):
-                key = (result.state, result.lane, why(result))
-                explained.setdefault(key, []).append(title(case))
-    order = sorted(
-        explained, key=lambda key: (key[0] == "NOT-RUN", key[1], -len(explained[key]), key[2])
-    )
-    lines: list[str] = []
-    for key in order[:MOST_DETAILS]:
-        state, lane, reason = key
-        first, *more = explained[key]
-        cases = f"{number_of(1 + len(more), 'case')}, such as {first}" if more else first
-        lines += _entry(state, [f"{lane}: {cases}", reason], width)
-    if len(order) > MOST_DETAILS:
-        rest = sum(len(explained[key]) for key in order[MOST_DETAILS:])
-        kinds = number_of(len(order) - MOST_DETAILS, "more reason")
-        text = f"... and {kinds}, of {number_of(rest, 'result')}; --json or --html has them all"
-        lines += _lines(text, width)
+    found = causes(report)
+    for cause in found[:MOST_CAUSES]:
+        state = cause.first.state
+        told = evidence_lines(cause.first) if state in BAD else [why(cause.first)]
+        lines += _entry(state, [cause.title(report), *told], width)
+    if rest := found[MOST_CAUSES:]:
+        results = number_of(sum(len(cause.cases) for cause in rest), "result")
+        more = f"... and {number_of(len(rest), 'more cause')}, of {results}"
+        lines += _lines(f"{more}; --json or --html has them all", width)
     return lines
 
 
@@ -158,8 +135,18 @@ def _sums(report: Report, width: int) -> list[str]:
         lines += [_coloured(line, state) for line in _lines(f"{lane.name}: {text}", width)]
     parts = [(len(report.invalid), "invalid"), (len(report.unusable), "unusable")]
     bad = ", ".join(f"{count} {what}" for count, what in parts if count)
-    more = [f"files: {bad}"] if bad else []
-    return [*lines, *(line for text in (*more, *notes(report)) for line in _lines(text, width))]
+    return [*lines, f"files: {bad}"] if bad else lines
+
+
+def _verdict(report: Report, width: int) -> list[str]:
+    """What the report comes to, unless everything agrees, as the sums say then."""
+    headline, more, mood = verdict(report)
+    if mood == "good":
+        return []
+    return [
+        *(_coloured(line, MOODS[mood]) for line in _lines(headline, width)),
+        *_lines(more, width),
+    ]
 
 
 def _entry(state: State, paragraphs: Iterable[str], width: int) -> list[str]:

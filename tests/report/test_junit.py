@@ -43,12 +43,15 @@ def test_the_junit_file_of_a_report() -> None:
     assert junit(report).decode() == JUNIT
 
 
+ABSENT = f"did not start: {DIRECTML.not_run}"
+
 JUNIT = f"""\
 <?xml version='1.0' encoding='utf-8'?>
 <testsuites name="onnxgather check" tests="7" failures="1" errors="3">
   <testsuite name="openvino" timestamp="{MADE}" tests="2" failures="1" errors="0" skipped="0">
     <properties>
       <property name="onnxgather" value="0.1.0" />
+      <property name="verdict" value="3 findings; directml {ABSENT}" />
       <property name="machine" value="{MACHINE}" />
       <property name="provider" value="OpenVINOExecutionProvider" />
       <property name="onnxruntime" value="1.24.1" />
@@ -64,12 +67,13 @@ ran: Clip, Gather</failure>
   <testsuite name="directml" timestamp="{MADE}" tests="3" failures="0" errors="1" skipped="2">
     <properties>
       <property name="onnxgather" value="0.1.0" />
+      <property name="verdict" value="3 findings; directml {ABSENT}" />
       <property name="machine" value="{MACHINE}" />
       <property name="provider" value="DmlExecutionProvider" />
       <property name="required" value="yes" />
     </properties>
     <testcase classname="directml" name="the lane runs every case">
-      <error type="NOT-RUN" message="NOT-RUN: {DIRECTML.not_run}">{DIRECTML.not_run}</error>
+      <error type="NOT-RUN" message="NOT-RUN: {ABSENT}">{ABSENT}</error>
     </testcase>
     <testcase classname="directml.GATHER.FLOAT32" name="gather/a">
       <skipped type="NOT-RUN" message="NOT-RUN: {DIRECTML.not_run}">{DIRECTML.not_run}</skipped>
@@ -97,7 +101,7 @@ def test_a_required_lane_must_run_every_case() -> None:
     cases = [entry(gather_case(f"c{k}"), ELSEWHERE) for k in range(2)]
     known = replace(KNOWN, found="NOT-RUN")
     for report, errors in (
-        (report_of(lanes, *cases), ["NOT-RUN: 2 cases did not run"]),
+        (report_of(lanes, *cases), ["NOT-RUN: did not run 2 cases, though required"]),
         (report_of(lanes, entry(gather_case(), known)), list[str]()),
         (report_of([OPENVINO], *cases), list[str]()),
     ):
@@ -132,7 +136,7 @@ def test_junit_takes_any_text() -> None:
         unusable=[HOSTILE],
     )
     root = ET.fromstring(junit(report))
-    legal = "a\\x1b[31m\\x00b\\udc80\u202e</name>\"'&\n🦖"
+    legal = "a\\x1b[31m\\x00b\\udc80\\u202e</name>\"'&\\n🦖"
     assert [suite.get("name") for suite in root] == [legal, "files"]
     assert [case.get("name") for case in root.iter("testcase")] == [legal, legal]
     assert [error.text for error in root.iter("error")] == [legal, legal]

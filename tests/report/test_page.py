@@ -35,11 +35,10 @@ from report_samples import (
 )
 
 from onnxgather.errors import FileFormatError
-from onnxgather.lanes.lane import LaneInfo
-from onnxgather.parity.results import Blob, CaseResult, Evidence, Invalid, Report
+from onnxgather.parity.results import Blob, Evidence, Invalid, Report
 from onnxgather.parity.states import STATES
 from onnxgather.report import html
-from onnxgather.report.page import CHUNK, write_verdict
+from onnxgather.report.page import CHUNK
 
 HOSTILE = "</script><script>alert(1)</script><!--'\"&\x00\x1b\udc80\u202e\u2028🦖{{data}}"
 
@@ -269,62 +268,6 @@ def test_1000_findings_make_a_page_below_3_mb() -> None:
     found = Page(page)
     assert [case["name"] for case in found.data["cases"]] == [f"random/{k}" for k in range(1000)]
     assert len(found.details) == 1000
-
-
-def verdict_of(lanes: list[LaneInfo], *cases: CaseResult, **more: Any) -> tuple[str, str, str]:
-    return write_verdict(report_of(lanes, *cases, **more))
-
-
-def test_the_verdict_of_each_sort_of_report() -> None:
-    case = gather_case()
-    good, bad = entry(case, passed("openvino")), entry(case, DIFF)
-    assert verdict_of([OPENVINO], good, good) == (
-        "Everything agrees",
-        "2 cases on 1 lane, 2 results: not one bit out of place.",
-        "good",
-    )
-    assert verdict_of([OPENVINO], good, bad) == (
-        "1 finding",
-        "2 cases on 1 lane: 1 agree bit for bit, 1 difference.",
-        "bad",
-    )
-    assert write_verdict(small()) == (
-        "3 findings",
-        "6 cases on 3 lanes: 7 agree bit for bit, 1 difference, 1 error, 1 fixed known "
-        "difference, 1 wrong as is known, 7 not run, which proves nothing.",
-        "bad",
-    )
-    assert verdict_of([OPENVINO], good, entry(case, KNOWN)) == (
-        "No findings",
-        "2 cases on 1 lane: 1 agree bit for bit, 1 wrong as is known.",
-        "good",
-    )
-    assert verdict_of([OPENVINO], good, entry(case, ELSEWHERE)) == (
-        "No findings",
-        "2 cases on 1 lane: 1 agree bit for bit, 1 not run, which proves nothing.",
-        "open",
-    )
-    assert verdict_of([OPENVINO], entry(case, ELSEWHERE)) == (
-        "Nothing ran",
-        "1 case on 1 lane: 0 agree bit for bit, 1 not run, which proves nothing.",
-        "open",
-    )
-    assert verdict_of([CPU, DIRECTML], entry(case, passed("cpu"), absent()))[::2] == (
-        "directml did not start",
-        "bad",
-    )
-    required = replace(OPENVINO, required=True)
-    assert verdict_of([required], good, entry(case, ELSEWHERE))[::2] == (
-        "openvino did not run everything, though required",
-        "bad",
-    )
-    assert verdict_of([CPU]) == ("Nothing was checked", "0 cases on 1 lane.", "open")
-    assert verdict_of([CPU], invalid=[Invalid("a", "b")], unusable=["c", "d"]) == (
-        "3 findings",
-        "0 cases on 1 lane: 0 agree bit for bit, 1 invalid file, 2 unusable files.",
-        "bad",
-    )
-    assert verdict_of([OPENVINO], *[bad] * 1234)[0] == "1,234 findings"
 
 
 def test_the_verdict_stands_on_the_page() -> None:

@@ -1,0 +1,57 @@
+"""A report without the paths of the machine that made it, so that it can be shown to anybody."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterable
+from typing import Any, cast
+
+import msgspec
+from msgspec.structs import replace
+
+from onnxgather.parity.results import Evidence, Report
+
+
+def without_paths(report: Report, libraries: Iterable[str] = ()) -> Report:
+    """A report in which no text names an interpreter, a plugin library or the home folder by path.
+
+    Of an interpreter and a library the name is left, of their folders `...`, of the home folder
+    `~`. This process's own interpreter has no name.
+
+    Args:
+        report: The report.
+        libraries: The plugin libraries of the lanes.
+    """
+    shown = {os.path.expanduser("~"): "~"}
+    files = [*(lane.python or "" for lane in report.lanes), *libraries]
+    for file in filter(os.path.dirname, files):
+        for path in (file, os.path.abspath(file), os.path.realpath(file)):
+            folder, shown[path] = os.path.split(path)
+            if os.path.basename(folder) in ("bin", "Scripts"):
+                folder = os.path.dirname(folder)
+            shown[folder] = "..."
+    shown = {path: name for path, name in shown.items() if path.count(os.sep) > 1 or name == "~"}
+    shown |= {repr(path)[1:-1]: name for path, name in shown.items()}
+    longest_first = sorted(shown, key=len, reverse=True)
+    found = "|".join(map(re.escape, longest_first))
+    pattern = re.compile(rf"(?<![\w./~-])(?:{found})(?![\w-])")
+
+    def clean(value: Any) -> Any:
+        if type(value) is str:  # and not one of an enumeration
+            return pattern.sub(lambda match: shown[match[0]], value)
+        if isinstance(value, list):
+            return [clean(item) for item in cast("list[Any]", value)]
+        if isinstance(value, tuple):
+            return tuple(clean(item) for item in cast("tuple[Any, ...]", value))
+        if isinstance(value, dict):
+            return {clean(key): clean(item) for key, item in cast("dict[str, Any]", value).items()}
+        if isinstance(value, msgspec.Struct) and not isinstance(value, Evidence):
+            names = value.__struct_fields__
+            return replace(value, **{name: clean(getattr(value, name)) for name in names})
+        return value
+
+    here = {sys.executable, None}
+    lanes = [replace(lane, python=None) if lane.python in here else lane for lane in report.lanes]
+    return clean(replace(report, lanes=tuple(lanes)))

@@ -1,0 +1,156 @@
+"""What a report comes to: its headline, its numbers and its mood."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from report_samples import (
+    CPU,
+    DIFF,
+    DIRECTML,
+    ELSEWHERE,
+    KNOWN,
+    OPENVINO,
+    absent,
+    entry,
+    gather_case,
+    passed,
+    report_of,
+    small,
+)
+
+from onnxgather.lanes.lane import LaneInfo
+from onnxgather.parity.results import CaseResult, Invalid
+from onnxgather.report import html, junit, markdown, render
+from onnxgather.report.verdict import verdict
+
+
+def verdict_of(lanes: list[LaneInfo], *cases: CaseResult, **more: Any) -> tuple[str, str, str]:
+    return verdict(report_of(lanes, *cases, **more))
+
+
+def test_the_verdict_of_each_sort_of_report() -> None:
+    case = gather_case()
+    good, bad = entry(case, passed("openvino")), entry(case, DIFF)
+    assert verdict_of([OPENVINO], good, good) == (
+        "Everything agrees",
+        "2 cases on 1 lane: 2 agree bit for bit.",
+        "good",
+    )
+    assert verdict_of([OPENVINO], good, bad) == (
+        "1 finding",
+        "2 cases on 1 lane: 1 agree bit for bit, 1 difference.",
+        "bad",
+    )
+    assert verdict(small()) == (
+        "3 findings, 1 known wrong; directml did not start: onnxruntime has no "
+        "DmlExecutionProvider",
+        "6 cases on 3 lanes: 7 agree bit for bit, 1 difference, 1 error, 1 fixed known "
+        "difference, 1 known wrong on OpenVINOExecutionProvider, 7 not run, which proves "
+        "nothing.",
+        "bad",
+    )
+    assert verdict_of([OPENVINO], good, entry(case, KNOWN)) == (
+        "Nothing new, 1 known wrong",
+        "2 cases on 1 lane: 1 agree bit for bit, 1 known wrong on OpenVINOExecutionProvider.",
+        "known",
+    )
+    assert verdict_of([OPENVINO], good, entry(case, ELSEWHERE)) == (
+        "No findings",
+        "2 cases on 1 lane: 1 agree bit for bit, 1 not run, which proves nothing.",
+        "open",
+    )
+    assert verdict_of([OPENVINO], entry(case, ELSEWHERE)) == (
+        "Nothing ran",
+        "1 case on 1 lane: 0 agree bit for bit, 1 not run, which proves nothing.",
+        "open",
+    )
+    required = replace(OPENVINO, required=True)
+    assert verdict_of([required], good, entry(case, ELSEWHERE))[::2] == (
+        "openvino did not run 1 case, though required",
+        "bad",
+    )
+    assert verdict_of([CPU]) == ("Nothing was checked", "0 cases on 1 lane.", "open")
+    assert verdict_of([CPU], invalid=[Invalid("a", "b")], unusable=["c", "d"]) == (
+        "3 findings",
+        "0 cases on 1 lane: 1 invalid file, 2 unusable files.",
+        "bad",
+    )
+    assert verdict_of([OPENVINO], *[bad] * 1234)[0] == "1,234 findings"
+
+
+def heading(page: bytes) -> tuple[str, str]:
+    """The mood and the headline on a page."""
+    found = re.search(r'<header class="(\w+)">.*?<h1>(.*?)</h1>', page.decode(), re.DOTALL)
+    assert found is not None
+    return found[1], found[2]
+
+
+def test_every_report_says_what_is_known_wrong_beside_what_is_new() -> None:
+    cases = [entry(gather_case(f"c{k}"), passed("cpu"), KNOWN) for k in range(3)]
+    report = report_of([CPU, OPENVINO], *cases)
+    headline = "Nothing new, 3 known wrong"
+    by_provider = "3 known wrong on OpenVINOExecutionProvider."
+    assert render(report).endswith(
+        f"\n\n{headline}\n3 cases on 2 lanes: 3 agree bit for bit, {by_provider}"
+    )
+    assert by_provider.encode() in html(report)
+    assert by_provider.encode() in markdown(report)
+    assert heading(html(report)) == ("known", headline)
+    assert markdown(report).startswith(f"## {headline}\n".encode())
+    cpu, openvino = (
+        {found.get("name"): found.get("value") for found in suite.iter("property")}
+        for suite in ET.fromstring(junit(report))
+    )
+    assert (cpu["verdict"], "known wrong" in cpu) == (headline, False)
+    assert (openvino["verdict"], openvino["known wrong"]) == (headline, "3")
+
+
+def test_every_report_says_that_a_lane_did_not_start() -> None:
+    report = report_of([CPU, DIRECTML], entry(gather_case(), passed("cpu"), absent()))
+    headline = f"directml did not start: {DIRECTML.not_run}"
+    assert render(report).endswith(f"\n\n{headline}\n{verdict(report).more}")
+    assert heading(html(report)) == ("bad", headline)
+    assert markdown(report).startswith(f"## {headline}\n".encode())
+    suite = ET.fromstring(junit(report))[1]
+    assert (suite.get("errors"), suite.get("skipped")) == ("1", "1")
+    assert [found.get("message") for found in suite.iter("error")] == [
+        f"NOT-RUN: did not start: {DIRECTML.not_run}"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"interrupted": "SIGTERM"}, "interrupted by SIGTERM after 1 of 1,523 cases"),
+        ({"maxfail": 4}, "stopped at 4 findings (--maxfail) after 1 of 1,523 cases"),
+    ],
+)
+def test_every_report_says_that_the_check_was_cut(fields: dict[str, Any], why: str) -> None:
+    report = report_of([CPU], entry(gather_case(), passed("cpu")), planned=1523, **fields)
+    headline = f"Everything agrees ({why})"
+    assert render(report).endswith(f"\n\n{headline}\n{verdict(report).more}")
+    assert heading(html(report)) == ("open", headline)
+    assert markdown(report).decode().startswith(f"## {headline}\n")
+    (error,) = ET.fromstring(junit(report)).iter("error")
+    assert error.get("message") == f"interrupted: {why}"
+
+
+def test_every_report_says_that_it_is_of_one_shard() -> None:
+    report = report_of([CPU], entry(gather_case(), passed("cpu")), planned=1, shard="2/8")
+    headline = "Everything agrees (shard 2/8 alone)"
+    assert render(report).endswith(f"\n\n{headline}\n{verdict(report).more}")
+    assert heading(html(report)) == ("open", headline)
+    assert markdown(report).decode().startswith(f"## {headline}\n")
+    root = ET.fromstring(junit(report))
+    assert headline in [found.get("value") for found in root.iter("property")]
+    assert not list(root.iter("error"))  # each shard is a job of its own, which did its part
+
+
+def test_a_finding_stays_a_finding_in_a_part_of_a_check() -> None:
+    report = report_of([OPENVINO], entry(gather_case(), DIFF), planned=2, shard="1/2")
+    assert verdict(report)[::2] == ("1 finding (shard 1/2 alone)", "bad")
