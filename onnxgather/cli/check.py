@@ -14,26 +14,20 @@ import click
 import msgspec
 
 from onnxgather.cli import options
+from onnxgather.cli.report import Outputs, codes
 from onnxgather.cli.sources import Batch
-from onnxgather.cli.terminal import (
-    Interrupted,
-    first_signal_kept,
-    has_colours,
-    json_bytes,
-    main,
-    say,
-    width,
-)
+from onnxgather.cli.terminal import Interrupted, first_signal_kept, main
 from onnxgather.dxdispatch import Program
-from onnxgather.errors import FINDINGS, NOT_RUN, DescriptorError, FileFormatError, OnnxGatherError
-from onnxgather.files import check_writable, is_report, write_whole
+from onnxgather.errors import DescriptorError, FileFormatError, OnnxGatherError
+from onnxgather.files import check_writable, is_report
 from onnxgather.options import OutOfRange, Target
 from onnxgather.providers import NAMES
 
 if TYPE_CHECKING:
     from onnxgather.cases import Case
     from onnxgather.parity.check import Team
-    from onnxgather.parity.results import Invalid, Report
+    from onnxgather.parity.known import Known
+    from onnxgather.parity.results import Invalid
 
 _STATES = """\b
 States:
@@ -65,7 +59,7 @@ def _names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> l
 
 
 @dataclass(frozen=True, slots=True)
-class CheckOptions:
+class CheckOptions(Outputs):
     """The arguments and options of `onnxgather check`."""
 
     paths: tuple[str, ...]
@@ -84,9 +78,9 @@ class CheckOptions:
     out_of_range: OutOfRange | None
     """The policy; None means that of each case, and "clamp" for programs."""
     target: Target | None
-    json_file: str | None
-    junit_file: str | None
-    html_file: str | None
+    with_paths: bool
+    known_files: tuple[str, ...]
+    no_known: bool
     allow_outside: bool
     text: str
     """The text that the name of a case must have."""
@@ -96,10 +90,13 @@ class CheckOptions:
     """The number of the part of the cases, from 1, and how many parts there are."""
 
     @property
-    def files(self) -> list[str]:
-        """The files that are written; "-" is the standard output."""
-        files = (self.json_file, self.junit_file, self.html_file)
-        return [file for file in files if file is not None]
+    def known(self) -> Sequence[Known]:
+        """The known differences: those of the files, before those that come with onnxgather."""
+        from onnxgather.parity.known import known_differences
+        from onnxgather.parity.reading import open_known
+
+        ours = () if self.no_known else known_differences()
+        return [*chain.from_iterable(map(open_known, self.known_files)), *ours]
 
 
 @main.command(short_help="Compare providers with the reference.", epilog=_STATES)
@@ -156,8 +153,20 @@ class CheckOptions:
     metavar="[FILE]",
     help="Write the results as JSON; print them where there is no FILE.",
 )
-@options.file("--junit", "junit_file", metavar="FILE", help="Write them for test reporters.")
-@options.file("--html", "html_file", metavar="FILE", help="Write them as one page to read.")
+@options.reports
+@click.option(
+    "--with-paths",
+    is_flag=True,
+    help="Let reports name interpreters, plugins and the home folder by their paths.",
+)
+@options.file(
+    "--known",
+    "known_files",
+    multiple=True,
+    metavar="FILE",
+    help="A file of known differences, in the format of known_differences.json; beside ours.",
+)
+@click.option("--no-known", is_flag=True, help="Leave out the known differences of onnxgather.")
 @options.allow_outside
 def check(**given: Any) -> int:
     """Compare what each lane returns with the reference, bit by bit.
@@ -175,8 +184,10 @@ def check(**given: Any) -> int:
 
 def _run(asked: CheckOptions) -> int:
     from onnxgather.parity.check import check as check_lanes
+    from onnxgather.report import without_paths
 
     batch = Batch(prints=False)
+    known = asked.known
     lanes = _lanes(asked)
     cases: Iterable[Case] = ()
     planned = 0
@@ -196,6 +207,7 @@ def _run(asked: CheckOptions) -> int:
             lanes,
             asked.required,
             seen=lambda _: batch.progress.count("Checking", planned),
+            known=known,
             planned=planned,
             jobs=asked.jobs,
             maxfail=asked.maxfail,
@@ -204,8 +216,9 @@ def _run(asked: CheckOptions) -> int:
         unusable = [str(error) for _, error in batch.failures]
         shard = asked.shard and "/".join(map(str, asked.shard))
         report = msgspec.structs.replace(report, invalid=invalid, unusable=unusable, shard=shard)
-        _write(batch, report, asked)
-        code = batch.finish(_codes(report))
+        shown = report if asked.with_paths else without_paths(report, asked.plugins.values())
+        asked.write(batch, report, shown)
+        code = batch.finish(codes(report))
         if signals:
             raise signals[0]
         return code
@@ -292,7 +305,7 @@ def _programs(asked: CheckOptions, batch: Batch, invalid: list[Invalid]) -> list
     from onnxgather.parity.results import Invalid
 
     paths = list(dict.fromkeys(source.path for source in batch.sources(asked.paths)))
-    _check_apart(asked.files, paths)
+    asked.check_apart(paths)
     programs: list[Program] = []
     for path in paths:
         with batch.step(path):
@@ -303,7 +316,7 @@ def _programs(asked: CheckOptions, batch: Batch, invalid: list[Invalid]) -> list
                 continue
             if not program.dispatch_count:
                 raise FileFormatError(f"{path}: $.commands must hold a dispatch")
-            _check_apart(asked.files, program.files)
+            asked.check_apart(program.files)
             programs.append(program)
     return programs
 
@@ -319,40 +332,3 @@ def _built_in(out_of_range: OutOfRange | None) -> Iterator[Case]:
         elif isinstance(case, DescriptorCase) and case.in_range:  # all policies give the same
             name = f"{case.name}/{out_of_range}"
             yield replace(case, name=name, out_of_range=out_of_range)
-
-
-def _codes(report: Report) -> Iterator[int]:
-    """Yield the exit codes that a report calls for."""
-    from onnxgather.parity.states import BAD
-    from onnxgather.report.sentences import unmet
-
-    results = [result for case in report.cases for result in case.results]
-    if report.invalid or any(result.state in BAD for result in results):
-        yield FINDINGS
-    nothing_ran = all((result.found or result.state) == "NOT-RUN" for result in results)
-    if unmet(report) or (results and nothing_ran):
-        yield NOT_RUN
-
-
-def _write(batch: Batch, report: Report, asked: CheckOptions) -> None:
-    """Write the report to the files asked for; then print what was asked for, or the table."""
-    from onnxgather.report import html, junit, render
-
-    writers = [(asked.json_file, json_bytes), (asked.junit_file, junit), (asked.html_file, html)]
-    for file, written in writers:
-        if file not in (None, "-"):
-            with batch.step(file):
-                write_whole(file, written(report))
-    printed = [written(report) for file, written in writers if file == "-"]
-    batch.progress.clear()
-    for text in printed or [render(report, width(), colour=has_colours())]:
-        say(text, as_is=True)
-
-
-def _check_apart(files: Sequence[str], inputs: Iterable[str]) -> None:
-    """Check that each report goes to a file of its own, and none to an input."""
-    taken = {os.path.realpath(path): path for path in inputs}
-    for file in files:
-        if (other := taken.get(os.path.realpath(file))) is not None:
-            raise click.UsageError(f"a report must go to a file of its own, got {file} and {other}")
-        taken[os.path.realpath(file)] = file

@@ -136,6 +136,11 @@ allow_outside = click.option(
     "hidden files, through links and to devices.",
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+reports = _together(
+    file("--junit", "junit_file", metavar="FILE", help="Write it for test reporters."),
+    file("--html", "html_file", metavar="FILE", help="Write it as one page to read."),
+    file("--markdown", "markdown_file", metavar="FILE", help="Write it as a CI summary."),
+)
 timeout = click.option(
     "--timeout",
     type=click.IntRange(1, 86_400),

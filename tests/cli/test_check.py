@@ -229,10 +229,10 @@ class TestStates:
         change(monkeypatch, declined)
         code, out, _ = outcome("check", "x.json", "y.json", "--lanes", "cpu,cpu@b")
         assert code == 0
-        assert out.splitlines()[-2:] == [
-            "cpu: 2 cases, 1 PASS, 1 NOT-RUN",
-            "cpu@b: 2 cases, 1 PASS, 1 NOT-RUN",
-        ]
+        assert (
+            "\ncpu: 2 cases, 1 PASS, 1 NOT-RUN\ncpu@b: 2 cases, 1 PASS, 1 NOT-RUN\n\nNo findings\n"
+            in out
+        )
         assert outcome("check", "x.json", "y.json", "--require", "cpu")[0] == 3
         assert outcome("check", "x.json")[0] == 3
 
@@ -247,9 +247,9 @@ class TestStates:
         assert [str(lane.not_run)[: len(why)] for lane in lanes] == ["None", why]
         error = ElementTree.parse("r.xml").find(".//error")
         assert error is not None
-        assert str(error.text).startswith(why)
+        assert str(error.text).startswith(f"did not start: {why}")
         page = Path("r.html").read_text(encoding="utf-8")
-        assert "<title>XyzExecutionProvider did not start · onnxgather</title>" in page
+        assert f"<title>XyzExecutionProvider did not start: {why}" in page
 
     def test_the_worst_exit_code_counts(self) -> None:
         content = json.loads(Path(program("bad.json")).read_text())
@@ -444,7 +444,8 @@ class TestParts:
         found = report("--random", "1" + "0" * 30, "--maxfail", "3", code=1)
         assert (len(found.cases), found.maxfail, found.planned) == (3, 3, 10**30)
         out = outcome("check", "--random", "1" + "0" * 30, "--maxfail", "3")[1]
-        assert out.endswith(f"\nstopped at 3 findings (--maxfail) after 3 of {10**30} cases\n")
+        said = f"3 findings (stopped at 3 findings (--maxfail) after 3 of {10**30:,} cases)"
+        assert said in " ".join(out.split())
 
 
 def test_several_workers_give_the_same_report() -> None:

@@ -30,6 +30,7 @@ Commands:
   corpus   Export the built-in corpus.
   doctor   Say which wheels and providers work.
   explain  Say where an output element comes from.
+  report   Make one report of several.
   repro    Reduce a difference to a folder that shows it.
   run      Run a program, print what dxdispatch prints.
   show     Explain programs' gathers and their models.

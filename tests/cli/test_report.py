@@ -1,0 +1,167 @@
+"""The command `report merge`, and the options of `check` that reports have."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+from command_line import call, outcome, program
+from report_samples import (
+    CPU,
+    DIFF,
+    DIRECTML,
+    FIXED,
+    KNOWN,
+    OPENVINO,
+    absent,
+    entry,
+    gather_case,
+    passed,
+    report_of,
+)
+
+from onnxgather.parity.reading import open_report
+from onnxgather.parity.results import Invalid, Report
+
+
+def written(path: str, report: Report) -> str:
+    """Write a report and return its path."""
+    Path(path).write_bytes(msgspec.json.encode(report))
+    return path
+
+
+def shard(k: int, *more: Report) -> str:
+    """Write one of two shards."""
+    case = entry(gather_case(f"case {k}"), passed("cpu"))
+    return written(f"{k}.json", report_of([CPU], case, planned=1, shard=f"{k}/2"))
+
+
+class TestMerge:
+    def test_shards_become_the_whole(self) -> None:
+        code, out, err = outcome(
+            *("report", "merge", shard(1), shard(2), "-o", "all.json"),
+            *("--junit", "r.xml", "--html", "r.html", "--markdown", "r.md"),
+        )
+        assert (code, err) == (0, "")
+        assert out.endswith("\ncpu: 2 cases, 2 PASS\n")
+        whole = open_report("all.json")
+        assert ([case.name for case in whole.cases], whole.shard) == (["case 1", "case 2"], None)
+        assert b"Everything agrees" in Path("r.html").read_bytes()
+        assert b'tests="2"' in Path("r.xml").read_bytes()
+        assert Path("r.md").read_text().startswith("## Everything agrees\n")
+
+    def test_a_missing_shard_is_told_and_the_rest_is_written(self) -> None:
+        code, out, err = outcome("report", "merge", shard(2), "--json", "all.json")
+        assert (code, err) == (2, "Error: every shard must be given, got none of 1/2\n")
+        assert out.endswith(
+            "\nEverything agrees (shard 2/2 alone)\n1 case on 1 lane: 1 agree bit for bit.\n"
+        )
+        assert open_report("all.json").shard == "2/2"
+
+    @pytest.mark.parametrize(
+        ("report", "code"),
+        [
+            (report_of([CPU], entry(gather_case(), passed("cpu"))), 0),
+            (report_of([OPENVINO], entry(gather_case(), KNOWN)), 0),
+            (report_of([OPENVINO], entry(gather_case(), DIFF)), 1),
+            (report_of([OPENVINO], entry(gather_case(), FIXED)), 1),
+            (report_of([CPU], entry(gather_case(), passed("cpu")), invalid=[Invalid("a", "b")]), 1),
+            (report_of([CPU], entry(gather_case(), passed("cpu")), unusable=["a"]), 2),
+            (report_of([CPU, DIRECTML], entry(gather_case(), passed("cpu"), absent())), 3),
+            (report_of([CPU], interrupted="SIGINT"), 130),
+            (report_of([CPU], interrupted="SIGTERM"), 143),
+            (report_of([CPU], interrupted="SIGNONE"), 0),
+        ],
+    )
+    def test_the_exit_code_is_that_of_the_whole_check(self, report: Report, code: int) -> None:
+        assert call("report", "merge", written("r.json", report)).exit_code == code
+
+    def test_the_same_report_twice_is_refused(self) -> None:
+        one = shard(1)
+        assert outcome("report", "merge", one, one, "-o", "all.json") == (
+            2,
+            "",
+            "Error: 1.json: shard 1/2 must be in one report, got 1.json too\n",
+        )
+        assert not Path("all.json").exists()
+
+    def test_no_report_is_written_over(self) -> None:
+        code, _, err = outcome("report", "merge", shard(1), shard(2), "-o", "1.json")
+        assert code == 2
+        assert "a report must go to a file of its own, got 1.json and 1.json" in err
+
+    def test_what_is_no_report_is_one_sentence(self) -> None:
+        Path("x.json").write_text("{}")
+        assert outcome("report", "merge", "x.json") == (
+            2,
+            "",
+            "Error: x.json: $.schema must be 1, got none, as in reports of earlier versions\n",
+        )
+
+
+class TestOptionsOfCheck:
+    KNOWN = {
+        "provider": "CPUExecutionProvider",
+        "versions": ">=1.24",
+        "cases": [{"operator": ["GATHER"]}],
+        "found": [{"kind": "elements"}],
+        "reason": "It passes.",
+        "link": "measured",
+    }
+
+    def test_own_known_differences_come_beside_ours(self) -> None:
+        program("x.json")
+        Path("known.json").write_text(json.dumps([self.KNOWN]))
+        found = outcome("check", "x.json", "--known", "known.json", "--json", "r.json")
+        assert (found[0], found[2]) == (1, "")
+        (case,) = open_report("r.json").cases
+        assert (case.results[0].state, case.results[0].known) == ("FIXED", "It passes. (measured)")
+        assert outcome("check", "x.json", "--known", "known.json", "--no-known")[0] == 1
+
+    def test_without_known_differences_all_is_new(self) -> None:
+        arguments = ["check", "--corpus", "--out-of-range", "error"]
+        assert call(*arguments, "--json", "known.json").exit_code == 0
+        assert call(*arguments, "--no-known", "--json", "all.json").exit_code == 1
+        known, new = (
+            {case.name for case in open_report(path).cases if case.results[0].state in states}
+            for path, states in (("known.json", ["KNOWN"]), ("all.json", ["DIFF", "ERROR"]))
+        )
+        assert new
+        assert known >= new
+
+    def test_a_broken_file_of_known_differences_is_one_sentence(self) -> None:
+        program("x.json")
+        Path("known.json").write_text(json.dumps([{**self.KNOWN, "versions": "new"}]))
+        assert outcome("check", "x.json", "--known", "known.json") == (
+            2,
+            "",
+            "Error: known.json: $[0].versions must be such as >=1.24,<1.25, got 'new'\n",
+        )
+        assert outcome("check", "x.json", "--known", "none.json") == (
+            2,
+            "",
+            "Error: none.json: no such file or directory\n",
+        )
+
+    def test_reports_name_no_interpreter_by_path_unless_asked(self) -> None:
+        program("x.json")
+        lane = ["--lane", f"cpu@own={os.path.join(os.getcwd(), 'bin', 'python9')}"]
+        files = ["r.json", "r.xml", "r.html", "r.md"]
+        names = [
+            word
+            for kind, file in zip(["json", "junit", "html", "markdown"], files, strict=True)
+            for word in (f"--{kind}", file)
+        ]
+        for with_paths in (True, False):
+            arguments = ["check", "x.json", "--lanes", "cpu", *lane, *names]
+            call(*arguments, *["--with-paths"][:with_paths])
+            for file in files:
+                text = Path(file).read_text().replace("\\_", "_")  # as Markdown escapes it
+                assert (os.getcwd() in text) == with_paths, file
+        lanes = open_report("r.json").lanes
+        assert [found.python for found in lanes] == [None, "python9"]
+        assert sys.executable not in Path("r.json").read_text()
