@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
+import re
+import shlex
 import sys
+import zlib
 from pathlib import Path
 
 import msgspec
 import pytest
 from command_line import call, outcome, program
+from msgspec.structs import replace
 from report_samples import (
     CPU,
     DIFF,
@@ -26,6 +31,7 @@ from report_samples import (
 
 from onnxgather.parity.reading import open_report
 from onnxgather.parity.results import Invalid, Report
+from onnxgather.report import html
 
 
 def written(path: str, report: Report) -> str:
@@ -165,3 +171,42 @@ class TestOptionsOfCheck:
         lanes = open_report("r.json").lanes
         assert [found.python for found in lanes] == [None, "python9"]
         assert sys.executable not in Path("r.json").read_text()
+
+
+def commands(page: str) -> list[str]:
+    """The commands that a page offers, in the order of its cases."""
+    text = Path(page).read_text(encoding="utf-8")
+    found = re.search(r'<script type="application/json" id="report">(.*?)</script>', text)
+    assert found is not None
+    chunks = json.loads(found[1])["details"]
+    details = [json.loads(zlib.decompress(base64.b64decode(chunk))) for chunk in chunks]
+    return [command for chunk in details for detail in chunk for command in detail["repro"]]
+
+
+def test_the_commands_that_a_page_offers_work() -> None:
+    wrong = ["check", "--corpus", "-k", "forbidden/gather-nd/batch-sizes", "--no-known"]
+    assert call(*wrong, "--json", "REPORT.json", "--html", "r.html").exit_code == 1
+    offered = commands("r.html")
+    failed = [case for case in open_report("REPORT.json").cases if case.results[0].state == "DIFF"]
+    assert [shlex.split(command)[4] for command in offered] == [case.name for case in failed]
+    assert call(*shlex.split(offered[0])[1:]).exit_code == 1
+    assert Path("repro/repro.py").exists()
+
+
+def test_commands_are_offered_where_a_model_went_wrong_and_quoted() -> None:
+    name = "it's; $(rm) `x` \" \\ \n 🦖"
+    here = replace(OPENVINO, name="a b", target="portable")
+    there = replace(OPENVINO, name="ov@2", target="portable", python="python3")
+    dll = replace(OPENVINO, name="directml-dll", provider="DirectML.dll")
+    lanes = [replace(CPU, target="cpu", python=None), here, there, dll, DIRECTML]
+    wrong = [replace(DIFF, lane=lane.name) for lane in (here, there, dll)]
+    report = report_of(
+        lanes,
+        entry(gather_case(name), passed("cpu"), *wrong, absent()),
+        entry(gather_case("fixed"), *[replace(FIXED, lane=lane.name) for lane in lanes]),
+    )
+    Path("r.html").write_bytes(html(report))
+    assert [shlex.split(command) for command in commands("r.html")] == [
+        ["onnxgather", "repro", "REPORT.json", "--case", name, "--lane", lane, "-o", "repro"]
+        for lane in ("a b", "ov@2=PYTHON")
+    ]
