@@ -44,7 +44,7 @@ if [ $remove = yes ] && [ ! -d "$folder" ]; then
 fi
 [ "$(id -u)" = 0 ] || fail "must be root, to mount and to change roots"
 if [ $remove = no ]; then
-    for program in apt-get dpkg-deb wget gpgv unshare flock python3; do
+    for program in apt-get dpkg-deb wget gpgv unshare setpriv flock python3; do
         command -v $program >/dev/null || fail "needs $program"
     done
     python3 -m pip --version >/dev/null 2>&1 || fail "needs python3's pip"
@@ -320,11 +320,13 @@ done
 RUN
     cat >"$folder/run-host" <<'RUN'
 #!/bin/sh
-# Runs host.exe under Wine, with the input and output of this script. When this script ends, even
-# killed, all that it started ends too. Any number may run at once. Written by setup.sh.
+# Runs host.exe under Wine, with the input and output of this script. When this script ends, or what
+# started it, even killed, all that it started ends too. Any number may run at once. Written by
+# setup.sh.
 root=$(cd "$(dirname "$0")" && pwd -P)/root
 # shellcheck disable=SC2016  # for the inner shell
-exec unshare --mount --pid --net --ipc --fork --kill-child --propagation private sh -ec '
+exec setpriv --pdeathsig KILL \
+    unshare --mount --pid --net --ipc --fork --kill-child --propagation private sh -ec '
     root=$1
     shift
     mount -t proc proc "$root/proc"
