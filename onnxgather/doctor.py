@@ -290,7 +290,7 @@ def look_at(python: str, timeout: float = TIMEOUT) -> Environment:
         try:
             about = worker.about()
         except NoAnswerError as error:
-            about = About(fault=str(error))
+            about = About({}, fault=str(error))
     return Environment(
         python,
         versions=versions | about.versions,

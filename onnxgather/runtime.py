@@ -11,15 +11,17 @@ asked for runs every node.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import os
 import platform
+import signal
 import struct
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from functools import partial
+from queue import SimpleQueue
 from typing import Any, BinaryIO, Literal
 
 if __name__ == "__main__" and not getattr(
@@ -36,6 +38,9 @@ MAGIC = b"\x93gather\n"
 
 LONGEST_FRAME = 2**33
 """The most bytes of a frame."""
+
+LONGEST_MESSAGE = 10_000
+"""The most characters of a message of ONNX Runtime that are told."""
 
 _ASSIGNMENT = "get_provider_graph_assignment_info"
 
@@ -228,7 +233,7 @@ def _plugin_devices(runtime: Any, provider: str) -> list[Any]:
 
 def _line(error: BaseException) -> str:
     """An error of ONNX Runtime on one line."""
-    return " ".join(str(error).split())
+    return " ".join(str(error).split())[:LONGEST_MESSAGE]
 
 
 def answer(request: Mapping[str, Any], blobs: bytes) -> tuple[dict[str, Any], bytes]:
@@ -303,17 +308,51 @@ def read_frame(stream: BinaryIO) -> bytes:
 
 
 def serve() -> None:
-    """Answer requests until the input ends; the first bytes out are MAGIC."""
-    requests = os.fdopen(os.dup(0), "rb")
+    """Answer requests; the first bytes out are MAGIC.
+
+    The program ends when its input ends, in the middle of an answer too: then the program that
+    asks has ended, or wants no answer.
+    """
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what libraries print must not stand between the frames
+    requests: SimpleQueue[bytes] = SimpleQueue()
+
+    def read() -> None:
+        try:
+            while True:
+                requests.put(read_frame(sys.stdin.buffer))
+        finally:
+            os._exit(0)
+
+    threading.Thread(target=read, daemon=True).start()
     answers.write(MAGIC)
     answers.flush()
-    with contextlib.suppress(EOFError):
-        while True:
-            header, _, blobs = read_frame(requests).partition(b"\n")
-            answers.write(message(*answer(json.loads(header), blobs)))
-            answers.flush()
+    while True:
+        header, _, blobs = requests.get().partition(b"\n")
+        _end_with_reader(answers, True)
+        answered = message(*answer(json.loads(header), blobs))
+        _end_with_reader(answers, False)
+        answers.write(answered)
+        answers.flush()
+
+
+def _end_with_reader(answers: BinaryIO, on: bool) -> None:
+    """Have the system end this program as soon as something happens at the other end of a pipe.
+
+    ONNX Runtime 1.24 holds the interpreter's lock while it makes a session, so that no thread of
+    Python sees the input end. Windows has no such signal.
+
+    Args:
+        answers: The pipe. Its reader waits for an answer, so that it can only end.
+        on: Whether it is to happen from now on.
+    """
+    if sys.platform != "win32":
+        import fcntl
+
+        signal.signal(signal.SIGIO, signal.SIG_DFL)
+        fcntl.fcntl(answers, fcntl.F_SETOWN, os.getpid())
+        flags = fcntl.fcntl(answers, fcntl.F_GETFL)
+        fcntl.fcntl(answers, fcntl.F_SETFL, flags | os.O_ASYNC if on else flags & ~os.O_ASYNC)
 
 
 if __name__ == "__main__":

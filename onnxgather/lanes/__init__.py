@@ -17,6 +17,9 @@ from onnxgather.providers import find_provider
 REFERENCE = "reference"
 """A name for the reference, with which all lanes are compared; naming it changes nothing."""
 
+LONGEST_LABEL = 64
+"""The most characters of a lane's label."""
+
 
 def open_lanes(
     names: Sequence[str],
@@ -39,7 +42,8 @@ def open_lanes(
 
     Raises:
         ProviderError: A name is not that of a provider.
-        OnnxGatherError: A lane is named twice, or no lane is named.
+        OnnxGatherError: A lane is named twice, no lane is named, or a label or the timeout is not
+            as it must be.
     """
     pythons, plugins = pythons or {}, plugins or {}
     wanted = [*names, *(name for name in {**pythons, **plugins} if name not in names)]
@@ -49,6 +53,10 @@ def open_lanes(
     for name in wanted:
         if wanted.count(name) > 1:
             raise OnnxGatherError(f"lanes must differ, got {shown(name)} twice")
+        _, at, label = name.partition("@")
+        if at and not (label.isprintable() and 0 < len(label) <= LONGEST_LABEL):
+            rule = f"the label of a lane must have 1 to {LONGEST_LABEL} printable characters"
+            raise OnnxGatherError(f"{rule}, got {shown(label)}")
     return [
         DirectMLLane(name, pythons.get(name), timeout)
         if name.partition("@")[0] == DIRECTML_DLL

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import signal
 import subprocess
@@ -13,17 +12,27 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from functools import partial
+from queue import SimpleQueue
 from typing import BinaryIO, ClassVar, TypeVar, cast
+from weakref import WeakSet
 
-from onnxgather.checks import shown
-from onnxgather.errors import ProviderError
+from onnxgather.checks import LONGEST_SHOWN, shown
+from onnxgather.errors import OnnxGatherError, ProviderError
 from onnxgather.lanes.lane import Answer, AnswerKind, Breakdown
 
 LONGEST_UNREAD = 2**16
 """The most bytes that are read of the output of a program after it is killed."""
 
+LONGEST_TIMEOUT = 86_400
+"""The most seconds that an answer may take: a day."""
+
+LARGEST_PRINTED = 2**24
+"""The most bytes of standard error that a program may fill between two looks at it."""
+
 _PAUSE = 0.1
-"""Seconds between looks at the deadline."""
+"""Seconds between looks at a program that has not answered."""
 
 _SENTENCES = {
     Breakdown.NOT_STARTED: "{command} does not start: {detail}",
@@ -56,6 +65,9 @@ class Child(ABC):
     Args:
         command: The program and its arguments.
         timeout: Seconds that an answer may take.
+
+    Raises:
+        OnnxGatherError: The timeout is no number above 0 and up to `LONGEST_TIMEOUT`.
     """
 
     name: ClassVar[str]
@@ -64,10 +76,15 @@ class Child(ABC):
     """The messages about missing answers."""
 
     def __init__(self, command: Sequence[str], timeout: float) -> None:
+        seconds = cast("object", timeout)
+        if not (isinstance(seconds, int | float) and 0 < seconds <= LONGEST_TIMEOUT):
+            rule = f"timeout must be a number of seconds above 0, up to {LONGEST_TIMEOUT}"
+            raise OnnxGatherError(f"{rule}, got {shown(seconds)}")
         self.command, self.timeout = list(command), timeout
         self._program: Program | None = None
         self._closed = False
         self._asking = threading.Lock()
+        _CHILDREN.add(self)
 
     @abstractmethod
     def _greeted(self, stream: BinaryIO) -> None:
@@ -117,28 +134,39 @@ class Child(ABC):
             program.kill()
         self.restart()
 
+    def disown(self, nothing: int) -> None:
+        """In the child of a fork: leave the program to the parent, which alone may hold its pipes.
+
+        Args:
+            nothing: A file that the pipes lead to from now on, as a thread may have been using one.
+        """
+        self._asking, program, self._program = threading.Lock(), self._program, None
+        if program is not None:
+            for pipe in program.pipes:
+                with contextlib.suppress(ValueError):  # closed
+                    os.dup2(nothing, pipe.fileno(), inheritable=False)
+            program.popen.returncode = 0  # there is no end to wait for
+
     def _start(self) -> Program:
         self._end()
         try:
             program = self._program = Program(self.command)
-        except OSError as error:
-            raise self._no_answer(Breakdown.NOT_STARTED, error.strerror or "") from error
+        except (OSError, ValueError) as error:  # a ValueError if no system has such a path
+            why = getattr(error, "strerror", None) or str(error)
+            raise self._no_answer(Breakdown.NOT_STARTED, why) from error
         self._exchange(program, b"", self._greeted)
         return program
 
     def _exchange(self, program: Program, request: bytes, read: Callable[[BinaryIO], _T]) -> _T:
         how, stray = Breakdown.EXITED, b""
-        deadline = program.deadline = time.monotonic() + self.timeout
         try:
-            program.stdin.write(request)
-            program.stdin.flush()
-            answer = read(program.stdout)
-            program.deadline = math.inf
-            if time.monotonic() < deadline:  # so the program was not killed before
-                program.printed()  # dropped, as messages about later requests must not have it
-                return answer
+            answer = program.exchange(request, read, time.monotonic() + self.timeout)
+            program.printed()  # dropped, as messages about later requests must not have it
+            return answer
+        except TimeoutError:
+            how = Breakdown.LATE
         except (OSError, EOFError):
-            program.popen.wait()  # a program that closed its output but does not end is late
+            pass
         except MemoryError:
             how = Breakdown.TOO_LONG
         except ValueError as error:
@@ -146,11 +174,10 @@ class Child(ABC):
         except BaseException:  # such as an interruption: a late answer must not be the next one
             self._end()
             raise
-        late = time.monotonic() >= deadline
         code, printed = self._end()
-        detail = stray.decode(errors="replace")
-        if late:
-            how, detail = Breakdown.LATE, f"{self.timeout:g} s"
+        detail = stray[:LONGEST_SHOWN].decode(errors="replace")
+        if how is Breakdown.LATE:
+            detail = f"{self.timeout:g} s"
         elif how is Breakdown.EXITED and -code in set(signal.Signals):
             how, detail = Breakdown.DIED, signal.Signals(-code).name
         elif how is Breakdown.EXITED:
@@ -175,41 +202,77 @@ class Child(ABC):
         return NoAnswerError(how, reason, detail)
 
 
+_CHILDREN: WeakSet[Child] = WeakSet()
+
+
+def _disown() -> None:
+    with open(os.devnull, "r+b", 0) as nothing:
+        for child in _CHILDREN:
+            child.disown(nothing.fileno())
+
+
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=_disown)
+
+
 class Program:
     """A program that runs, with pipes to it and from it.
 
     It has a process group of its own. So an interruption by the terminal does not reach it, and
-    `kill` reaches what it started, such as the interpreter behind a script.
+    `kill` reaches what it started, such as the interpreter behind a script. What leaves the group
+    may hold the pipes open, so that a thread of the program's own writes and reads. The thread
+    also starts the program, as Linux can end a program with the thread that started it.
+
+    Raises:
+        OSError: The program does not start.
+        ValueError: No system has such a command.
     """
 
     def __init__(self, command: Sequence[str]) -> None:
         # A file, as a pipe would fill up: the standard error is not read while the program runs.
-        self._errors: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115
-        pipe = subprocess.PIPE
-        try:
-            self.popen = subprocess.Popen(
-                command, stdin=pipe, stdout=pipe, stderr=self._errors, start_new_session=True
-            )
-        except OSError:
-            self._errors.close()
-            raise
-        self.stdin = cast("BinaryIO", self.popen.stdin)
-        self.stdout = cast("BinaryIO", self.popen.stdout)
-        self.deadline = math.inf
-        """When the program is killed, in seconds of `time.monotonic`."""
-        threading.Thread(target=self._watch, daemon=True).start()
+        self._errors = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
+        self._steps: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
+        started: Future[subprocess.Popen[bytes]] = Future()
+        threading.Thread(target=self._work, args=(command, started), daemon=True).start()
+        self.popen = started.result()
+        self.pipes = cast("tuple[BinaryIO, BinaryIO]", (self.popen.stdin, self.popen.stdout))
+        """The standard input and output."""
 
-    def _watch(self) -> None:
-        """Kill the program at its deadline; a timer for each request would cost half as much again.
+    def exchange(self, request: bytes, read: Callable[[BinaryIO], _T], deadline: float) -> _T:
+        """Send a request and return what `read` makes of the standard output.
 
-        The time is read before the deadline, so that no program is killed that met its own.
+        Args:
+            request: The bytes for the standard input.
+            read: Reads the answer.
+            deadline: When the answer must be there, in seconds of `time.monotonic`.
+
+        Raises:
+            TimeoutError: It was not.
+            EOFError: The program ended before.
         """
-        while self.popen.returncode is None:
-            now = time.monotonic()
-            if now > self.deadline:
-                self.kill()
-                return
-            time.sleep(_PAUSE)
+
+        def exchanged() -> _T:
+            stdin, stdout = self.pipes
+            try:
+                stdin.write(request)
+                stdin.flush()
+                return read(stdout)
+            except (OSError, EOFError):
+                self.popen.wait()  # a program that closed its output but does not end is late
+                raise
+
+        answer, ended = self._soon(exchanged), False
+        while True:
+            left = deadline - time.monotonic()
+            with contextlib.suppress(TimeoutError):
+                return answer.result(max(0, min(_PAUSE, left)))
+            if ended:  # and what it started keeps its output open
+                raise EOFError
+            if left <= 0:
+                raise TimeoutError
+            ended = self.popen.poll() is not None
+            if os.fstat(self._errors.fileno()).st_size > LARGEST_PRINTED:
+                self.printed()  # dropped, as it must not fill the disk
 
     def kill(self) -> None:
         """Kill the program and, except on Windows, its process group."""
@@ -219,11 +282,11 @@ class Program:
                 os.killpg(self.popen.pid, signal.SIGKILL)
 
     def printed(self) -> bytes:
-        """Return and drop the standard error so far.
+        """Drop the standard error so far; return its end.
 
         The file's position is shared with the program, which goes on writing at the start.
         """
-        self._errors.seek(0)
+        self._errors.seek(max(0, self._errors.seek(0, os.SEEK_END) - LONGEST_UNREAD))
         printed = self._errors.read()
         self._errors.seek(0)
         self._errors.truncate()
@@ -232,8 +295,38 @@ class Program:
     def end(self) -> tuple[int, bytes]:
         """Kill the program, and return its exit code and what it wrote that was not read."""
         self.kill()
+        code, last, unread = self.popen.wait(), self._soon(self._last), b""
+        with contextlib.suppress(TimeoutError):  # what it started keeps its output open
+            unread = last.result(5 * _PAUSE)
+        unread += b" " + self.printed()
+        self._steps.put(None)
+        return code, unread
+
+    def _last(self) -> bytes:
+        """What was not read; closes the pipes."""
+        stdin, stdout = self.pipes
         with contextlib.suppress(OSError):  # the program did not read all of the request
-            self.stdin.close()
-        with self.stdout, self._errors:
-            code, unread = self.popen.wait(), self.stdout.read(LONGEST_UNREAD)
-            return code, unread + b" " + self.printed()
+            stdin.close()
+        with stdout:
+            return stdout.read(LONGEST_UNREAD)
+
+    def _soon(self, step: Callable[[], _T]) -> Future[_T]:
+        """Have the program's thread do a step after those that it was given before."""
+        done: Future[_T] = Future()
+        self._steps.put(lambda: _settle(done, step))
+        return done
+
+    def _work(self, command: Sequence[str], started: Future[subprocess.Popen[bytes]]) -> None:
+        pipe = subprocess.PIPE
+        with self._errors:
+            start = partial(subprocess.Popen[bytes], command, stdin=pipe, stdout=pipe)
+            _settle(started, partial(start, stderr=self._errors, start_new_session=True))
+            for step in iter(self._steps.get, None) if not started.exception() else ():
+                step()
+
+
+def _settle(done: Future[_T], step: Callable[[], _T]) -> None:
+    try:
+        done.set_result(step())
+    except BaseException as error:
+        done.set_exception(error)

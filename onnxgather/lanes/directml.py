@@ -19,6 +19,7 @@ import numpy as np
 
 from onnxgather.arrays import elements
 from onnxgather.cases import Case, DescriptorCase, NodeCase
+from onnxgather.checks import LONGEST_SHOWN
 from onnxgather.dxdispatch import to_dict
 from onnxgather.lanes.child import Child, NoAnswerError, Program
 from onnxgather.lanes.directml_protocol import (
@@ -151,7 +152,7 @@ class Host(Child):
         stage, hresult, level, doubles, *texts = read_hello(stream)
         if stage != "done":
             raise NoAnswerError(Breakdown.NOT_STARTED, str(Verdict(stage, hresult)))
-        version, adapter, wine = (text.decode(errors="replace") for text in texts)
+        version, adapter, wine = (text.decode(errors="replace")[:LONGEST_SHOWN] for text in texts)
         highest = f"{level >> 12}_{level >> 8 & 15}"
         self.info = HostInfo(version, adapter, highest, bool(doubles), wine or None)
 
@@ -216,6 +217,7 @@ class DirectMLLane:
                 return Answer(AnswerKind.FAILED, str(verdict), nodes)
             size, found = tensor.total_tensor_size_in_bytes, len(verdict.output)
             if found != size:
+                self._host.restart()
                 reason = f"the host must return {size} bytes of OutputTensor, got {found}"
                 raise NoAnswerError(Breakdown.NONSENSE, reason)
         except NoAnswerError as error:

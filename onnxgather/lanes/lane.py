@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Protocol
+from typing import Annotated, Protocol
 
 import msgspec
 
 from onnxgather.arrays import Array
 from onnxgather.cases import Case
 from onnxgather.options import Target
+from onnxgather.providers import FULL_NAME
 from onnxgather.runtime import NotRunKind
 
 TIMEOUT = 60.0
@@ -43,7 +44,7 @@ class Breakdown(StrEnum):
     LATE = "late"
     """The program did not answer in time; the detail is the time it had, such as "60 s"."""
     STRAY = "stray"
-    """The program wrote something else where it must answer; the detail is what it wrote."""
+    """The program wrote something else where it must answer; the detail is how that begins."""
     TOO_LONG = "too-long"
     """The program announced an answer longer than there can be."""
     NONSENSE = "nonsense"
@@ -93,7 +94,7 @@ class LaneInfo(msgspec.Struct, frozen=True, omit_defaults=True):
 
     name: str
     """As the user named it, such as `cpu` or `openvino@old`."""
-    provider: str
+    provider: Annotated[str, msgspec.Meta(pattern=rf"^({FULL_NAME}|DirectML\.dll)\Z")]
     """The full name of the provider, such as CPUExecutionProvider."""
     versions: dict[str, str] = {}
     """The versions of onnxruntime, numpy, python and others, such as DirectML."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, BinaryIO, NamedTuple, TypeVar
+from functools import partial
+from typing import Annotated, Any, BinaryIO, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -13,10 +15,12 @@ import numpy as np
 from onnxgather import runtime
 from onnxgather.arrays import Array
 from onnxgather.cases import Case, DescriptorCase, NodeCase, smallest_case
+from onnxgather.checks import LONGEST_SHOWN
+from onnxgather.datatypes import TensorDataType
 from onnxgather.errors import OnnxGatherError
 from onnxgather.lanes.child import Child, NoAnswerError
 from onnxgather.lanes.lane import TIMEOUT, Answer, AnswerKind, Breakdown, LaneInfo, NodeElsewhere
-from onnxgather.model import bare_model, to_onnx, wrapped
+from onnxgather.model import bare_model, operators, to_onnx, wrapped
 from onnxgather.options import Target
 from onnxgather.providers import Provider, target_of
 from onnxgather.session import threads_for
@@ -27,13 +31,19 @@ LONGEST_PRINTED = 500
 LONGEST_BANNER = 2**16
 """The most bytes that an environment may print at its start, before the worker greets."""
 
+LONGEST_HEADER = 2**20
+"""The most bytes of the JSON in an answer."""
+
 _T = TypeVar("_T")
+_Natural = Annotated[int, msgspec.Meta(ge=0)]
+_TYPES = "|".join(["bool", *(row.numpy.name for row in TensorDataType)])
+_DataType = Annotated[str, msgspec.Meta(pattern=rf"^({_TYPES})\Z")]
 
 
 class About(msgspec.Struct, frozen=True):
     """What `runtime.about` says of an environment."""
 
-    versions: dict[str, str] = {}
+    versions: dict[str, str]
     providers: tuple[str, ...] = ()
     devices: dict[str, tuple[str, ...]] = {}
     records_nodes: bool = True
@@ -46,7 +56,7 @@ class _Answered(msgspec.Struct, frozen=True):
     not_run: tuple[runtime.NotRunKind, str, NodeElsewhere | None] | None = None
     refused: str | None = None
     nodes: tuple[str, ...] = ()
-    outputs: tuple[str | tuple[str, tuple[int, ...], int], ...] = ()
+    outputs: tuple[str | tuple[_DataType, tuple[_Natural, ...], _Natural], ...] = ()
 
 
 class Worker(Child):
@@ -87,13 +97,19 @@ class Worker(Child):
         Raises:
             NoAnswerError: There is no answer, or `read` cannot decode it.
         """
-        answered = self.exchange(runtime.message(request, blobs), runtime.read_frame)
-        header, _, blobs = answered.partition(b"\n")
-        try:
-            return read(header, blobs)
-        except (msgspec.MsgspecError, LookupError, TypeError, ValueError) as error:
-            reason = f"the worker answered what no worker answers: {error}"
-            raise NoAnswerError(Breakdown.NONSENSE, reason, str(error)) from error
+
+        def answered(stream: BinaryIO) -> _T:
+            header, _, blobs = runtime.read_frame(stream).partition(b"\n")
+            try:
+                if len(header) > LONGEST_HEADER:
+                    raise ValueError(f"{len(header)} bytes of JSON")
+                return read(header, blobs)
+            except Exception as error:  # whatever it is that cannot be decoded
+                detail = str(error)[:LONGEST_SHOWN]
+                reason = f"the worker answered what no worker answers: {detail}"
+                raise NoAnswerError(Breakdown.NONSENSE, reason, detail) from error
+
+        return self.exchange(runtime.message(request, blobs), answered)
 
     def _greeted(self, stream: BinaryIO) -> None:
         start = b""
@@ -133,7 +149,7 @@ class ModelLane:
 
     def start(self) -> LaneInfo:
         """Start the worker and run a gather that every provider takes."""
-        about, why = About(), None
+        about, why = About({}), None
         try:
             about = self._worker.about()
             probe = self.answer(_PROBE)
@@ -152,32 +168,39 @@ class ModelLane:
     def answer(self, case: Case) -> Answer:
         """Have the worker run a case."""
         try:
-            model, inputs, threads = question_of(case, self._target)
+            model, inputs, threads, sent = question_of(case, self._target)
         except OnnxGatherError as error:
             return Answer(AnswerKind.BROKEN, str(error), how=Breakdown.NO_MODEL)
         feeds = [inputs]
         if isinstance(case, DescriptorCase) and case.must_refuse:
             feeds.insert(0, {**inputs, "IndicesTensor": np.zeros_like(case.indices)})
-        return self.run(model, feeds, threads)
+        return self.run(model, feeds, threads, sent)
 
-    def run(self, model: bytes, feeds: Sequence[Mapping[str, Array]], threads: int = 0) -> Answer:
+    def run(
+        self,
+        model: bytes,
+        feeds: Sequence[Mapping[str, Array]],
+        threads: int = 0,
+        sent: Counter[str] | None = None,
+    ) -> Answer:
         """Have the worker run a serialized model on each of several sets of inputs.
 
         Args:
             model: The model, which has one output.
             feeds: The sets of inputs; the answer's output is that of the last.
             threads: How many threads ONNX Runtime may use; 0 means one per core.
+            sent: How often each operator stands in the model; None where any may have run.
         """
         blobs = bytearray(model)
         packed = [{name: runtime.packed(feed[name], blobs) for name in feed} for feed in feeds]
         session = {"provider": self.provider.name, "threads": threads, "library": self.library}
         request = {"model": len(model), "session": session, "feeds": packed}
         try:
-            return self._worker.ask(self._read, request, blobs)
+            return self._worker.ask(partial(self._read, sent, len(feeds)), request, blobs)
         except NoAnswerError as error:
             return error.answer
 
-    def _read(self, header: bytes, blobs: bytes) -> Answer:
+    def _read(self, sent: Counter[str] | None, runs: int, header: bytes, blobs: bytes) -> Answer:
         answered = msgspec.json.decode(header, type=_Answered)
         if answered.not_run is not None:
             kind, detail, node = answered.not_run
@@ -187,6 +210,10 @@ class ModelLane:
             return Answer(AnswerKind.REFUSED, answered.refused)
         if not answered.nodes:
             raise ValueError("outputs of no node")
+        if sent is not None:
+            _check_nodes(Counter(answered.nodes), sent)
+        if len(answered.outputs) != runs:
+            raise ValueError(f"{len(answered.outputs)} outputs of {runs} runs")
         *proof, (output, error) = [
             (None, one) if isinstance(one, str) else (runtime.unpacked(one, blobs), None)
             for one in answered.outputs
@@ -208,6 +235,8 @@ class Question(NamedTuple):
     """The arrays by the names of the model's inputs."""
     threads: int
     """How many threads ONNX Runtime may use."""
+    operators: Counter[str]
+    """How often each operator stands in the model."""
 
 
 def question_of(case: Case, target: Target) -> Question:
@@ -228,7 +257,19 @@ def question_of(case: Case, target: Target) -> Question:
     if case.wrapped:
         model = wrapped(model)
         inputs["One"] = np.ones((), case.data.dtype)
-    return Question(model.SerializeToString(), inputs, threads)
+    return Question(model.SerializeToString(), inputs, threads, operators(model))
+
+
+def _check_nodes(ran: Counter[str], sent: Counter[str]) -> None:
+    """Check that nodes are those of a model.
+
+    ONNX Runtime may drop nodes and change their names, but it drops no gather and, before it
+    assigns the nodes to providers, adds no operator.
+    """
+    if more := [*(ran - sent)]:
+        raise ValueError(f"more nodes than the model has: {', '.join(more)}")
+    if fewer := [name for name in sent - ran if name.startswith("Gather")]:
+        raise ValueError(f"fewer gathers than the model has: {', '.join(fewer)}")
 
 
 _PROBE = smallest_case("Gather", "FLOAT32").wrapped_in()

@@ -1,5 +1,14 @@
 """ONNX models, written and read; the only package that imports onnx."""
 
+from onnxgather.model.read import operators
 from onnxgather.model.write import VERSION, bare_model, check_model, tensor_bytes, to_onnx, wrapped
 
-__all__ = ["VERSION", "bare_model", "check_model", "tensor_bytes", "to_onnx", "wrapped"]
+__all__ = [
+    "VERSION",
+    "bare_model",
+    "check_model",
+    "operators",
+    "tensor_bytes",
+    "to_onnx",
+    "wrapped",
+]

@@ -269,6 +269,15 @@ def _bytes_of(tensor: onnx.TensorProto) -> int:
     return math.prod(tensor.dims) * helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
 
 
+def operators(model: onnx.ModelProto) -> Counter[str]:
+    """How often each operator stands in a model, its subgraphs included."""
+    nodes = list(model.graph.node)
+    for node in nodes:  # the list grows
+        for _, body in _bodies(node):
+            nodes += body.node
+    return Counter(node.op_type for node in nodes)
+
+
 def type_name(array: Array) -> str:
     """ONNX's name of an array's type; numpy's name in capitals where ONNX has no such type."""
     try:

@@ -45,7 +45,7 @@ def trials_of(case: Case, target: Target, library: str | None = None) -> Iterato
         bare = candidate_of(case)
         node = bare.node("")
         plain = NodeCase(case.name, node, bare.data, bare.indices, case.wrapped)
-        model, inputs, _ = question_of(plain, target)
+        model, inputs, *_ = question_of(plain, target)
         output = None if expected is None else expected.reshape(node.output_shape)
         yield Trial(model, inputs, output, asked.threads, library)
     yield Trial(asked.model, asked.inputs, expected, asked.threads, library)

@@ -96,6 +96,27 @@ class TestAnswers:
         assert lane.answer(IN_RANGE) == answer
         lane.close()
 
+    def test_a_host_that_answers_nonsense_is_started_anew(self, tmp_path: Path) -> None:
+        once = str(tmp_path / "once")
+        again = f"{done(RIGHT)} if pathlib.Path({once!r}).exists() else frame(OTHER)"
+        start = "import pathlib; OTHER = struct.pack('<III', 0, 0, 0) + text(b'x' * 31)"
+        action = f"\n    {again}\n    frame(OTHER); pathlib.Path({once!r}).touch()"
+        lane = DirectMLLane("dml", fake_folder(tmp_path, action, f"{start}; {START}"))
+        lane.start()
+        reason = "the host must return 32 bytes of OutputTensor, got 31"
+        assert lane.answer(IN_RANGE) == broken(Breakdown.NONSENSE, reason)
+        time.sleep(0.1)  # the host may write a second answer before it is ended
+        pathlib_once = tmp_path / "once"
+        pathlib_once.touch()
+        assert lane.answer(IN_RANGE).kind is AnswerKind.RAN
+        lane.close()
+
+    def test_what_a_host_says_of_itself_is_cut(self, tmp_path: Path) -> None:
+        start = START.replace("HELLO", "HELLO[:24] + text(b'v' * 2**20) + text(b'') + text(b'')")
+        lane = DirectMLLane("dml", fake_folder(tmp_path, done(RIGHT), start))
+        assert lane.start().versions["DirectML"] == "v" * 200
+        lane.close()
+
     def test_an_output_has_the_type_and_shape_of_its_tensor(self, tmp_path: Path) -> None:
         lane = DirectMLLane("dml", fake_folder(tmp_path, done(RIGHT)))
         lane.start()

@@ -58,10 +58,49 @@ def results(lane: Lane, *cases: Case) -> list[CaseResult]:
         lane.close()
 
 
-def told_again(lane: Lane, case: Case) -> Answer:
-    """Return the second answer of a lane, as the first may have changed it."""
-    lane.answer(case)
-    return lane.answer(case)
+TYPES = "bool|float64|float32|float16|int64|int32|int16|int8|uint64|uint32|uint16|uint8"
+
+BANNER = """
+import sys, threading, time
+def change():
+    while not hasattr(sys.modules["__main__"], "serve"): time.sleep(0.001)
+    {change}
+threading.Thread(target=change).start()
+"""
+"""Changes the worker itself as soon as it is there."""
+
+
+def lied(folder: Path, lie: str, name: str = "answer", timeout: float = 30) -> Answer:
+    """Return the answer to a case of a worker that lies once; the next case must run.
+
+    Args:
+        folder: An empty folder.
+        lie: A function; RIGHT and FLOATS are a right output.
+        name: The function of `runtime` that it stands for.
+        timeout: Seconds that the worker may take.
+    """
+    change = f"""
+    import struct
+    RIGHT, FLOATS = ["float32", [2], 0], struct.pack("<2f", 1, 1)
+    def ran(output): return {{"nodes": ["Gather"], "outputs": [output]}}
+    def framed(content): return struct.pack("<Q", len(content)) + content
+    class InferenceSession(InferenceSession):
+        def compute(self, data, indices):
+            if indices[0] == 1:
+                sys.modules["__main__"].{name} = {lie}
+                raise RuntimeError
+            return super().compute(data, indices)
+    """
+    lane = stub(folder, change)
+    assert lane.start().not_run is None
+    assert lane.answer(case(1, 1)).kind is AnswerKind.FAILED  # from here on it lies
+    worker: Any = lane._worker  # type: ignore[reportPrivateUsage]
+    worker.timeout = timeout
+    found = lane.answer(case(0, 0))
+    worker.timeout = 30
+    assert lane.answer(case(0, 0)).kind is AnswerKind.RAN
+    lane.close()
+    return found
 
 
 def told(lane: Lane, *cases: Case) -> list[tuple[str, str | None]]:
@@ -421,36 +460,129 @@ class InferenceSession(InferenceSession):
         assert time.monotonic() - start < 20
 
     @pytest.mark.parametrize(
-        ("answer", "error"),
+        ("answer", "detail"),
         [
-            ("{'nodes': []}, b''", "outputs of no node"),
-            ("{'nodes': ['Gather'], 'outputs': []}, b''", "not enough values to unpack"),
-            ("{'nodes': ['Gather'], 'outputs': [['float32', [9], 0]]}, b''", "buffer is smaller"),
-            ("{'nodes': ['Gather'], 'outputs': [['object', [1], 0]]}, b'12345678'", "OBJECT array"),
-            ("{'nodes': 'Gather'}, b''", "Expected `array`, got `str`"),
-            ("{'not_run': ['no such kind', '', None]}, b''", "no such kind"),
+            ("{'nodes': []}", "outputs of no node"),
+            (
+                "{'nodes': ['Gather', 'Gather'], 'outputs': [RIGHT]}, FLOATS",
+                "more nodes than the model has: Gather",
+            ),
+            (
+                "{'nodes': ['Gather', 'Conv', 'Relu'], 'outputs': [RIGHT]}, FLOATS",
+                "more nodes than the model has: Conv, Relu",
+            ),
+            (
+                "{'nodes': ['GatherElements'], 'outputs': [RIGHT]}, FLOATS",
+                "more nodes than the model has: GatherElements",
+            ),
+            ("{'nodes': ['Gather'], 'outputs': []}", "0 outputs of 1 runs"),
+            ("{'nodes': ['Gather'], 'outputs': [RIGHT, RIGHT]}, FLOATS", "2 outputs of 1 runs"),
+            (
+                "ran(['float32', [9], 0]), FLOATS",
+                "buffer is smaller than requested size",
+            ),
+            ("ran(['float32', [2], 1]), FLOATS", "buffer is smaller than requested size"),
+            (
+                "ran(['float32', [2], 9]), FLOATS",
+                "offset must be non-negative and no greater than buffer length (8)",
+            ),
+            (
+                "ran(['float32', [2], -8]), FLOATS",
+                "Expected `int` >= 0 - at `$.outputs[0][2]`",
+            ),
+            (
+                "ran(['float32', [-1], 0]), FLOATS",
+                "Expected `int` >= 0 - at `$.outputs[0][1][0]`",
+            ),
+            (
+                "ran(['float32', [-1, -2], 0]), FLOATS",
+                "Expected `int` >= 0 - at `$.outputs[0][1][0]`",
+            ),
+            (
+                "ran(['float32', [2**62, 2**62], 0]), FLOATS",
+                "Python int too large to convert to C ssize_t",
+            ),
+            (
+                "ran(['float32', [2**32, 2**32], 0]), FLOATS",
+                "Python int too large to convert to C ssize_t",
+            ),
+            (
+                "ran(['float32', [2**70], 0]), FLOATS",
+                "Python int too large to convert to C ssize_t",
+            ),
+            (
+                "ran(['float32', [2, *[1] * 99], 0]), FLOATS",
+                "maximum supported dimension for an ndarray is currently 64, found 100",
+            ),
+            *(
+                (
+                    f"ran([{name!r}, [1], 0]), FLOATS",
+                    f"Expected `str` matching regex '^({TYPES})\\\\Z' - at `$.outputs[0][0]`",
+                )
+                for name in ("O", "object", "V8", "datetime64[s]", ">f4", "f4,f4", "float")
+            ),
+            ("{'nodes': 'Gather'}", "Expected `array`, got `str` - at `$.nodes`"),
+            (
+                "{'not_run': ['no such kind', '', None]}",
+                "Invalid enum value 'no such kind' - at `$.not_run[0]`",
+            ),
+            ("{'nodes': [['Gather']]}", "Expected `str`, got `array` - at `$.nodes[0]`"),
+            ("ran(float('nan')), FLOATS", "JSON is malformed: invalid character (byte 34)"),
+            ("{'refused': 'x' * 2**20}", "1048591 bytes of JSON"),
+            ("[]", "Expected `object`, got `array`"),
         ],
     )
-    def test_a_worker_that_breaks_the_protocol_is_an_error(
-        self, tmp_path: Path, answer: str, error: str
+    def test_a_worker_that_breaks_the_protocol_costs_its_case(
+        self, tmp_path: Path, answer: str, detail: str
     ) -> None:
-        change = f"""
-        class InferenceSession(InferenceSession):
-            def compute(self, data, indices):
-                if indices[0] == 1:
-                    sys.modules["__main__"].answer = lambda *_: ({answer})
-                    raise RuntimeError
-                return super().compute(data, indices)
-        """
-        lane = stub(tmp_path, change)
-        lane.start()
-        lane.answer(case(1, 1))  # from here on it lies
-        found = told_again(lane, case(0, 0))
-        lane.close()
-        assert found.kind is AnswerKind.BROKEN
-        assert found.reason is not None
-        assert found.reason.startswith("the worker answered what no worker answers: ")
-        assert error in found.reason
+        lie = f"lambda *_: ({answer}, b'')[:2]" if answer.count("FLOATS") else None
+        nonsense = f"the worker answered what no worker answers: {detail}"
+        expected = Answer(AnswerKind.BROKEN, nonsense, how=Breakdown.NONSENSE, detail=detail)
+        assert lied(tmp_path, lie or f"lambda *_: ({answer}, b'')") == expected
+
+    @pytest.mark.parametrize(
+        ("frame", "detail"),
+        [
+            ("b'{\"x\":' + b'[' * 200_000", "maximum recursion depth exceeded"),
+            ("b''", "Input data was truncated"),
+            ("b'hello'", "JSON is malformed: invalid character (byte 0)"),
+            ("bytes(1000)", "JSON is malformed: invalid character (byte 0)"),
+            ("b'\\xff' * 9", "JSON is malformed: invalid character (byte 0)"),
+        ],
+    )
+    def test_a_frame_that_is_no_answer_costs_its_case(
+        self, tmp_path: Path, frame: str, detail: str
+    ) -> None:
+        answer = lied(tmp_path, f"lambda *_: framed({frame})", "message")
+        assert (answer.kind, answer.how) == (AnswerKind.BROKEN, Breakdown.NONSENSE)
+        assert answer.detail.startswith(detail)
+
+    def test_a_frame_that_is_announced_and_not_sent_costs_its_case(self, tmp_path: Path) -> None:
+        lie = "lambda *_: (2**33).to_bytes(8, 'little')"
+        answer = lied(tmp_path, lie, "message", timeout=0.5)
+        assert answer.how in (Breakdown.LATE, Breakdown.TOO_LONG)
+
+    @pytest.mark.parametrize(
+        ("about", "detail"),
+        [
+            ("{}", "Object missing required field `versions`"),
+            ("{'versions': 5}", "Expected `object`, got `int` - at `$.versions`"),
+            (
+                "{'versions': {}, 'providers': [5]}",
+                "Expected `str`, got `int` - at `$.providers[0]`",
+            ),
+            (
+                "{'versions': {}, 'devices': {'a': 'b'}}",
+                "Expected `array`, got `str` - at `$.devices[...]`",
+            ),
+        ],
+    )
+    def test_a_worker_that_says_nonsense_of_itself_does_not_start(
+        self, tmp_path: Path, about: str, detail: str
+    ) -> None:
+        change = f"sys.modules['__main__'].about = lambda: ({about})"
+        lane = stub(tmp_path, banner=BANNER.format(change=change))
+        assert told(lane) == [("NOT-RUN", f"the worker answered what no worker answers: {detail}")]
 
     def test_a_worker_that_dies_between_two_cases_costs_none(self, tmp_path: Path) -> None:
         lane = stub(tmp_path)
