@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from typing import NamedTuple
 
-from onnxgather.checks import shown
+from onnxgather.checks import LONGEST_SHOWN, shown
 from onnxgather.errors import ProviderError
 from onnxgather.options import Target
 
@@ -81,6 +82,9 @@ PROVIDERS = {
     "coreml": Provider("CoreMLExecutionProvider", _PLAIN, extra="cpu", system="macOS"),
 }
 
+FULL_NAME = r"[A-Za-z0-9]{1,64}ExecutionProvider"
+"""How ONNX Runtime spells the full name of a provider; such names go into generated code."""
+
 NAMES = f"{', '.join(PROVIDERS)}, or ONNX Runtime's full name of one"
 """How a user may name a provider."""
 
@@ -107,6 +111,9 @@ def find_provider(name: object) -> Provider:
     for short, provider in PROVIDERS.items():
         if text in (short, provider.name):
             return provider
-    if text.endswith("ExecutionProvider"):
+    if re.fullmatch(FULL_NAME, text):
         return Provider(text)
-    raise ProviderError(f"provider must be one of {NAMES}, got {shown(name)}")
+    full = [provider.name for provider in PROVIDERS.values()]
+    near = difflib.get_close_matches(text[:LONGEST_SHOWN], [*PROVIDERS, *full], 1, 0.7)
+    meant = f"; did you mean {near[0]}?" if near else ""
+    raise ProviderError(f"provider must be one of {NAMES}, got {shown(name)}{meant}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 import threading
 from functools import lru_cache
 
@@ -112,6 +113,20 @@ def open_session(
     threads = threads_for(desc)
     model = to_onnx(desc, out_of_range, target_of(provider.name, target), threads=threads)
     return Session(model.SerializeToString(), provider, threads)
+
+
+_FORGOTTEN: list[object] = []
+
+
+def _forget_sessions() -> None:
+    """In the child of a fork, which has none of their threads: `run` opens other sessions."""
+    global open_session
+    _FORGOTTEN.append(open_session)  # kept, as the end of a session waits for its threads
+    open_session = lru_cache(maxsize=CACHED_SESSIONS)(open_session.__wrapped__)
+
+
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=_forget_sessions)
 
 
 def threads_for(desc: Descriptor) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -187,3 +188,69 @@ def test_failure_while_running_is_a_provider_error() -> None:
     session = Session(og.to_onnx(DESC, "error").SerializeToString(), PROVIDERS["cpu"])
     with pytest.raises(ProviderError, match=r"^CPUExecutionProvider failed: .*out of data bounds"):
         session.run({"InputTensor": DATA, "IndicesTensor": np.array([[3, 0]], np.uint32)})
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no forks")
+def test_a_forked_process_runs_beside_a_busy_session() -> None:
+    code = """
+import os, sys, threading, time, warnings
+warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads
+import numpy as np
+import onnxgather as og
+import onnxgather.session as session
+session.threads_for = lambda _: 3  # so that sessions have threads of their own
+tensors = {"input_tensor": og.TensorDesc("FLOAT32", [64, 2]), "axis": 0, "index_dimensions": 1,
+           "indices_tensor": og.TensorDesc("UINT32", [1, 2**16]),
+           "output_tensor": og.TensorDesc("FLOAT32", [2**16, 2])}
+desc = og.GatherDesc(**tensors)
+data = np.arange(128, dtype=np.float32).reshape(64, 2)
+indices = np.arange(2**16, dtype=np.uint32).reshape(1, -1) % 64
+wanted = og.run(desc, data, indices, "zero").tobytes()
+og.run(desc, data, indices, "clamp")
+busy = True
+def run():
+    while busy:
+        og.run(desc, data, indices, "zero")
+thread = threading.Thread(target=run)
+thread.start()
+for _ in range(5):
+    time.sleep(0.05)
+    child = os.fork()
+    if not child:
+        # Not sys.exit: ONNX Runtime itself hangs in the exit of a forked process.
+        os._exit(og.run(desc, data, indices, "zero").tobytes() != wanted)
+    print(os.waitpid(child, 0)[1])
+busy = False
+thread.join()
+print(og.run(desc, data, indices, "zero").tobytes() == wanted)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, timeout=60, check=False
+    )
+    assert (done.stdout, done.stderr) == (b"0\n0\n0\n0\n0\nTrue\n", b"")
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        (None, ""),
+        (5, ""),
+        ("", ""),
+        ("cpu\0", "; did you mean cpu?"),
+        ("CPU", ""),
+        ("openvno", "; did you mean openvino?"),
+        ("CpuExecutionProvder", "; did you mean CPUExecutionProvider?"),
+        ("ExecutionProvider", "; did you mean QNNExecutionProvider?"),
+        ("CPUExecutionProvider\n", "; did you mean CPUExecutionProvider?"),
+        ("'x'); import os #ExecutionProvider", ""),
+        ("größeExecutionProvider", "; did you mean CoreMLExecutionProvider?"),
+        (f"{'A' * 10**6}ExecutionProvider", ""),
+        (np.arange(3), ""),
+    ],
+)
+def test_a_provider_that_is_no_name_is_refused(name: Any, meant: str) -> None:
+    with pytest.raises(ProviderError) as caught:
+        og.run(DESC, DATA, INDICES, provider=name)
+    rule = "provider must be one of cpu, directml, openvino, cuda, tensorrt, webgpu, qnn, coreml, "
+    got = repr(name) if len(repr(name)) <= 200 else f"{repr(name)[:200]}…"
+    assert str(caught.value) == f"{rule}or ONNX Runtime's full name of one, got {got}{meant}"
