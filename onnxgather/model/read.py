@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import os
 from collections import Counter
@@ -27,6 +28,9 @@ GATHERED_TYPES = {onnx.TensorProto.DataType.Name(row.onnx) for row in TensorData
 
 MOST_LISTED = 20
 """The most nodes that a message lists."""
+
+MOST_COMPARED = 1000
+"""The most nodes whose names are compared with one that is nearly right."""
 
 LARGEST_MODEL = 2**31 - 1
 """The most bytes of a serialized model, as protobuf writes no more."""
@@ -132,8 +136,7 @@ class NodeModel:
         found = [node for node in self._graph.node if name in (node.name, *node.output) and name]
         gathers = [node for node in found if _is_gather(node)]
         if len(gathers) == 1:
-            self._check_gather(gathers[0])
-            return _gather(gathers[0])
+            return self._gather(gathers[0])
         where = f"{self.path}: node {shown(name)} must be one"
         if gathers:
             outputs = listed([shown(output) for n in gathers for output in n.output], MOST_LISTED)
@@ -143,7 +146,14 @@ class NodeModel:
         for inside, node in self._inner_nodes():
             if name in (node.name, *node.output):
                 raise OnnxGatherError(f"{where} of the main graph, but is in {inside}")
-        raise OnnxGatherError(f"{where} of the model's gathers, {self._listed()}")
+        known = {
+            _named(n): f"{shown(_named(n))} ({n.op_type})"
+            for n in self._graph.node
+            if _is_gather(n)
+        }
+        near = difflib.get_close_matches(name, [*known][:MOST_COMPARED])
+        names = listed([known[n] for n in dict.fromkeys([*near, *known])], MOST_LISTED)
+        raise OnnxGatherError(f"{where} of the model's gathers, {names or 'but it has none'}")
 
     def constant(self, value: str) -> Array | None:
         """The array of an initializer; None where the value is no initializer.
@@ -201,7 +211,9 @@ class NodeModel:
             for name, array in inputs.items():
                 element_type = helper.np_dtype_to_tensor_dtype(array.dtype)
                 graph.input.append(helper.make_tensor_value_info(name, element_type, array.shape))
-            if sum(map(_bytes_of, graph.initializer)) > LARGEST_MODEL:
+            types = [helper.tensor_dtype_to_np_dtype(t.data_type) for t in graph.initializer]
+            sizes = [math.prod(tensor.dims) for tensor in graph.initializer]
+            if sum(n * t.itemsize for n, t in zip(sizes, types, strict=True)) > LARGEST_MODEL:
                 raise ValueError("its initializers exceed the 2 GiB of a model")
             external_data_helper.load_external_data_for_model(model, self._folder)
             return model.SerializeToString(), inputs
@@ -225,13 +237,6 @@ class NodeModel:
         for function in self._model.functions:
             yield from ((f"the function {shown(function.name)}", node) for node in function.node)
 
-    def _listed(self) -> str:
-        *most, last = ATTRIBUTES
-        gathers = [node for node in self._graph.node if _is_gather(node)]
-        if not gathers:
-            return f"but it has no {', '.join(most)} or {last}"
-        return listed([f"{shown(_named(n))} ({n.op_type})" for n in gathers], MOST_LISTED)
-
     @contextmanager
     def _reading(self, value: str) -> Generator[None]:
         """Turn what onnx raises while data is read into an error that names the value."""
@@ -245,8 +250,8 @@ class NodeModel:
                 f"{self.path}: what leads to {shown(value)} cannot be read: {said}"
             ) from error
 
-    def _check_gather(self, node: onnx.NodeProto) -> None:
-        """Check that a gather has the inputs, the output and the attributes that ONNX gives it."""
+    def _gather(self, node: onnx.NodeProto) -> GatherNode:
+        """A gather, if it has the inputs, the output and the attributes that ONNX gives it."""
         where = f"{self.path}: node {shown(_named(node))}"
         node.domain = ""  # "ai.onnx" is the same, but onnx's check does not know it
         try:
@@ -257,16 +262,14 @@ class NodeModel:
         for value in node.input:
             if value not in self.values:
                 raise OnnxGatherError(f"{where}: {shown(value)} must be a value of the model")
+        number = next((a.i for a in node.attribute), 0)  # it has no attribute but its own
+        return GatherNode(_named(node), node.op_type, number, node.input[0], node.input[1])
 
 
 def _name_of(data_type: int) -> str:
     """ONNX's name of a data type, such as FLOAT."""
     names = onnx.TensorProto.DataType
     return names.Name(data_type) if data_type in names.values() else f"data type {data_type}"
-
-
-def _bytes_of(tensor: onnx.TensorProto) -> int:
-    return math.prod(tensor.dims) * helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
 
 
 def operators(model: onnx.ModelProto) -> Counter[str]:
@@ -288,12 +291,6 @@ def type_name(array: Array) -> str:
 
 def _is_gather(node: onnx.NodeProto) -> bool:
     return node.op_type in ATTRIBUTES and node.domain in ("", "ai.onnx")
-
-
-def _gather(node: onnx.NodeProto) -> GatherNode:
-    attribute = ATTRIBUTES[node.op_type]
-    number = next((a.i for a in node.attribute if a.name == attribute), 0)
-    return GatherNode(_named(node), node.op_type, number, node.input[0], node.input[1])
 
 
 def _named(node: onnx.NodeProto) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 
 from onnxgather import runtime
 from onnxgather.cases import DescriptorCase
+from onnxgather.checks import printable
 from onnxgather.dxdispatch import write_program
 from onnxgather.files import FolderKind, filled_in
 from onnxgather.repro.issue import Finding, issue_text
@@ -57,7 +58,7 @@ def runnable(finding: Finding, trial: Trial) -> dict[str, bytes]:
         provider=json.dumps(finding.info.provider)[1:-1],
         library=repr(trial.library),
         threads=trial.threads,
-        rule=repr(rule) if isinstance(rule, str) else None,
+        rule=repr(printable(rule)) if isinstance(rule, str) else None,
     )
     inputs, expected = io.BytesIO(), io.BytesIO()
     np.savez(inputs, allow_pickle=False, **trial.inputs)

@@ -70,7 +70,11 @@ def issue_text(finding: Finding, trial: Trial, printed: str | None) -> str:
     if result.first is not None and result.first.source is not None:
         expected += f"\n\nThe first element that differs: `{result.first.source}`."
     versions = [f"{name} {version}" for name, version in info.versions.items()]
-    versions = [*versions, *info.devices, f"{platform.system()} {platform.machine()}"]
+    versions = [
+        *versions,
+        *(f"device {x}" for x in info.devices),
+        f"{platform.system()} {platform.machine()}",
+    ]
     said = [f"- `{printable(x).replace('`', chr(39))}`" for x in (info.provider, *versions)]
     actual = _block(result.reason or "")
     if printed is not None:

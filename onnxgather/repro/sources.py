@@ -24,9 +24,6 @@ T = TypeVar("T", DescriptorCase, CaseResult)
 MOST_LISTED = 10
 """The most names that a message lists."""
 
-LONGEST_START = 2**16
-"""The most bytes that are read of a file to see whether it is a report."""
-
 
 def read_findings(path: str) -> Report | None:
     """The report that a file holds; None where it holds something else.
@@ -36,8 +33,7 @@ def read_findings(path: str) -> Report | None:
         OSError: The file cannot be read.
     """
     with open(path, "rb") as file:
-        content = file.read(LONGEST_START)
-        if not is_report(content):
+        if not is_report(content := file.read(2**16)):  # a model may be long
             return None
         content += file.read()
     try:

@@ -277,7 +277,7 @@ class TestRefusals:
             "node 'neg' must be one of Gather, GatherElements, GatherND, got Neg"
         )
         assert refusal(path, "other") == (
-            "node 'other' must be one of the model's gathers, 'same' (Gather), 'same' (Gather)"
+            "node 'other' must be one of the model's gathers, 'same' (Gather)"
         )
         assert refusal(path, "").startswith("node '' must be one of the model's gathers, ")
         assert refusal(path, "d") == (
@@ -286,13 +286,17 @@ class TestRefusals:
 
     def test_a_name_of_no_gather_says_which_gathers_there_are(self, tmp_path: Path) -> None:
         assert refusal(save(tmp_path, [node("Neg", ["ids"], "n")], IDS_INPUT), "gather") == (
-            "node 'gather' must be one of the model's gathers, but it has no Gather, "
-            "GatherElements or GatherND"
+            "node 'gather' must be one of the model's gathers, but it has none"
         )
         many = [node("Gather", ["table", "ids"], f"r{k}") for k in range(25)]
         listed = ", ".join(f"'r{k}' (Gather)" for k in range(20))
         assert refusal(save(tmp_path, many, IDS_INPUT, [TABLE]), "gather") == (
             f"node 'gather' must be one of the model's gathers, {listed} and 5 more"
+        )
+        path = save(tmp_path, [*many, node("Gather", ["table", "ids"], "lookup")], {}, [TABLE])
+        listed = ", ".join(f"'{n}' (Gather)" for n in ("lookup", *(f"r{k}" for k in range(19))))
+        assert refusal(path, "lokup") == (
+            f"node 'lokup' must be one of the model's gathers, {listed} and 6 more"
         )
 
     def test_a_gather_inside_another_node_is_refused(self, tmp_path: Path) -> None:
