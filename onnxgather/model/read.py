@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import os
 from collections import Counter
@@ -17,7 +16,7 @@ from google.protobuf.message import DecodeError
 from onnx import external_data_helper, helper, numpy_helper
 
 from onnxgather.arrays import Array
-from onnxgather.checks import listed, shown
+from onnxgather.checks import listed, shown, suggestion
 from onnxgather.datatypes import TensorDataType
 from onnxgather.errors import OnnxGatherError
 from onnxgather.files import reason
@@ -28,9 +27,6 @@ GATHERED_TYPES = {onnx.TensorProto.DataType.Name(row.onnx) for row in TensorData
 
 MOST_LISTED = 20
 """The most nodes that a message lists."""
-
-MOST_COMPARED = 1000
-"""The most nodes whose names are compared with one that is nearly right."""
 
 LARGEST_MODEL = 2**31 - 1
 """The most bytes of a serialized model, as protobuf writes no more."""
@@ -146,14 +142,10 @@ class NodeModel:
         for inside, node in self._inner_nodes():
             if name in (node.name, *node.output):
                 raise OnnxGatherError(f"{where} of the main graph, but is in {inside}")
-        known = {
-            _named(n): f"{shown(_named(n))} ({n.op_type})"
-            for n in self._graph.node
-            if _is_gather(n)
-        }
-        near = difflib.get_close_matches(name, [*known][:MOST_COMPARED])
-        names = listed([known[n] for n in dict.fromkeys([*near, *known])], MOST_LISTED)
-        raise OnnxGatherError(f"{where} of the model's gathers, {names or 'but it has none'}")
+        gathers = [node for node in self._graph.node if _is_gather(node)]
+        names = listed([f"{shown(_named(n))} ({n.op_type})" for n in gathers], MOST_LISTED)
+        near = suggestion(name, map(_named, gathers))
+        raise OnnxGatherError(f"{where} of the model's gathers, {names or 'but it has none'}{near}")
 
     def constant(self, value: str) -> Array | None:
         """The array of an initializer; None where the value is no initializer.
