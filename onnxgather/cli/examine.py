@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import closing
 
 import click
@@ -44,13 +43,6 @@ def _lane(ctx: click.Context, param: click.Parameter, value: str | None) -> tupl
     if (provider := name.partition("@")[0]) != DIRECTML_DLL:
         options.provider(ctx, param, provider)
     return name, python
-
-
-def _refuse(source: str, given: Mapping[str, object]) -> None:
-    """Refuse options that a source does not have."""
-    for option, value in given.items():
-        if value is not None:
-            raise click.UsageError(f"{option} must come without {source}")
 
 
 @main.command(short_help="Reduce a difference to a folder that shows it.")
@@ -106,14 +98,18 @@ def repro(
     lane_name, python = lane or ("cpu", "")
     reported = None
     if node is not None:
-        own = {"--case": name, "--out-of-range": out_of_range, "--target": target}
-        _refuse("--node, as a node runs as it is in ONNX", own)
+        if name or out_of_range or target:
+            rule = "--case, --out-of-range and --target must come without --node"
+            raise click.UsageError(f"{rule}, as a node runs as it is in ONNX")
         arrays = nodes.read_inputs(inputs) if inputs is not None else {}
         with closing(ModelLane("cpu", PROVIDERS["cpu"], timeout=timeout)) as cpu:
             case = nodes.case_of_node(source, node, arrays, cpu)
         target = "portable"
     elif (report := sources.read_findings(source)) is not None:
-        _refuse("a report, as its cases have their own", {"--out-of-range": out_of_range})
+        if out_of_range:
+            raise click.UsageError(
+                "--out-of-range must come without a report, as its cases have it"
+            )
         if lane is None and sources.nothing_wrong(report, name):
             what = "any case" if name is None else f"case {shown(name)}"
             say(f"{source}: no lane went wrong in {what}: nothing to reproduce")

@@ -165,17 +165,19 @@ class TestRepro:
 
     def test_options_that_a_source_does_not_have_are_refused(self) -> None:
         self.edited_report()
-        node = "--node, as a node runs as it is in ONNX"
-        report = "a report, as its cases have their own"
-        for source, option, value, what in (
-            (("m.onnx", "--node", "g"), "--out-of-range", "clamp", node),
-            (("m.onnx", "--node", "g"), "--target", "cpu", node),
-            (("m.onnx", "--node", "g"), "--case", "x", node),
+        node = (
+            "--case, --out-of-range and --target must come without --node, as a node runs as it is"
+        )
+        report = "--out-of-range must come without a report, as its cases have it"
+        for source, option, value, sentence in (
+            (("m.onnx", "--node", "g"), "--out-of-range", "clamp", f"{node} in ONNX"),
+            (("m.onnx", "--node", "g"), "--target", "cpu", f"{node} in ONNX"),
+            (("m.onnx", "--node", "g"), "--case", "x", f"{node} in ONNX"),
             (("r.json",), "--out-of-range", "zero", report),
         ):
             code, out, err = outcome("repro", *source, option, value, "-o", "out")
             assert (code, out) == (2, "")
-            assert err.endswith(f"\n\nError: {option} must come without {what}\n")
+            assert err.endswith(f"\n\nError: {sentence}\n")
 
     @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
     def test_an_interruption_says_what_was_reached(self, name: str, code: int) -> None:
