@@ -31,8 +31,9 @@ from functools import partial
 from io import BytesIO
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any, NamedTuple
-from unittest.mock import Mock, patch
+from unittest.mock import patch
 
 import click
 import msgspec
@@ -202,11 +203,20 @@ def answers(random: Random) -> None:
 @contextmanager
 def canned(output: bytes) -> Generator[None]:
     """Let every program that a lane starts write this output and end."""
-    popen = Mock(poll=lambda: None, wait=lambda: 0)
-    with patch.object(child, "Program") as program:
-        program.return_value.configure_mock(
-            popen=popen, stdout=BytesIO(output), end=lambda: (0, b"")
-        )
+    program = SimpleNamespace(
+        popen=SimpleNamespace(poll=lambda: None, wait=lambda: 0, pid=0, returncode=None),
+        stdin=BytesIO(),
+        stdout=BytesIO(output),
+        deadline=0.0,
+        kill=bool,
+        printed=bytes,
+        end=lambda: (0, b""),
+    )
+
+    def start(_: object) -> Any:
+        return program
+
+    with patch.object(child, "Program", start):
         yield
 
 
@@ -329,11 +339,11 @@ def serve(kind: str, first: int, last: int) -> None:
 def share_workers() -> None:
     """Let all lanes on a provider have one worker, as to start one takes longest."""
     worker: Any = python.Worker
-    make, shared = worker.__init__, dict[str, Any]()
+    make, shared, program = worker.__init__, dict[str, Any](), child.Program
 
     def init(self: Any, *arguments: Any, **named: Any) -> None:
         make(self, *arguments, **named)
-        if not isinstance(child.Program, Mock):  # not where the answers are canned
+        if child.Program is program:  # not where the answers are canned
             self.__dict__ = shared.setdefault(str((arguments, named)), self.__dict__)
 
     worker.__init__ = init

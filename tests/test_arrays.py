@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -145,6 +146,7 @@ NUMPY = ", of which numpy.asarray makes an array"
         (INDICES.astype("S1").view(np.char.chararray), "|S1 (4, 2)"),
         (np.rec.fromarrays([INDICES]), "(numpy.record, [('f0', '<i8')]) (4, 2)"),
         (INDICES == 0, "bool (4, 2)"),
+        (INDICES.astype(ml_dtypes.int4), "int4 (4, 2)"),
         (np.zeros((0, 2), np.int64), "int64 (0, 2)"),
         (np.array(1), "int64 ()"),
         (np.int64(1), "int64" + NUMPY),
@@ -163,6 +165,20 @@ def test_what_is_no_such_array_is_refused(
     with pytest.raises(og.DescriptorError) as caught:
         use(DESC, DATA, indices)
     assert str(caught.value) == f"IndicesTensor must be an array of int64 (4, 2), got {found}"
+
+
+def test_a_type_that_is_like_float16_is_not_float16() -> None:
+    half = og.GatherElementsDesc(
+        og.TensorDesc("FLOAT16", [4, 3]),
+        DESC.indices_tensor,
+        og.TensorDesc("FLOAT16", [4, 2]),
+        axis=1,
+    )
+    with pytest.raises(og.DescriptorError) as caught:
+        og.run(half, DATA.astype(ml_dtypes.bfloat16), INDICES)
+    assert str(caught.value) == (
+        "InputTensor must be an array of float16 (4, 3), got bfloat16 (4, 3)"
+    )
 
 
 def test_indices_that_change_while_they_run_are_those_that_were_checked(
