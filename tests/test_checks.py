@@ -42,8 +42,18 @@ SIZES = {"data_type": "FLOAT32", "sizes": [1]}
 @pytest.mark.parametrize(
     ("kind", "values", "named", "message"),
     [
-        (og.TensorDesc, ("FLOAT32", [1]), {"stride": [1]}, "TensorDesc has no field 'stride'"),
-        (og.TensorDesc, (), SIZES | {"Flags": ()}, "TensorDesc has no field 'Flags'"),
+        (
+            og.TensorDesc,
+            ("FLOAT32", [1]),
+            {"stride": [1]},
+            "TensorDesc has no field 'stride'; did you mean \"strides\"?",
+        ),
+        (
+            og.TensorDesc,
+            (),
+            SIZES | {"Flags": ()},
+            "TensorDesc has no field 'Flags'; did you mean \"flags\"?",
+        ),
         (og.TensorDesc, (), SIZES | {"x\n": 0}, "TensorDesc has no field 'x\\n'"),
         (og.TensorDesc, (), {}, "TensorDesc must have the field data_type, got none"),
         (og.TensorDesc, ("INT8",), {}, "TensorDesc must have the field sizes, got none"),
@@ -54,7 +64,12 @@ SIZES = {"data_type": "FLOAT32", "sizes": [1]}
             "TensorDesc must have the field data_type once, got two",
         ),
         (og.TensorDesc, range(7), {}, "TensorDesc must have at most 6 fields, got 7"),
-        (og.GatherDesc, (), {"indices": 1}, "GatherDesc has no field 'indices'"),
+        (
+            og.GatherDesc,
+            (),
+            {"input": 1},
+            "GatherDesc has no field 'input'; did you mean \"input_tensor\"?",
+        ),
         (
             og.GatherNDDesc,
             range(4),
