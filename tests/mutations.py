@@ -243,7 +243,7 @@ def calls(random: Random) -> None:
     for _ in range(random.choice([1, 1, 2])):
         name = random.choice(list(arguments))
         value = arguments[name]
-        if type(value) is np.ndarray and random.random() < 0.7:
+        if type(value) is np.ndarray and value.ndim > 1 and random.random() < 0.7:
             arguments[name] = random.choice(mutants.VARIANTS)(value)
         elif isinstance(function, type) and random.random() < 0.2:
             arguments[random.choice([f"{name}s", name[:-1], name.upper()])] = arguments.pop(name)
