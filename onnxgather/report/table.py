@@ -116,12 +116,12 @@ def _causes(report: Report, width: int) -> list[str]:
 def _files(report: Report, width: int) -> list[str]:
     entries = [("INVALID", f"{invalid.file}: {invalid.reason}") for invalid in report.invalid]
     entries += [("UNUSABLE", message) for message in report.unusable]
-    entries += [
-        ("NOTE", f"{title(case)}: an index is out of range; here it {brief}, unlike in DirectML")
-        for case in report.cases
-        if case.file and not case.in_range and case.out_of_range != "directml"
-        for brief in [POLICIES[case.out_of_range].brief]
-    ]
+    wild = [case for case in report.cases if case.file and not case.in_range]
+    if wild and wild[0].out_of_range != "directml":  # the programs of a check have one policy
+        more = f"{number_of(len(wild), 'case')}, such as " if len(wild) > 1 else ""
+        brief = POLICIES[wild[0].out_of_range].brief
+        text = f"an index is out of range; here it {brief}, unlike in DirectML"
+        entries.append(("NOTE", f"{more}{title(wild[0])}: {text}"))
     rows: list[_Row] = [[(label, None), (text, None)] for label, text in entries]
     return _grid(rows, [len("UNUSABLE")], width)
 

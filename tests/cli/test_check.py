@@ -95,6 +95,15 @@ class TestOutOfRange:
         told = [" ".join(section.split()) for section in table.split("\n\n")[2:-1]]
         assert told == ([sentence] if brief else [])
 
+    def test_many_such_cases_are_one_sentence(self) -> None:
+        for k in range(3):
+            program(f"p/{k}.json", indices=WILD)
+        note = outcome("check", "p")[1].split("\n\n")[-2]
+        assert " ".join(note.split()) == (
+            "NOTE 3 cases, such as p/0.json: $.commands[0] (gather): an index is out of range; "
+            "here it is clamped, unlike in DirectML"
+        )
+
 
 class TestHelp:
     def test_help_lists_the_states(self) -> None:
