@@ -203,7 +203,9 @@ class NodeModel:
             for name, array in inputs.items():
                 element_type = helper.np_dtype_to_tensor_dtype(array.dtype)
                 graph.input.append(helper.make_tensor_value_info(name, element_type, array.shape))
-            if sum(map(_bytes_of, graph.initializer)) > LARGEST_MODEL:
+            types = [helper.tensor_dtype_to_np_dtype(t.data_type) for t in graph.initializer]
+            sizes = [math.prod(tensor.dims) for tensor in graph.initializer]
+            if sum(n * t.itemsize for n, t in zip(sizes, types, strict=True)) > LARGEST_MODEL:
                 raise ValueError("its initializers exceed the 2 GiB of a model")
             external_data_helper.load_external_data_for_model(model, self._folder)
             return model.SerializeToString(), inputs
