@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -246,6 +247,20 @@ worker.ask(lambda header, _: print(header), request, content + b"\\1")
         if not gone(pid):
             os.kill(pid, signal.SIGKILL)
             pytest.fail("the worker lives on")
+
+
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="setpriv is Linux's")
+def test_a_program_outlives_the_thread_that_asks_it_first() -> None:
+    child = echo("pass")
+    child.command[:0] = ["setpriv", "--pdeathsig", "KILL"]  # as the launcher of DirectML's host has
+    first = threading.Thread(target=child.start)
+    first.start()
+    first.join()
+    program = child._program  # type: ignore[reportPrivateUsage]
+    time.sleep(0.1)
+    assert ask(child) == b"line\n"
+    assert child._program is program  # type: ignore[reportPrivateUsage]
+    child.close()
 
 
 class TestForks:
