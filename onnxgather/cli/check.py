@@ -189,6 +189,10 @@ def _run(asked: CheckOptions) -> int:
     batch = Batch(prints=False)
     known = asked.known
     lanes = _lanes(asked)
+    paths = list(dict.fromkeys(source.path for source in batch.sources(asked.paths)))
+    asked.check_apart(paths)
+    for file in asked.files:
+        check_writable(file)
     cases: Iterable[Case] = ()
     planned = 0
     invalid: list[Invalid] = []
@@ -198,7 +202,8 @@ def _run(asked: CheckOptions) -> int:
             stack.callback(lane.close)
         stack.callback(batch.progress.clear)
         try:
-            cases, planned = _planned(asked, batch, invalid)
+            programs = _programs(asked, batch, paths, invalid)
+            cases, planned = _planned(asked, batch, programs, invalid)
         except Interrupted as signal:  # the report says so, and no lane starts
             signals, lanes = [signal], []
         stack.enter_context(first_signal_kept(signals))
@@ -244,21 +249,12 @@ def _lanes(asked: CheckOptions) -> list[Team]:
 
 
 def _planned(
-    asked: CheckOptions, batch: Batch, invalid: list[Invalid]
+    asked: CheckOptions, batch: Batch, programs: Sequence[Program], invalid: Sequence[Invalid]
 ) -> tuple[Iterator[Case], int]:
-    """The cases, and how many they are.
-
-    Args:
-        asked: The arguments and options.
-        batch: Gets the files that are unusable.
-        invalid: Gets the files with an invalid descriptor.
-    """
+    """The cases, and how many they are."""
     from onnxgather.cases import program_cases, program_names
     from onnxgather.corpus import random_cases, random_names
 
-    for file in asked.files:
-        check_writable(file)
-    programs = _programs(asked, batch, invalid)
     built_in = list(_built_in(asked.out_of_range)) if asked.corpus else []
     random = asked.count or 0
     total = sum(program.dispatch_count for program in programs) + len(built_in) + random
@@ -300,12 +296,12 @@ def _is_input(path: str) -> bool:
     return bool(start) and not is_report(start)
 
 
-def _programs(asked: CheckOptions, batch: Batch, invalid: list[Invalid]) -> list[Program]:
-    """The programs to check."""
+def _programs(
+    asked: CheckOptions, batch: Batch, paths: Sequence[str], invalid: list[Invalid]
+) -> list[Program]:
+    """The programs to check; files with an invalid descriptor are put into `invalid`."""
     from onnxgather.parity.results import Invalid
 
-    paths = list(dict.fromkeys(source.path for source in batch.sources(asked.paths)))
-    asked.check_apart(paths)
     programs: list[Program] = []
     for path in paths:
         with batch.step(path):

@@ -29,6 +29,9 @@ _BY_SIGNAL = 128
 
 _BROKEN_PIPE = _BY_SIGNAL + 13
 
+LONGEST_INDENTED = 2**22
+"""JSON of so many bytes is not indented."""
+
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 """The signals that end a command."""
 
@@ -53,26 +56,20 @@ class Interrupted(KeyboardInterrupt):
 
 
 @contextlib.contextmanager
-def _handled(handler: Callable[[int], None]) -> Generator[None]:
-    """Call a function with the number of each signal that ends a command.
+def _handled(handler: Callable[[int, object], object]) -> Generator[None]:
+    """Have a function handle each signal that ends a command.
 
     A signal that is ignored stays so, as under nohup. Python allows this in its main thread alone.
     """
-    earlier: dict[int, Any] = {}
-    if threading.current_thread() is threading.main_thread():
-        numbers = [getattr(signal, name) for name in _SIGNALS if hasattr(signal, name)]
-        earlier = {n: signal.getsignal(n) for n in numbers}
-        earlier = {n: old for n, old in earlier.items() if old not in (signal.SIG_IGN, None)}
-    try:
-        for number in earlier:
-            signal.signal(number, lambda number, _: handler(number))
+    here = threading.current_thread() is threading.main_thread()
+    with contextlib.ExitStack() as undo:
+        for number in signal.Signals if here else ():
+            if number.name in _SIGNALS and signal.getsignal(number) not in (signal.SIG_IGN, None):
+                undo.callback(signal.signal, number, signal.signal(number, handler))
         yield
-    finally:
-        for number, old in earlier.items():
-            signal.signal(number, old)
 
 
-def _interrupt(number: int) -> None:
+def _interrupt(number: int, _: object) -> None:
     raise Interrupted(number)
 
 
@@ -80,7 +77,7 @@ def _interrupt(number: int) -> None:
 def first_signal_kept(kept: list[Interrupted]) -> Generator[None]:
     """Put the first signal that ends a command into an empty list; the second raises."""
 
-    def keep(number: int) -> None:
+    def keep(number: int, _: object) -> None:
         kept.append(Interrupted(number))
         if len(kept) > 1:
             raise kept[0]
@@ -234,12 +231,19 @@ def _say_usage(error: click.ClickException) -> None:
 
 
 def json_bytes(value: object) -> bytes:
-    """A value as indented JSON, whose texts are escaped as a terminal needs it."""
+    """A value as JSON, whose texts are escaped as a terminal needs it.
+
+    It is indented unless it is so long that this would cost much memory.
+    """
     try:
-        text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+        text = msgspec.json.encode(value)
+        if len(text) < LONGEST_INDENTED:
+            text = msgspec.json.format(text, indent=2)
     except UnicodeEncodeError:  # a file name that is not Unicode: escaped, as json reads it back
-        text = json.dumps(msgspec.to_builtins(value), indent=2)
-    return re.sub("[^\n -~]", _json_escaped, text).encode()
+        text = json.dumps(msgspec.to_builtins(value), indent=2).encode()
+    if re.search(rb"[^\n -~]", text) is None:  # without a copy
+        return text
+    return re.sub("[^\n -~]", _json_escaped, text.decode()).encode()
 
 
 def _json_escaped(found: re.Match[str]) -> str:

@@ -144,6 +144,7 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return f"{self.reason} ({self.link})"
 
 
+@cache
 def _is_within(version: str | None, versions: str) -> bool:
     """Whether a version is in a range, as pip writes ranges; False for text that is no version."""
     try:

@@ -45,31 +45,34 @@ def html(report: Report) -> bytes:
         OnnxGatherError: A descriptor in the report is broken, or arrays do not fit it.
     """
     headline, more, mood = verdict(report)
-    parts = {
+    texts = {
         "title": escape(f"{headline} · onnxgather"),
         "verdict": escape(headline),
         "more": escape(more),
         "mood": mood,
         "style": _resource("page.css"),
         "script": "".join(_resource(f"{name}.js") for name in _SCRIPTS),
-        "data": _embedded(_data(report)),
     }
+    parts = {name: text.encode() for name, text in texts.items()}
+    parts["data"] = _embedded(_data(report))
     # One pass, so that nothing put in is itself replaced.
-    page = re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _resource("page.html"))
-    return page.encode()
+    template = _resource("page.html").encode()
+    return re.sub(rb"\{\{(\w+)\}\}", lambda match: parts[match[1].decode()], template)
 
 
 def _data(report: Report) -> dict[str, Any]:
     """The data of the page: the report, with packed details in place of the evidence."""
-    bare = [msgspec.structs.replace(case, evidence=None) for case in report.cases]
-    data = _built(msgspec.structs.replace(report, cases=bare))
+    cases: list[Any] = []
     detailed: list[CaseResult] = []
-    for case, shown in zip(report.cases, data["cases"], strict=True):
+    for case in report.cases:
+        shown = msgspec.structs.replace(case, evidence=None) if case.evidence else case
         if case.evidence and any(map(_is_telling, case.results)):
-            shown["detail"] = len(detailed)
+            shown = {**_built(shown), "detail": len(detailed)}
             detailed.append(case)
+        cases.append(shown)
     return {
-        **data,
+        **_built(msgspec.structs.replace(report, cases=[])),
+        "cases": cases,
         "causes": [
             (found.first.state, found.first.lane, why(found.first), found.cases)
             for found in causes(report)
@@ -141,9 +144,13 @@ def _is_telling(result: Result) -> bool:
     return result.state != "PASS" and result.kind is not ResultKind.NOT_STARTED
 
 
-def _embedded(data: Any) -> str:
+def _embedded(data: Any) -> bytes:
     """JSON for a script element, which no text in it can end."""
-    return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+    try:
+        text = msgspec.json.encode(data)
+    except UnicodeEncodeError:  # a name that is not Unicode
+        text = json.dumps(_built(data)).encode()
+    return text.replace(b"<", b"\\u003c")
 
 
 @cache

@@ -20,6 +20,7 @@ from command_line import POSIX, files, outcome, program
 
 from onnxgather import lanes, report
 from onnxgather.cases import Case
+from onnxgather.cli.sources import Batch
 from onnxgather.corpus import random_names
 from onnxgather.lanes.lane import Answer, AnswerKind, LaneInfo
 from onnxgather.parity.results import read_report
@@ -38,7 +39,7 @@ class Slow:
 
     def start(self) -> LaneInfo:
         self.closed.wait(0.02)
-        return LaneInfo(self.name, f"{self.name}Provider", {"onnxruntime": "1.24.4"})
+        return LaneInfo(self.name, "StubExecutionProvider", {"onnxruntime": "1.24.4"})
 
     def answer(self, case: Case) -> Answer:
         self.asked.append(case.name)
@@ -131,10 +132,13 @@ def test_a_signal_does_not_wait_for_a_lane_that_hangs(
 def test_a_signal_while_programs_are_read_is_in_the_report(
     monkeypatch: pytest.MonkeyPatch, late: list[int]
 ) -> None:
-    program("y.json")
-    os.mkfifo("x.json")  # reading it waits for a writer
+    program("x.json")
     opened(monkeypatch, Slow("a"))
-    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM)).start()
+
+    def read(*_: object, **__: object) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(Batch, "read", read)
     assert outcome("check", ".", "--json", "r.json")[0] == 143
     found = json.loads(Path("r.json").read_bytes())
     assert (found["interrupted"], found["lanes"], found["cases"]) == ("SIGTERM", [], [])
@@ -161,6 +165,7 @@ def test_the_second_signal_ends_the_writing(
     assert (Path("r.html").read_text(encoding="utf-8") != "earlier") is written
 
 
+@pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="looks for children in /proc")
 def test_a_real_worker_ends_with_its_check() -> None:
     command = [sys.executable, "-m", "onnxgather", "check", "--random", "1000000"]
     with subprocess.Popen([*command, "--json", "r.json"], stdout=subprocess.PIPE) as child:

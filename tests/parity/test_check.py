@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import tracemalloc
+from dataclasses import replace as replace_field
 
 import msgspec
 import numpy as np
@@ -12,6 +14,7 @@ from planned_lane import INFO, Planned, case, ran, result
 
 import onnxgather as og
 from onnxgather.cases import Case, DescriptorCase
+from onnxgather.cli import terminal
 from onnxgather.lanes.lane import Answer, AnswerKind, LaneInfo
 from onnxgather.parity import check as check_module
 from onnxgather.parity.check import Team, check, check_cases
@@ -22,6 +25,7 @@ from onnxgather.parity.results import (
     ResultKind,
     read_report,
 )
+from onnxgather.report import html, junit
 
 
 class TestReports:
@@ -104,6 +108,24 @@ class TestParts:
         first, *others = check([case(0, 0)] * 5, [Planned(self.right)]).cases
         assert all(other.results is first.results for other in others)
         assert all(other.data_type is first.data_type for other in others)
+
+    def test_a_case_that_passes_costs_little(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        count, lane = 2000, Planned(self.right)
+        monkeypatch.setattr(terminal, "LONGEST_INDENTED", 0)
+        named = [replace_field(case(0, 0), name=f"random/0/{k}") for k in range(count)]
+        writers = (html, junit, terminal.json_bytes)
+        small = check(named[:9], [lane])
+        assert all(writer(small) for writer in writers)  # what is made once
+        tracemalloc.start()
+        report = check(named, [lane])
+        peaks = [tracemalloc.get_traced_memory()[0]]
+        for writer in writers:
+            tracemalloc.reset_peak()
+            before = tracemalloc.get_traced_memory()[0]
+            writer(report)
+            peaks.append(tracemalloc.get_traced_memory()[1] - before)
+        tracemalloc.stop()
+        assert max(peaks) < 1000 * count
 
     def test_the_evidence_of_a_report_has_a_limit(self, monkeypatch: pytest.MonkeyPatch) -> None:
         size = check([case(0, 0)], [Planned(self.wrong)]).cases[0].evidence
