@@ -97,11 +97,13 @@ def _packed(cases: Sequence[CaseResult], lanes: Sequence[LaneInfo]) -> Iterator[
 def _detail(case: CaseResult, lanes: Sequence[LaneInfo]) -> dict[str, Any]:
     evidence = case.evidence
     assert evidence is not None
-    shared = {"repro": _repros(case, lanes)}
-    if evidence.descriptor is None:
-        drawn = _built(picture(evidence, None, case.out_of_range))
-        return {**shared, "node": _built(evidence.node), "picture": drawn}
-    desc = from_dict(evidence.descriptor)
+    desc = None if evidence.descriptor is None else from_dict(evidence.descriptor)
+    arrays = evidence.data.array(), evidence.indices.array()
+    got = {lane: blob.array() for lane, blob in evidence.got.items()}
+    drawn = _built(picture(desc, *arrays, case.out_of_range, got))
+    shared = {"repro": _repros(case, lanes), "picture": drawn}
+    if desc is None:
+        return {**shared, "node": _built(evidence.node)}
     graphs = [describe(desc, case.out_of_range, t, DEFAULT_OPSET, 1) for t in _targets(case, lanes)]
     return {
         **shared,
@@ -111,7 +113,6 @@ def _detail(case: CaseResult, lanes: Sequence[LaneInfo]) -> dict[str, Any]:
         "graphs": [
             {name: _built(getattr(graph, name)) for name in _SHOWN_OF_A_GRAPH} for graph in graphs
         ],
-        "picture": _built(picture(evidence, desc, case.out_of_range)),
     }
 
 

@@ -8,21 +8,26 @@ the first element that differs.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 import msgspec
 import numpy as np
 
-from onnxgather.arrays import Array, axis_sizes, elements, outside
+from onnxgather.arrays import Array, axis_sizes, check_array, elements, outside
 from onnxgather.descriptors import Descriptor
-from onnxgather.explain import value_text
+from onnxgather.errors import IndexOutOfRangeError
+from onnxgather.explain import element_at, value_text
 from onnxgather.options import OutOfRange
 from onnxgather.parity.judge import differing
-from onnxgather.parity.results import Evidence
-from onnxgather.reference import coordinates, source_map
+from onnxgather.reference import coordinates, reference, source_map
 from onnxgather.tensors import TensorDesc
 
 MOST_ELEMENTS = 240
 """The most elements of a grid."""
+
+LARGEST_OUTPUT = 2**20
+"""The most elements of an output that is drawn."""
 
 
 class Grid(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -74,20 +79,32 @@ class Picture(msgspec.Struct, frozen=True, omit_defaults=True):
     lanes: dict[str, Wrong] = {}
 
 
-def picture(evidence: Evidence, desc: Descriptor | None, out_of_range: OutOfRange) -> Picture:
-    """The picture of a case.
+def picture(
+    desc: Descriptor | None,
+    data: Array,
+    indices: Array,
+    out_of_range: OutOfRange,
+    got: Mapping[str, Array] | None = None,
+) -> Picture:
+    """The picture of a gather.
 
     Args:
-        evidence: The arrays of the case.
-        desc: The descriptor of the case; without one there are no links.
+        desc: The descriptor; without one there are neither links nor an expected output.
+        data: InputTensor: an array of its `sizes`, or its 1-D buffer where it has strides.
+        indices: IndicesTensor, likewise.
         out_of_range: What an index out of range does.
+        got: The wrong outputs, by the names of lanes.
 
     Raises:
         DescriptorError: The arrays do not fit the descriptor.
     """
-    data, indices = evidence.data.array(), evidence.indices.array()
-    expected = None if evidence.expected is None else evidence.expected.array()
-    got = {lane: blob.array() for lane, blob in evidence.got.items()}
+    got, expected = got or {}, None
+    if desc is not None:
+        check_array("InputTensor", desc.input_tensor, data)
+        check_array("IndicesTensor", desc.indices_tensor, indices)
+        if math.prod(desc.output_tensor.array_shape) <= LARGEST_OUTPUT:
+            with suppress(IndexOutOfRangeError):
+                expected = reference(desc, data, indices, out_of_range)
     wrong = {lane: _differing(array, expected) for lane, array in got.items()}
     first = min((offsets[0] for offsets in wrong.values() if offsets), default=0)
     tensors = [desc.input_tensor, desc.indices_tensor, desc.output_tensor] if desc else [None] * 3
@@ -121,15 +138,17 @@ def _grids(array: Array, tensor: TensorDesc | None, focus: int) -> list[Grid]:
         focus: The offset of an element that the grid must have.
     """
     offsets = np.arange(array.size).reshape(array.shape)
+    at = np.unravel_index(min(focus, max(0, array.size - 1)), array.shape) if array.size else ()
+    whole = _grid(array, offsets, at)
     if tensor is None or tensor.strides is None:
-        return [_grid(array, offsets, focus)]
-    logical = _grid(elements(tensor, array), elements(tensor, offsets), focus)
-    return [logical, msgspec.structs.replace(_grid(array, offsets, focus), buffer=True)]
+        return [whole]
+    # Its elements may be more than its buffer has: they are a view, which is never searched.
+    logical = _grid(elements(tensor, array), elements(tensor, offsets), element_at(tensor, focus))
+    return [logical, msgspec.structs.replace(whole, buffer=True)]
 
 
-def _grid(array: Array, offsets: Array, focus: int) -> Grid:
-    found = np.argwhere(offsets == focus)
-    at = found[0] if len(found) else [0] * array.ndim
+def _grid(array: Array, offsets: Array, focus: Sequence[np.intp | int] | None) -> Grid:
+    at = focus or [0] * array.ndim
     shape = list(array.shape)
     while math.prod(shape) > MOST_ELEMENTS:
         longest = shape.index(max(shape))
@@ -158,6 +177,8 @@ def _links(desc: Descriptor, indices: Array, out_of_range: OutOfRange) -> list[L
 def _outside(desc: Descriptor, indices: Array) -> set[int]:
     """The offsets of the indices out of range."""
     tensor = desc.indices_tensor
+    if math.prod(tensor.sizes) > 8 * LARGEST_OUTPUT:
+        return set()
     offsets = elements(tensor, np.arange(indices.size).reshape(indices.shape))
     return set(offsets[outside(elements(tensor, indices), axis_sizes(desc))].tolist())
 

@@ -6,11 +6,10 @@ import math
 from typing import Any
 
 import numpy as np
+import pytest
 import strategies
 from hypothesis import given
 from report_samples import (
-    DIFF,
-    entry,
     gather,
     gather_case,
     spoiled,
@@ -19,15 +18,12 @@ from report_samples import (
 import onnxgather as og
 from onnxgather.cases import Case, DescriptorCase
 from onnxgather.explain import explain
-from onnxgather.parity.results import Blob, Evidence
 from onnxgather.report.picture import MOST_ELEMENTS, Grid, Link, Picture, Wrong, picture
 
 
 def drawn(case: Case, got: dict[str, Any] | None = None) -> Picture:
-    found = entry(case, DIFF, got=got).evidence
-    assert found is not None
     desc = case.descriptor if isinstance(case, DescriptorCase) else None
-    return picture(found, desc, case.out_of_range)
+    return picture(desc, case.data, case.indices, case.out_of_range, got)
 
 
 def test_tensors_with_strides_show_their_buffers_too() -> None:
@@ -56,8 +52,8 @@ def test_indices_out_of_range_are_marked() -> None:
 
 
 def test_arrays_without_dimensions_or_elements_are_drawn() -> None:
-    scalar, empty = Blob.of(np.array(3, "i8")), Blob.of(np.zeros((0, 2), "f4"))
-    found = picture(Evidence(empty, scalar, got={"x": empty}), None, "clamp")
+    scalar, empty = np.array(3, "i8"), np.zeros((0, 2), "f4")
+    found = picture(None, empty, scalar, "clamp", {"x": empty})
     assert found.input == [Grid((0, 2), (0, 0), (0, 2), (), "")]
     assert found.indices == [Grid((), (), (), (0,), "3")]
     assert found.lanes["x"].instead == found.input
@@ -130,3 +126,37 @@ def test_links_lead_from_what_each_output_element_is(found: strategies.Case) -> 
     places = explain(found.desc, found.data, found.indices, at, "directml").index_places
     (first,) = [link for link in shown.links if link.output == 0]
     assert first.indices == tuple(int(place @ strides) for place in np.array(places))
+
+
+def test_a_tensor_that_is_far_larger_than_its_buffer_is_drawn_in_part() -> None:
+    sizes = (2**15, 2**16)
+    desc = og.GatherDesc(
+        og.TensorDesc("FLOAT32", sizes, (0, 0)),
+        og.TensorDesc("INT64", (1, 2)),
+        og.TensorDesc("FLOAT32", (2, sizes[1])),
+        axis=0,
+        index_dimensions=1,
+    )
+    found = picture(desc, np.ones(1, "f4"), np.array([[0, 2**14]]), "clamp")
+    assert [grid.sizes for grid in found.input] == [sizes, (1,)]
+    assert all(len(grid.offsets) <= MOST_ELEMENTS for grid in (*found.input, *found.output))
+    assert {link.source for link in found.links} == {0}
+
+
+def test_an_output_too_large_to_draw_is_left_out() -> None:
+    desc = og.GatherDesc(
+        og.TensorDesc("FLOAT32", (1, 2**16), (0, 0)),
+        og.TensorDesc("INT64", (1, 2**15), (0, 0)),
+        og.TensorDesc("FLOAT32", (2**15, 2**16)),
+        axis=0,
+        index_dimensions=1,
+    )
+    found = picture(desc, np.ones(1, "f4"), np.zeros(1, "i8"), "clamp")
+    assert (found.output, found.links, found.outside) == ([], [], [])
+    assert len(found.input) == len(found.indices) == 2
+
+
+def test_arrays_that_do_not_fit_the_descriptor_are_refused() -> None:
+    with pytest.raises(og.DescriptorError) as caught:
+        picture(gather(), np.ones(4, "f4"), np.zeros((1, 2), "i8"), "clamp")
+    assert str(caught.value) == "InputTensor must be an array of float32 (2, 3), got float32 (4,)"
