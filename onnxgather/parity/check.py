@@ -21,7 +21,14 @@ from onnxgather.lanes.lane import Answer, Lane, LaneInfo
 from onnxgather.model import VERSION
 from onnxgather.parity.judge import KINDS, judge, result_of
 from onnxgather.parity.known import Known, explained, known_differences
-from onnxgather.parity.results import LARGEST_TOTAL, CaseResult, Report, Result, ResultKind
+from onnxgather.parity.results import (
+    LARGEST_TOTAL,
+    MOST_EXAMPLES,
+    CaseResult,
+    Report,
+    Result,
+    ResultKind,
+)
 from onnxgather.parity.states import BAD
 
 _Judged: TypeAlias = tuple[Result, Array | None]
@@ -102,7 +109,7 @@ def check(
     """
     infos = _started(lanes, required, stop)
     results: list[CaseResult] = []
-    room, left_out, findings = LARGEST_TOTAL, 0, 0
+    room, left_out, findings, examples = LARGEST_TOTAL, 0, 0, 0
     with closing(check_cases(cases, lanes, infos, known, jobs, stop)) as found:
         for result in found:
             bad = sum(one.state in BAD for one in result.results)
@@ -110,6 +117,8 @@ def check(
             if result.evidence and room < (0 if bad else LARGEST_TOTAL // 2):
                 room += result.evidence.size
                 result, left_out = replace(result, evidence=None), left_out + 1
+            if result.example and (examples := examples + 1) > MOST_EXAMPLES:
+                result = replace(result, example=None)
             results.append(result)
             seen(result)
             findings += bad

@@ -46,8 +46,9 @@ def open_report(path: str) -> Report:
             rule = f"results must be of the report's lanes, {shown(lanes)}"
             raise FileFormatError(f"{where}.{rule}, got {shown(found)}")
         try:
-            for blob in case.evidence.blobs if case.evidence else ():
-                blob.array()
+            for evidence in filter(None, (case.evidence, case.example)):
+                for blob in evidence.blobs:
+                    blob.array()
         except (ValueError, TypeError, OverflowError) as error:
             raise FileFormatError(f"{where}.evidence: {error}") from None
     return report

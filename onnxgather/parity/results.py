@@ -22,6 +22,12 @@ from onnxgather.options import OutOfRange
 from onnxgather.parity.states import State
 from onnxgather.runtime import NotRunKind
 
+LARGEST_EXAMPLE = 2**8
+"""The most bytes of inputs that a report holds of a case that passed."""
+
+MOST_EXAMPLES = 500
+"""The most cases that passed whose inputs a report holds."""
+
 SCHEMA = 1
 """The version of the report's JSON; it grows when a field goes away or changes its meaning."""
 
@@ -253,9 +259,13 @@ class CaseResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """Absent where all lanes passed, where the arrays exceed 1 MiB, and where those of all cases
     would exceed 32 MiB."""
 
+    example: Evidence | None = None
+    """What a picture is drawn of where all lanes passed: of the first 500 cases whose inputs have
+    at most 256 bytes."""
+
     @classmethod
     def of(cls, case: Case, results: tuple[Result, ...], got: Mapping[str, Array]) -> CaseResult:
-        """The results of a case, with evidence unless all lanes passed.
+        """The results of a case, with evidence, or an example where all lanes passed.
 
         Args:
             case: The case.
@@ -266,10 +276,12 @@ class CaseResult(msgspec.Struct, frozen=True, omit_defaults=True):
         facts = {name: getattr(case, name) for name in names}
         if case.origin is not None:
             facts |= asdict(case.origin)
-        evidence = None
+        evidence = example = None
         if any(result.state != "PASS" for result in results):
             evidence = Evidence.of(case, got)
-        return cls(**facts, results=results, evidence=evidence)
+        elif case.data.nbytes + case.indices.nbytes <= LARGEST_EXAMPLE:
+            example = Evidence.of(case, got)
+        return cls(**facts, results=results, evidence=evidence, example=example)
 
 
 class Invalid(msgspec.Struct, frozen=True):

@@ -144,5 +144,5 @@ function noDetail(found) {
   );
   return failed.length
     ? "The arrays exceed 1 MiB, so the report does not hold them, and there is no picture."
-    : "Every lane that started passed, so there is no picture of this case.";
+    : "Every lane that started passed, and the report holds no arrays of this case to draw.";
 }

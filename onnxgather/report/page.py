@@ -65,8 +65,10 @@ def _data(report: Report) -> dict[str, Any]:
     cases: list[Any] = []
     detailed: list[CaseResult] = []
     for case in report.cases:
-        shown = msgspec.structs.replace(case, evidence=None) if case.evidence else case
-        if case.evidence and any(map(_is_telling, case.results)):
+        shown: Any = case
+        if case.evidence or case.example:
+            shown = msgspec.structs.replace(case, evidence=None, example=None)
+        if case.example or (case.evidence and any(map(_is_telling, case.results))):
             shown = {**_built(shown), "detail": len(detailed)}
             detailed.append(case)
         cases.append(shown)
@@ -95,7 +97,7 @@ def _packed(cases: Sequence[CaseResult], lanes: Sequence[LaneInfo]) -> Iterator[
 
 
 def _detail(case: CaseResult, lanes: Sequence[LaneInfo]) -> dict[str, Any]:
-    evidence = case.evidence
+    evidence = case.evidence or case.example
     assert evidence is not None
     desc = None if evidence.descriptor is None else from_dict(evidence.descriptor)
     arrays = evidence.data.array(), evidence.indices.array()
@@ -104,7 +106,8 @@ def _detail(case: CaseResult, lanes: Sequence[LaneInfo]) -> dict[str, Any]:
     shared = {"repro": _repros(case, lanes), "picture": drawn}
     if desc is None:
         return {**shared, "node": _built(evidence.node)}
-    graphs = [describe(desc, case.out_of_range, t, DEFAULT_OPSET, 1) for t in _targets(case, lanes)]
+    targets = _targets(case, lanes) or ["portable"]
+    graphs = [describe(desc, case.out_of_range, t, DEFAULT_OPSET, 1) for t in targets]
     return {
         **shared,
         "descriptor": evidence.descriptor,

@@ -288,3 +288,17 @@ def test_a_report_with_a_broken_descriptor_is_refused() -> None:
 def test_the_page_of_an_empty_report() -> None:
     report: Report = report_of([])
     assert Page(html(report)).data["cases"] == []
+
+
+def test_cases_that_passed_have_pictures_while_they_are_small_and_few() -> None:
+    large = gather_case("large", gather(sizes=(8, 9), count=2), [0, 8])
+    report = report_of(
+        [CPU], entry(gather_case("small"), passed("cpu")), entry(large, passed("cpu"))
+    )
+    page = Page(html(report))
+    assert [case.get("detail") for case in page.data["cases"]] == [0, None]
+    (detail,) = page.details
+    assert (detail["repro"], len(detail["graphs"])) == ([], 1)
+    assert detail["picture"]["output"] == [grid([2, 2], "2 0 5 3")]
+    assert b"evidence" not in msgspec.json.encode(page.data["cases"])
+    assert b"example" not in msgspec.json.encode(page.data["cases"])
