@@ -22,7 +22,7 @@ from onnxgather.options import OutOfRange
 from onnxgather.parity.states import State
 from onnxgather.runtime import NotRunKind
 
-LARGEST_EXAMPLE = 2**8
+LARGEST_EXAMPLE = 2**9
 """The most bytes of inputs that a report holds of a case that passed."""
 
 MOST_EXAMPLES = 500
@@ -261,7 +261,7 @@ class CaseResult(msgspec.Struct, frozen=True, omit_defaults=True):
 
     example: Evidence | None = None
     """What a picture is drawn of where all lanes passed: of the first 500 cases whose inputs have
-    at most 256 bytes."""
+    at most 512 bytes."""
 
     @classmethod
     def of(cls, case: Case, results: tuple[Result, ...], got: Mapping[str, Array]) -> CaseResult:

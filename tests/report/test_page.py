@@ -291,7 +291,7 @@ def test_the_page_of_an_empty_report() -> None:
 
 
 def test_cases_that_passed_have_pictures_while_they_are_small_and_few() -> None:
-    large = gather_case("large", gather(sizes=(8, 9), count=2), [0, 8])
+    large = gather_case("large", gather(sizes=(16, 9), count=2), [0, 8])
     report = report_of(
         [CPU], entry(gather_case("small"), passed("cpu")), entry(large, passed("cpu"))
     )
