@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import re
+import shlex
 from rlcompleter import Completer
 from typing import Any
 
+import click
 import numpy as np
 import pytest
+from click import shell_completion
 from folders import ROOT
 
 import onnxgather as og
+from onnxgather.cli import main
+from onnxgather.corpus import corpus
 from onnxgather.options import OPSETS
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
 
 
@@ -26,17 +32,69 @@ def test_python_block_of_the_readme_runs() -> None:
     assert names["model"].producer_name == "onnxgather"
 
 
-def test_readme_counts_the_models() -> None:
+def _commands() -> list[list[str]]:
+    """Return the arguments of each onnxgather command in the blocks for shells."""
+    blocks = re.findall(r"```sh\n(.+?)```", README, re.DOTALL)
+    lines = [part for block in blocks for part in re.split(r"\n|&&", block)]
+    found = [shlex.split(line) for line in lines]
+    return [words[1:] for words in found if words and words[0].endswith("onnxgather")]
+
+
+@pytest.mark.parametrize("arguments", _commands(), ids=" ".join)
+def test_commands_of_the_readme_are_good_usage(arguments: list[str]) -> None:
+    name, *rest = arguments
+    with main.commands[name].make_context(name, rest, parent=click.Context(main)) as context:
+        assert context.params
+
+
+def test_table_of_commands_is_that_of_the_program() -> None:
+    (block,) = re.findall(r"```\n(onnxgather convert.+?)```", README, re.DOTALL)
+    for line in block.splitlines():
+        usage, told = re.split(r" {2,}", line)
+        _, name, *words = usage.split()
+        command = main.commands[name]
+        if isinstance(command, click.Group):
+            command = command.commands[words[0]]
+        assert command.get_short_help_str(80).lower().startswith(told.split()[0]), line
+        options = {flag for parameter in command.params for flag in parameter.opts}
+        assert {word.strip("[]") for word in words if word.strip("[").startswith("-")} <= options
+    assert sorted(line.split()[1] for line in block.splitlines()) == sorted(main.commands)
+
+
+def test_readme_program_prints_what_is_promised(capsys: pytest.CaptureFixture[str]) -> None:
+    ((path, promised),) = re.findall(r"onnxgather run (\S+)\n```\n\n```\n(.+?\n)```", README)
+    with pytest.raises(SystemExit, match="0"):
+        main(["run", str(ROOT / path)], prog_name="onnxgather")
+    assert capsys.readouterr() == (promised, "")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_line_that_switches_completion_on_prints_a_script(
+    shell: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert f"_ONNXGATHER_COMPLETE={shell}_source onnxgather" in README
+    monkeypatch.setenv("_ONNXGATHER_COMPLETE", f"{shell}_source")
+    monkeypatch.setattr(shell_completion.BashComplete, "_check_version", lambda *_: None)
+    with pytest.raises(SystemExit, match="0"):
+        main([], prog_name="onnxgather")
+    assert f"_ONNXGATHER_COMPLETE={shell}_complete" in capsys.readouterr().out
+
+
+def test_readme_counts_the_models_and_the_corpus() -> None:
     assert len(list((ROOT / "models").glob("*.json"))) == 16
     assert "`models/` has sixteen" in README
+    names = {case.name for case in corpus()}
+    assert f"`--corpus` is {len(names):,} cases" in README
+    assert f"A corpus of {len(names):,} cases" in CHANGELOG
+    (case,) = re.findall(r"repro report.json --case (\S+)", README)
+    assert case in names
 
 
 def test_readme_and_changelog_name_the_policies_and_opsets() -> None:
     for policy in ("clamp", "error", "zero", "directml"):
         assert f'| `"{policy}"` |' in README
-    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    assert f"opset {OPSETS[0]} to {OPSETS[-1]}" in changelog
-    assert f"## {og.__version__}" in changelog
+    assert f"opset {OPSETS[0]} to {OPSETS[-1]}" in CHANGELOG
+    assert f"## {og.__version__}" in CHANGELOG
 
 
 def test_a_session_completes_every_public_name(monkeypatch: pytest.MonkeyPatch) -> None:
