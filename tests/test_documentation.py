@@ -74,7 +74,7 @@ def test_line_that_switches_completion_on_prints_a_script(
 ) -> None:
     assert f"_ONNXGATHER_COMPLETE={shell}_source onnxgather" in README
     monkeypatch.setenv("_ONNXGATHER_COMPLETE", f"{shell}_source")
-    monkeypatch.setattr(shell_completion.BashComplete, "_check_version", lambda *_: None)
+    monkeypatch.setattr(shell_completion.BashComplete, "_check_version", staticmethod(lambda: None))
     with pytest.raises(SystemExit, match="0"):
         main([], prog_name="onnxgather")
     assert f"_ONNXGATHER_COMPLETE={shell}_complete" in capsys.readouterr().out

@@ -26,8 +26,8 @@ _NARROWEST = len("0,000 NOT-RUN")
 _ESCAPE = re.compile(r"\x1b\[[\d;]*m")
 """The escape sequences that `_coloured` adds; those of a report's texts are escaped before."""
 
-_COUNT = re.compile(rf"(?<=\d) (?={'|'.join(STATES)})")
-"""The blank between a number and a state, at which no line ends."""
+_KEPT = re.compile(rf"(?<=\d) (?={'|'.join(STATES)})|(?<=\S) (?=[^:]*\.json: )")
+"""The blanks at which no line ends: between a number and a state, and in a program's name."""
 
 
 _Row = list[tuple[str, State | None]]
@@ -69,7 +69,7 @@ def _tables(report: Report, width: int) -> Iterator[list[str]]:
     few = len(report.cases) <= MOST_ROWS
     rows = [head, *(map(_row, report.cases) if few else _summed(report.cases))]
     label, *widths = [_longest(text for text, _ in column) for column in zip(*rows, strict=True)]
-    label = min(label, width // 2)
+    label = min(label, max(width // 2, width - sum(_GAP + wide for wide in widths)))
     at_once = len(widths)
     if label + sum(_GAP + wide for wide in widths) > width:
         widths = [min(wide, _NARROWEST) for wide in widths]
@@ -185,7 +185,7 @@ def _longest(texts: Iterable[str]) -> int:
 
 
 def _lines(text: str, width: int) -> list[str]:
-    kept = _COUNT.sub("\xa0", printable(text))
+    kept = _KEPT.sub("\xa0", printable(text))
     lines = textwrap.wrap(kept, max(1, width), break_on_hyphens=False)
     return [line.replace("\xa0", " ") for line in lines] or [""]
 

@@ -184,6 +184,19 @@ class TestStates:
             "cpu: 2 cases, 2 PASS",
         ]
 
+    @pytest.mark.parametrize("columns", ["80", "100"])
+    def test_no_name_of_a_file_that_fits_is_broken_in_two(
+        self, monkeypatch: pytest.MonkeyPatch, columns: str
+    ) -> None:
+        monkeypatch.setenv("COLUMNS", columns)
+        name = f"{'long name ' * 3}{'n' * 20}.json"
+        program(name)
+        Path("bad one.json").write_text("{")
+        out = outcome("check", name, "bad one.json")[1]
+        assert out.count(f"{name}:") == 1
+        assert "bad one.json:" in out
+        assert ("(gather)  PASS" in out) == (columns == "100")
+
     def test_every_program_of_models_passes(self) -> None:
         code, out, err = outcome("check", str(MODELS))
         assert (code, err) == (0, "")
