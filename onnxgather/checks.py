@@ -5,9 +5,8 @@ from __future__ import annotations
 import difflib
 import json
 import operator
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
-from types import MappingProxyType
 from typing import Any, SupportsIndex, cast
 
 import msgspec
@@ -40,35 +39,30 @@ def check_choice(name: str, value: object, choices: Collection[str]) -> None:
         OnnxGatherError: It is not; the message lists the choices.
     """
     if not isinstance(value, str) or value not in choices:
-        found = shown(value) + suggestion(value, choices)
-        raise OnnxGatherError(f"{name} must be one of {', '.join(choices)}, got {found}")
+        rule = f"{name} must be one of {', '.join(choices)}"
+        raise OnnxGatherError(f"{rule}, got {unknown(value, choices)}")
 
 
-def suggestion(
-    found: object,
-    names: Iterable[str],
-    prefix: str = "",
-    *,
-    spellings: Mapping[str, str] = MappingProxyType({}),
-    cutoff: float = 0.7,
-) -> str:
+def suggestion(found: str, names: Iterable[str], prefix: str = "", near: float = 0.7) -> str:
     """The end of a message about an unknown name: `; did you mean "X"?` where a name is near.
 
     Args:
         found: What was found; case plays no part.
         names: The known names.
         prefix: What may stand before each name.
-        spellings: Other spellings, each with the name that it means, or "" for none.
-        cutoff: How near a name must be; 1 is the same.
+        near: How near a name must be; 1 is the same.
     """
-    text = found if isinstance(found, str) and len(found) <= LONGEST_SHOWN else ""
-    known = {name.lower(): name for name in islice(names, 1000)} | dict(spellings)
-    short = text.removeprefix(prefix)
-    near = difflib.get_close_matches(short.lower(), known, 1, cutoff)
-    if not near or not known[near[0]]:
-        return ""
-    meant = (prefix if short != text else "") + known[near[0]]
-    return f"; did you mean {json.dumps(meant, ensure_ascii=False)}?"
+    short = found.removeprefix(prefix)
+    known = {name.lower(): name for name in islice(names, 1000)}
+    for match in difflib.get_close_matches(short[:LONGEST_SHOWN].lower(), known, 1, near):
+        meant = (prefix if short != found else "") + known[match]
+        return f"; did you mean {json.dumps(meant, ensure_ascii=False)}?"
+    return ""
+
+
+def unknown(found: object, names: Iterable[str], prefix: str = "") -> str:
+    """A value that is none of the known names as a message shows it, with a suggestion."""
+    return shown(found) + (suggestion(found, names, prefix) if isinstance(found, str) else "")
 
 
 def shown(value: object) -> str:

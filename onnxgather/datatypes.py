@@ -90,18 +90,15 @@ class TensorDataType(enum.StrEnum):
         """
         if isinstance(value, TensorDataType):
             return value
-        short = value.removeprefix(TYPE_PREFIX) if isinstance(value, str) else None
-        if short not in _TABLE:
-            raise DescriptorError(
-                f"DataType must be one of {', '.join(_TABLE)}, got {shown(value)}"
-                + suggested_type(value)
-            )
-        return cls(short)
+        if isinstance(value, str) and (short := value.removeprefix(TYPE_PREFIX)) in _TABLE:
+            return cls(short)
+        found = shown(value) + (suggested_type(value) if isinstance(value, str) else "")
+        raise DescriptorError(f"DataType must be one of {', '.join(_TABLE)}, got {found}")
 
 
-def suggested_type(found: object) -> str:
+def suggested_type(found: str) -> str:
     """As `checks.suggestion`, for the name of a data type."""
-    return suggestion(found, _TABLE, TYPE_PREFIX, spellings=_SPELLINGS)
+    return suggestion(_SPELLINGS.get(found.lower(), found), _TABLE, TYPE_PREFIX)
 
 
 INDEX_TYPES = (

@@ -43,37 +43,23 @@ class GatherFamilyDesc(msgspec.Struct, frozen=True, rename="pascal", metaclass=F
 
     def _check_tensors(self) -> None:
         data, indices, output = self.input_tensor, self.indices_tensor, self.output_tensor
-        require(
-            indices.data_type in INDEX_TYPES,
-            f"IndicesTensor.DataType must be one of {', '.join(INDEX_TYPES)}",
-            indices.data_type,
-        )
-        require(
-            output.data_type == data.data_type,
-            f"OutputTensor.DataType must be that of InputTensor ({data.data_type})",
-            output.data_type,
-        )
+        rule = f"IndicesTensor.DataType must be one of {', '.join(INDEX_TYPES)}"
+        require(indices.data_type in INDEX_TYPES, rule, indices.data_type)
+        rule = f"OutputTensor.DataType must be that of InputTensor ({data.data_type})"
+        require(output.data_type == data.data_type, rule, output.data_type)
         for name, tensor in (("IndicesTensor", indices), ("OutputTensor", output)):
-            require(
-                tensor.dimension_count == data.dimension_count,
-                f"{name}.DimensionCount must be that of InputTensor ({data.dimension_count})",
-                tensor.dimension_count,
-            )
-        require(
-            output.flags == TensorFlags.NONE,
-            "OutputTensor.Flags must be NONE, as only inputs can be OWNED_BY_DML",
-            output.flags.name,
-        )
+            rule = f"{name}.DimensionCount must be that of InputTensor ({data.dimension_count})"
+            count = tensor.dimension_count
+            require(count == data.dimension_count, rule, count)
+        rule = "OutputTensor.Flags must be NONE, as only inputs can be OWNED_BY_DML"
+        require(output.flags == TensorFlags.NONE, rule, output.flags.name)
         if output.strides is not None:
             for i, (size, stride) in enumerate(zip(output.sizes, output.strides, strict=True)):
                 rule = f"OutputTensor.Strides[{i}] must be at least 1 where Sizes[{i}] is {size}"
                 require(size == 1 or stride > 0, rule, stride)
-            require(
-                not overlaps(output.sizes, output.strides),
-                "OutputTensor.Strides must give each element of OutputTensor.Sizes "
-                f"{list(output.sizes)} a place of its own",
-                list(output.strides),
-            )
+            rule = "OutputTensor.Strides must give each element of OutputTensor.Sizes "
+            rule += f"{list(output.sizes)} a place of its own"
+            require(not overlaps(output.sizes, output.strides), rule, list(output.strides))
 
     def _check(self) -> None:
         raise NotImplementedError
@@ -171,42 +157,27 @@ class _TupleDesc(GatherFamilyDesc, frozen=True, rename="pascal"):
 
     def _check(self) -> None:
         data, indices = self.input_tensor.sizes, self.indices_tensor.sizes
-        count, rank, index_rank = (
-            len(data),
-            self.input_dimension_count,
-            self.indices_dimension_count,
-        )
+        count = len(data)
+        rank, index_rank = self.input_dimension_count, self.indices_dimension_count
         for name, value in (("Input", rank), ("Indices", index_rank)):
             rule = f"{name}DimensionCount must be 1 to {name}Tensor.DimensionCount ({count})"
             require(1 <= value <= count, rule, value)
-        require(
-            self.batches < count,
-            f"BatchDimensionCount must be less than DimensionCount ({count})",
-            self.batches,
-        )
-        require(
-            self.batches < min(rank, index_rank),
-            f"BatchDimensionCount must be less than InputDimensionCount ({rank}) and "
-            f"IndicesDimensionCount ({index_rank})",
-            self.batches,
-        )
+        rule = f"BatchDimensionCount must be less than DimensionCount ({count})"
+        require(self.batches < count, rule, self.batches)
+        rule = f"BatchDimensionCount must be less than InputDimensionCount ({rank}) and "
+        rule += f"IndicesDimensionCount ({index_rank})"
+        require(self.batches < min(rank, index_rank), rule, self.batches)
         _check_leading_ones("InputTensor", data, "InputDimensionCount", rank)
         _check_leading_ones("IndicesTensor", indices, "IndicesDimensionCount", index_rank)
         data, indices = data[count - rank :], indices[count - index_rank :]
         limit = "InputDimensionCount" + (" - BatchDimensionCount" if self.batches else "")
-        require(
-            self.tuple_size <= rank - self.batches,
-            f"IndicesTensor.Sizes[{count - 1}], the size of an index tuple, must be at most "
-            f"{limit} ({rank - self.batches})",
-            self.tuple_size,
-        )
-        require(
-            data[: self.batches] == indices[: self.batches],
-            f"The first BatchDimensionCount ({self.batches}) sizes of IndicesTensor must be those "
-            f"of InputTensor, {list(data[: self.batches])}; what other batch sizes mean is "
-            "undefined",
-            list(indices[: self.batches]),
-        )
+        rule = f"IndicesTensor.Sizes[{count - 1}], the size of an index tuple, must be at most "
+        rule += f"{limit} ({rank - self.batches})"
+        require(self.tuple_size <= rank - self.batches, rule, self.tuple_size)
+        wanted, found = list(data[: self.batches]), list(indices[: self.batches])
+        rule = f"The first BatchDimensionCount ({self.batches}) sizes of IndicesTensor must be "
+        rule += f"those of InputTensor, {wanted}; what other batch sizes mean is undefined"
+        require(wanted == found, rule, found)
         self._check_output(
             indices[:-1] + data[self.batches + self.tuple_size :],
             "the sizes of IndicesTensor before the tuples and those of InputTensor after the "
@@ -300,9 +271,5 @@ def _check_axis(axis: int, count: int) -> None:
 
 
 def _check_leading_ones(tensor: str, sizes: tuple[int, ...], count_name: str, count: int) -> None:
-    require(
-        all(size == 1 for size in sizes[: len(sizes) - count]),
-        f"{tensor}.Sizes before the last {count_name} ({count}) must be 1, as what others mean "
-        "is undefined",
-        list(sizes),
-    )
+    rule = f"{tensor}.Sizes before the last {count_name} ({count}) must be 1, as what others mean "
+    require(set(sizes[: len(sizes) - count]) <= {1}, rule + "is undefined", list(sizes))

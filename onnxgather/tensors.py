@@ -9,16 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from onnxgather.checks import (
-    MAX_DIMENSIONS,
-    MAX_ELEMENTS,
-    Fields,
-    require,
-    sequence,
-    shown,
-    suggestion,
-    uint,
-)
+from onnxgather.checks import MAX_DIMENSIONS, MAX_ELEMENTS, Fields, require, sequence, uint, unknown
 from onnxgather.datatypes import TensorDataType
 from onnxgather.errors import DescriptorError
 from onnxgather.strides import in_order, packed_strides
@@ -49,7 +40,7 @@ class TensorFlags(enum.IntFlag):
         for name in names:
             short = name.removeprefix(FLAG_PREFIX) if isinstance(name, str) else None
             if not isinstance(short, str) or short not in cls.__members__:
-                found = shown(name) + suggestion(name, cls.__members__, FLAG_PREFIX)
+                found = unknown(name, cls.__members__, FLAG_PREFIX)
                 raise DescriptorError(f"Flags must be NONE or OWNED_BY_DML, got {found}")
             flags |= cls[short]
         return flags
@@ -127,11 +118,9 @@ class TensorDesc(msgspec.Struct, frozen=True, rename="pascal", metaclass=Fields)
         put(self, "flags", TensorFlags.parse(self.flags))
         alignment = uint("GuaranteedBaseOffsetAlignment", self.guaranteed_base_offset_alignment)
         put(self, "guaranteed_base_offset_alignment", alignment)
-        require(
-            alignment == 0 or (alignment >= LEAST_ALIGNMENT and alignment.bit_count() == 1),
-            f"GuaranteedBaseOffsetAlignment must be 0 or a power of two from {LEAST_ALIGNMENT}",
-            alignment,
-        )
+        rule = f"GuaranteedBaseOffsetAlignment must be 0 or a power of two from {LEAST_ALIGNMENT}"
+        aligns = alignment >= LEAST_ALIGNMENT and alignment.bit_count() == 1
+        require(alignment == 0 or aligns, rule, alignment)
 
     @property
     def dimension_count(self) -> int:

@@ -66,11 +66,11 @@ def read_descriptor(dispatchable: Field) -> Descriptor:
     return operator(**values)
 
 
-def is_gather(dispatchable: Field) -> bool:
-    """Whether a dispatchable is a gather, or should be one by its name, rather than another one."""
+def is_other(dispatchable: Field) -> bool:
+    """Whether a dispatchable is neither a gather nor named like one."""
     kind = dispatchable.member("type")
     name = (dispatchable.first("Type") or kind).text()
-    return kind.text().lower() not in _OTHER_KINDS and "GATHER" in name.upper()
+    return kind.text().lower() in _OTHER_KINDS or "GATHER" not in name.upper()
 
 
 def fields_of(dispatchable: Field) -> Field:
@@ -98,8 +98,7 @@ def _operator(dispatchable: Field) -> type[Descriptor]:
 
 def _tensor(name: str, field: Field) -> TensorDesc:
     kind = field.member("Type", "BUFFER")
-    if kind.text().removeprefix("DML_TENSOR_TYPE_") != "BUFFER":
-        raise kind.unknown("must be BUFFER", ["BUFFER"], "DML_TENSOR_TYPE_")
+    kind.require(kind.text().removeprefix("DML_TENSOR_TYPE_") == "BUFFER", "must be BUFFER")
     buffer = field.first("Desc") or field
     data_type = buffer.member("DataType").text()
     sizes = buffer.member("Sizes").integers()

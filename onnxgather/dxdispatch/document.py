@@ -95,7 +95,7 @@ class Field:
 
     def unknown(self, rule: str, names: Iterable[str], prefix: str = "") -> FileFormatError:
         """The error for a name that is none of the known ones; it tells the one that is near."""
-        return self.error(rule, quoted(self.value) + suggestion(self.value, names, prefix))
+        return self.error(rule, quoted(self.value) + suggestion(self.text(), names, prefix))
 
     def require(self, holds: bool, rule: str, found: object = None) -> None:
         """Raise the error for a rule unless the rule holds."""
@@ -123,7 +123,7 @@ class Field:
         found = Field(self.fields().get(name, default), self._member_path(name))
         if found.value is _REQUIRED:
             for near in islice(self.fields(), 1000):
-                if meant := suggestion(near, [name], cutoff=0.85):
+                if meant := suggestion(near, [name], near=0.85):
                     raise FileFormatError(f"{found.path} is required, got {quoted(near)}{meant}")
             raise FileFormatError(f"{found.path} is required")
         return found
@@ -147,7 +147,8 @@ class Field:
 
     def array(self) -> list[object]:
         """Read an array of plain values."""
-        return list(cast("list[object]", self._of((list, tuple), "must be an array")))
+        found = cast("list[object]", self._of((list, tuple), "must be an array"))
+        return found if type(found) is list else list(found)
 
     def item(self, index: int) -> Field:
         """The item of an array."""
@@ -161,15 +162,11 @@ class Field:
     def integers(self, largest: int | None = None) -> list[int]:
         """Read an array of integers: of 64 bits, or from 0 to `largest`."""
         low, high = (-(2**63), UINT64_MAX) if largest is None else (0, largest)
-
-        def checked(value: object, i: int) -> int:
-            field = Field(value, f"{self.path}[{i}]")
-            return field.integer() if largest is None else field.unsigned(largest)
-
-        return [
-            value if type(value) is int and low <= value <= high else checked(value, i)
-            for i, value in enumerate(self.array())
-        ]
+        for i, value in enumerate(self.array()):
+            if type(value) is not int or not low <= value <= high:
+                item = self.item(i)
+                _ = item.integer() if largest is None else item.unsigned(largest)
+        return cast("list[int]", self.array())
 
     def text(self) -> str:
         """Read a string, which must not hold a NUL: for DxDispatch the string ends there."""

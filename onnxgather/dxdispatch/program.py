@@ -13,20 +13,9 @@ from numpy.lib import format as npy
 
 from onnxgather.datatypes import TensorDataType
 from onnxgather.descriptors import Descriptor
-from onnxgather.dxdispatch.descriptor import (
-    fields_of,
-    is_gather,
-    is_owned,
-    read_descriptor,
-    tensors,
-)
+from onnxgather.dxdispatch.descriptor import fields_of, is_other, is_owned, read_descriptor, tensors
 from onnxgather.dxdispatch.document import UINT32_MAX, Field, parse_json, quoted
-from onnxgather.dxdispatch.resources import (
-    Resource,
-    is_npy,
-    read_resource,
-    refuse_image,
-)
+from onnxgather.dxdispatch.resources import Resource, is_npy, read_resource, refuse_image
 from onnxgather.errors import DescriptorError, FileFormatError, located
 from onnxgather.files import is_report, reason
 from onnxgather.tensors import LEAST_ALIGNMENT, TensorDesc
@@ -111,6 +100,7 @@ class WriteFileCommand:
 Command = DispatchCommand | PrintCommand | WriteFileCommand
 Resources = Mapping[str, Resource]
 Dispatchables = Mapping[str, Dispatchable]
+Declared = Mapping[str, Dispatchable | Field]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +113,9 @@ class Program:
     dispatchables: Dispatchables
     commands: tuple[Command, ...]
     left_out: tuple[str, ...] = ()
-    """The paths of the other dispatchables, and of the commands that dispatch them."""
+    """The paths of the dispatchables that are no gathers, and of their dispatch commands."""
+    other: Field | None = None
+    """The first dispatched one of them, which `read_descriptor` refuses."""
 
     @property
     def files(self) -> list[str]:
@@ -149,30 +141,24 @@ class Program:
         needed = {"$.resources": buffers}
         for command in self.commands:
             if isinstance(command, DispatchCommand):
-                data, *others = tensors(
-                    self.dispatchables[command.dispatchable].descriptor
-                ).values()
-                computed = sum(math.prod(tensor.sizes) for tensor in others) * 8
-                bound = sum(tensor.total_tensor_size_in_bytes for tensor in (data, *others))
-                needed[command.path] = buffers + bound + computed
+                desc = self.dispatchables[command.dispatchable].descriptor
+                bound = sum(tensor.total_tensor_size_in_bytes for tensor in tensors(desc).values())
+                counts = map(math.prod, (desc.indices_tensor.sizes, desc.output_tensor.sizes))
+                needed[command.path] = buffers + bound + 8 * sum(counts)
         for path, found in needed.items():
             if found > MAX_RUN_BYTES:
-                rule = (
-                    f"must take at most {MAX_RUN_BYTES} bytes when it runs, all resources included"
-                )
+                rule = f"must take at most {MAX_RUN_BYTES} bytes when it runs, with all resources"
                 raise FileFormatError(f"{self.path}: {path} {rule}, got {found}")
 
 
-def read_program(
-    path: str | os.PathLike[str], *, allow_outside: bool = False, gathers_only: bool = False
-) -> Program:
+def read_program(path: str | os.PathLike[str], *, allow_outside: bool = False) -> Program:
     """Read a program from a file.
+
+    Other dispatchables than gathers are left out if there is a gather.
 
     Args:
         path: The JSON file; it may be a pipe.
         allow_outside: Whether the files it names may be outside its folder and the current one.
-        gathers_only: Whether the commands that dispatch another operator than a gather are left
-            out, where there is a gather, instead of refused.
 
     Raises:
         FileFormatError: The file is not a program that DxDispatch runs.
@@ -184,15 +170,11 @@ def read_program(
             content = file.read(MAX_PROGRAM_BYTES + 1)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         raise FileFormatError(f"{name}: {reason(error)}") from None
-    return parse_program(content, name, allow_outside=allow_outside, gathers_only=gathers_only)
+    return parse_program(content, name, allow_outside=allow_outside)
 
 
 def parse_program(
-    source: str | bytes,
-    path: str | os.PathLike[str],
-    *,
-    allow_outside: bool = False,
-    gathers_only: bool = False,
+    source: str | bytes, path: str | os.PathLike[str], *, allow_outside: bool = False
 ) -> Program:
     """Read a program from a text.
 
@@ -201,7 +183,6 @@ def parse_program(
         path: The file that the text came from. Error messages start with it, and the files that
             the program names are looked for in its folder.
         allow_outside: As for `read_program`.
-        gathers_only: As for `read_program`.
 
     Raises:
         FileFormatError: As `read_program`.
@@ -217,22 +198,23 @@ def parse_program(
             key: read_resource(field, folder, allow_outside=allow_outside)
             for key, field in root.member("resources").entries()
         }
-        found = {
-            key: _dispatchable(field, resources) if is_gather(field) else field
+        declared = {
+            key: field if is_other(field) else _dispatchable(field, resources)
             for key, field in root.member("dispatchables").entries()
         }
-        dispatchables = {k: one for k, one in found.items() if isinstance(one, Dispatchable)}
-        others = {k: one for k, one in found.items() if isinstance(one, Field)}
-        left_out = [other.path for other in others.values()]
-        commands: list[Command] = []
+        dispatchables = {k: one for k, one in declared.items() if isinstance(one, Dispatchable)}
+        left_out = [one.path for one in declared.values() if isinstance(one, Field)]
+        other, commands = None, list[Command]()
         for field in root.member("commands").items():
-            if (other := _other(field, others)) is None:
-                commands.append(_command(field, resources, dispatchables))
-            elif gathers_only and dispatchables:
+            command = _command(field, resources, declared)
+            if isinstance(command, Field):
                 left_out.append(field.path)
+                other = other or command
             else:
-                read_descriptor(other)  # says that it is no gather
-    return Program(name, resources, dispatchables, tuple(commands), tuple(left_out))
+                commands.append(command)
+        if other and not dispatchables:
+            read_descriptor(other)  # says that it is no gather
+    return Program(name, resources, dispatchables, tuple(commands), tuple(left_out), other)
 
 
 def _check_file(content: bytes) -> None:
@@ -244,13 +226,6 @@ def _check_file(content: bytes) -> None:
     report = "a report, which onnxgather repro takes" if is_report(content[:100]) else None
     if kind := next(kinds, report):
         raise FileFormatError(f"must be a DxDispatch program, which is JSON, got {kind}")
-
-
-def _other(command: Field, others: Mapping[str, Field]) -> Field | None:
-    """The dispatchable of a command if it is no gather."""
-    name = command.fields().get("dispatchable")
-    is_dispatch = command.member("type").text().lower() == "dispatch"
-    return others.get(name) if is_dispatch and isinstance(name, str) else None
 
 
 def npy_header(data_type: TensorDataType, shape: tuple[int, ...]) -> bytes:
@@ -276,11 +251,12 @@ def _dispatchable(field: Field, resources: Resources) -> Dispatchable:
     return Dispatchable(descriptor, bindings)
 
 
-def _command(field: Field, resources: Resources, dispatchables: Dispatchables) -> Command:
+def _command(field: Field, resources: Resources, declared: Declared) -> Command | Field:
+    """Read a command; if it dispatches no gather, return what it dispatches."""
     kind = field.member("type")
     match kind.text().lower():
         case "dispatch":
-            return _dispatch(field, resources, dispatchables)
+            return _dispatch(field, resources, declared)
         case "print":
             name = field.member("resource")
             _data_type(name, resources, "printed")
@@ -293,9 +269,11 @@ def _command(field: Field, resources: Resources, dispatchables: Dispatchables) -
             raise kind.unknown(f"must be one of {', '.join(names)}", names)
 
 
-def _dispatch(field: Field, resources: Resources, dispatchables: Dispatchables) -> DispatchCommand:
+def _dispatch(field: Field, resources: Resources, declared: Declared) -> DispatchCommand | Field:
     name = field.member("dispatchable")
-    dispatchable = name.look_up(dispatchables, "dispatchable")
+    dispatchable = name.look_up(declared, "dispatchable")
+    if isinstance(dispatchable, Field):
+        return dispatchable
     groups = field.member("threadGroupCount", [1, 1, 1])
     counts = groups.integers(UINT32_MAX)
     groups.require(len(counts) == 3, "must have 3 elements", len(counts))

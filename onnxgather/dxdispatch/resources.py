@@ -143,7 +143,7 @@ def _data_type(field: Field) -> TensorDataType | None:
         return None
     if name not in TensorDataType.__members__:
         rule = f"must be one of {', '.join(TensorDataType)}"
-        raise field.error(rule, quoted(field.value) + suggested_type(field.value))
+        raise field.error(rule, quoted(field.value) + suggested_type(field.text()))
     return TensorDataType(name)
 
 
@@ -169,10 +169,8 @@ def _generated(
     initial = resource.member("initialValues")
     kinds = [kind for kind in ("value", "valueStart", "sourcePath") if kind in initial.fields()]
     # DxDispatch refuses only what stands beside `value`.
-    rule, found = (
-        "must have one of value, valueStart and sourcePath",
-        "several" if kinds else "none",
-    )
+    rule = "must have one of value, valueStart and sourcePath"
+    found = "several" if kinds else "none"
     initial.require(bool(kinds) and (kinds[0] != "value" or len(kinds) == 1), rule, found)
     kind = initial.member(kinds[0])
     source = _source(kind, folder, allow_outside) if kinds[0] == "sourcePath" else None

@@ -148,11 +148,6 @@ def changed(path: tuple[str, ...], value: object) -> dict[str, Any]:
             f"$.type must be one of {', '.join(OPERATORS)}, got 'DML_OPERATOR_GATHERND'; "
             'did you mean "DML_OPERATOR_GATHER_ND"?',
         ),
-        (
-            changed(("desc", "InputTensor", "Type"), "DML_TENSOR_TYPE_BUFER"),
-            "$.desc.InputTensor.Type must be BUFFER, got 'DML_TENSOR_TYPE_BUFER'; "
-            'did you mean "DML_TENSOR_TYPE_BUFFER"?',
-        ),
         ({"type": 1}, "$.type must be a string, got 1"),
         (
             {"type": "gather"},

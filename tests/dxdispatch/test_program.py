@@ -240,15 +240,15 @@ def with_another_operator() -> dict[str, Any]:
 
 
 OTHER_OPERATOR = (
-    "p: $.dispatchables.add.type must be one of GATHER, GATHER_ELEMENTS, GATHER_ND, GATHER_ND1, "
-    "got 'DML_OPERATOR_ELEMENT_WISE_ADD'"
+    "p.json: $.dispatchables.add.type must be one of GATHER, GATHER_ELEMENTS, GATHER_ND, "
+    "GATHER_ND1, got 'DML_OPERATOR_ELEMENT_WISE_ADD'"
 )
 
 
 def test_another_operator_may_be_there_and_not_be_dispatched():
     program = with_another_operator()
     with pytest.raises(FileFormatError) as error:
-        parse_program(json.dumps(program), "p")
+        run(program)
     assert str(error.value) == OTHER_OPERATOR
     program["commands"].pop()
     assert run(program) == ["Resource 'y': 14, 12, 14, 11, 13"]
@@ -256,14 +256,14 @@ def test_another_operator_may_be_there_and_not_be_dispatched():
 
 def test_the_gathers_of_a_program_are_read_without_its_other_operators():
     program = with_another_operator()
-    found = parse_program(json.dumps(program), "p", gathers_only=True)
+    found = parse_program(json.dumps(program), "p.json")
     assert list(found.dispatchables) == ["g"]
     assert [command.path for command in found.commands] == ["$.commands[0]", "$.commands[1]"]
     assert found.left_out == ("$.dispatchables.add", "$.commands[2]")
     del program["dispatchables"]["g"]
     program["commands"] = program["commands"][2:]
     with pytest.raises(FileFormatError) as error:
-        parse_program(json.dumps(program), "p", gathers_only=True)
+        parse_program(json.dumps(program), "p.json")
     assert str(error.value) == OTHER_OPERATOR
 
 
@@ -273,8 +273,8 @@ def test_a_program_that_takes_too_much_memory_is_refused_before_it_takes_any():
     with pytest.raises(FileFormatError) as error:
         run(program)
     assert str(error.value) == (
-        "p.json: $.resources must take at most 1073741824 bytes when it runs, all resources "
-        f"included, got {2**30 + 16 + 20}"
+        "p.json: $.resources must take at most 1073741824 bytes when it runs, with all "
+        f"resources, got {2**30 + 16 + 20}"
     )
     program = small()
     program["resources"]["x"] = {"initialValuesDataType": "UINT8", "initialValues": [1, 2, 3, 4]}
@@ -291,8 +291,8 @@ def test_a_program_that_takes_too_much_memory_is_refused_before_it_takes_any():
     with pytest.raises(FileFormatError) as error:
         run(program)
     assert str(error.value) == (
-        "p.json: $.commands[0] must take at most 1073741824 bytes when it runs, all resources "
-        f"included, got {2 * (2**26 + 4) + 20 + 4 + 2 * 8 * 2**26}"
+        "p.json: $.commands[0] must take at most 1073741824 bytes when it runs, with all "
+        f"resources, got {2 * (2**26 + 4) + 20 + 4 + 2 * 8 * 2**26}"
     )
 
 
