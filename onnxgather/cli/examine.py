@@ -8,8 +8,8 @@ import click
 
 from onnxgather.checks import shown
 from onnxgather.cli import options
+from onnxgather.cli.sources import Batch
 from onnxgather.cli.terminal import Progress, json_bytes, main, say
-from onnxgather.dxdispatch import read_program
 from onnxgather.errors import FINDINGS, GOOD, NOT_RUN, UNUSABLE, OnnxGatherError
 from onnxgather.options import OutOfRange, Target
 from onnxgather.providers import PROVIDERS
@@ -122,7 +122,7 @@ def repro(
     elif source.lower().endswith(".onnx"):
         raise OnnxGatherError(f"{source}: an ONNX model must come with --node, got none")
     else:
-        program = read_program(source, allow_outside=allow_outside)
+        program = Batch().read(source, allow_outside)
         case = sources.case_of_program(program, out_of_range or "clamp", name)
     if wrap and not case.wrapped:
         case = case.wrapped_in()

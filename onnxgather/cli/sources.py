@@ -88,7 +88,7 @@ class Batch:
 
     def read(self, path: str, allow_outside: bool) -> Program:
         """Read the gathers of a program; what is left out is said on the standard error."""
-        program = read_source(path, allow_outside, gathers_only=True)
+        program = read_source(path, allow_outside)
         if program.left_out:
             self.progress.clear()
             left_out = listed(program.left_out, 4)
@@ -107,7 +107,7 @@ class Batch:
         return max(codes, key=_BEST_TO_WORST.index, default=GOOD)
 
 
-def read_source(path: str, allow_outside: bool, *, gathers_only: bool = False) -> Program:
+def read_source(path: str, allow_outside: bool) -> Program:
     """Read a program as `read_program` does, or from the standard input where the path is "-".
 
     Raises:
@@ -115,14 +115,14 @@ def read_source(path: str, allow_outside: bool, *, gathers_only: bool = False) -
         DescriptorError: As `read_program`.
     """
     if path != STANDARD:
-        return read_program(path, allow_outside=allow_outside, gathers_only=gathers_only)
+        return read_program(path, allow_outside=allow_outside)
     name = "standard input"
     try:
         with open(0, "rb", closefd=False) as stream:
             content = stream.read(MAX_PROGRAM_BYTES + 1)
     except OSError as error:
         raise FileFormatError(f"{name}: {reason(error)}") from None
-    return parse_program(content, name, allow_outside=allow_outside, gathers_only=gathers_only)
+    return parse_program(content, name, allow_outside=allow_outside)
 
 
 def find_sources(path: str) -> list[Source]:

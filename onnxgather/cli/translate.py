@@ -193,7 +193,7 @@ def explain(
     from onnxgather.explain import explain as explain_element
     from onnxgather.explain import explain_all, picture
 
-    program = read_source(file, allow_outside)
+    program = Batch().read(file, allow_outside)
     cases = list(program_cases(program, out_of_range))
     if number > len(cases):
         rule = f"{program.path}: $.commands must hold {number} dispatches for --dispatch {number}"

@@ -21,7 +21,7 @@ import numpy as np
 from onnxgather.arrays import Array, axis_sizes, check_array, elements, outside
 from onnxgather.datatypes import TensorDataType
 from onnxgather.descriptors import Descriptor
-from onnxgather.dxdispatch.descriptor import is_owned, tensors
+from onnxgather.dxdispatch.descriptor import is_owned, read_descriptor, tensors
 from onnxgather.dxdispatch.document import Field
 from onnxgather.dxdispatch.program import DispatchCommand, PrintCommand, Program, WriteFileCommand
 from onnxgather.dxdispatch.resources import Bytes
@@ -100,6 +100,8 @@ def execute(
     folder = os.path.abspath(output_folder)
     run = _Run(program, _Memory(program), evaluate, out_of_range, folder, allow_outside, note)
     with located(program.path):
+        if program.other:
+            read_descriptor(program.other)
         for command in program.commands:
             if isinstance(command, WriteFileCommand):
                 run.target(command.target)
