@@ -68,7 +68,7 @@ def unknown(found: object, names: Iterable[str], prefix: str = "") -> str:
 def shown(value: object) -> str:
     """A value as a message shows it: its repr, cut after `LONGEST_SHOWN` characters."""
     try:
-        text = repr(value)
+        text = printable(repr(value))  # an array's has several lines
     except Exception:  # such as an integer of thousands of digits, which Python does not print
         return f"a value of type {type(value).__name__} that cannot be shown"
     return text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "…"

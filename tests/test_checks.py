@@ -115,6 +115,20 @@ def test_a_size_must_be_an_integer_whatever_equals_it(size: Any) -> None:
 DICTS: list[Callable[[Any], Any]] = [dict, OrderedDict, partial(defaultdict, list)]
 
 
+def test_a_value_is_shown_on_one_line() -> None:
+    with pytest.raises(og.DescriptorError) as caught:
+        og.TensorDesc("INT8", np.zeros((2, 2)))
+    assert str(caught.value) == (
+        "Sizes[0] must be an integer from 0 to 4294967295, got array([0., 0.])"
+    )
+    with pytest.raises(og.DescriptorError) as caught:
+        og.TensorDesc("INT8", np.zeros((1, 2, 2)))
+    assert str(caught.value) == (
+        "Sizes[0] must be an integer from 0 to 4294967295, "
+        r"got array([[0., 0.],\n       [0., 0.]])"
+    )
+
+
 @pytest.mark.parametrize("kind", DICTS)
 def test_a_descriptor_is_read_from_a_dict_of_any_class(kind: Callable[[Any], Any]) -> None:
     raw = og.to_dict(DESC)
