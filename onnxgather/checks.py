@@ -148,8 +148,8 @@ class Fields(msgspec.StructMeta):
         given = [*fields[: len(values)], *named]
         for field in given:
             if field not in fields:
-                near = suggestion(field, fields, cutoff=0.5)  # as input of input_tensor
-                raise DescriptorError(f"{name} has no field {shown(field)}{near}")
+                meant = suggestion(field, fields, near=0.5)  # as input of input_tensor
+                raise DescriptorError(f"{name} has no field {shown(field)}{meant}")
             require(given.count(field) == 1, f"{name} must have the field {field} once", "two")
         for field in fields[: most - len(self.__struct_defaults__)]:
             require(field in given, f"{name} must have the field {field}", "none")
