@@ -108,6 +108,8 @@ def command(*arguments: str, prints_bytes: bool = False) -> None:
     shown = result.stderr
     if "memory" in shown:
         raise BrokenRuleError(f"more than {GROWTH:,} bytes are taken: {shown.strip()}")
+    if "is not defined" in shown or "has no attribute" in shown:
+        raise BrokenRuleError(f"a mistake of the package is told as one of the input: {shown}")
     if "--json" in arguments and result.stdout.startswith("{"):
         json.loads(result.stdout)
     if not prints_bytes:
