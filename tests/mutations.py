@@ -205,15 +205,10 @@ def answers(random: Random) -> None:
 @contextmanager
 def canned(output: bytes) -> Generator[None]:
     """Let every program that a lane starts write this output and end."""
-    program = SimpleNamespace(
-        popen=SimpleNamespace(poll=lambda: None, wait=lambda: 0, pid=0, returncode=None),
-        stdin=BytesIO(),
-        stdout=BytesIO(output),
-        deadline=0.0,
-        kill=bool,
-        printed=bytes,
-        end=lambda: (0, b""),
-    )
+    stream = BytesIO(output)
+    program = SimpleNamespace(popen=SimpleNamespace(poll=lambda: None), kill=bool, printed=bytes)
+    program.exchange = lambda _request, read, _deadline: read(stream)
+    program.end = lambda: (0, b"")
 
     def start(_: object) -> Any:
         return program
