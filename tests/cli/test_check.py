@@ -373,7 +373,7 @@ class TestLanes:
             """,
         )
         found = report(
-            *("x.json", "--lanes", "reference,cpu"),
+            *("x.json", "--lanes", "reference,cpu", "--target", "portable"),
             *("--lane", f"cpu@old={right}", "--lane", f"openvino={wrong}"),
             code=3,
         )
