@@ -358,7 +358,8 @@ def test_no_min_max_or_clip_of_int64(described: Described) -> None:
 
 DIRECTML_OPERATORS = {
     *MOVERS,
-    *("Add", "Cast", "Clip", "Less", "Max", "Min", "Mul", "Or", "Range", "ReduceSum", "Where"),
+    *("Add", "Cast", "Clip", "Equal", "Less", "Max", "Min", "Mul", "Not", "Or", "Range"),
+    *("ReduceSum", "Where"),
 }
 """What a model may be made of; each is registered by the DirectML provider for opset 17."""
 

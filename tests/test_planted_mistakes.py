@@ -153,7 +153,7 @@ def clamp_per_axis(monkeypatch: pytest.MonkeyPatch) -> None:
         value = g.cast(value, np.int64, "clamped_int64", "")
         return g.cast(offsets.non_negative(g, value, sizes), np.uint32, "clamped_uint32", "")
 
-    monkeypatch.setattr(offsets, "directml_index", clamped)
+    monkeypatch.setattr(offsets, "wrapped_word", clamped)
 
 
 def dropped_stride(monkeypatch: pytest.MonkeyPatch) -> None:

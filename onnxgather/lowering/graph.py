@@ -262,10 +262,12 @@ def _reduce_sum(x: Array, axes: Array, keepdims: int) -> Array:
 _FOLD: dict[str, Callable[..., Array]] = {
     "Add": np.add,
     "Clip": _clip,
+    "Equal": np.equal,
     "Less": np.less,
     "Max": np.maximum,
     "Min": np.minimum,
     "Mul": np.multiply,
+    "Not": np.logical_not,
     "Or": np.logical_or,
     "ReduceSum": _reduce_sum,
     "Where": np.where,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from onnxgather.arrays import Array, elements
@@ -13,6 +15,12 @@ from onnxgather.strides import in_order
 from onnxgather.tensors import TensorDesc
 
 INDICES = "IndicesTensor"
+
+EXACT_FLOAT = 2**24
+"""Integers up to which FLOAT32 arithmetic is exact."""
+
+LONGEST_INT32 = 2**31
+"""The longest axis whose indices INT32 holds."""
 
 
 def read_indices(
@@ -46,39 +54,47 @@ def read_indices(
     return graph.add("Gather", "indices", value, offset, why=why, shape=offset.shape, axis=0)
 
 
-def _bounds(index: Value, sizes: Array) -> tuple[Value, Value]:
-    """The first and the last index that is in range of each axis, in the type of the indices."""
-    carried = index.dtype.kind == "f"  # 64-bit indices as floats, see `cpu/indices.py`
-    info = np.iinfo(np.int64 if carried else index.dtype)
-    first = 0 * sizes if index.dtype.kind == "u" else np.maximum(-sizes, info.min)
-    last = np.minimum(sizes - 1, min(int(info.max), MAX_ELEMENTS))
-    return (
-        constant("first_index", first.astype(index.dtype)),
-        constant("last_index", last.astype(index.dtype)),
-    )
-
-
 def clamp(graph: Graph, index: Value, sizes: Array) -> Value:
     """The indices clamped to [0, n), or [-n, n) for a signed type, n being the size of the axis.
+
+    INT64 indices come back as FLOAT32 or as INT32 where these hold n: ONNX Runtime's CPU provider
+    compares the low halves of INT64 as signed numbers in Min, Max and Clip, and DirectML does so in
+    Less too, so that 2^31 … 2^32 - 1 count as negative.
 
     Args:
         graph: Takes the nodes.
         index: The indices.
         sizes: The sizes of the axes, as `axis_limits` gives them.
     """
-    first, last = _bounds(index, sizes)
     if index.dtype == np.int64:
-        # Not Clip: ONNX Runtime's CPU Min, Max and Clip compare the low halves of INT64 as signed
-        # numbers, so that 2^31 … 2^32 - 1 count as negative (measured on 1.24.4 and 1.31.1).
-        above, below = _above(graph, index, last), _below(graph, index, first)
-        why = "moves indices past the end to the last element"
-        limited = graph.add("Where", "indices_limited", above, last, index, why=why, dtype=np.int64)
-        why = "moves indices before the beginning to the first element"
-        return graph.add("Where", "indices_clamped", below, first, limited, why=why, dtype=np.int64)
+        largest = int(sizes.max())
+        if largest > LONGEST_INT32:
+            return _clamp_biased(graph, index, sizes)
+        if largest > EXACT_FLOAT:
+            return _clamp_fitting(graph, index, sizes)
+        why = "keeps the order and every bound, unlike Less, Min, Max and Clip of INT64"
+        index = graph.cast(index, np.float32, "indices_float32", why)
+    first, last = _bounds(index.dtype, sizes)
+    return _limit(graph, index, first, last)
+
+
+def _bounds(dtype: np.dtype[Any], sizes: Array) -> tuple[Value, Value]:
+    """The first and the last index that is in range of each axis, in the type of the indices."""
+    info = np.iinfo(np.int64 if dtype.kind == "f" else dtype)  # floats stand for INT64
+    first = 0 * sizes if dtype.kind == "u" else np.maximum(-sizes, info.min)
+    last = np.minimum(sizes - 1, min(int(info.max), MAX_ELEMENTS))
+    return (
+        constant("first_index", first.astype(dtype)),
+        constant("last_index", last.astype(dtype)),
+    )
+
+
+def _limit(graph: Graph, index: Value, first: Value, last: Value) -> Value:
+    """The indices limited to `first` … `last`; unsigned ones only to `last`."""
     if index.dtype.kind == "u":
         why = "clamps to the last element, before a Cast could wrap"
         return graph.add("Min", "indices_clamped", index, last, why=why)
-    if sizes.ndim == 0:
+    if not last.shape:
         why = "clamps to the axis; negative indices stay and count from its end"
         return graph.add("Clip", "indices_clamped", index, first, last, why=why)
     why = "clamps each coordinate to the last element of its own axis"
@@ -87,38 +103,111 @@ def clamp(graph: Graph, index: Value, sizes: Array) -> Value:
     return graph.add("Max", "indices_clamped", index, first, why=why)
 
 
-def _above(graph: Graph, index: Value, last: Value) -> Value:
+def _clamp_fitting(graph: Graph, index: Value, sizes: Array) -> Value:
+    """INT64 indices clamped as INT32, for axes of at most 2^31 elements."""
+    first, last = _bounds(np.dtype(np.int32), sizes)
+    word = _low_word(graph, index)
+    back = graph.cast(word, np.int64, "words_int64", "to compare with the whole indices")
+    fits = graph.add("Equal", "fits", back, index, why="finds those that INT32 holds", dtype=bool)
+    negative = _is_negative(graph, index)
+    why = "the end of the axis on the side of the index"
+    end = graph.add("Where", "nearest_end", negative, first, last, why=why, dtype=np.int32)
+    limited = _limit(graph, word, first, last)
+    why = "clamps what INT32 does not hold"
+    return graph.add("Where", "indices_clamped", fits, limited, end, why=why, dtype=np.int32)
+
+
+def _clamp_biased(graph: Graph, index: Value, sizes: Array) -> Value:
+    """INT64 indices clamped as UINT64: adding 2^63 keeps their order, and it is its own inverse."""
+    bias = constant("bias", np.array(-(2**63), np.int64))
+    first, last = (
+        constant(bound.name, np.asarray(bound.constant).astype(np.uint64) ^ np.uint64(2**63))
+        for bound in _bounds(index.dtype, sizes)
+    )
+    raised = graph.add("Add", "indices_biased", index, bias, why="keeps the order as UINT64")
+    raised = graph.cast(raised, np.uint64, "indices_uint64", "a type that is compared rightly")
+    why = "clamps each index to the first element of its own axis"
+    raised = graph.add("Max", "indices_raised", raised, first, why=why)
+    raised = _limit(graph, raised, first, last)
+    raised = graph.cast(raised, np.int64, "indices_biased_int64", "to take the bias away")
+    return graph.add("Add", "indices_int64", raised, bias, why="takes the bias away")
+
+
+def _low_word(graph: Graph, index: Value) -> Value:
+    return graph.cast(index, np.int32, "index_words", "the low 32 bits")
+
+
+def _is_negative(graph: Graph, index: Value, largest: int | None = None) -> Value:
+    """A mask: true where an index is negative.
+
+    Args:
+        graph: Takes the nodes.
+        index: The indices.
+        largest: The largest index that there may be; None means any that the type holds.
+    """
+    if index.dtype == np.int64 and (largest is None or largest >= LONGEST_INT32):
+        why = "keeps the sign, and DirectML compares FLOAT32 rightly, INT64 not"
+        index = graph.cast(index, np.float32, "indices_float32", why)
+    zero = constant("zero", np.zeros((), index.dtype))
+    why = "finds the negative indices"
+    return graph.add("Less", "is_negative", index, zero, why=why, dtype=bool)
+
+
+def outside(graph: Graph, index: Value, clamped: Value, sizes: Array) -> Value:
+    """A mask: true where an index is out of range.
+
+    Args:
+        graph: Takes the nodes.
+        index: The indices.
+        clamped: What `clamp` made of them.
+        sizes: The sizes of the axes, as `axis_limits` gives them.
+    """
+    if index.dtype == np.int64:
+        same = graph.cast(clamped, np.int64, "indices_kept", "to compare with the indices")
+        why = "finds the indices in range, which the clamp left as they were"
+        same = graph.add("Equal", "is_inside", same, index, why=why, dtype=bool)
+        return graph.add("Not", "is_outside", same, why="finds the indices out of range")
+    first, last = _bounds(index.dtype, sizes)
     why = "finds the indices past the end"
-    return graph.add("Less", "is_above", last, index, why=why, dtype=bool)
-
-
-def _below(graph: Graph, index: Value, first: Value) -> Value:
-    why = "finds the indices before the beginning"
-    return graph.add("Less", "is_below", index, first, why=why, dtype=bool)
-
-
-def outside(graph: Graph, index: Value, sizes: Array) -> Value:
-    """A mask: true where an index is out of range; arguments as of `clamp`."""
-    first, last = _bounds(index, sizes)
-    above = _above(graph, index, last)
+    above = graph.add("Less", "is_above", last, index, why=why, dtype=bool)
     if index.dtype.kind == "u":
         return above
-    below = _below(graph, index, first)
+    why = "finds the indices before the beginning"
+    below = graph.add("Less", "is_below", index, first, why=why, dtype=bool)
     return graph.add("Or", "is_outside", above, below, why="finds the indices out of range")
 
 
-def non_negative(graph: Graph, index: Value, sizes: Array) -> Value:
-    """The indices with the axis size added to the negative ones; arguments as of `clamp`."""
-    zero = constant("zero", np.zeros((), index.dtype))
+def non_negative(graph: Graph, index: Value, sizes: Array, negative: Value | None = None) -> Value:
+    """The indices with the axis size added to the negative ones.
+
+    Args:
+        graph: Takes the nodes.
+        index: The indices, in [-n, n) unless `negative` is given.
+        sizes: The sizes of the axes, as `axis_limits` gives them.
+        negative: A mask of the negative indices, if there is one.
+    """
+    if negative is None:
+        negative = _is_negative(graph, index, int(sizes.max()) - 1)
     size = constant("axis_size", sizes.astype(index.dtype))
-    negative = graph.add(
-        "Less", "is_negative", index, zero, why="finds the negative indices", dtype=bool
-    )
     raised = graph.add("Add", "indices_raised", index, size, why="counts them from the end")
     why = "takes that where the index is negative"
     return graph.add(
         "Where", "indices_wrapped", negative, raised, index, why=why, dtype=index.dtype
     )
+
+
+def wrapped_word(graph: Graph, index: Value, sizes: Array) -> Value:
+    """The indices as UINT32: the axis size is added to negative ones, and the low 32 bits kept.
+
+    So DirectML reads indices; it reads UINT64 as INT64.
+    """
+    if index.dtype == np.uint32:
+        return index
+    if index.dtype == np.uint64:
+        index = graph.cast(index, np.int64, "indices_int64", "DirectML reads UINT64 as INT64")
+    negative = _is_negative(graph, index)
+    raised = non_negative(graph, _low_word(graph, index), sizes, negative)
+    return graph.cast(raised, np.uint32, "indices_uint32", "DirectML keeps the low 32 bits")
 
 
 def axis_limits(gather: Gather) -> Array:

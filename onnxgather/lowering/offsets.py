@@ -6,11 +6,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onnxgather.arrays import Array
 from onnxgather.descriptors import Descriptor, GatherElementsDesc
 from onnxgather.gather import gather_of
 from onnxgather.lowering.graph import Graph, Value, constant, size_of
-from onnxgather.lowering.indices import axis_limits, clamp, non_negative, outside, sum_tuples
+from onnxgather.lowering.indices import (
+    axis_limits,
+    clamp,
+    non_negative,
+    outside,
+    sum_tuples,
+    wrapped_word,
+)
 from onnxgather.lowering.positions import Span, merged, span_offsets
 from onnxgather.options import OutOfRange
 from onnxgather.tensors import TensorDesc
@@ -72,11 +78,11 @@ def find_offsets(
     if directml:
         if isinstance(desc, GatherElementsDesc) and tensor.sizes[desc.axis] == 1:
             stride = np.int64(0)
-        offset = directml_index(graph, index, sizes)
+        offset = wrapped_word(graph, index, sizes)
     else:
         clamped = clamp(graph, index, sizes)
         if out_of_range != "clamp":
-            mask = outside(graph, index, sizes)
+            mask = outside(graph, index, clamped, sizes)
         offset = graph.cast(clamped, offset_type, "indices_word", "the type of the offsets")
         if index.dtype.kind == "i":
             offset = non_negative(graph, offset, sizes)
@@ -103,15 +109,6 @@ def find_offsets(
     if directml:
         buffer, offset = _directml_limit(graph, tensor, buffer, offset)
     return ElementOffsets(buffer, offset, mask)
-
-
-def directml_index(graph: Graph, index: Value, sizes: Array) -> Value:
-    """The indices as UINT32: the axis size is added to negative ones, and the low 32 bits kept."""
-    if index.dtype == np.uint32:
-        return index
-    wide = graph.cast(index, np.int64, "indices_int64", "DirectML reads UINT64 as INT64")
-    raised = non_negative(graph, wide, sizes)
-    return graph.cast(raised, np.uint32, "indices_uint32", "DirectML keeps the low 32 bits")
 
 
 def _directml_limit(

@@ -93,7 +93,8 @@ def by_node(
     if out_of_range != "error":
         limited = clamp(graph, index, sizes)
         if out_of_range == "zero":
-            mask = outside(graph, index, sizes)
+            mask = outside(graph, index, limited, sizes)
+        narrow = narrow or (fits and limited.dtype == np.float32)
         index = limited
     elif index.dtype == np.uint64:
         # A Cast alone would turn 2^64 - 1 into -1, the last element; n itself stays an error.

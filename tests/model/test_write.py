@@ -141,11 +141,11 @@ GOLDEN: list[tuple[og.Descriptor, OutOfRange, str]] = [
         TUPLES,
         "clamp",
         """
-        is_above = Less(int64[2,3], IndicesTensor)
-        is_below = Less(IndicesTensor, int64[-3,-4])
-        indices_limited = Where(is_above, int64[2,3], IndicesTensor)
-        indices_clamped = Where(is_below, int64[-3,-4], indices_limited)
-        OutputTensor = GatherND(InputTensor, indices_clamped, batch_dims=0)
+        indices_float32 = Cast(IndicesTensor, to=1)
+        indices_limited = Min(indices_float32, float32[2.0,3.0])
+        indices_clamped = Max(indices_limited, float32[-3.0,-4.0])
+        indices_int64 = Cast(indices_clamped, to=7)
+        OutputTensor = GatherND(InputTensor, indices_int64, batch_dims=0)
         """,
     ),
     (

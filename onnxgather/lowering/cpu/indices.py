@@ -9,16 +9,19 @@ from onnxgather.arrays import outside as is_outside
 from onnxgather.gather import Gather
 from onnxgather.lowering.cpu.facts import Facts
 from onnxgather.lowering.graph import LEFT_OUT, Graph, Shape, Value, constant, size_of
-from onnxgather.lowering.indices import axis_limits, clamp, non_negative, read_indices
+from onnxgather.lowering.indices import (
+    EXACT_FLOAT,
+    axis_limits,
+    clamp,
+    non_negative,
+    read_indices,
+)
 from onnxgather.options import OutOfRange
 from onnxgather.strides import packed_strides
 
 WIDEST_TILE = 2048
 """Elements of a row in which short vectors are repeated: ONNX Runtime's CPU kernels spend about
 17 ns on each row of a broadcast, so that two-element rows cost more than the gather."""
-
-EXACT_FLOAT = 2**24
-"""Integers up to which FLOAT32 arithmetic is exact."""
 
 
 def row_indices(graph: Graph, facts: Facts, shape: Shape) -> Value:
