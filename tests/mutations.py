@@ -106,7 +106,7 @@ def command(*arguments: str, prints_bytes: bool = False) -> None:
     if result.exit_code == 2 and not result.stderr:
         raise BrokenRuleError("exit code 2 without a sentence")
     shown = result.stderr
-    if "memory" in shown:
+    if "not enough memory" in shown:
         raise BrokenRuleError(f"more than {GROWTH:,} bytes are taken: {shown.strip()}")
     if "is not defined" in shown or "has no attribute" in shown:
         raise BrokenRuleError(f"a mistake of the package is told as one of the input: {shown}")
@@ -207,10 +207,13 @@ def canned(output: bytes) -> Generator[None]:
     """Let every program that a lane starts write this output and end."""
     stream = BytesIO(output)
     program = SimpleNamespace(popen=SimpleNamespace(poll=lambda: None), kill=bool, printed=bytes)
-    program.exchange = lambda _request, read, _deadline: read(stream)
     program.end = lambda: (0, b"")
 
+    def exchange(_request: bytes, read: Callable[[BytesIO], Any], _deadline: float) -> Any:
+        return read(stream)
+
     def start(_: object) -> Any:
+        program.exchange = exchange
         return program
 
     with patch.object(child, "Program", start):

@@ -35,13 +35,13 @@ FAULTS = {
 PRELUDE = f"""
 import os, signal, subprocess, sys, warnings
 import click, mutations
-from onnxgather.repro import sources
 
-def plant(_):
+def plant(**_):
     with open("../seed") as seed:
         exec({[*FAULTS]}[int(seed.read())])
 
-sources.read_findings = plant
+mutations.COMMANDS["repro"].callback = plant
+mutations.COMMANDS["report"].commands["merge"].callback = plant
 mutations.SECONDS = 1
 """
 
