@@ -23,7 +23,7 @@ FAULTS = {
     "print('\\x1b', file=sys.stderr)": "U+001B is printed",
     "bytes(2**32)": "2,147,483,648 bytes are taken",
     "open('.partial', 'w').close()": "leaves ['.partial']",
-    "open('/var/tmp/planted', 'a').close()": "writes /var/tmp/planted",
+    "open('/nowhere/planted', 'a').close()": "writes /nowhere/planted",
     "subprocess.run(['true'])": "a report starts {'true'}",
     "click.get_current_context().exit(4)": "exit code 4",
     "click.get_current_context().exit(2)": "exit code 2 without a sentence",
