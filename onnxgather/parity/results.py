@@ -183,7 +183,8 @@ class Blob(ArrayType, frozen=True):
 
     def array(self) -> Array:
         """The blob as an array, in this machine's byte order."""
-        dtype = np.dtype(self.data_type)
+        named = self.data_type.isalnum()  # numpy reads other texts as lists of types
+        dtype = np.dtype(self.data_type if named else object)
         if dtype.kind not in "biufc":
             raise ValueError(f"data_type must be that of numbers, got {self.data_type}")
         array = np.frombuffer(self.data, dtype.newbyteorder("<")).reshape(self.shape)

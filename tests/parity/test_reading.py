@@ -73,6 +73,11 @@ def test_a_report_is_read_as_it_was_written(tmp_path: Path) -> None:
             "$.cases[0].evidence: data_type must be that of numbers, got O",
         ),
         (
+            "cases.0.evidence.data.data_type",
+            "4i8 (",
+            "$.cases[0].evidence: data_type must be that of numbers, got 4i8 (",
+        ),
+        (
             "cases.0.evidence.got.openvino.shape",
             [2**40, 2**40],
             "$.cases[0].evidence: cannot reshape array of size 4 into shape "
