@@ -19,6 +19,7 @@ set -euo pipefail
 suite=trixie
 packages=(wine64 mesa-vulkan-drivers libvulkan1 xvfb g++-mingw-w64-x86-64-win32)
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+native=$here/../../onnxgather/native
 
 fail() {
     echo "setup.sh: $*" >&2
@@ -59,7 +60,7 @@ log=$folder/setup.log
 stamps=$folder/.onnxgather-stamps
 # Everything that setup.sh makes in the folder. The stamps are last: while they are there, a
 # removal that was interrupted can be run again.
-made=(apt debootstrap root wheels run-host setup.log lock .onnxgather-stamps)
+made=(apt debootstrap root wheels run-host run-runtime setup.log lock .onnxgather-stamps)
 
 # A folder with files that setup.sh did not make is neither filled nor removed.
 if [ ! -d "$stamps" ]; then
@@ -252,7 +253,7 @@ install_packages() {
     rm -rf "$root"/var/lib/apt/lists/*
 }
 
-# Gets DirectML.dll and the four DLLs that it imports, out of their wheels.
+# Gets DirectML.dll, ONNX Runtime and the four DLLs that they import, out of their wheels.
 get_dlls() {
     rm -rf "$folder/wheels"
     python3 -m pip download --quiet --no-cache-dir --no-deps --only-binary=:all: --require-hashes \
@@ -264,7 +265,7 @@ import pathlib, sys, zipfile
 
 wheels, lane = map(pathlib.Path, sys.argv[1:])
 runtime = ("msvcp140", "msvcp140_1", "vcruntime140", "vcruntime140_1")
-wanted = {"DirectML.dll", *(f"{name}.dll" for name in runtime)}
+wanted = {"DirectML.dll", "onnxruntime.dll", *(f"{name}.dll" for name in runtime)}
 found: set[str] = set()
 for wheel in wheels.glob("*.whl"):
     with zipfile.ZipFile(wheel) as members:
@@ -295,15 +296,19 @@ make_prefix() {
     grep -q vulkan "$root/prefix/user.reg"
 }
 
-build_host() {
-    cp "$here/host.cpp" "$here/directml.h" "$root/lane/"
-    inside x86_64-w64-mingw32-g++-win32 -std=c++20 -O2 -Wall -Wextra -Werror -static -s \
-        -o /lane/host.exe /lane/host.cpp -ld3d12 -ldxgi -ldxguid -lversion
+build_hosts() {
+    rm -rf "$root/lane/native"
+    cp -r "$native" "$root/lane/native"
+    local host
+    for host in directml_host runtime_host; do
+        inside x86_64-w64-mingw32-g++-win32 -std=c++20 -O2 -Wall -Wextra -Werror -static -s \
+            -o "/lane/$host.exe" "/lane/native/$host.cpp" -ld3d12 -ldxgi -ldxguid -lversion
+    done
 }
 
-write_run_host() {
-    # Runs inside the root: starts a screen, copies the registry for this run alone, and runs
-    # host.exe. As the first process of its namespace it takes all that it started with it.
+write_scripts() {
+    # Runs inside the root: starts a screen, copies the registry for this run alone, and runs a
+    # host. As the first process of its namespace it takes all that it started with it.
     cat >"$root/lane/run" <<'RUN'
 #!/bin/sh
 mkdir /tmp/wine
@@ -316,11 +321,20 @@ until [ -S /tmp/.X11-unix/X0 ] || [ $tries = 200 ]; do
     sleep 0.05
     tries=$((tries + 1))
 done
-/usr/lib/wine/wine64 /lane/host.exe "$@"
+/usr/lib/wine/wine64 "$@"
 RUN
-    cat >"$folder/run-host" <<'RUN'
+    chmod +x "$root/lane/run"
+    write_script run-host /lane/directml_host.exe
+    write_script run-runtime /lane/runtime_host.exe onnxruntime.dll
+}
+
+# write_script NAME COMMAND...: writes the script that runs a host.
+write_script() {
+    local script=$folder/$1
+    shift
+    sed "s#COMMAND#$*#" >"$script" <<'RUN'
 #!/bin/sh
-# Runs host.exe under Wine, with the input and output of this script. When this script ends, or what
+# Runs COMMAND under Wine, with the input and output of this script. When this script ends, or what
 # started it, even killed, all that it started ends too. Any number may run at once. Written by
 # setup.sh.
 root=$(cd "$(dirname "$0")" && pwd -P)/root
@@ -334,9 +348,9 @@ exec setpriv --pdeathsig KILL \
     mount -t tmpfs tmpfs "$root/tmp"
     exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp XDG_RUNTIME_DIR=/tmp LC_ALL=C.UTF-8 \
         DISPLAY=:0 WINEPREFIX=/tmp/wine WINEDEBUG="${WINEDEBUG--all}" \
-        WINEDLLOVERRIDES="mscoree,mshtml=" chroot "$root" /lane/run "$@"' sh "$root" "$@"
+        WINEDLLOVERRIDES="mscoree,mshtml=" chroot "$root" /lane/run COMMAND "$@"' sh "$root" "$@"
 RUN
-    chmod +x "$root/lane/run" "$folder/run-host"
+    chmod +x "$script"
 }
 
 # --- The work --------------------------------------------------------------------------------
@@ -348,9 +362,10 @@ step "root-$suite" "Debian $suite, minimal" make_root
 step "packages-$(printf '%s\n' "${packages[@]}" | digest)" "Wine, Vulkan driver, Xvfb, MinGW" \
     install_packages
 step prefix "Wine's folder for Windows" make_prefix
-step "wheels-$(digest <"$here/requirements.txt")" "DirectML.dll and the Visual C++ runtime" get_dlls
-step "host-$(cat "$here/host.cpp" "$here/directml.h" | digest)" "host.exe" build_host
-write_run_host
+step "wheels-$({ declare -f get_dlls && cat "$here/requirements.txt"; } | digest)" \
+    "DirectML.dll, ONNX Runtime and the Visual C++ runtime" get_dlls
+step "host-$(cat "$native"/*.* | digest)" "The hosts" build_hosts
+write_scripts
 rm -f "$stamps/gather"
 step gather "One gather" "$folder/run-host" --example
 tail -n 1 "$log"

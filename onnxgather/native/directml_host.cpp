@@ -53,30 +53,18 @@
 // of each whose GuaranteedBaseOffsetAlignment is at most 1 MiB; OutputTensor's are checked. An
 // input that is OWNED_BY_DML is bound when the operator is initialised, not when it is dispatched.
 // A tensor of more than 1 GiB is not run: BUFFERS refuses it with E_OUTOFMEMORY.
-#include <initguid.h>  // before d3d12.h: identifiers are defined here
-// Methods that return structures get the place for them as an argument, as on Windows.
-#define WIDL_EXPLICIT_AGGREGATE_RETURNS
-#include <d3d12.h>
+#include "direct3d.h"  // before dxgi: identifiers are defined there
 #include <dxgi1_4.h>
-#include <fcntl.h>
-#include <io.h>
-#include <windows.h>
 
 #include <algorithm>
-#include <cstdint>
-#include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <map>
 #include <numeric>
-#include <string>
-#include <vector>
 
 #include "directml.h"
+#include "frames.h"
 
 namespace {
-
-using Bytes = std::vector<unsigned char>;
 
 enum Stage : UINT {
     DONE = 0,
@@ -104,41 +92,7 @@ void check(Stage stage, HRESULT result) {
     if (FAILED(result)) throw Failure{stage, result};
 }
 
-// Owns one reference to a COM object.
-template <typename T>
-class Ref {
-public:
-    Ref() = default;
-    Ref(Ref&& other) noexcept : object_(other.object_) { other.object_ = nullptr; }
-    Ref& operator=(Ref&& other) noexcept {
-        std::swap(object_, other.object_);
-        return *this;
-    }
-    ~Ref() {
-        if (object_) object_->Release();
-    }
-    T* get() const { return object_; }
-    T* operator->() const { return object_; }
-    T** put() { return &object_; }
-    void** put_void() { return reinterpret_cast<void**>(&object_); }
-
-private:
-    T* object_ = nullptr;
-};
-
 // --- Frames ----------------------------------------------------------------------------------
-
-// Ends at once: the destructors of Direct3D and DirectML crash in the order that exit has them in.
-[[noreturn]] void end(UINT code) {
-    std::fflush(nullptr);
-    TerminateProcess(GetCurrentProcess(), code);
-    std::abort();
-}
-
-[[noreturn]] void misunderstood(const char* what) {
-    std::fprintf(stderr, "host.exe: %s\n", what);
-    end(2);
-}
 
 class Reader {
 public:
@@ -189,29 +143,10 @@ public:
     }
     const Bytes& content() const { return bytes_; }
     void text(const std::string& value) { bytes(value.data(), value.size()); }
-    void send() const {
-        UINT64 count = bytes_.size();
-        std::fwrite(&count, sizeof count, 1, stdout);
-        std::fwrite(bytes_.data(), 1, bytes_.size(), stdout);
-        if (std::fflush(stdout)) end(1);  // nobody listens
-    }
 
 private:
     Bytes bytes_;
 };
-
-// Reads one frame; false where the input ended before it.
-bool receive(Bytes& frame) {
-    UINT64 count;
-    size_t found = std::fread(&count, 1, sizeof count, stdin);
-    if (!found) return false;
-    if (found != sizeof count) misunderstood("the input ends within a frame");
-    if (count >> 33) misunderstood("a frame of more than 8 GiB");
-    frame.resize(count);
-    if (std::fread(frame.data(), 1, count, stdin) != count)
-        misunderstood("the input ends within a frame");
-    return true;
-}
 
 // --- Requests --------------------------------------------------------------------------------
 
@@ -272,34 +207,6 @@ struct Answer {
 
 // --- Direct3D --------------------------------------------------------------------------------
 
-HRESULT STDMETHODCALLTYPE no_meta_commands(IUnknown*, UINT* count, void*) {
-    *count = 0;
-    return S_OK;
-}
-
-const char* wine_version() {
-    auto get = reinterpret_cast<const char*(CDECL*)()>(
-        reinterpret_cast<void*>(GetProcAddress(GetModuleHandleA("ntdll"), "wine_get_version")));
-    return get ? get() : "";
-}
-
-// Wine 10 answers ID3D12Device5::EnumerateMetaCommands with an error that DirectML does not expect.
-// Where it does, the method is replaced by one that reports no meta-commands; never on Windows.
-void mend_meta_commands(ID3D12Device* device) {
-    if (!*wine_version()) return;
-    constexpr size_t SLOT = 59;  // d3d12.h: ID3D12Device5 adds 57 CreateLifetimeTracker, 58, 59 …
-    using Method = HRESULT(STDMETHODCALLTYPE*)(IUnknown*, UINT*, void*);
-    Ref<ID3D12Device5> device5;
-    if (FAILED(device->QueryInterface(IID_ID3D12Device5, device5.put_void()))) return;
-    void** methods = *reinterpret_cast<void***>(device5.get());
-    UINT count = 0;
-    if (SUCCEEDED(reinterpret_cast<Method>(methods[SLOT])(device5.get(), &count, nullptr))) return;
-    DWORD protection;
-    VirtualProtect(&methods[SLOT], sizeof(void*), PAGE_READWRITE, &protection);
-    methods[SLOT] = reinterpret_cast<void*>(&no_meta_commands);
-    VirtualProtect(&methods[SLOT], sizeof(void*), protection, &protection);
-}
-
 D3D12_RESOURCE_BARRIER transition(
     ID3D12Resource* resource, D3D12_RESOURCE_STATES before, D3D12_RESOURCE_STATES after) {
     D3D12_RESOURCE_BARRIER barrier{};
@@ -329,7 +236,7 @@ public:
                 CP_UTF8, 0, desc.Description, -1, name, sizeof name, nullptr, nullptr);
             if (length > 0) adapter_name_ = name;
         }
-        mend_meta_commands(device_.get());
+        mend(device_.get());
         D3D12_COMMAND_QUEUE_DESC queue{};
         queue.Type = D3D12_COMMAND_LIST_TYPE_COMPUTE;
         check(DIRECT3D_DEVICE,
@@ -748,8 +655,7 @@ int main(int count, char** arguments) {
     }
     SetErrorMode(SEM_FAILCRITICALERRORS | SEM_NOGPFAULTERRORBOX);
     SetUnhandledExceptionFilter(report_crash);
-    _setmode(_fileno(stdin), _O_BINARY);
-    _setmode(_fileno(stdout), _O_BINARY);
+    if (!example) open_frames();
 
     Gpu gpu;
     DirectMl directml;
@@ -780,7 +686,7 @@ int main(int count, char** arguments) {
     hello.text(version);
     hello.text(gpu.adapter_name());
     hello.text(wine_version());
-    hello.send();
+    send(hello.content());
     if (failure.stage != DONE) end(1);
 
     Bytes frame;
@@ -791,7 +697,7 @@ int main(int count, char** arguments) {
         for (UINT value : {UINT{answer.stage}, static_cast<UINT>(answer.result), answer.flags})
             writer.u32(value);
         writer.bytes(answer.output.data(), answer.output.size());
-        writer.send();
+        send(writer.content());
         if (answer.flags & HOST_ENDS) end(1);
     }
     end(0);

@@ -1,0 +1,518 @@
+// Runs ONNX models on one execution provider of an ONNX Runtime library, over its C API: what
+// onnxgather/runtime.py does in a Python environment, for a library without Python.
+//
+//   runtime-host LIBRARY          such as libonnxruntime.so.1 or onnxruntime.dll
+//
+// Speaks the protocol of runtime.py: first MAGIC, then a frame for each frame. A frame holds a line
+// of JSON, and bytes. The host ends when its input does. A request that it does not understand ends
+// it with exit code 2, and a model that crashes ONNX Runtime ends it too.
+//
+// BUILDING, with GCC or Clang on Linux and macOS, or MinGW-w64:
+//
+//   c++ -std=c++20 -O2 -o runtime-host runtime_host.cpp -ldl
+//   x86_64-w64-mingw32-g++ -std=c++20 -O2 -static -s -o runtime-host.exe runtime_host.cpp
+//       -ld3d12 -ldxguid
+//
+// ONNX Runtime's functions are declared by their number in OrtApi (onnxruntime_c_api.h), to which
+// each version only adds. The library must have the API of version 24, the first with all of them.
+#ifdef _WIN32
+#include "direct3d.h"
+#include "directml.h"
+#else
+#include <dlfcn.h>
+#endif
+
+#include <stdexcept>
+#include <utility>
+
+#include "frames.h"
+
+namespace {
+
+using std::string;
+
+// --- JSON: what the requests hold, and text for the answers ----------------------------------
+
+struct Json {
+    enum Kind { NOTHING, NUMBER, TEXT, LIST, OBJECT } kind = NOTHING;
+    int64_t number = 0;
+    string text;
+    std::vector<Json> items;
+    std::vector<string> keys;  // of OBJECT, one per item
+
+    const Json& operator[](const char* key) const {
+        for (size_t k = 0; k < keys.size(); k++)
+            if (keys[k] == key) return items[k];
+        misunderstood(string("a request without ") + key);
+    }
+};
+
+class Parser {
+public:
+    explicit Parser(const string& text) : at_(text.c_str()) {}
+    Json value() {
+        Json found;
+        char first = next();
+        if (first == '{' || first == '[') {
+            found.kind = first == '{' ? Json::OBJECT : Json::LIST;
+            char last = first == '{' ? '}' : ']';
+            if (peek() == last) return ++at_, found;
+            do {
+                if (first == '{') {
+                    found.keys.push_back(text(next()));
+                    if (next() != ':') misunderstood("no : in a request");
+                }
+                found.items.push_back(value());
+            } while (peek() == ',' && ++at_);
+            if (next() != last) misunderstood("no end in a request");
+        } else if (first == '"') {
+            found.kind = Json::TEXT;
+            found.text = text(first);
+        } else if (first == 'n') {
+            at_ += 3;
+        } else {
+            found.kind = Json::NUMBER;
+            char* end;
+            found.number = std::strtoll(at_ - 1, &end, 10);
+            if (end == at_ - 1) misunderstood("no value in a request");
+            at_ = end;
+        }
+        return found;
+    }
+
+private:
+    char peek() {
+        while (*at_ == ' ') ++at_;
+        return *at_;
+    }
+    char next() {
+        char found = peek();
+        if (!found) misunderstood("a request is cut short");
+        return ++at_, found;
+    }
+    string text(char quote) {
+        string found;
+        if (quote != '"') misunderstood("no text in a request");
+        while (*at_ && *at_ != '"') {
+            if (*at_ == '\\') {
+                ++at_;
+                if (*at_ == 'u') misunderstood("an escaped character in a request");
+            }
+            found += *at_++;
+        }
+        return ++at_, found;
+    }
+    const char* at_;
+};
+
+string quoted(const string& text) {
+    string found = "\"";
+    for (unsigned char c : text) {
+        char escaped[8];
+        if (c == '"' || c == '\\') std::snprintf(escaped, sizeof escaped, "\\%c", c);
+        else if (c < 32) std::snprintf(escaped, sizeof escaped, "\\u%04x", c);
+        else std::snprintf(escaped, sizeof escaped, "%c", c);
+        found += escaped;
+    }
+    return found + "\"";
+}
+
+// The items in a list; the items are JSON.
+string list(const std::vector<string>& items) {
+    string found;
+    for (const string& item : items) found += (found.empty() ? "" : ", ") + item;
+    return "[" + found + "]";
+}
+
+// --- ONNX Runtime ----------------------------------------------------------------------------
+
+struct Failed : std::runtime_error {  // ONNX Runtime's own message, on one line
+    using std::runtime_error::runtime_error;
+};
+
+struct NotRun {  // as NotRunError of runtime.py
+    string json;
+    NotRun(const char* kind, const string& detail, const string& node = "null")
+        : json(list({quoted(kind), quoted(detail), node})) {}
+};
+
+constexpr uint32_t OLDEST_API = 24;  // the first that records which provider runs a node
+
+struct ApiBase {
+    void* const* (*get_api)(uint32_t version);
+    const char* (*get_version)();
+};
+
+// The number of each function in OrtApi.
+enum Function {
+    GetErrorMessage = 2,
+    CreateEnv = 3,
+    CreateSessionFromArray = 8,
+    Run = 9,
+    CreateSessionOptions = 10,
+    SetSessionExecutionMode = 13,
+    DisableMemPattern = 17,
+    SetSessionLogSeverityLevel = 22,
+    SetIntraOpNumThreads = 24,
+    SessionGetOutputCount = 31,
+    SessionGetOutputName = 37,
+    CreateTensorWithDataAsOrtValue = 49,
+    GetTensorMutableData = 51,
+    GetTensorElementType = 60,
+    GetDimensionsCount = 61,
+    GetDimensions = 62,
+    GetTensorTypeAndShape = 65,
+    CreateCpuMemoryInfo = 69,
+    GetAllocatorWithDefaultOptions = 78,
+    ReleaseStatus = 93,
+    ReleaseSession = 95,
+    ReleaseValue = 96,
+    ReleaseTensorTypeAndShapeInfo = 99,
+    ReleaseSessionOptions = 100,
+    GetAvailableProviders = 125,
+    AddSessionConfigEntry = 130,
+    GetExecutionProviderApi = 195,
+    SessionOptionsAppendExecutionProvider = 216,
+    Session_GetEpGraphAssignmentInfo = 407,
+    EpAssignedSubgraph_GetEpName = 408,
+    EpAssignedSubgraph_GetNodes = 409,
+    EpAssignedNode_GetName = 410,
+    EpAssignedNode_GetOperatorType = 412,
+};
+
+void* const* api;
+const char* version;
+void* environment;
+
+template <typename Result, typename... Arguments>
+Result plain(Function function, Arguments... arguments) {
+    return reinterpret_cast<Result (*)(Arguments...)>(api[function])(arguments...);
+}
+
+// Throws the message of a status that is one of failure.
+void succeed(void* status) {
+    if (!status) return;
+    string message, words = plain<const char*>(GetErrorMessage, static_cast<const void*>(status));
+    plain<void>(ReleaseStatus, status);
+    for (char c : words)
+        if (!std::strchr(" \t\r\n", c)) message += c;
+        else if (!message.empty() && message.back() != ' ') message += ' ';
+    throw Failed(message);
+}
+
+// Calls a function that returns a status.
+template <typename... Arguments>
+void call(Function function, Arguments... arguments) {
+    succeed(plain<void*>(function, arguments...));
+}
+
+// Owns an object of ONNX Runtime.
+class Owned {
+public:
+    explicit Owned(Function release) : release_(release) {}
+    Owned(Owned&& other) noexcept : release_(other.release_), object_(other.object_) {
+        other.object_ = nullptr;
+    }
+    ~Owned() {
+        if (object_) plain<void>(release_, object_);
+    }
+    void* get() const { return object_; }
+    void** put() { return &object_; }
+
+private:
+    Function release_;
+    void* object_ = nullptr;
+};
+
+struct DataType {
+    const char* name;  // numpy's
+    int number;        // of ONNXTensorElementDataType
+    size_t size;
+};
+
+constexpr DataType DATA_TYPES[] = {
+    {"float32", 1, 4}, {"uint8", 2, 1},    {"int8", 3, 1},     {"uint16", 4, 2},
+    {"int16", 5, 2},   {"int32", 6, 4},    {"int64", 7, 8},    {"bool", 9, 1},
+    {"float16", 10, 2}, {"float64", 11, 8}, {"uint32", 12, 4}, {"uint64", 13, 8},
+};
+
+const string CPU = "CPUExecutionProvider", DIRECTML = "DmlExecutionProvider";
+
+#ifdef _WIN32
+// The Direct3D device, the queue and the DirectML device that the DirectML provider is given.
+struct DirectMl {
+    Ref<ID3D12Device> direct3d;
+    Ref<ID3D12CommandQueue> queue;
+    Ref<IDMLDevice> directml;
+
+    DirectMl() {
+        check("D3D12CreateDevice", D3D12CreateDevice(nullptr, D3D_FEATURE_LEVEL_11_0,
+                                                     IID_ID3D12Device, direct3d.put_void()));
+        mend(direct3d.get());
+        D3D12_COMMAND_QUEUE_DESC desc{};
+        desc.Type = D3D12_COMMAND_LIST_TYPE_COMPUTE;
+        check("CreateCommandQueue",
+              direct3d->CreateCommandQueue(&desc, IID_ID3D12CommandQueue, queue.put_void()));
+        HMODULE library = LoadLibraryA("DirectML.dll");
+        if (!library) throw Failed("DirectML.dll does not load");
+        auto create = reinterpret_cast<DMLCreateDevice1Function>(
+            reinterpret_cast<void*>(GetProcAddress(library, "DMLCreateDevice1")));
+        // The level that the provider itself asks for.
+        check("DMLCreateDevice1", create(direct3d.get(), DML_CREATE_DEVICE_FLAG_NONE, 0x5000,
+                                         IDMLDevice::iid, directml.put_void()));
+    }
+
+    static void check(const char* what, HRESULT result) {
+        if (SUCCEEDED(result)) return;
+        char text[100];
+        std::snprintf(text, sizeof text, "%s gave 0x%08lX", what, result);
+        throw Failed(text);
+    }
+};
+#endif
+
+std::vector<string> available() {
+    char** names;
+    int count;
+    call(GetAvailableProviders, &names, &count);
+    return {names, names + count};
+}
+
+void append(void* options, const string& provider) {
+    if (provider == CPU) return;
+    if (provider == DIRECTML) {
+#ifdef _WIN32
+        static const DirectMl device;
+        // OrtDmlApi: the second function takes a DirectML device and a queue.
+        void* const* functions;
+        call(GetExecutionProviderApi, "DML", OLDEST_API, &functions);
+        call(DisableMemPattern, options);
+        call(SetSessionExecutionMode, options, 0);  // one node after another
+        auto append_device = reinterpret_cast<void* (*)(void*, void*, void*)>(functions[1]);
+        succeed(append_device(options, device.directml.get(), device.queue.get()));
+        return;
+#endif
+    }
+    string name = provider.substr(0, provider.size() - std::strlen("ExecutionProvider"));
+    if (name == "WebGpu") name = "WebGPU";
+    const char** none = nullptr;
+    call(SessionOptionsAppendExecutionProvider, options, name.c_str(), none, none, size_t{0});
+}
+
+using Node = std::pair<string, string>;  // its name and its operator
+
+// The nodes of a session; throws NotRun where another provider has one.
+std::vector<Node> proved(void* session, const string& provider) {
+    void *const *parts, *const *nodes;
+    size_t part_count, node_count;
+    std::vector<Node> found;
+    auto text = [](Function function, void* of) {
+        const char* value;
+        call(function, of, &value);
+        return string(value);
+    };
+    call(Session_GetEpGraphAssignmentInfo, session, &parts, &part_count);
+    for (size_t p = 0; p < part_count; p++) {
+        string where = text(EpAssignedSubgraph_GetEpName, parts[p]);
+        call(EpAssignedSubgraph_GetNodes, parts[p], &nodes, &node_count);
+        for (size_t n = 0; n < node_count; n++) {
+            string name = text(EpAssignedNode_GetName, nodes[n]);
+            string type = text(EpAssignedNode_GetOperatorType, nodes[n]);
+            if (where != provider) {
+                string node = "{\"name\": " + quoted(name) + ", \"operator\": " + quoted(type) +
+                              ", \"provider\": " + quoted(where) + "}";
+                throw NotRun("elsewhere", name + " (" + type + ") runs on " + where, node);
+            }
+            found.emplace_back(name, type);
+        }
+    }
+    if (found.empty()) throw NotRun("folded", "none is left to run");
+    return found;
+}
+
+void entry(void* options, const char* key, const char* value) {
+    call(AddSessionConfigEntry, options, key, value);
+}
+
+// A session on one provider, made as `Opened` of runtime.py makes it.
+Owned opened(const Bytes& model, const string& provider, int threads) {
+    std::vector<string> names = available();
+    string every;
+    for (const string& name : names) every += (every.empty() ? "" : ", ") + name;
+    bool found = false;
+    for (const string& name : names) found |= name == provider;
+    if (!found) throw NotRun("absent", every);
+    Owned options(ReleaseSessionOptions), session(ReleaseSession);
+    call(CreateSessionOptions, options.put());
+    call(SetSessionLogSeverityLevel, options.get(), 4);
+    call(SetIntraOpNumThreads, options.get(), threads);
+    entry(options.get(), "session.record_ep_graph_assignment_info", "1");
+    if (provider != CPU) entry(options.get(), "session.disable_cpu_ep_fallback", "1");
+    append(options.get(), provider);
+    auto make = [&] {
+        call(CreateSessionFromArray, environment, static_cast<const void*>(model.data()),
+             model.size(), options.get(), session.put());
+    };
+    try {
+        make();
+    } catch (const Failed& failed) {
+        if (!std::strstr(failed.what(), "assigned to the default CPU EP")) throw;
+        entry(options.get(), "session.disable_cpu_ep_fallback", "0");
+        try {
+            make();
+        } catch (const Failed&) {
+            throw NotRun("elsewhere", "some node would run on " + CPU);
+        }
+    }
+    return session;
+}
+
+// Runs a session on a feed; appends the first output to `content` and returns its JSON.
+string run(void* session, const Json& feed, Bytes& blobs, Bytes& content) {
+    static void* memory = [] {
+        void* made;
+        call(CreateCpuMemoryInfo, 0, 0, &made);
+        return made;
+    }();
+    std::vector<Owned> inputs;
+    std::vector<void*> values;
+    std::vector<const char*> names;
+    for (size_t k = 0; k < feed.items.size(); k++) {
+        const std::vector<Json>& array = feed.items[k].items;
+        if (array.size() != 3) misunderstood("an array that is none");
+        std::vector<int64_t> shape;
+        const DataType* type = nullptr;
+        for (const DataType& known : DATA_TYPES)
+            if (array[0].text == known.name) type = &known;
+        if (!type) misunderstood("an unknown data type");
+        size_t bytes = type->size, offset = array[2].number;
+        for (const Json& size : array[1].items) {
+            shape.push_back(size.number);
+            bytes *= size.number;
+        }
+        if (offset > blobs.size() || bytes > blobs.size() - offset)
+            misunderstood("an array beyond the frame");
+        names.push_back(feed.keys[k].c_str());
+        inputs.emplace_back(ReleaseValue);
+        call(CreateTensorWithDataAsOrtValue, memory, static_cast<void*>(blobs.data() + offset),
+             bytes, static_cast<const int64_t*>(shape.data()), shape.size(), type->number,
+             inputs.back().put());
+        values.push_back(inputs.back().get());
+    }
+    void* allocator;
+    call(GetAllocatorWithDefaultOptions, &allocator);
+    char* name;
+    call(SessionGetOutputName, session, size_t{0}, allocator, &name);
+    Owned output(ReleaseValue), info(ReleaseTensorTypeAndShapeInfo);
+    call(Run, session, static_cast<void*>(nullptr), names.data(), values.data(), values.size(),
+         const_cast<const char**>(&name), size_t{1}, output.put());
+    call(GetTensorTypeAndShape, output.get(), info.put());
+    int number;
+    size_t rank;
+    call(GetTensorElementType, info.get(), &number);
+    call(GetDimensionsCount, info.get(), &rank);
+    std::vector<int64_t> shape(rank);
+    call(GetDimensions, info.get(), shape.data(), rank);
+    for (const DataType& type : DATA_TYPES) {
+        if (type.number != number) continue;
+        size_t bytes = type.size, offset = content.size();
+        std::vector<string> sizes;
+        for (int64_t size : shape) {
+            sizes.push_back(std::to_string(size));
+            bytes *= size;
+        }
+        unsigned char* data;
+        call(GetTensorMutableData, output.get(), reinterpret_cast<void**>(&data));
+        content.insert(content.end(), data, data + bytes);
+        return list({quoted(type.name), list(sizes), std::to_string(offset)});
+    }
+    throw Failed("the output has a data type that no gather has");
+}
+
+string about() {
+    std::vector<string> providers;
+    for (const string& name : available()) providers.push_back(quoted(name));
+    string versions = "{\"onnxruntime\": " + quoted(version);
+#ifdef _WIN32
+    if (*wine_version()) versions += ", \"wine\": " + quoted(wine_version());
+#endif
+    return "{\"versions\": " + versions + "}, \"providers\": " + list(providers) + "}";
+}
+
+// The answer to a request, a line of JSON; bytes of the outputs go to `content`.
+string answer(const string& header, Bytes& blobs, Bytes& content) {
+    Json request = Parser(header).value();
+    if (request.items.empty()) return about();
+    const Json& asked = request["session"];
+    const string& provider = asked["provider"].text;
+    size_t size = request["model"].number;
+    if (size > blobs.size()) misunderstood("a model beyond the frame");
+    std::vector<string> operators, outputs;
+    try {
+        Bytes model(blobs.begin(), blobs.begin() + size);
+        Owned session = opened(model, provider, asked["threads"].number);
+        for (const auto& [name, type] : proved(session.get(), provider))
+            operators.push_back(quoted(type));
+        for (const Json& feed : request["feeds"].items) {
+            try {
+                outputs.push_back(run(session.get(), feed, blobs, content));
+            } catch (const Failed& failed) {
+                outputs.push_back(quoted(failed.what()));
+            }
+        }
+    } catch (const NotRun& found) {
+        return "{\"not_run\": " + found.json + "}";
+    } catch (const Failed& failed) {
+        return "{\"refused\": " + quoted(failed.what()) + "}";
+    }
+    return "{\"nodes\": " + list(operators) + ", \"outputs\": " + list(outputs) + "}";
+}
+
+// --- The program -----------------------------------------------------------------------------
+
+void load(const char* path) {
+#ifdef _WIN32
+    HMODULE library = LoadLibraryA(path);
+    if (!library) misunderstood(string(path) + " does not load");
+    void* found = reinterpret_cast<void*>(GetProcAddress(library, "OrtGetApiBase"));
+#else
+    void* library = dlopen(path, RTLD_NOW);
+    if (!library) misunderstood(dlerror());
+    void* found = dlsym(library, "OrtGetApiBase");
+#endif
+    if (!found) misunderstood(string(path) + " is no ONNX Runtime");
+    const ApiBase* base = reinterpret_cast<const ApiBase* (*)()>(found)();
+    version = base->get_version();
+    api = base->get_api(OLDEST_API);
+    if (!api) misunderstood(string("ONNX Runtime must be 1.24 or later, got ") + version);
+    call(CreateEnv, 4, "onnxgather", &environment);  // 4: logs what is fatal alone
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+    if (count != 2) misunderstood("takes one argument, ONNX Runtime's library");
+#ifdef _WIN32
+    SetErrorMode(SEM_FAILCRITICALERRORS | SEM_NOGPFAULTERRORBOX);
+#endif
+    open_frames();
+    try {
+        load(arguments[1]);
+        std::fwrite("\x93gather\n", 1, 8, answers);
+        std::fflush(answers);
+        Bytes frame;
+        while (receive(frame)) {
+            size_t size = 0;
+            while (size < frame.size() && frame[size] != '\n') size++;
+            if (size == frame.size()) misunderstood("a frame without a line");
+            string header(frame.begin(), frame.begin() + size);
+            Bytes blobs(frame.begin() + size + 1, frame.end()), content;
+            string line = answer(header, blobs, content) + "\n";
+            content.insert(content.begin(), line.begin(), line.end());
+            send(content);
+        }
+    } catch (const std::exception& error) {
+        misunderstood(error.what());
+    }
+    end(0);
+}
