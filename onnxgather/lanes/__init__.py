@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from onnxgather.checks import shown
 from onnxgather.errors import OnnxGatherError
-from onnxgather.lanes.directml import DIRECTML_DLL, DirectMLLane
+from onnxgather.lanes.directml import DIRECTML_DLL, DirectMLLane, find_runtime
 from onnxgather.lanes.lane import TIMEOUT, Lane
 from onnxgather.lanes.python import ModelLane
 from onnxgather.options import Target
@@ -67,6 +67,7 @@ def open_lanes(
             os.path.abspath(plugins[name]) if name in plugins else None,
             target,
             timeout,
+            () if name in pythons or name in plugins else find_runtime(name.partition("@")[0]),
         )
         for name in wanted
     ]

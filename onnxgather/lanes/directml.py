@@ -1,7 +1,7 @@
 """The lane on DirectML.dll itself, which runs descriptors in a program, the host.
 
-scripts/directml/host.cpp is the host. On Windows it runs as it is; elsewhere it runs under Wine, in
-the folder that scripts/directml/setup.sh makes.
+onnxgather/native/directml_host.cpp is the host. On Windows it runs as it is; elsewhere it runs
+under Wine, in the folder that scripts/directml/setup.sh makes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ from onnxgather.lanes.directml_protocol import (
     read_hello,
 )
 from onnxgather.lanes.lane import TIMEOUT, Answer, AnswerKind, Breakdown, LaneInfo
+from onnxgather.providers import find_provider
 from onnxgather.reference import reference
+from onnxgather.runtime import DIRECTML
 
 DIRECTML_DLL = "directml-dll"
 """The lane's name; the provider `directml` is ONNX Runtime's."""
@@ -240,14 +242,26 @@ def find_host(folder: str | None = None) -> list[str] | None:
     Args:
         folder: The folder; None means the one that scripts/directml/setup.sh makes.
     """
-    path = _folder(folder) / ("host.exe" if sys.platform == "win32" else "run-host")
+    path = _folder(folder) / ("directml_host.exe" if sys.platform == "win32" else "run-host")
     return [str(path)] if path.is_file() else None
+
+
+def find_runtime(name: str) -> list[str]:
+    """The command of the host that runs ONNX Runtime's DirectML provider; empty if it is not there.
+
+    Args:
+        name: A provider. Of others than DirectML's, and on Windows, where the provider runs as all
+            others do, there is no host.
+    """
+    path = _folder(None) / "run-runtime"
+    directml = find_provider(name).name == DIRECTML
+    return [str(path)] if directml and sys.platform != "win32" and path.is_file() else []
 
 
 def setup_command(folder: str | None = None) -> str:
     """The command that sets the host up so that `find_host` finds it; on Windows a sentence."""
     if sys.platform == "win32":
-        built = "scripts/directml/host.cpp, built as its first lines say"
+        built = "onnxgather/native/directml_host.cpp, built as its first lines say"
         return f"{built}, with {LIBRARY} beside it in {_folder(folder)}"
     return shlex.join(["scripts/directml/setup.sh", *([] if folder is None else [folder])])
 

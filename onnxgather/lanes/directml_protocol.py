@@ -1,4 +1,4 @@
-"""The protocol between onnxgather and the host of DirectML.dll; host.cpp defines it."""
+"""The protocol between onnxgather and the host of DirectML.dll; directml_host.cpp defines it."""
 
 from __future__ import annotations
 

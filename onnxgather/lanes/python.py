@@ -34,6 +34,9 @@ LONGEST_BANNER = 2**16
 LONGEST_HEADER = 2**20
 """The most bytes of the JSON in an answer."""
 
+HOST_RUNS = 300
+"""After how many models a host starts anew, as DirectML keeps memory of each."""
+
 _T = TypeVar("_T")
 _Natural = Annotated[int, msgspec.Meta(ge=0)]
 _TYPES = "|".join(["bool", *(row.numpy.name for row in TensorDataType)])
@@ -60,18 +63,21 @@ class _Answered(msgspec.Struct, frozen=True):
 
 
 class Worker(Child):
-    """`runtime` as a program in any Python environment; it starts with the first request.
+    """`runtime` as a program in any Python environment, or a host that speaks its protocol.
+
+    It starts with the first request.
 
     Args:
         python: The interpreter that runs it; it needs onnxruntime and numpy.
         timeout: Seconds that an answer may take.
+        host: The command of the host, which needs no interpreter.
     """
 
     name = "worker"
 
-    def __init__(self, python: str, timeout: float) -> None:
+    def __init__(self, python: str, timeout: float, host: Sequence[str] = ()) -> None:
         # Not -I: a user may make an environment by PYTHONPATH.
-        super().__init__([python, "-u", runtime.__file__], timeout)
+        super().__init__(host or [python, "-u", runtime.__file__], timeout)
 
     def about(self) -> About:
         """What the environment offers; a plugin's devices are there after its first model.
@@ -141,11 +147,14 @@ class ModelLane:
     """The target of the models; None is the one that suits the provider."""
     timeout: float = TIMEOUT
     """Seconds that one case may take."""
+    host: Sequence[str] = ()
+    """The command of the host that runs the provider, if no interpreter does."""
 
     def __post_init__(self) -> None:
         """Make the worker, which starts with its first request."""
         self._target: Target = target_of(self.provider.name, self.target)
-        self._worker = Worker(self.python, self.timeout)
+        self._worker = Worker(self.python, self.timeout, self.host)
+        self._ran = 0
 
     def start(self) -> LaneInfo:
         """Start the worker and run a gather that every provider takes."""
@@ -162,8 +171,8 @@ class ModelLane:
         except NoAnswerError as error:
             why = str(error)
         full = self.provider.name
-        devices = about.devices.get(full, ())
-        return LaneInfo(self.name, full, about.versions, devices, self.python, why, self._target)
+        devices, python = about.devices.get(full, ()), None if self.host else self.python
+        return LaneInfo(self.name, full, about.versions, devices, python, why, self._target)
 
     def answer(self, case: Case) -> Answer:
         """Have the worker run a case."""
@@ -195,6 +204,9 @@ class ModelLane:
         packed = [{name: runtime.packed(feed[name], blobs) for name in feed} for feed in feeds]
         session = {"provider": self.provider.name, "threads": threads, "library": self.library}
         request = {"model": len(model), "session": session, "feeds": packed}
+        self._ran += 1
+        if self.host and self._ran % HOST_RUNS == 0:
+            self._worker.restart()
         try:
             return self._worker.ask(partial(self._read, sent, len(feeds)), request, blobs)
         except NoAnswerError as error:

@@ -1,10 +1,10 @@
-// The part of DirectML's binary interface that host.cpp calls, declared by hand.
+// The part of DirectML's binary interface that directml_host.cpp calls, declared by hand.
 //
 // Sources. Structures, enumerators, interfaces, their identifiers and the order of their methods:
 // DirectML.h as it comes with the Windows SDK (10.0.19041 and later) and the NuGet package
 // Microsoft.AI.DirectML, compared with the Win32 metadata (namespace
-// Windows.Win32.AI.MachineLearning.DirectML). Methods that host.cpp does not call stand here only
-// for their place in the table of methods.
+// Windows.Win32.AI.MachineLearning.DirectML). Methods that directml_host.cpp does not call stand
+// here only for their place in the table of methods.
 #pragma once
 
 #include <d3d12.h>
@@ -14,7 +14,7 @@ using DML_FEATURE_LEVEL = UINT;
 constexpr DML_FEATURE_LEVEL DML_FEATURE_LEVEL_1_0 = 0x1000;
 constexpr DML_FEATURE_LEVEL DML_FEATURE_LEVEL_3_0 = 0x3000;
 
-// DML_TENSOR_DATA_TYPE, DML_TENSOR_FLAGS and DML_OPERATOR_TYPE are numbers that host.cpp hands on.
+// DML_TENSOR_DATA_TYPE, DML_TENSOR_FLAGS and DML_OPERATOR_TYPE are numbers that the host hands on.
 using DML_TENSOR_DATA_TYPE = UINT;
 using DML_TENSOR_FLAGS = UINT;
 using DML_OPERATOR_TYPE = UINT;

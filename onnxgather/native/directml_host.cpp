@@ -1,23 +1,23 @@
 // Asks DirectML.dll: reads gather descriptors with their buffers from standard input, has the DLL
 // create, compile and dispatch each operator, and writes what became of it to standard output.
 //
-//   host.exe [--directml PATH] [--adapter NUMBER] [--example]
+//   directml_host.exe [--directml PATH] [--adapter NUMBER] [--example]
 //
-// PATH is the DLL, by default DirectML.dll beside host.exe or where Windows finds it. NUMBER counts
-// adapters as DXGI lists them; by default Direct3D takes its own first one. With --example it only
+// PATH is the DLL, by default DirectML.dll beside this program or where Windows finds it. NUMBER
+// counts adapters as DXGI lists them; by default Direct3D takes its own first one. With --example it only
 // runs one gather, which needs feature level 3_0, and prints the result; the exit code is 1 where
 // it is not the known one. Ends when its input does. A descriptor that crashes DirectML or a driver
 // ends it, with a line on standard error where that is possible.
 //
 // BUILDING, with MinGW-w64 on Linux or Windows (what is tested), or with Visual C++:
 //
-//   x86_64-w64-mingw32-g++ -std=c++20 -O2 -static -s -o host.exe host.cpp
+//   x86_64-w64-mingw32-g++ -std=c++20 -O2 -static -s -o directml_host.exe directml_host.cpp
 //       -ld3d12 -ldxgi -ldxguid -lversion
-//   cl /std:c++20 /O2 /EHsc /DNOMINMAX host.cpp d3d12.lib dxgi.lib dxguid.lib version.lib
+//   cl /std:c++20 /O2 /EHsc /DNOMINMAX directml_host.cpp d3d12.lib dxgi.lib dxguid.lib version.lib
 //
-// WINDOWS. Put DirectML.dll beside host.exe: it is in the folder onnxruntime/capi of the wheel
+// WINDOWS. Put DirectML.dll beside this program: it is in the folder onnxruntime/capi of the wheel
 // onnxruntime-directml, and in the NuGet package Microsoft.AI.DirectML. Without it Windows takes
-// its own from System32, which is older. onnxgather looks for host.exe in
+// its own from System32, which is older. onnxgather looks for directml_host.exe in
 // %LOCALAPPDATA%\onnxgather\directml.
 //
 // PROTOCOL, version 1. Numbers are little endian; u32 and u64 are unsigned, of 4 and 8 bytes. A
@@ -591,7 +591,7 @@ bool run_example(Gpu& gpu, DirectMl& directml, DML_FEATURE_LEVEL highest) {
     // Before it, tensors have 4 or 5 dimensions.
     if (highest < DML_FEATURE_LEVEL_3_0) {
         std::fprintf(stderr,
-                     "host.exe: the example needs feature level 3_0, DirectML.dll %s has %s\n",
+                     "host: the example needs feature level 3_0, DirectML.dll %s has %s\n",
                      directml.version().c_str(), named(highest).c_str());
         return false;
     }
@@ -613,7 +613,7 @@ bool run_example(Gpu& gpu, DirectMl& directml, DML_FEATURE_LEVEL highest) {
     writer.bytes(result, 0);
     Answer answer = answer_to(gpu, directml, Request(Reader(writer.content())));
     if (answer.stage != DONE || answer.flags || answer.output.size() != sizeof result) {
-        std::fprintf(stderr, "host.exe: the example failed at stage %u with 0x%08lX, flags %u\n",
+        std::fprintf(stderr, "host: the example failed at stage %u with 0x%08lX, flags %u\n",
                      UINT{answer.stage}, answer.result, answer.flags);
         return false;
     }
@@ -626,7 +626,7 @@ bool run_example(Gpu& gpu, DirectMl& directml, DML_FEATURE_LEVEL highest) {
     }
     const std::string known = " 2 7 5 10 8 11 11 11";
     if (shown != known) {
-        std::fprintf(stderr, "host.exe: the example must give%s, got%s\n", known.c_str(),
+        std::fprintf(stderr, "host: the example must give%s, got%s\n", known.c_str(),
                      shown.c_str());
         return false;
     }
@@ -636,7 +636,7 @@ bool run_example(Gpu& gpu, DirectMl& directml, DML_FEATURE_LEVEL highest) {
 }
 
 LONG WINAPI report_crash(EXCEPTION_POINTERS* found) {
-    std::fprintf(stderr, "host.exe: exception 0x%08lX\n", found->ExceptionRecord->ExceptionCode);
+    std::fprintf(stderr, "host: exception 0x%08lX\n", found->ExceptionRecord->ExceptionCode);
     end(3);
 }
 
@@ -674,7 +674,7 @@ int main(int count, char** arguments) {
     }
     if (example) {
         if (failure.stage == DONE) end(run_example(gpu, directml, highest) ? 0 : 1);
-        std::fprintf(stderr, "host.exe: the example failed at stage %u with 0x%08lX\n",
+        std::fprintf(stderr, "host: the example failed at stage %u with 0x%08lX\n",
                      UINT{failure.stage}, failure.result);
         end(1);
     }

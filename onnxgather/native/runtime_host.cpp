@@ -1,7 +1,7 @@
 // Runs ONNX models on one execution provider of an ONNX Runtime library, over its C API: what
 // onnxgather/runtime.py does in a Python environment, for a library without Python.
 //
-//   runtime-host LIBRARY          such as libonnxruntime.so.1 or onnxruntime.dll
+//   runtime_host LIBRARY          such as libonnxruntime.so.1 or onnxruntime.dll
 //
 // Speaks the protocol of runtime.py: first MAGIC, then a frame for each frame. A frame holds a line
 // of JSON, and bytes. The host ends when its input does. A request that it does not understand ends
@@ -9,8 +9,8 @@
 //
 // BUILDING, with GCC or Clang on Linux and macOS, or MinGW-w64:
 //
-//   c++ -std=c++20 -O2 -o runtime-host runtime_host.cpp -ldl
-//   x86_64-w64-mingw32-g++ -std=c++20 -O2 -static -s -o runtime-host.exe runtime_host.cpp
+//   c++ -std=c++20 -O2 -o runtime_host runtime_host.cpp -ldl
+//   x86_64-w64-mingw32-g++ -std=c++20 -O2 -static -s -o runtime_host.exe runtime_host.cpp
 //       -ld3d12 -ldxguid
 //
 // ONNX Runtime's functions are declared by their number in OrtApi (onnxruntime_c_api.h), to which

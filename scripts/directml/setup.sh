@@ -1,7 +1,7 @@
 #!/bin/bash
-# Fills one folder with all that it takes to run DirectML.dll on a Debian machine without a GPU: a
-# newer Debian suite with Wine and a software Vulkan driver, DirectML.dll itself, and the program
-# host.exe.
+# Fills one folder with all that it takes to run DirectML.dll, and ONNX Runtime's DirectML provider,
+# on a Debian machine without a GPU: a newer Debian suite with Wine and a software Vulkan driver, the
+# DLLs, and the two programs that run them (onnxgather/native).
 #
 #   setup.sh [FOLDER]            make it, or finish what was begun; a second run is quick
 #   setup.sh --remove [FOLDER]   remove what it made

@@ -105,8 +105,8 @@ def test_a_refusal_names_its_call(number: int, stage: str, accepted: bool) -> No
     [
         ("sys.exit(3)", "the host ended with exit code 3", Breakdown.EXITED, "3"),
         (
-            "print('host.exe: exception 0xC0000005', file=sys.stderr); sys.exit(3)",
-            "the host ended with exit code 3, host.exe: exception 0xC0000005",
+            "print('host: exception 0xC0000005', file=sys.stderr); sys.exit(3)",
+            "the host ended with exit code 3, host: exception 0xC0000005",
             Breakdown.EXITED,
             "3",
         ),
@@ -263,7 +263,7 @@ def test_the_host_is_found_in_the_cache_folder(
     assert find_host() is None
     folder = tmp_path / "onnxgather" / "directml"
     folder.mkdir(parents=True)
-    host = folder / ("host.exe" if sys.platform == "win32" else "run-host")
+    host = folder / ("directml_host.exe" if sys.platform == "win32" else "run-host")
     host.touch()
     assert find_host() == find_host(str(folder)) == [str(host)]
 
@@ -313,4 +313,4 @@ def test_directml_lives_on_after_a_descriptor_that_ends_it(directml: Host) -> No
 
 
 def test_a_frame_is_at_most_8_gib() -> None:
-    assert LONGEST_FRAME == 8 * 2**30  # host.cpp: count >> 33
+    assert LONGEST_FRAME == 8 * 2**30  # frames.h: count >> 33

@@ -386,8 +386,8 @@ class TestSetup:
             "Debian",
             "Wine,",
             "Wine's",
-            "DirectML.dll",
-            "host.exe",
+            "DirectML.dll,",
+            "The",
             "One",
         ]
         assert steps_run() == everything
@@ -396,9 +396,9 @@ class TestSetup:
         now = sorted(path.name for path in stamps.iterdir())
         for kind, steps in {
             "root": everything[1:],
-            "packages": ["Wine,", "Wine's", "host.exe", "One"],
-            "wheels": ["DirectML.dll", "One"],
-            "host": ["host.exe", "One"],
+            "packages": ["Wine,", "Wine's", "The", "One"],
+            "wheels": ["DirectML.dll,", "One"],
+            "host": ["The", "One"],
         }.items():
             (stamp,) = stamps.glob(f"{kind}-*")
             stamp.rename(stamps / f"{kind}-older")
