@@ -96,6 +96,9 @@ def test_a_signal_at_any_moment_loses_no_finished_case(
     timer.join()
     time.sleep(0.01)
     assert (code, err) == (0 if late else 128 + number, "")
+    if not Path("r.json").exists():  # the signal came before a lane was opened
+        assert (files(), [stub.asked for stub in stubs]) == ([], [[], []])
+        return
     found = read_report(Path("r.json").read_bytes())
     names = [case.name for case in found.cases]
     every = list(random_names(COUNT, 0))
