@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import closing
 
 import click
@@ -89,6 +90,7 @@ def repro(
     """
     from onnxgather.lanes import open_lanes
     from onnxgather.lanes.python import ModelLane
+    from onnxgather.parity.reading import find_report
     from onnxgather.repro import node as nodes
     from onnxgather.repro import sources
     from onnxgather.repro.flow import make_repro
@@ -105,7 +107,9 @@ def repro(
         with closing(ModelLane("cpu", PROVIDERS["cpu"], timeout=timeout)) as cpu:
             case = nodes.case_of_node(source, node, arrays, cpu)
         target = "portable"
-    elif (report := sources.read_findings(source)) is not None:
+    elif source.lower().endswith(".onnx") and os.path.exists(source):
+        raise OnnxGatherError(f"{source}: an ONNX model must come with --node, got none")
+    elif (report := find_report(source)) is not None:
         if out_of_range:
             raise click.UsageError(
                 "--out-of-range must come without a report, as its cases have it"
@@ -119,8 +123,6 @@ def repro(
             lane_name = sources.lane_of_finding(report, case.name, source).name
         reported = next((info for info in report.lanes if info.name == lane_name), None)
         target = target or (reported.target if reported else None)
-    elif source.lower().endswith(".onnx"):
-        raise OnnxGatherError(f"{source}: an ONNX model must come with --node, got none")
     else:
         program = Batch().read(source, allow_outside)
         case = sources.case_of_program(program, out_of_range or "clamp", name)

@@ -11,7 +11,7 @@ import msgspec
 
 from onnxgather.checks import shown
 from onnxgather.errors import FileFormatError
-from onnxgather.files import reason
+from onnxgather.files import is_report, reason
 from onnxgather.parity.known import Known
 from onnxgather.parity.results import Report, read_report
 
@@ -35,10 +35,27 @@ def open_report(path: str) -> Report:
     Raises:
         FileFormatError: The file cannot be read, or holds no report.
     """
-    report = _read(path, read_report)
+    return _checked(path, _read(path, read_report))
+
+
+def find_report(path: str) -> Report | None:
+    """The report that a file holds; None where it holds something else.
+
+    Raises:
+        FileFormatError: As `open_report`.
+    """
+    report = _read(path, lambda content: read_report(content) if is_report(content) else None)
+    return report and _checked(path, report)
+
+
+def _checked(path: str, report: Report) -> Report:
+    """A report, if it also keeps the rules that no type says."""
     lanes = [lane.name for lane in report.lanes]
     if len(set(lanes)) < len(lanes):
         raise FileFormatError(f"{path}: $.lanes must differ by name, got {shown(lanes)}")
+    for name in lanes:
+        if "=" in name:  # which would name an interpreter in a command that is copied
+            raise FileFormatError(f"{path}: the name of a lane must have no '=', got {shown(name)}")
     for k, case in enumerate(report.cases):
         found = [result.lane for result in case.results]
         where = f"{path}: $.cases[{k}]"

@@ -6,54 +6,20 @@ import difflib
 from collections.abc import Sequence
 from typing import TypeVar
 
-import msgspec
-
 from onnxgather.cases import Case, DescriptorCase, NodeCase, Origin, program_cases
 from onnxgather.checks import listed, shown
 from onnxgather.datatypes import TensorDataType
 from onnxgather.dxdispatch import Program, from_dict
 from onnxgather.errors import FileFormatError, OnnxGatherError
-from onnxgather.files import is_report
 from onnxgather.gather import ATTRIBUTES
 from onnxgather.lanes.lane import LaneInfo
 from onnxgather.options import OutOfRange
-from onnxgather.parity.results import CaseResult, Report, read_report
+from onnxgather.parity.results import CaseResult, Report
 
 T = TypeVar("T", DescriptorCase, CaseResult)
 
 MOST_LISTED = 10
 """The most names that a message lists."""
-
-
-def read_findings(path: str) -> Report | None:
-    """The report that a file holds; None where it holds something else.
-
-    Raises:
-        FileFormatError: The report is cut short, or breaks the report's schema.
-        OSError: The file cannot be read.
-    """
-    with open(path, "rb") as file:
-        if not is_report(content := file.read(2**16)):  # a model may be long
-            return None
-        content += file.read()
-    try:
-        report = read_report(content)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise FileFormatError(
-            f"{path}: must be a report of onnxgather check --json ({error})"
-        ) from None
-    lanes = [info.name for info in report.lanes]
-    for name in lanes:
-        if "=" in name:
-            raise FileFormatError(f"{path}: the name of a lane must have no '=', got {shown(name)}")
-    for case in report.cases:
-        found = [result.lane for result in case.results]
-        if found != lanes:
-            raise FileFormatError(
-                f"{path}: case {shown(case.name)}: results must be of the report's lanes, "
-                f"{lanes}, got {found}"
-            )
-    return report
 
 
 def case_of_program(

@@ -30,7 +30,6 @@ class InferenceSession(InferenceSession):
         return data[:, indices.reshape(-1).astype(np.int64) % 2]
 """
 
-_REPORT = "must be a report of onnxgather check --json"
 _PROVIDER = (
     "provider must be one of cpu, directml, openvino, cuda, tensorrt, webgpu, qnn, coreml, or ONNX "
     "Runtime's full name of one"
@@ -242,7 +241,7 @@ main(["repro", "x.json", "-o", "out", "--lane", "openvino={python}"])
             ),
             (["m.ONNX"], "m.ONNX: an ONNX model must come with --node, got none"),
             (["none.onnx"], "none.onnx: no such file or directory"),
-            (["cut.json"], f"cut.json: {_REPORT} (Input data was truncated)"),
+            (["cut.json"], "cut.json: $: Input data was truncated"),
             (["cut.json", "--node", "x"], "cut.json: must be an ONNX model"),
         ],
     )
@@ -310,8 +309,8 @@ main(["repro", "x.json", "-o", "out", "--lane", "openvino={python}"])
         )
         report["cases"][0]["results"].pop()
         assert refusal() == (
-            f"Error: {case}: results must be of the report's lanes, ['cpu', 'openvino'], got "
-            "['cpu']\n"
+            "Error: r.json: $.cases[0].results must be of the report's lanes, ['cpu', 'openvino'], "
+            "got ['cpu']\n"
         )
 
     @pytest.mark.parametrize("given", [False, True])

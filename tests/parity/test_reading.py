@@ -10,9 +10,10 @@ import msgspec
 import pytest
 from report_samples import CPU, DIFF, OPENVINO, entry, gather_case, passed, report_of, spoiled
 
+from onnxgather.cli.terminal import json_bytes
 from onnxgather.errors import FileFormatError
 from onnxgather.parity.known import known_differences
-from onnxgather.parity.reading import LARGEST_FILE, open_known, open_report
+from onnxgather.parity.reading import LARGEST_FILE, find_report, open_known, open_report
 
 REPORT = report_of(
     [CPU, OPENVINO],
@@ -22,6 +23,9 @@ REPORT = report_of(
         DIFF,
         got={"openvino": spoiled(gather_case(), 2)},
     ),
+)
+ONE = msgspec.structs.replace(
+    report_of([CPU], entry(gather_case(), passed("cpu"))), made="now", machine="here"
 )
 KNOWN = {
     "provider": "CPUExecutionProvider",
@@ -175,3 +179,75 @@ def test_a_broken_known_difference_is_one_sentence(
 ) -> None:
     content = json.dumps([KNOWN | changes]).encode()
     assert refused(open_known, tmp_path / "known.json", content) == sentence
+
+
+@pytest.mark.parametrize("form", [msgspec.json.encode, json_bytes])
+def test_a_report_is_found_in_its_file(tmp_path: Path, form: Any) -> None:
+    path = tmp_path / "r.json"
+    path.write_bytes(form(REPORT))
+    assert find_report(str(path)) == REPORT
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b'{"dispatchables": {}}', b"\x08\x08", b"[]"])
+def test_a_file_that_is_no_report_is_told_apart(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "x").write_bytes(content)
+    assert find_report(str(tmp_path / "x")) is None
+
+
+@pytest.mark.parametrize("read", [open_report, find_report])
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        (
+            b'"PASS"',
+            b'"NO"',
+            "$.cases[0].results[0].state must be a value that docs/report.md lists, got 'NO'",
+        ),
+        (b'"made":"now",', b"", "$ must have made"),
+        (b"here", b"\xff", "$ must be UTF-8, got other bytes"),
+        (
+            b'"schema":1,',
+            b"",
+            "$.schema must be 1, got none, as in reports of earlier versions",
+        ),
+        (b'"schema":1,', b'"schema":2,', "$.schema must be 1, got 2"),
+        (
+            b'"lane":"cpu"',
+            b'"lane":"other"',
+            "$.cases[0].results must be of the report's lanes, ['cpu'], got ['other']",
+        ),
+        (b'"data":"', b'"data":"!', "$.cases[0].example.data.data: Invalid base64 encoded string"),
+        (
+            b'"cpu"',
+            b'"cpu@x=./evil"',
+            "the name of a lane must have no '=', got 'cpu@x=./evil'",
+        ),
+    ],
+)
+def test_a_wrong_report_is_refused(
+    tmp_path: Path, read: Any, old: bytes, new: bytes, sentence: str
+) -> None:
+    content = msgspec.json.encode(ONE)
+    assert old in content
+    assert refused(read, tmp_path / "r.json", content.replace(old, new)) == sentence
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_a_case_without_a_result_per_lane_is_refused(tmp_path: Path, count: int) -> None:
+    case = msgspec.structs.replace(ONE.cases[0], results=ONE.cases[0].results * count)
+    content = msgspec.json.encode(msgspec.structs.replace(ONE, cases=[case]))
+    assert refused(find_report, tmp_path / "r.json", content) == (
+        f"$.cases[0].results must be of the report's lanes, ['cpu'], got {['cpu'] * count}"
+    )
+
+
+def test_a_report_that_nests_too_deep_is_refused(tmp_path: Path) -> None:
+    content = b'{"onnxgather":"0","x":' + b"[" * 100_000
+    assert refused(find_report, tmp_path / "r.json", content) == "$ must not be nested so deeply"
+
+
+def test_a_report_that_is_cut_short_is_refused(tmp_path: Path) -> None:
+    content = msgspec.json.encode(ONE)
+    for size in range(content.index(b'"onnxgather":') + 13, len(content)):
+        said = refused(find_report, tmp_path / "r.json", content[:size])
+        assert said == "$: Input data was truncated"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,18 +12,16 @@ import pytest
 from repro_cases import CASE, INFO, OUTSIDE
 
 from onnxgather.cases import Case, ForbiddenNode, NodeCase, Origin
-from onnxgather.cli.terminal import json_bytes
 from onnxgather.datatypes import TensorDataType
 from onnxgather.dxdispatch import parse_program
 from onnxgather.errors import FileFormatError, OnnxGatherError
 from onnxgather.lanes.lane import Answer, AnswerKind, LaneInfo
 from onnxgather.parity.check import check_cases
-from onnxgather.parity.results import Blob, CaseResult, Evidence, Report, Result, ResultKind
+from onnxgather.parity.results import Blob, CaseResult, Report
 from onnxgather.repro.sources import (
     case_of_finding,
     case_of_program,
     lane_of_finding,
-    read_findings,
 )
 
 PROGRAM = """{
@@ -243,113 +240,4 @@ class TestCasesOfReports:
             lane_of_finding(report, "right", "r.json")
         assert str(caught.value) == (
             "r.json: --lane must name where case 'right' goes wrong, got none there"
-        )
-
-
-class TestReportsInFiles:
-    REPORT = Report(
-        "0",
-        "now",
-        "here",
-        (INFO,),
-        [
-            CaseResult(
-                "x",
-                "GATHER",
-                "INT8",
-                "INT32",
-                1,
-                "clamp",
-                True,
-                (Result("cpu", "PASS", ResultKind.SAME),),
-            )
-        ],
-    )
-
-    def refusal(self, tmp_path: Path, content: bytes) -> str:
-        """Return what is said of a file, without its path."""
-        path = tmp_path / "r.json"
-        path.write_bytes(content)
-        with pytest.raises(FileFormatError) as caught:
-            read_findings(str(path))
-        return str(caught.value).removeprefix(f"{path}: ")
-
-    def test_a_report_reads_back_from_its_file(self, tmp_path: Path) -> None:
-        path = tmp_path / "r.json"
-        for form in (msgspec.json.encode, json_bytes):
-            path.write_bytes(form(self.REPORT))
-            assert read_findings(str(path)) == self.REPORT
-
-    @pytest.mark.parametrize("content", [b"", b"{}", b'{"dispatchables": {}}', b"\x08\x08", b"[]"])
-    def test_a_file_that_is_no_report_is_told_apart(self, tmp_path: Path, content: bytes) -> None:
-        (tmp_path / "x").write_bytes(content)
-        assert read_findings(str(tmp_path / "x")) is None
-
-    @pytest.mark.parametrize(
-        ("old", "new", "why"),
-        [
-            (b'"PASS"', b'"NO"', "Invalid enum value 'NO' - at `$.cases[0].results[0].state`"),
-            (b'"made":"now",', b"", "Object missing required field `made`"),
-            (b"here", b"\xff", "'utf-8' codec can't decode byte 0xff in position 0: "),
-        ],
-    )
-    def test_a_wrong_report_is_refused(
-        self, tmp_path: Path, old: bytes, new: bytes, why: str
-    ) -> None:
-        content = msgspec.json.encode(self.REPORT)
-        assert old in content
-        said = self.refusal(tmp_path, content.replace(old, new))
-        assert said.startswith(f"must be a report of onnxgather check --json ({why}")
-
-    @pytest.mark.parametrize(
-        ("schema", "got"),
-        [
-            (b"", "none, as in reports of earlier versions"),
-            (b'"schema":2,', "2"),
-        ],
-    )
-    def test_a_report_of_another_schema_is_refused(
-        self, tmp_path: Path, schema: bytes, got: str
-    ) -> None:
-        content = msgspec.json.encode(self.REPORT).replace(b'"schema":1,', schema)
-        assert self.refusal(tmp_path, content) == (
-            f"must be a report of onnxgather check --json (schema must be 1, got {got})"
-        )
-
-    def test_a_report_that_nests_too_deep_is_refused(self, tmp_path: Path) -> None:
-        assert self.refusal(tmp_path, b'{"onnxgather":"0","x":' + b"[" * 100_000).startswith(
-            "must be a report of onnxgather check --json (maximum recursion depth exceeded"
-        )
-
-    def test_an_array_that_is_not_base64_is_refused(self, tmp_path: Path) -> None:
-        evidence = Evidence(Blob.of(CASE.data), Blob.of(CASE.indices))
-        (case,) = self.REPORT.cases
-        case = msgspec.structs.replace(case, evidence=evidence)
-        report = msgspec.structs.replace(self.REPORT, cases=[case])
-        content = msgspec.json.encode(report).replace(b'"data":"', b'"data":"!')
-        assert self.refusal(tmp_path, content) == (
-            "must be a report of onnxgather check --json (Invalid base64 encoded string - at "
-            "`$.cases[0].evidence.data.data`)"
-        )
-
-    def test_a_report_that_is_cut_short_is_refused(self, tmp_path: Path) -> None:
-        content = msgspec.json.encode(self.REPORT)
-        why = "must be a report of onnxgather check --json (Input data was truncated)"
-        for size in range(content.index(b'"onnxgather":') + 13, len(content)):
-            assert self.refusal(tmp_path, content[:size]) == why
-
-    @pytest.mark.parametrize(
-        ("results", "got"),
-        [((), "[]"), (("other",), "['other']"), (("cpu", "cpu"), "['cpu', 'cpu']")],
-    )
-    def test_a_case_without_a_result_per_lane_is_refused(
-        self, tmp_path: Path, results: tuple[str, ...], got: str
-    ) -> None:
-        (case,) = self.REPORT.cases
-        case = msgspec.structs.replace(
-            case, results=tuple(Result(n, "PASS", ResultKind.SAME) for n in results)
-        )
-        report = msgspec.structs.replace(self.REPORT, cases=[case])
-        assert self.refusal(tmp_path, msgspec.json.encode(report)) == (
-            f"case 'x': results must be of the report's lanes, ['cpu'], got {got}"
         )
