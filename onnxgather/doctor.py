@@ -134,7 +134,7 @@ class Environment(msgspec.Struct, frozen=True, omit_defaults=True):
                 cure = None if there else self._bring(provider, library)
                 yield Finding(f"{where}: {info.not_run}", cure)
             for nodes, result in examined.results.items():
-                if result.state in ("DIFF", "ERROR"):
+                if result.is_wrong:
                     yield Finding(f"{where}: {nodes}: {_told(result)}")
 
     def _faults(self) -> Iterator[tuple[str, str | None]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -105,7 +105,6 @@ def _open(config: pytest.Config, specs: str | None = None) -> list[_Running]:
     Raises:
         OnnxGatherError: An item names no provider, a lane is named twice, or there is none.
     """
-    from onnxgather.errors import OnnxGatherError
     from onnxgather.lanes import REFERENCE, open_lanes, parse_lane
 
     if specs is None:
@@ -113,8 +112,6 @@ def _open(config: pytest.Config, specs: str | None = None) -> list[_Running]:
         specs = DEFAULT_LANES if given is None else str(given)
     items = [item.strip() for item in specs.split(",")]
     items = [item for item in items if item not in ("", REFERENCE)]
-    if not items:
-        raise OnnxGatherError("lanes must name a lane, got none")
     parsed = [parse_lane(item) for item in items]
     pythons = {name: python for name, python in parsed if python is not None}
     lanes = open_lanes([name for name, _ in parsed], pythons)
@@ -129,11 +126,11 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_OPENED] = {}
     required = _required(config)
     if required or config.getoption("--onnxgather-lanes") is not None:
+        from onnxgather.checks import check_choice
+
         names = [running.lane.name for running in _usable("lanes", lambda: _open(config))]
         for name in required:
-            if name not in names:
-                rule = f"must name a lane ({', '.join(names)})"
-                raise pytest.UsageError(f"--onnxgather-require: {rule}, got {name!r}")
+            _usable("require", partial(check_choice, "a lane", name, names))
     policy = config.getoption("--onnxgather-out-of-range")
     if policy != DEFAULT_POLICY:
         from onnxgather.arrays import check_policy
@@ -239,15 +236,10 @@ def _judge(config: pytest.Config, results: list[Result]) -> None:
 
 
 def _message(result: Result) -> str:
-    """A message about a result that is not PASS: why, and where its first wrong element is from."""
-    from onnxgather.report.sentences import why
+    """A message about a result that is not PASS."""
+    from onnxgather.report.sentences import evidence_lines
 
-    lines = [f"{result.lane}: {result.state}: {why(result)}"]
-    if result.state == "FIXED":
-        lines.append(str(result.known))
-    if result.first is not None and result.first.source is not None:
-        lines.append(result.first.source)
-    return "\n".join(lines)
+    return f"{result.lane}: {result.state}: " + "\n".join(evidence_lines(result))
 
 
 class Check:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -13,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from onnxgather.checks import check_choice
 from onnxgather.cli import options
 from onnxgather.cli.report import Outputs, codes
 from onnxgather.cli.sources import Batch
 from onnxgather.cli.terminal import Interrupted, first_signal_kept, main
 from onnxgather.dxdispatch import Program
-from onnxgather.errors import DescriptorError, FileFormatError, OnnxGatherError
+from onnxgather.errors import DescriptorError, FileFormatError
 from onnxgather.files import check_writable, is_report
 from onnxgather.options import OutOfRange, Target
 from onnxgather.providers import NAMES
@@ -45,10 +45,10 @@ def _shard(
 ) -> tuple[int, int] | None:
     if value is None:
         return None
-    match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", value, re.ASCII)
-    if match is None or not 1 <= int(match[1]) <= int(match[2]):
-        raise click.BadParameter(f"must be K/N with K from 1 to N, got {value!r}")
-    return int(match[1]), int(match[2])
+    from onnxgather.parity.merge import parse_shard
+
+    with options.refused():
+        return parse_shard("the shard", value)
 
 
 def _names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> list[str]:
@@ -235,17 +235,12 @@ def _lanes(asked: CheckOptions) -> list[Team]:
     from onnxgather.parity.check import Team
 
     named = asked.lanes, asked.pythons, asked.plugins, asked.target, asked.timeout
-    try:
+    with options.refused(click.UsageError):
         same = zip(*(open_lanes(*named) for _ in range(asked.jobs)), strict=True)
-    except OnnxGatherError as error:
-        raise click.UsageError(str(error)) from None
-    lanes = [*map(Team, same)]
-    names = [lane.name for lane in lanes]
-    for name in asked.required:
-        if name not in names:
-            known = ", ".join(names)
-            raise click.UsageError(f"--require must name a lane ({known}), got {name!r}")
-    return lanes
+        lanes = [*map(Team, same)]
+        for name in asked.required:
+            check_choice("--require", name, [lane.name for lane in lanes])
+        return lanes
 
 
 def _planned(

@@ -32,18 +32,18 @@ def doctor(pythons: dict[str, str], plugins: dict[str, str], timeout: float, as_
     return checkup.exit_code
 
 
-def _lane(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, str] | None:
-    """The two sides of NAME=PYTHON; the second is empty if only NAME is given."""
-    from onnxgather.lanes.directml import DIRECTML_DLL
+def _lane(
+    _ctx: click.Context, _param: click.Parameter, value: str | None
+) -> tuple[str, str | None] | None:
+    """The name and the interpreter of a lane that can be opened."""
+    from onnxgather.lanes import open_lanes, parse_lane
 
     if value is None:
         return None
-    name, equals, python = value.partition("=")
-    if not name or (equals and not python):
-        raise click.BadParameter(f"must be NAME or NAME=PYTHON, got {value!r}")
-    if (provider := name.partition("@")[0]) != DIRECTML_DLL:
-        options.provider(ctx, param, provider)
-    return name, python
+    with options.refused():
+        name, python = parse_lane(value)
+        open_lanes([name])
+        return name, python
 
 
 @main.command(short_help="Reduce a difference to a folder that shows it.")
@@ -71,7 +71,7 @@ def repro(
     source: str,
     output: str,
     name: str | None,
-    lane: tuple[str, str] | None,
+    lane: tuple[str, str | None] | None,
     plugin: str | None,
     node: str | None,
     inputs: str | None,
@@ -97,7 +97,7 @@ def repro(
 
     if inputs is not None and node is None:
         raise click.UsageError("--inputs must come with --node")
-    lane_name, python = lane or ("cpu", "")
+    lane_name, python = lane or ("cpu", None)
     reported = None
     if node is not None:
         if name or out_of_range or target:

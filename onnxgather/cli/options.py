@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypedDict
 
 import click
 
-from onnxgather.errors import ProviderError
+from onnxgather.errors import OnnxGatherError
 from onnxgather.options import DEFAULT_OPSET, OPSETS, POLICIES, TARGETS, OutOfRange, Target
 from onnxgather.providers import NAMES, PROVIDERS, find_provider
 
@@ -18,6 +19,15 @@ class _Path(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         return value or self.fail("must not be empty", param, ctx)
+
+
+@contextmanager
+def refused(kind: type[click.UsageError] = click.BadParameter) -> Generator[None]:
+    """Turn an error of the package into one in the command line; the kind says how it begins."""
+    try:
+        yield
+    except OnnxGatherError as error:
+        raise kind(str(error)) from None
 
 
 FILE, FOLDER = _Path(), _Path(file_okay=False)
@@ -32,11 +42,9 @@ def complete_names(_ctx: click.Context, _param: click.Parameter, incomplete: str
 
 def provider(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
     """Check the name of a provider."""
-    try:
+    with refused():
         if value is not None:
             find_provider(value)
-    except ProviderError as error:
-        raise click.BadParameter(str(error)) from None
     return value
 
 

@@ -38,10 +38,6 @@ Stop: TypeAlias = Callable[[], str | None]
 """The name of the signal that asks a check to end early; None where there is none."""
 
 
-def _never() -> None:
-    return None
-
-
 AHEAD = 16
 """How many cases per job a lane may be ahead of the slowest one; the limit keeps memory flat."""
 
@@ -91,7 +87,7 @@ def check(
     planned: int = 0,
     jobs: int = 1,
     maxfail: int | None = None,
-    stop: Stop = _never,
+    stop: Stop = lambda: None,
 ) -> Report:
     """Run every case on every lane.
 
@@ -159,7 +155,7 @@ def check_cases(
     infos: Sequence[LaneInfo],
     known: Sequence[Known] | None = None,
     jobs: int = 1,
-    stop: Stop = _never,
+    stop: Stop = lambda: None,
 ) -> Generator[CaseResult]:
     """Run every case on every lane, the lanes side by side, and yield the results in order.
 

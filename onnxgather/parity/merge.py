@@ -65,15 +65,24 @@ def merge(reports: Sequence[tuple[str, Report]]) -> tuple[Report, list[str]]:
     return merged, missing
 
 
+def parse_shard(name: str, text: str) -> tuple[int, int]:
+    """The number of a shard and how many there are, as `2/8` says it.
+
+    Raises:
+        FileFormatError: The text says something else; the message starts with `name`.
+    """
+    found = re.fullmatch(r"(\d{1,4})/(\d{1,4})", text, re.ASCII)
+    if found is None or not 1 <= int(found[1]) <= int(found[2]):
+        rule = f"{name} must be K/N with K from 1 to N and N below 10,000"
+        raise FileFormatError(f"{rule}, got {shown(text)}")
+    return int(found[1]), int(found[2])
+
+
 def _shard(path: str, report: Report) -> tuple[int, int]:
     """Which shard a report is, and of how many; 0 and 0 where it is of none."""
     if report.shard is None:
         return 0, 0
-    found = re.fullmatch(r"(\d{1,4})/(\d{1,4})", report.shard, re.ASCII)
-    if found is None or not 1 <= int(found[1]) <= int(found[2]):
-        rule = "$.shard must be K/N with K from 1 to N and N below 10,000"
-        raise FileFormatError(f"{path}: {rule}, got {shown(report.shard)}")
-    return int(found[1]), int(found[2])
+    return parse_shard(f"{path}: $.shard", report.shard)
 
 
 def _lane(reports: Sequence[tuple[str, Report]], number: int) -> LaneInfo:

@@ -168,6 +168,11 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True):
     known: str | None = None
     """Of KNOWN and FIXED: what the file of known differences says. A sentence for people."""
 
+    @property
+    def is_wrong(self) -> bool:
+        """Whether the lane went wrong, whether that is known or not."""
+        return (self.found or self.state) in ("DIFF", "ERROR")
+
 
 class Blob(ArrayType, frozen=True):
     """An array in a report."""

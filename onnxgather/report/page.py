@@ -123,7 +123,7 @@ def _repros(case: CaseResult, lanes: Sequence[LaneInfo]) -> list[str]:
     """The commands that reduce a wrong case: one for each lane that got it wrong in a model."""
     found: list[str] = []
     for lane, result in zip(lanes, case.results, strict=True):
-        if (result.found or result.state) in ("DIFF", "ERROR") and lane.target is not None:
+        if result.is_wrong and lane.target is not None:
             where = lane.name
             if lane.python is not None:  # in another environment, or told with its path
                 where += f"={lane.python if os.path.dirname(lane.python) else 'PYTHON'}"

@@ -41,10 +41,9 @@ def without_paths(report: Report, libraries: Iterable[str] = ()) -> Report:
     def clean(value: Any) -> Any:
         if type(value) is str:  # and not one of an enumeration
             return pattern.sub(lambda match: shown[match[0]], value)
-        if isinstance(value, list):
-            return [clean(item) for item in cast("list[Any]", value)]
-        if isinstance(value, tuple):
-            return tuple(clean(item) for item in cast("tuple[Any, ...]", value))
+        if isinstance(value, list | tuple):
+            items = map(clean, cast("Any", value))
+            return list(items) if isinstance(value, list) else tuple(items)
         if isinstance(value, dict):
             return {clean(key): clean(item) for key, item in cast("dict[str, Any]", value).items()}
         if isinstance(value, msgspec.Struct) and not isinstance(value, Evidence):

@@ -16,7 +16,7 @@ from onnxgather.lanes.lane import Breakdown, Lane, LaneInfo
 from onnxgather.parity.judge import judge, result_of
 from onnxgather.parity.results import Result, ResultKind
 from onnxgather.repro.folder import REPRO, runnable, write_folder
-from onnxgather.repro.issue import Finding
+from onnxgather.repro.issue import Difference
 from onnxgather.repro.reduce import Fault, reduce_case
 from onnxgather.repro.trial import trials_of
 
@@ -73,22 +73,22 @@ def make_repro(
     not_run = info.not_run if reported is None else _why_not_here(info, reported)
     if not_run is not None:
         return Outcome(not_run, result_of(info, ResultKind.NOT_STARTED, reason=not_run), case)
-    finding = Finding(case, info, judge(case, info, lane.answer(case)))
-    fault = Fault.of(finding.result)
+    difference = Difference(case, info, judge(case, info, lane.answer(case)))
+    fault = Fault.of(difference.result)
     if fault is None:
         what, why = "passes", "nothing to reproduce"
-        if finding.result.state == "NOT-RUN":
-            what, why = "did not run", finding.result.reason
+        if difference.result.state == "NOT-RUN":
+            what, why = "did not run", difference.result.reason
         text = f"case {shown(case.name)} {what} on lane {info.name}: {why}"
-        return Outcome(text, finding.result, case)
+        return Outcome(text, difference.result, case)
 
     def still(candidate: Case) -> bool:
-        nonlocal finding
+        nonlocal difference
         result = judge(candidate, info, lane.answer(candidate))
         tried()
         if Fault.of(result) != fault:
             return False
-        finding = Finding(candidate, info, result)
+        difference = Difference(candidate, info, result)
         return True
 
     library = library and os.path.abspath(library)
@@ -96,19 +96,19 @@ def make_repro(
     try:
         if reduce:
             reduce_case(case, still)
-        for trial in trials_of(finding.case, info.target, library):
-            trouble, printed = _tried(info.python, runnable(finding, trial), finding.result)
+        for trial in trials_of(difference.case, info.target, library):
+            trouble, printed = _tried(info.python, runnable(difference, trial), difference.result)
             if trouble is None:
                 break
         how = f"but repro.py does not show it: {trouble}" if trouble else "repro.py shows it"
     except KeyboardInterrupt as error:
         stop, how = error, "interrupted: smaller cases may show it too, and repro.py was not tried"
     if trial is None or stop is not None:
-        *_, trial = trials_of(finding.case, info.target, library)
-    write_folder(folder, finding, trial, printed)
-    text = f"{folder}: {finding.title}; {how}"
+        *_, trial = trials_of(difference.case, info.target, library)
+    write_folder(folder, difference, trial, printed)
+    text = f"{folder}: {difference.title}; {how}"
     return Outcome(
-        text, finding.result, finding.case, folder, stop is None and trouble is None, stop
+        text, difference.result, difference.case, folder, stop is None and trouble is None, stop
     )
 
 

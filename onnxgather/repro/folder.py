@@ -13,7 +13,7 @@ from onnxgather.cases import DescriptorCase
 from onnxgather.checks import printable
 from onnxgather.dxdispatch import write_program
 from onnxgather.files import FolderKind, filled_in
-from onnxgather.repro.issue import Finding, issue_text
+from onnxgather.repro.issue import Difference, issue_text
 from onnxgather.repro.trial import Trial
 
 REPRO = FolderKind(
@@ -26,12 +26,14 @@ REPRO = FolderKind(
 of earlier versions have no runtime.py."""
 
 
-def write_folder(folder: str, finding: Finding, trial: Trial, printed: str | None = None) -> None:
+def write_folder(
+    folder: str, difference: Difference, trial: Trial, printed: str | None = None
+) -> None:
     """Write a repro.
 
     Args:
         folder: The path of the folder, which must be new, empty or an earlier repro.
-        finding: The difference that the folder shows.
+        difference: The difference that the folder shows.
         trial: What repro.py runs.
         printed: What repro.py printed when it showed the difference, if it did.
 
@@ -39,23 +41,23 @@ def write_folder(folder: str, finding: Finding, trial: Trial, printed: str | Non
         OnnxGatherError: The folder holds other files, or cannot be written. Its content is then
             as it was.
     """
-    contents = runnable(finding, trial)
-    contents["ISSUE.md"] = issue_text(finding, trial, printed).encode()
-    case = finding.case
+    contents = runnable(difference, trial)
+    contents["ISSUE.md"] = issue_text(difference, trial, printed).encode()
+    case = difference.case
     if isinstance(case, DescriptorCase):
-        comment = f"{finding.title}."
+        comment = f"{difference.title}."
         program = write_program(case.descriptor, case.data, case.indices, comment=comment)
         contents["program.json"] = program.encode()
     REPRO.write(folder, contents.items())
 
 
-def runnable(finding: Finding, trial: Trial) -> dict[str, bytes]:
+def runnable(difference: Difference, trial: Trial) -> dict[str, bytes]:
     """The files that repro.py needs, itself included."""
-    rule = finding.case.expected()
+    rule = difference.case.expected()
     script = filled_in(
         "repro/repro.py.template",
-        title=json.dumps(finding.title)[1:-1],  # escaped, as it stands between quotes
-        provider=json.dumps(finding.info.provider)[1:-1],
+        title=json.dumps(difference.title)[1:-1],  # escaped, as it stands between quotes
+        provider=json.dumps(difference.info.provider)[1:-1],
         library=repr(trial.library),
         threads=trial.threads,
         rule=repr(printable(rule)) if isinstance(rule, str) else None,

@@ -24,7 +24,7 @@ MOST_SHOWN = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Difference:
     """A case with the wrong result of a lane."""
 
     case: Case
@@ -54,15 +54,15 @@ class Finding:
         return f"{self.info.provider} {what}"
 
 
-def issue_text(finding: Finding, trial: Trial, printed: str | None) -> str:
+def issue_text(difference: Difference, trial: Trial, printed: str | None) -> str:
     """The text of an issue, in Markdown without links.
 
     Args:
-        finding: The difference.
+        difference: The difference.
         trial: What repro.py runs.
         printed: What repro.py printed when it showed the difference, if it did.
     """
-    case, info, result = finding.case, finding.info, finding.result
+    case, info, result = difference.case, difference.info, difference.result
     if trial.expected is None:
         expected = f"An error, as:\n\n{_block(str(case.expected()))}"
     else:
@@ -81,7 +81,7 @@ def issue_text(finding: Finding, trial: Trial, printed: str | None) -> str:
         actual = f"`repro.py` prints:\n\n{_block(printed)}"
     text = filled_in(
         "repro/issue.md.template",
-        title=finding.title,
+        title=difference.title,
         versions="\n".join(said),
         meaning=_meaning(case),
         inputs="\n\n".join(_array_text(name, array) for name, array in trial.inputs.items()),

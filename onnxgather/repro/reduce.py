@@ -33,7 +33,7 @@ class Fault:
     @classmethod
     def of(cls, result: Result) -> Fault | None:
         """The fault that a result shows; None where the lane is right or did not run."""
-        if result.state not in ("DIFF", "ERROR"):
+        if not result.is_wrong:
             return None
         what = result.message or ""
         if result.breakdown is not None:

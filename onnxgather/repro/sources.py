@@ -75,7 +75,7 @@ def _gone_wrong(report: Report, name: str | None = None) -> list[tuple[CaseResul
         (case, info)
         for case in report.cases
         for info, result in zip(report.lanes, case.results, strict=True)
-        if name in (None, case.name) and (result.found or result.state) in ("DIFF", "ERROR")
+        if name in (None, case.name) and result.is_wrong
     ]
 
 

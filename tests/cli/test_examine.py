@@ -262,10 +262,13 @@ main(["repro", "x.json", "-o", "out", "--lane", "openvino={python}"])
                 ["--lane", "martian@1=python"],
                 f"Invalid value for '--lane': {_PROVIDER}, got 'martian'",
             ),
-            (["--lane", ""], "Invalid value for '--lane': must be NAME or NAME=PYTHON, got ''"),
+            (
+                ["--lane", ""],
+                "Invalid value for '--lane': a lane must be NAME or NAME=PYTHON, got ''",
+            ),
             (
                 ["--lane", "cpu="],
-                "Invalid value for '--lane': must be NAME or NAME=PYTHON, got 'cpu='",
+                "Invalid value for '--lane': a lane must be NAME or NAME=PYTHON, got 'cpu='",
             ),
             (["--inputs", "x.npz"], "--inputs must come with --node"),
             (

@@ -27,7 +27,7 @@ from onnxgather.options import OutOfRange
 from onnxgather.parity.judge import judge
 from onnxgather.parity.results import Result, ResultKind
 from onnxgather.repro.folder import write_folder
-from onnxgather.repro.issue import Finding
+from onnxgather.repro.issue import Difference
 from onnxgather.repro.trial import trials_of
 
 DIFFERENT = Result("cpu", "DIFF", ResultKind.SHAPE, "expected shape [3, 4], got [3]")
@@ -36,14 +36,14 @@ DIFFERENT = Result("cpu", "DIFF", ResultKind.SHAPE, "expected shape [3, 4], got 
 class TestTheFolder:
     def write(self, folder: Path, case: Case = CASE, info: LaneInfo = INFO) -> None:
         *_, trial = trials_of(case, "portable")
-        write_folder(str(folder), Finding(case, info, DIFFERENT), trial)
+        write_folder(str(folder), Difference(case, info, DIFFERENT), trial)
 
     @pytest.mark.parametrize("policy", ["clamp", "zero", "error", "directml"])
     def test_onnx_runtime_passes_what_is_right(self, tmp_path: Path, policy: OutOfRange) -> None:
         case = CASE if policy == "error" else replace(OUTSIDE, out_of_range=policy)
         for number, trial in enumerate(trials_of(case, "cpu")):
             folder = tmp_path / str(number)
-            write_folder(str(folder), Finding(case, INFO, DIFFERENT), trial)
+            write_folder(str(folder), Difference(case, INFO, DIFFERENT), trial)
             command = [sys.executable, str(folder / "repro.py")]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             assert (done.returncode, done.stderr) == (0, "")
@@ -114,7 +114,7 @@ class TestTheFolder:
         """
         environment(tmp_path / "environment", GATHERS + textwrap.dedent(change))
         *_, trial = trials_of(CASE, "portable", "/lib/stub.so")
-        finding = Finding(CASE, LaneInfo("stub", STUB), DIFFERENT)
+        finding = Difference(CASE, LaneInfo("stub", STUB), DIFFERENT)
         write_folder(str(tmp_path / "out"), finding, trial)
         code, printed = rerun(tmp_path)
         assert code == 0
@@ -155,7 +155,7 @@ class TestTheFolder:
         answer = Answer(AnswerKind.RAN, None, ("Gather",), np.zeros(4, np.float16))
         result = judge(case, INFO, answer)
         *_, trial = trials_of(case, "portable")
-        write_folder(str(tmp_path / "out"), Finding(case, INFO, result), trial)
+        write_folder(str(tmp_path / "out"), Difference(case, INFO, result), trial)
         text = (tmp_path / "out" / "ISSUE.md").read_text()
         assert text.startswith(
             "# CPUExecutionProvider returns wrong elements for GatherND of FLOAT16 data by UINT32 "
@@ -197,7 +197,7 @@ class TestTheFolder:
         case = NodeCase(self.HOSTILE, node, CASE.data, np.array([1, 2, 0]))
         *_, trial = trials_of(case, "portable", self.HOSTILE)
         result = Result("cpu", "ERROR", ResultKind.BROKEN, self.HOSTILE)
-        write_folder(str(folder), Finding(case, info, result), trial, printed)
+        write_folder(str(folder), Difference(case, info, result), trial, printed)
 
     def test_no_text_of_others_is_python(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -268,7 +268,7 @@ class TestTheFolder:
         *_, trial = trials_of(case, "portable")
         assert trial.expected is not None
         trial = replace(trial, expected=-trial.expected)
-        write_folder(str(tmp_path / "out"), Finding(case, INFO, DIFFERENT), trial)
+        write_folder(str(tmp_path / "out"), Difference(case, INFO, DIFFERENT), trial)
         command = [sys.executable, str(tmp_path / "out" / "repro.py")]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (1, "")
