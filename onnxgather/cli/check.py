@@ -101,14 +101,8 @@ class CheckOptions(Outputs):
 
 @main.command(short_help="Compare providers with the reference.", epilog=_STATES)
 @click.argument("paths", nargs=-1, type=options.FILE, metavar="[PATH]...")
-@click.option("--corpus", is_flag=True, help="Check the built-in corpus.")
-@click.option(
-    "--random",
-    "count",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Check N random descriptors.",
-)
+@options.flag("--corpus", help="Check the built-in corpus.")
+@options.number("--random", "count", metavar="N", help="Check N random descriptors.")
 @click.option("--seed", type=click.IntRange(0), default=0, metavar="S", help="Of --random.")
 @click.option(
     "--lanes",
@@ -133,16 +127,15 @@ class CheckOptions(Outputs):
     metavar="K/N",
     help="Only the K-th of N parts of the cases, such as 2/8; each case is in one part.",
 )
-@click.option("--maxfail", type=click.IntRange(1), metavar="N", help="Stop after N findings.")
-@click.option(
+@options.number("--maxfail", metavar="N", help="Stop after N findings.")
+@options.number(
     "--jobs",
-    type=click.IntRange(1, 64),
+    most=64,
     default=1,
-    show_default=True,
     metavar="N",
     help="Workers of each lane; the lanes run side by side in any case.",
 )
-@click.option("--wrap", is_flag=True, help="Put each gather between two multiplications by one.")
+@options.flag("--wrap", help="Put each gather between two multiplications by one.")
 @options.policy("clamp; of the corpus and of --random: each case's own")
 @options.target("the one that run uses for the provider")
 @options.file(
@@ -154,9 +147,8 @@ class CheckOptions(Outputs):
     help="Write the results as JSON; print them where there is no FILE.",
 )
 @options.reports
-@click.option(
+@options.flag(
     "--with-paths",
-    is_flag=True,
     help="Let reports name interpreters, plugins and the home folder by their paths.",
 )
 @options.file(
@@ -166,7 +158,7 @@ class CheckOptions(Outputs):
     metavar="FILE",
     help="A file of known differences, in the format of known_differences.json; beside ours.",
 )
-@click.option("--no-known", is_flag=True, help="Leave out the known differences of onnxgather.")
+@options.flag("--no-known", help="Leave out the known differences of onnxgather.")
 @options.allow_outside
 def check(**given: Any) -> int:
     """Compare what each lane returns with the reference, bit by bit.

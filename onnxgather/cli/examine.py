@@ -59,8 +59,8 @@ def _lane(
 @options.file("--plugin", metavar="LIBRARY", help="The library that brings the lane's provider.")
 @click.option("--node", metavar="NAME", help="Which gather of an ONNX model.")
 @options.file("--inputs", metavar="FILE", help="The model's inputs, as .npz.")
-@click.option("--wrap", is_flag=True, help="Put the gather between two multiplications by one.")
-@click.option("--no-reduce", is_flag=True, help="Keep the case as it is.")
+@options.flag("--wrap", help="Put the gather between two multiplications by one.")
+@options.flag("--no-reduce", help="Keep the case as it is.")
 @options.policy("clamp; of a node and of a report: its own")
 @options.target(
     "the one that run uses for the lane's provider; of a report: the lane's; of a node: the node"

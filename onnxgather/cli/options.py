@@ -32,6 +32,14 @@ def refused(kind: type[click.UsageError] = click.BadParameter) -> Generator[None
 
 FILE, FOLDER = _Path(), _Path(file_okay=False)
 file, folder = partial(click.option, type=FILE), partial(click.option, type=FOLDER)
+flag = partial(click.option, is_flag=True)
+
+
+def number(*names: str, least: int = 1, most: int | None = None, **more: Any) -> Any:
+    """An option whose value is an integer from `least` to `most`; `more` goes to click."""
+    return click.option(
+        *names, type=click.IntRange(least, most), show_default="default" in more, **more
+    )
 
 
 def complete_names(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
@@ -113,17 +121,16 @@ out_of_range = policy("clamp", "clamp")
 lowering = _together(
     out_of_range,
     target("portable", "portable"),
-    click.option(
+    number(
         "--threads",
-        type=click.IntRange(1),
         metavar="N",
         help="Threads that a model for the CPU provider is made for; default: 2.",
     ),
-    click.option(
+    number(
         "--opset",
-        type=click.IntRange(OPSETS[0], OPSETS[-1]),
+        least=OPSETS[0],
+        most=OPSETS[-1],
         default=DEFAULT_OPSET,
-        show_default=True,
         metavar="N",
         help="Version of the ONNX operator set.",
     ),
@@ -137,23 +144,21 @@ run_on = click.option(
     metavar="NAME",
     help=f"{NAMES}.",
 )
-allow_outside = click.option(
+allow_outside = flag(
     "--allow-outside",
-    is_flag=True,
     help="Let the program name files outside its folder and the current one, and run write "
     "hidden files, through links and to devices.",
 )
-as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+as_json = flag("--json", "as_json", help="Print one JSON document.")
 reports = _together(
     file("--junit", "junit_file", metavar="FILE", help="Write it for test reporters."),
     file("--html", "html_file", metavar="FILE", help="Write it as one page to read."),
     file("--markdown", "markdown_file", metavar="FILE", help="Write it as a CI summary."),
 )
-timeout = click.option(
+timeout = number(
     "--timeout",
-    type=click.IntRange(1, 86_400),
+    most=86_400,
     default=60,
-    show_default=True,
     metavar="S",
     help="Seconds that a lane may take for a case.",
 )

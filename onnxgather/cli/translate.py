@@ -165,14 +165,8 @@ def _read_gathers(batch: Batch, path: str, allow_outside: bool) -> Program:
 @click.option(
     "--at", metavar="COORDINATES", help="Such as 1,0.  [default: all, if the output is small]"
 )
-@click.option(
-    "--dispatch",
-    "number",
-    type=click.IntRange(1),
-    default=1,
-    show_default=True,
-    metavar="N",
-    help="Which of the program's dispatches.",
+@options.number(
+    "--dispatch", "number", default=1, metavar="N", help="Which of the program's dispatches."
 )
 @options.out_of_range
 @options.as_json
