@@ -137,8 +137,8 @@ def _grids(array: Array, tensor: TensorDesc | None, focus: int) -> list[Grid]:
         tensor: None for an array of its own shape.
         focus: The offset of an element that the grid must have.
     """
-    offsets = np.arange(array.size).reshape(array.shape)
-    at = np.unravel_index(min(focus, max(0, array.size - 1)), array.shape) if array.size else ()
+    offsets = _offsets(array.shape)
+    at = np.unravel_index(min(focus, array.size - 1), array.shape) if array.size else ()
     whole = _grid(array, offsets, at)
     if tensor is None or tensor.strides is None:
         return [whole]
@@ -162,14 +162,18 @@ def _grid(array: Array, offsets: Array, focus: Sequence[np.intp | int] | None) -
     return Grid(array.shape, start, tuple(shape), tuple(offsets[block].ravel().tolist()), values)
 
 
+def _offsets(shape: Sequence[int]) -> Array:
+    """An array of this shape whose elements are their own offsets."""
+    return np.arange(math.prod(shape)).reshape(shape)
+
+
 def _links(desc: Descriptor, indices: Array, out_of_range: OutOfRange) -> list[Link]:
     """Where each element of OutputTensor.Sizes comes from."""
     output = desc.output_tensor
-    offsets = np.arange(math.prod(output.array_shape)).reshape(output.array_shape)
     sources = source_map(desc, indices, out_of_range)
-    index_offsets = elements(desc.indices_tensor, np.arange(indices.size).reshape(indices.shape))
-    read, indexed = coordinates(desc, index_offsets)
-    columns = [elements(output, offsets), sources, *(read[k] for k in indexed)]
+    read, indexed = coordinates(desc, elements(desc.indices_tensor, _offsets(indices.shape)))
+    offsets = elements(output, _offsets(output.array_shape))
+    columns = [offsets, sources, *(read[k] for k in indexed)]
     rows = np.stack([np.broadcast_to(column, output.sizes).ravel() for column in columns], 1)
     return [Link(offset, source, tuple(index)) for offset, source, *index in rows.tolist()]
 
@@ -179,7 +183,7 @@ def _outside(desc: Descriptor, indices: Array) -> set[int]:
     tensor = desc.indices_tensor
     if math.prod(tensor.sizes) > 8 * LARGEST_OUTPUT:
         return set()
-    offsets = elements(tensor, np.arange(indices.size).reshape(indices.shape))
+    offsets = elements(tensor, _offsets(indices.shape))
     return set(offsets[outside(elements(tensor, indices), axis_sizes(desc))].tolist())
 
 

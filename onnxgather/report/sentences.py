@@ -19,9 +19,8 @@ def about(lane: LaneInfo) -> str:
     """A lane's provider, versions and devices, or why it did not start."""
     if lane.not_run is not None:
         return f"did not start: {lane.not_run}"
-    versions = [f"{name} {version}" for name, version in lane.versions.items()]
     devices = "; " + ", ".join(lane.devices) if lane.devices else ""
-    return ", ".join([lane.provider, *versions]) + devices
+    return ", ".join([lane.provider, *map(" ".join, lane.versions.items())]) + devices
 
 
 def why(result: Result) -> str:

@@ -105,7 +105,9 @@ def _causes(report: Report, width: int) -> list[str]:
     for cause in found[:MOST_CAUSES]:
         state = cause.first.state
         told = evidence_lines(cause.first) if state in BAD else [why(cause.first)]
-        lines += _entry(state, [cause.title(report), *told], width)
+        rows: list[_Row] = [[("", None), (text, None)] for text in (cause.title(report), *told)]
+        rows[0][0] = (state, state)
+        lines += _grid(rows, [len("NOT-RUN")], width)
     if rest := found[MOST_CAUSES:]:
         results = number_of(sum(len(cause.cases) for cause in rest), "result")
         more = f"... and {number_of(len(rest), 'more cause')}, of {results}"
@@ -147,12 +149,6 @@ def _verdict(report: Report, width: int) -> list[str]:
         *(_coloured(line, MOODS[mood]) for line in _lines(headline, width)),
         *_lines(more, width),
     ]
-
-
-def _entry(state: State, paragraphs: Iterable[str], width: int) -> list[str]:
-    rows: list[_Row] = [[("", None), (text, None)] for text in paragraphs]
-    rows[0][0] = (state, state)
-    return _grid(rows, [len("NOT-RUN")], width)
 
 
 def _grid(rows: Iterable[_Row], widths: Sequence[int], width: int | None = None) -> list[str]:

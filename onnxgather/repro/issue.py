@@ -69,20 +69,16 @@ def issue_text(difference: Difference, trial: Trial, printed: str | None) -> str
         expected = _array_text("OutputTensor", trial.expected)
     if result.first is not None and result.first.source is not None:
         expected += f"\n\nThe first element that differs: `{result.first.source}`."
-    versions = [f"{name} {version}" for name, version in info.versions.items()]
-    versions = [
-        *versions,
-        *(f"device {x}" for x in info.devices),
-        f"{platform.system()} {platform.machine()}",
-    ]
-    said = [f"- `{printable(x).replace('`', chr(39))}`" for x in (info.provider, *versions)]
+    versions = [info.provider, *map(" ".join, info.versions.items())]
+    versions += [f"device {x}" for x in info.devices]
+    versions.append(f"{platform.system()} {platform.machine()}")
     actual = _block(result.reason or "")
     if printed is not None:
         actual = f"`repro.py` prints:\n\n{_block(printed)}"
     text = filled_in(
         "repro/issue.md.template",
         title=difference.title,
-        versions="\n".join(said),
+        versions="\n".join(f"- `{printable(x).replace('`', chr(39))}`" for x in versions),
         meaning=_meaning(case),
         inputs="\n\n".join(_array_text(name, array) for name, array in trial.inputs.items()),
         expected=expected,
