@@ -47,7 +47,7 @@ def _shard(
         return None
     from onnxgather.parity.merge import parse_shard
 
-    with options.refused():
+    with options.as_usage():
         return parse_shard("the shard", value)
 
 
@@ -227,7 +227,7 @@ def _lanes(asked: CheckOptions) -> list[Team]:
     from onnxgather.parity.check import Team
 
     named = asked.lanes, asked.pythons, asked.plugins, asked.target, asked.timeout
-    with options.refused(click.UsageError):
+    with options.as_usage(click.UsageError):
         same = zip(*(open_lanes(*named) for _ in range(asked.jobs)), strict=True)
         lanes = [*map(Team, same)]
         for name in asked.required:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import closing
 
 import click
@@ -40,7 +39,7 @@ def _lane(
 
     if value is None:
         return None
-    with options.refused():
+    with options.as_usage():
         name, python = parse_lane(value)
         open_lanes([name])
         return name, python
@@ -107,8 +106,6 @@ def repro(
         with closing(ModelLane("cpu", PROVIDERS["cpu"], timeout=timeout)) as cpu:
             case = nodes.case_of_node(source, node, arrays, cpu)
         target = "portable"
-    elif source.lower().endswith(".onnx") and os.path.exists(source):
-        raise OnnxGatherError(f"{source}: an ONNX model must come with --node, got none")
     elif (report := find_report(source)) is not None:
         if out_of_range:
             raise click.UsageError(
@@ -123,6 +120,8 @@ def repro(
             lane_name = sources.lane_of_finding(report, case.name, source).name
         reported = next((info for info in report.lanes if info.name == lane_name), None)
         target = target or (reported.target if reported else None)
+    elif source.lower().endswith(".onnx"):
+        raise OnnxGatherError(f"{source}: an ONNX model must come with --node, got none")
     else:
         program = Batch().read(source, allow_outside)
         case = sources.case_of_program(program, out_of_range or "clamp", name)

@@ -22,7 +22,7 @@ class _Path(click.Path):
 
 
 @contextmanager
-def refused(kind: type[click.UsageError] = click.BadParameter) -> Generator[None]:
+def as_usage(kind: type[click.UsageError] = click.BadParameter) -> Generator[None]:
     """Turn an error of the package into one in the command line; the kind says how it begins."""
     try:
         yield
@@ -50,7 +50,7 @@ def complete_names(_ctx: click.Context, _param: click.Parameter, incomplete: str
 
 def provider(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
     """Check the name of a provider."""
-    with refused():
+    with as_usage():
         if value is not None:
             find_provider(value)
     return value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
+from io import BufferedReader
 from typing import TypeVar
 
 import msgspec
@@ -35,7 +36,7 @@ def open_report(path: str) -> Report:
     Raises:
         FileFormatError: The file cannot be read, or holds no report.
     """
-    return _checked(path, _read(path, read_report))
+    return _checked(path, _read(path, lambda file: read_report(_whole(file))))
 
 
 def find_report(path: str) -> Report | None:
@@ -44,7 +45,11 @@ def find_report(path: str) -> Report | None:
     Raises:
         FileFormatError: As `open_report`.
     """
-    report = _read(path, lambda content: read_report(content) if is_report(content) else None)
+
+    def read(file: BufferedReader) -> Report | None:
+        return read_report(_whole(file)) if is_report(file.peek(100)) else None
+
+    report = _read(path, read)
     return report and _checked(path, report)
 
 
@@ -77,20 +82,22 @@ def open_known(path: str) -> tuple[Known, ...]:
     Raises:
         FileFormatError: The file cannot be read, or an entry is not one of a known difference.
     """
-    return _read(path, msgspec.json.Decoder(tuple[Known, ...]).decode)
+    return _read(path, lambda file: msgspec.json.decode(_whole(file), type=tuple[Known, ...]))
 
 
-def _read(path: str, decode: Callable[[bytes], T]) -> T:
+def _whole(file: BufferedReader) -> bytes:
+    size = os.fstat(file.fileno()).st_size
+    content = b"" if size > LARGEST_FILE else file.read(LARGEST_FILE + 1)
+    if max(size, len(content)) > LARGEST_FILE:
+        raise FileFormatError(f"{file.name}: must have at most {LARGEST_FILE:,} bytes, got more")
+    return content
+
+
+def _read(path: str, read: Callable[[BufferedReader], T]) -> T:
+    """What `read` makes of a file; what is wrong with the file is a FileFormatError."""
     try:
         with open(path, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            content = b"" if size > LARGEST_FILE else file.read(LARGEST_FILE + 1)
-    except (OSError, ValueError) as error:
-        raise FileFormatError(f"{path}: {reason(error)}") from None
-    if max(size, len(content)) > LARGEST_FILE:
-        raise FileFormatError(f"{path}: must have at most {LARGEST_FILE:,} bytes, got more")
-    try:
-        return decode(content)
+            return read(file)
     except RecursionError:
         raise FileFormatError(f"{path}: $ must not be nested so deeply") from None
     except UnicodeDecodeError:
@@ -103,3 +110,5 @@ def _read(path: str, decode: Callable[[bytes], T]) -> T:
         field = where.removesuffix("`") or "$"
         between = ": " if message[0].isupper() else "" if message[0] == " " else "."
         raise FileFormatError(f"{path}: {field}{between}{message}") from None
+    except (OSError, ValueError) as error:
+        raise FileFormatError(f"{path}: {reason(error)}") from None

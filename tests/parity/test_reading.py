@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any, cast
 
@@ -251,3 +252,15 @@ def test_a_report_that_is_cut_short_is_refused(tmp_path: Path) -> None:
     for size in range(content.index(b'"onnxgather":') + 13, len(content)):
         said = refused(find_report, tmp_path / "r.json", content[:size])
         assert said == "$: Input data was truncated"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has neither /dev/zero nor /dev/fd")
+def test_a_report_may_come_from_a_pipe_and_a_device_is_read_no_further_than_its_start() -> None:
+    assert find_report("/dev/zero") is None
+    reader, writer = os.pipe()
+    try:
+        os.write(writer, msgspec.json.encode(ONE))
+        os.close(writer)
+        assert find_report(f"/dev/fd/{reader}") == ONE
+    finally:
+        os.close(reader)
