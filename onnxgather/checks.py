@@ -141,7 +141,14 @@ class Fields(msgspec.StructMeta):
     """
 
     def __call__(self, *values: object, **named: object) -> Any:
-        """Make a descriptor."""
+        """Make a descriptor; where msgspec cannot, the error says why."""
+        try:
+            return super().__call__(*values, **named)
+        except TypeError:
+            self._check_given(values, named)
+            raise
+
+    def _check_given(self, values: Sequence[object], named: Iterable[str]) -> None:
         name, fields = self.__name__, self.__struct_fields__
         most = len(fields)
         require(len(values) <= most, f"{name} must have at most {most} fields", len(values))
@@ -153,4 +160,3 @@ class Fields(msgspec.StructMeta):
             require(given.count(field) == 1, f"{name} must have the field {field} once", "two")
         for field in fields[: most - len(self.__struct_defaults__)]:
             require(field in given, f"{name} must have the field {field}", "none")
-        return super().__call__(*values, **named)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -13,29 +13,23 @@ from onnxgather.errors import DescriptorError
 TYPE_PREFIX = "DML_TENSOR_DATA_TYPE_"
 
 
-class _Row(NamedTuple):
-    numpy: str
-    onnx: int  # TensorProto.DataType
-    directml: int  # DML_TENSOR_DATA_TYPE
-
-
-_TABLE = {
-    "FLOAT64": _Row("float64", 11, 9),
-    "FLOAT32": _Row("float32", 1, 1),
-    "FLOAT16": _Row("float16", 10, 2),
-    "INT64": _Row("int64", 7, 11),
-    "INT32": _Row("int32", 6, 6),
-    "INT16": _Row("int16", 5, 7),
-    "INT8": _Row("int8", 3, 8),
-    "UINT64": _Row("uint64", 13, 10),
-    "UINT32": _Row("uint32", 12, 3),
-    "UINT16": _Row("uint16", 4, 4),
-    "UINT8": _Row("uint8", 2, 5),
+_NUMBERS = {
+    "FLOAT64": (11, 9),
+    "FLOAT32": (1, 1),
+    "FLOAT16": (10, 2),
+    "INT64": (7, 11),
+    "INT32": (6, 6),
+    "INT16": (5, 7),
+    "INT8": (3, 8),
+    "UINT64": (13, 10),
+    "UINT32": (12, 3),
+    "UINT16": (4, 4),
+    "UINT8": (2, 5),
 }
-
+"""The numbers of each type in ONNX's TensorProto.DataType and in DML_TENSOR_DATA_TYPE."""
 
 _SPELLINGS = (
-    {np.dtype(row.numpy).str: name for name, row in _TABLE.items()}
+    {np.dtype(name.lower()).str: name for name in _NUMBERS}
     | {"float": "FLOAT32", "double": "FLOAT64", "half": "FLOAT16"}
     | dict.fromkeys(("bfloat16", "bool", "int4", "uint4"), "")
 )
@@ -70,11 +64,9 @@ class TensorDataType(enum.StrEnum):
 
     def __init__(self, name: str) -> None:
         """Attach the table's facts to the member."""
-        row = _TABLE[name]
-        self.numpy = np.dtype(row.numpy)
+        self.numpy = np.dtype(name.lower())
         self.size = self.numpy.itemsize
-        self.onnx = row.onnx
-        self.directml = row.directml
+        self.onnx, self.directml = _NUMBERS[name]
 
     @property
     def is_signed(self) -> bool:
@@ -90,15 +82,15 @@ class TensorDataType(enum.StrEnum):
         """
         if isinstance(value, TensorDataType):
             return value
-        if isinstance(value, str) and (short := value.removeprefix(TYPE_PREFIX)) in _TABLE:
+        if isinstance(value, str) and (short := value.removeprefix(TYPE_PREFIX)) in _NUMBERS:
             return cls(short)
         found = shown(value) + (suggested_type(value) if isinstance(value, str) else "")
-        raise DescriptorError(f"DataType must be one of {', '.join(_TABLE)}, got {found}")
+        raise DescriptorError(f"DataType must be one of {', '.join(_NUMBERS)}, got {found}")
 
 
 def suggested_type(found: str) -> str:
     """As `checks.suggestion`, for the name of a data type."""
-    return suggestion(_SPELLINGS.get(found.lower(), found), _TABLE, TYPE_PREFIX)
+    return suggestion(_SPELLINGS.get(found.lower(), found), _NUMBERS, TYPE_PREFIX)
 
 
 INDEX_TYPES = (

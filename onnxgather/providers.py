@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from typing import NamedTuple
 
-from onnxgather.checks import LONGEST_SHOWN, shown
+from onnxgather.checks import unknown
 from onnxgather.errors import ProviderError
 from onnxgather.options import Target
 
@@ -113,7 +112,5 @@ def find_provider(name: object) -> Provider:
             return provider
     if re.fullmatch(FULL_NAME, text):
         return Provider(text)
-    full = [provider.name for provider in PROVIDERS.values()]
-    near = difflib.get_close_matches(text[:LONGEST_SHOWN], [*PROVIDERS, *full], 1, 0.7)
-    meant = f"; did you mean {near[0]}?" if near else ""
-    raise ProviderError(f"provider must be one of {NAMES}, got {shown(name)}{meant}")
+    names = [*PROVIDERS, *(provider.name for provider in PROVIDERS.values())]
+    raise ProviderError(f"provider must be one of {NAMES}, got {unknown(name, names)}")

@@ -93,10 +93,6 @@ class Field:
         found = quoted(self.value) if found is None else found
         return FileFormatError(f"{self.path} {rule}, got {found}")
 
-    def unknown(self, rule: str, names: Iterable[str], prefix: str = "") -> FileFormatError:
-        """The error for a name that is none of the known ones; it tells the one that is near."""
-        return self.error(rule, quoted(self.value) + suggestion(self.text(), names, prefix))
-
     def require(self, holds: bool, rule: str, found: object = None) -> None:
         """Raise the error for a rule unless the rule holds."""
         if not holds:
@@ -182,18 +178,20 @@ class Field:
         self.require(isinstance(self.value, list | tuple), rule)
         return [item.text() for item in self.items()]
 
-    def choice(self, choices: Collection[str], prefix: str = "") -> str:
-        """Read a string that is one of the choices; the prefix may stand before it."""
+    def known(self, rule: str, names: Collection[str], prefix: str = "") -> str:
+        """Read a string that is one of the names; the prefix may stand before it."""
         name = self.text().removeprefix(prefix)
-        if name not in choices:
-            raise self.unknown(f"must be one of {', '.join(choices)}", choices, prefix)
+        if name not in names:
+            raise self.error(rule, quoted(self.value) + suggestion(self.text(), names, prefix))
         return name
+
+    def choice(self, choices: Collection[str], prefix: str = "") -> str:
+        """As `known`, with an error that lists the choices."""
+        return self.known(f"must be one of {', '.join(choices)}", choices, prefix)
 
     def look_up(self, things: Mapping[str, _T], kind: str) -> _T:
         """Read a name and look up what it names: one of the things of a kind."""
-        if self.text() not in things:
-            raise self.unknown(f"must be the name of a {kind}", things)
-        return things[self.text()]
+        return things[self.known(f"must be the name of a {kind}", things)]
 
     def boolean(self) -> bool:
         """Read true or false."""

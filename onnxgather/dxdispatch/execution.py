@@ -159,8 +159,7 @@ class _Run:
         """The path of the file that a `targetPath` names."""
         # dxdispatch is a program for Windows, where a path may have either separator.
         path = os.path.abspath(os.path.join(self.folder, field.text().replace("\\", "/")))
-        sources = [resource.values.file for resource in self.program.resources.values()]
-        inputs = {os.path.realpath(file) for file in (self.program.path, *sources) if file}
+        inputs = map(os.path.realpath, (self.program.path, *self.program.files))
         field.require(os.path.realpath(path) not in inputs, "must not be an input of the program")
         if not self.allow_outside:
             field.require(Path(path).is_relative_to(self.folder), "must stay in the output folder")
@@ -209,9 +208,13 @@ class _Memory:
     def __init__(self, program: Program) -> None:
         program.check_run()
         self._program = program
-        self.buffer = _buffers(program)
+
+        def initial(name: str) -> Bytes:
+            return program.resources[name].initial_bytes()
+
+        self.buffer = cache(initial)
         # OWNED_BY_DML inputs have the values that their resources had before the first command.
-        self._initial_buffer = _buffers(program)
+        self._initial_buffer = cache(initial)
 
     def dispatch(
         self, command: DispatchCommand, evaluate: Evaluate, *, copies: bool = False
@@ -260,19 +263,9 @@ class _Memory:
 
     def view(self, tensor: TensorDesc, command: DispatchCommand, name: str) -> Array:
         """View the bytes that a tensor is bound to as the array that stands for the tensor."""
-        buffer = self._initial_buffer if is_owned(tensor) else self.buffer
         binding = command.bindings[name]
-        content = buffer(binding.resource)
+        content = (self._initial_buffer if is_owned(tensor) else self.buffer)(binding.resource)
         return np.ndarray(tensor.array_shape, tensor.data_type.numpy, content.data, binding.offset)
-
-
-def _buffers(program: Program) -> Callable[[str], Bytes]:
-    """The buffer of each resource by its name; each is made when it is first used."""
-
-    def buffer(name: str) -> Bytes:
-        return program.resources[name].initial_bytes()
-
-    return cache(buffer)
 
 
 def printed(

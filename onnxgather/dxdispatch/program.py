@@ -244,9 +244,8 @@ def _dispatchable(field: Field, resources: Resources) -> Dispatchable:
     field.member("dmlCompileType", _COMPILE_TYPES[0]).choice(_COMPILE_TYPES)
     flags = field.member("executionFlags", [])
     for flag in flags.texts():
-        if flag.removeprefix(_EXECUTION_FLAG_PREFIX) not in _EXECUTION_FLAGS:
-            rule = f"must be among {', '.join(_EXECUTION_FLAGS)}"
-            raise Field(flag, flags.path).unknown(rule, _EXECUTION_FLAGS, _EXECUTION_FLAG_PREFIX)
+        rule = f"must be among {', '.join(_EXECUTION_FLAGS)}"
+        Field(flag, flags.path).known(rule, _EXECUTION_FLAGS, _EXECUTION_FLAG_PREFIX)
     bindings = _bindings(field.member("bindings", {}), descriptor, resources, owned=True)
     return Dispatchable(descriptor, bindings)
 
@@ -254,19 +253,15 @@ def _dispatchable(field: Field, resources: Resources) -> Dispatchable:
 def _command(field: Field, resources: Resources, declared: Declared) -> Command | Field:
     """Read a command; if it dispatches no gather, return what it dispatches."""
     kind = field.member("type")
-    match kind.text().lower():
-        case "dispatch":
-            return _dispatch(field, resources, declared)
-        case "print":
-            name = field.member("resource")
-            _data_type(name, resources, "printed")
-            verbose = field.member("verbose", False).boolean()
-            return PrintCommand(field.path, name.text(), verbose)
-        case "writefile":
-            return _write_file(field, resources)
-        case _:
-            names = ("dispatch", "print", "writeFile")
-            raise kind.unknown(f"must be one of {', '.join(names)}", names)
+    in_lower_case = {name.lower(): name for name in _COMMANDS}
+    name = in_lower_case.get(kind.text().lower()) or kind.choice(_COMMANDS)
+    return _COMMANDS[name](field, resources, declared)
+
+
+def _print(field: Field, resources: Resources, _: Declared) -> PrintCommand:
+    name = field.member("resource")
+    _data_type(name, resources, "printed")
+    return PrintCommand(field.path, name.text(), field.member("verbose", False).boolean())
 
 
 def _dispatch(field: Field, resources: Resources, declared: Declared) -> DispatchCommand | Field:
@@ -281,7 +276,7 @@ def _dispatch(field: Field, resources: Resources, declared: Declared) -> Dispatc
     return DispatchCommand(field.path, name.text(), {**dispatchable.bindings, **bindings})
 
 
-def _write_file(field: Field, resources: Resources) -> WriteFileCommand:
+def _write_file(field: Field, resources: Resources, _: Declared) -> WriteFileCommand:
     name, target = field.member("resource"), field.member("targetPath")
     size_in_bytes = name.look_up(resources, "resource").size_in_bytes
     target.require(os.path.basename(target.text()) != "", "must be the name of a file")
@@ -300,15 +295,17 @@ def _write_file(field: Field, resources: Resources) -> WriteFileCommand:
     return WriteFileCommand(field.path, name.text(), target, npy_header(data_type, shape))
 
 
+_COMMANDS = {"dispatch": _dispatch, "print": _print, "writeFile": _write_file}
+"""The functions that read commands, by their types, whose case plays no part."""
+
+
 def _bindings(
     field: Field, desc: Descriptor, resources: Resources, *, owned: bool
 ) -> dict[str, Binding]:
     """Read the bindings of a dispatchable (`owned`) or of a dispatch command."""
     found, bound = dict(field.entries()), tensors(desc)
     for name, binding in found.items():
-        if name not in bound:
-            rule = f"must be the name of a tensor ({', '.join(bound)})"
-            raise Field(name, binding.path).unknown(rule, bound)
+        Field(name, binding.path).known(f"must be the name of a tensor ({', '.join(bound)})", bound)
         if is_owned(bound[name]) != owned:
             flag = "not OWNED_BY_DML" if owned else "OWNED_BY_DML"
             where = "by the dispatch" if owned else "in the dispatchable"

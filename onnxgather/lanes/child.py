@@ -232,8 +232,12 @@ class Program:
         # A file, as a pipe would fill up: the standard error is not read while the program runs.
         self._errors = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
         self._steps: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
-        started: Future[subprocess.Popen[bytes]] = Future()
-        threading.Thread(target=self._work, args=(command, started), daemon=True).start()
+        threading.Thread(target=self._work, daemon=True).start()
+        pipe = subprocess.PIPE
+        start = partial(subprocess.Popen[bytes], command, stdin=pipe, stdout=pipe)
+        started = self._soon(partial(start, stderr=self._errors, start_new_session=True))
+        if started.exception():
+            self._steps.put(None)
         self.popen = started.result()
         self.pipes = cast("tuple[BinaryIO, BinaryIO]", (self.popen.stdin, self.popen.stdout))
         """The standard input and output."""
@@ -313,20 +317,17 @@ class Program:
     def _soon(self, step: Callable[[], _T]) -> Future[_T]:
         """Have the program's thread do a step after those that it was given before."""
         done: Future[_T] = Future()
-        self._steps.put(lambda: _settle(done, step))
+
+        def settle() -> None:
+            try:
+                done.set_result(step())
+            except BaseException as error:
+                done.set_exception(error)
+
+        self._steps.put(settle)
         return done
 
-    def _work(self, command: Sequence[str], started: Future[subprocess.Popen[bytes]]) -> None:
-        pipe = subprocess.PIPE
+    def _work(self) -> None:
         with self._errors:
-            start = partial(subprocess.Popen[bytes], command, stdin=pipe, stdout=pipe)
-            _settle(started, partial(start, stderr=self._errors, start_new_session=True))
-            for step in iter(self._steps.get, None) if not started.exception() else ():
+            for step in iter(self._steps.get, None):
                 step()
-
-
-def _settle(done: Future[_T], step: Callable[[], _T]) -> None:
-    try:
-        done.set_result(step())
-    except BaseException as error:
-        done.set_exception(error)
