@@ -79,10 +79,10 @@ def plain_array(rule: str, array: object) -> Array:
         DescriptorError: It is no array, or has a mask; the message starts with `rule`.
     """
     kind = type(array)
-    if issubclass(kind, np.ndarray) and not issubclass(kind, np.ma.MaskedArray):
-        return np.asarray(cast("Array", array))
     if issubclass(kind, np.ma.MaskedArray):
         found = "a masked array, whose masked values would be lost"
+    elif issubclass(kind, np.ndarray):
+        return np.asarray(cast("Array", array))
     elif issubclass(kind, list | tuple) or hasattr(kind, "__array__"):
         found = f"{kind.__name__}, of which numpy.asarray makes an array"
     else:

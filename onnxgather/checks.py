@@ -91,17 +91,22 @@ def listed(items: Sequence[str], most: int) -> str:
     return ", ".join(items[:most]) + (f" and {more} more" if more > 0 else "")
 
 
-def uint(name: str, value: object, largest: int = MAX_ELEMENTS) -> int:
-    """The value as an int, if it is an integer of Python or numpy from 0 to `largest`.
+def uint(
+    name: str,
+    value: object,
+    largest: int = MAX_ELEMENTS,
+    least: int = 0,
+    error: type[OnnxGatherError] = DescriptorError,
+) -> int:
+    """The value as an int, if it is an integer of Python or numpy from `least` to `largest`.
 
     Raises:
-        DescriptorError: The value is something else, such as a bool or a float; the message starts
-            with `name`.
+        OnnxGatherError: The value is something else, such as a bool or a float; the message starts
+            with `name`. It is an `error`.
     """
     number = value if type(value) is int else integer(value)
-    if number is None or not 0 <= number <= largest:
-        rule = f"{name} must be an integer from 0 to {largest}"
-        raise DescriptorError(f"{rule}, got {shown(value)}")
+    if number is None or not least <= number <= largest:
+        raise error(f"{name} must be an integer from {least} to {largest}, got {shown(value)}")
     return number
 
 

@@ -13,13 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from onnxgather.arrays import (
-    Array,
-    check_indices,
-    check_inputs,
-    counted_dimensions,
-    elements,
-)
+from onnxgather.arrays import Array, check_indices, check_inputs, counted_dimensions, elements
 from onnxgather.checks import integer, sequence, shown
 from onnxgather.descriptors import Descriptor
 from onnxgather.errors import DescriptorError, IndexOutOfRangeError

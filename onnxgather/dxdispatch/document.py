@@ -57,21 +57,19 @@ _T = TypeVar("_T")
 
 
 class JsonObject(dict[str, object]):
-    """An object: a repeated key keeps its first value, and `pairs` has all of them in order."""
+    """An object: a repeated key keeps its first value.
 
-    __slots__ = ("_pairs",)
+    `pairs` has all keys and values in order where a key is repeated; else it is None, as a second
+    list takes memory.
+    """
+
+    __slots__ = ("pairs",)
 
     def __init__(self, pairs: list[tuple[str, object]]) -> None:
         """Take the pairs as the scanner found them."""
         super().__init__(pairs)
-        self._pairs = pairs if len(self) < len(pairs) else None  # a second list takes memory
-        if self._pairs is not None:
-            self.update(reversed(pairs))
-
-    @property
-    def pairs(self) -> Iterable[tuple[str, object]]:
-        """The keys and their values."""
-        return self.items() if self._pairs is None else self._pairs
+        self.pairs = pairs if len(self) < len(pairs) else None
+        self.update(reversed(self.pairs or ()))
 
 
 class _LiteralError(Exception):
@@ -135,7 +133,8 @@ class Field:
         does for resources, dispatchables and bindings.
         """
         fields = self.fields()
-        pairs = fields.pairs if isinstance(fields, JsonObject) else fields.items()
+        repeated = fields.pairs if isinstance(fields, JsonObject) else None
+        pairs = fields.items() if repeated is None else repeated
         found = [(key, Field(value, self._member_path(key))) for key, value in pairs]
         for key, _ in found:
             Field(key, self.about("a name").path).text()

@@ -158,30 +158,28 @@ class Child(ABC):
         return program
 
     def _exchange(self, program: Program, request: bytes, read: Callable[[BinaryIO], _T]) -> _T:
-        how, stray = Breakdown.EXITED, b""
+        how, detail, stray = Breakdown.EXITED, "", b""
         try:
             answer = program.exchange(request, read, time.monotonic() + self.timeout)
             program.printed()  # dropped, as messages about later requests must not have it
             return answer
         except TimeoutError:
-            how = Breakdown.LATE
+            how, detail = Breakdown.LATE, f"{self.timeout:g} s"
         except (OSError, EOFError):
             pass
         except MemoryError:
             how = Breakdown.TOO_LONG
         except ValueError as error:
             how, stray = Breakdown.STRAY, error.args[0]
+            detail = stray[:LONGEST_SHOWN].decode(errors="replace")
         except BaseException:  # such as an interruption: a late answer must not be the next one
             self._end()
             raise
         code, printed = self._end()
-        detail = stray[:LONGEST_SHOWN].decode(errors="replace")
-        if how is Breakdown.LATE:
-            detail = f"{self.timeout:g} s"
-        elif how is Breakdown.EXITED and -code in set(signal.Signals):
-            how, detail = Breakdown.DIED, signal.Signals(-code).name
-        elif how is Breakdown.EXITED:
+        if how is Breakdown.EXITED:
             detail = str(code)
+            if -code in set(signal.Signals):
+                how, detail = Breakdown.DIED, signal.Signals(-code).name
         raise self._no_answer(how, detail, stray, printed)
 
     def _end(self) -> tuple[int, bytes]:

@@ -21,15 +21,13 @@ from onnxgather.datatypes import TensorDataType
 from onnxgather.errors import OnnxGatherError
 from onnxgather.files import reason
 from onnxgather.gather import ATTRIBUTES
+from onnxgather.model.write import LARGEST_MODEL
 
 GATHERED_TYPES = {onnx.TensorProto.DataType.Name(row.onnx) for row in TensorDataType}
 """ONNX's names of the data types that DirectML gathers, such as FLOAT."""
 
 MOST_LISTED = 20
 """The most nodes that a message lists."""
-
-LARGEST_MODEL = 2**31 - 1
-"""The most bytes of a serialized model, as protobuf writes no more."""
 
 
 @dataclass(frozen=True, slots=True)

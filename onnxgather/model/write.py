@@ -20,7 +20,7 @@ from onnxgather.arrays import (
     check_indices,
     check_policy,
 )
-from onnxgather.checks import check_choice, integer, shown
+from onnxgather.checks import check_choice, uint
 from onnxgather.descriptors import Descriptor
 from onnxgather.dxdispatch.descriptor import to_dict
 from onnxgather.errors import OnnxGatherError
@@ -72,8 +72,9 @@ def to_onnx(
     check_policy(out_of_range)
     check_choice("target", target, TARGETS)
     newest = min(OPSETS[-1], onnx.defs.onnx_opset_version())
-    opset = _whole("opset", opset, OPSETS[0], newest)
-    threads = DEFAULT_THREADS if threads is None else _whole("threads", threads, 1, MOST_THREADS)
+    opset = uint("opset", opset, newest, OPSETS[0], OnnxGatherError)
+    threads = DEFAULT_THREADS if threads is None else threads
+    threads = uint("threads", threads, MOST_THREADS, 1, OnnxGatherError)
     if indices is not None:
         indices = check_array("IndicesTensor", desc.indices_tensor, indices)
         # Before there is an array as large: an initializer has an INT32 per tuple, or more.
@@ -113,14 +114,6 @@ def _check_size(size: int, bound: str = "") -> None:
         raise OnnxGatherError(
             f"a model must be smaller than 2 GiB, got {bound}{size} bytes of normalised indices"
         )
-
-
-def _whole(name: str, value: object, least: int, most: int) -> int:
-    number = integer(value)
-    if number is None or not least <= number <= most:
-        rule = f"{name} must be an integer from {least} to {most}"
-        raise OnnxGatherError(f"{rule}, got {shown(value)}")
-    return number
 
 
 def _graph(graph: Graph, name: str) -> onnx.GraphProto:
