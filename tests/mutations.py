@@ -216,7 +216,7 @@ def canned(output: bytes) -> Generator[None]:
         program.exchange = exchange
         return program
 
-    with patch.object(child, "Program", start):
+    with patch.object(child, "StartedProgram", start):
         yield
 
 
@@ -339,11 +339,11 @@ def serve(kind: str, first: int, last: int) -> None:
 def share_workers() -> None:
     """Let all lanes on a provider have one worker, as to start one takes longest."""
     worker: Any = python.Worker
-    make, shared, program = worker.__init__, dict[str, Any](), child.Program
+    make, shared, program = worker.__init__, dict[str, Any](), child.StartedProgram
 
     def init(self: Any, *arguments: Any, **named: Any) -> None:
         make(self, *arguments, **named)
-        if child.Program is program:  # not where the answers are canned
+        if child.StartedProgram is program:  # not where the answers are canned
             self.__dict__ = shared.setdefault(str((arguments, named)), self.__dict__)
 
     worker.__init__ = init

@@ -81,7 +81,7 @@ class Child(ABC):
             rule = f"timeout must be a number of seconds above 0, up to {LONGEST_TIMEOUT}"
             raise OnnxGatherError(f"{rule}, got {shown(seconds)}")
         self.command, self.timeout = list(command), timeout
-        self._program: Program | None = None
+        self._program: StartedProgram | None = None
         self._closed = False
         self._asking = threading.Lock()
         _CHILDREN.add(self)
@@ -147,17 +147,19 @@ class Child(ABC):
                     os.dup2(nothing, pipe.fileno(), inheritable=False)
             program.popen.returncode = 0  # there is no end to wait for
 
-    def _start(self) -> Program:
+    def _start(self) -> StartedProgram:
         self._end()
         try:
-            program = self._program = Program(self.command)
+            program = self._program = StartedProgram(self.command)
         except (OSError, ValueError) as error:  # a ValueError if no system has such a path
             why = getattr(error, "strerror", None) or str(error)
             raise self._no_answer(Breakdown.NOT_STARTED, why) from error
         self._exchange(program, b"", self._greeted)
         return program
 
-    def _exchange(self, program: Program, request: bytes, read: Callable[[BinaryIO], _T]) -> _T:
+    def _exchange(
+        self, program: StartedProgram, request: bytes, read: Callable[[BinaryIO], _T]
+    ) -> _T:
         how, detail, stray = Breakdown.EXITED, "", b""
         try:
             answer = program.exchange(request, read, time.monotonic() + self.timeout)
@@ -213,7 +215,7 @@ if sys.platform != "win32":
     os.register_at_fork(after_in_child=_disown)
 
 
-class Program:
+class StartedProgram:
     """A program that runs, with pipes to it and from it.
 
     It has a process group of its own. So an interruption by the terminal does not reach it, and

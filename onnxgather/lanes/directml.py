@@ -21,7 +21,7 @@ from onnxgather.arrays import elements
 from onnxgather.cases import Case, DescriptorCase, NodeCase
 from onnxgather.checks import LONGEST_SHOWN
 from onnxgather.dxdispatch import to_dict
-from onnxgather.lanes.child import Child, NoAnswerError, Program
+from onnxgather.lanes.child import Child, NoAnswerError, StartedProgram
 from onnxgather.lanes.directml_protocol import (
     DEVICE_LOST,
     GUARDS_TOUCHED,
@@ -143,7 +143,7 @@ class Host(Child):
             raise NoAnswerError(Breakdown.NO_VERDICT, f"{verdict}, which is no verdict")
         return verdict
 
-    def _start(self) -> Program:
+    def _start(self) -> StartedProgram:
         try:
             return super()._start()
         except NoAnswerError as error:
