@@ -12,7 +12,6 @@ import numpy as np
 from onnxgather.arrays import Array, check_indices, check_inputs
 from onnxgather.descriptors import Descriptor
 from onnxgather.dxdispatch import Program, dispatches
-from onnxgather.dxdispatch.program import DispatchCommand
 from onnxgather.errors import IndexOutOfRangeError
 from onnxgather.gather import gather_of_node
 from onnxgather.options import OutOfRange
@@ -202,9 +201,8 @@ def program_cases(program: Program, out_of_range: OutOfRange) -> Iterator[Descri
 
 def program_names(program: Program) -> Iterator[str]:
     """Yield the names of the cases of a program, without running it."""
-    for command in program.commands:
-        if isinstance(command, DispatchCommand):
-            yield Origin(program.path, command.path, command.dispatchable).name
+    for command in program.dispatch_commands:
+        yield Origin(program.path, command.path, command.dispatchable).name
 
 
 def smallest_case(operator: str, data_type: str) -> DescriptorCase:

@@ -244,7 +244,7 @@ def _planned(
 
     built_in = list(_built_in(asked.out_of_range)) if asked.corpus else []
     random = asked.count or 0
-    total = sum(program.dispatch_count for program in programs) + len(built_in) + random
+    total = sum(len(program.dispatch_commands) for program in programs) + len(built_in) + random
     if not total + len(invalid):
         if batch.failures:
             raise click.exceptions.Exit(batch.finish())
@@ -297,7 +297,7 @@ def _programs(
             except DescriptorError as error:
                 invalid.append(Invalid(path, str(error).removeprefix(f"{path}: ")))
                 continue
-            if not program.dispatch_count:
+            if not program.dispatch_commands:
                 raise FileFormatError(f"{path}: $.commands must hold a dispatch")
             asked.check_apart(program.files)
             programs.append(program)

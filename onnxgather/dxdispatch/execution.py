@@ -116,11 +116,10 @@ def dispatches(program: Program, evaluate: Evaluate) -> Iterator[Dispatch]:
     """
     memory = _Memory(program)
     with located(program.path):
-        for command in program.commands:
-            if isinstance(command, DispatchCommand):
-                for sentence in memory.misread(command):
-                    raise FileFormatError(sentence)
-                yield memory.dispatch(command, evaluate, copies=True)
+        for command in program.dispatch_commands:
+            for sentence in memory.misread(command):
+                raise FileFormatError(sentence)
+            yield memory.dispatch(command, evaluate, copies=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,9 +124,9 @@ class Program:
         return [file for file in files if file is not None]
 
     @property
-    def dispatch_count(self) -> int:
-        """How many of the commands dispatch an operator."""
-        return sum(isinstance(command, DispatchCommand) for command in self.commands)
+    def dispatch_commands(self) -> list[DispatchCommand]:
+        """The commands that dispatch an operator."""
+        return [command for command in self.commands if isinstance(command, DispatchCommand)]
 
     def check_run(self) -> None:
         """Check that the program fits into memory when it runs.
@@ -139,12 +139,11 @@ class Program:
         """
         buffers = sum(resource.size_in_bytes for resource in self.resources.values())
         needed = {"$.resources": buffers}
-        for command in self.commands:
-            if isinstance(command, DispatchCommand):
-                desc = self.dispatchables[command.dispatchable].descriptor
-                bound = sum(tensor.total_tensor_size_in_bytes for tensor in tensors(desc).values())
-                counts = map(math.prod, (desc.indices_tensor.sizes, desc.output_tensor.sizes))
-                needed[command.path] = buffers + bound + 8 * sum(counts)
+        for command in self.dispatch_commands:
+            desc = self.dispatchables[command.dispatchable].descriptor
+            bound = sum(tensor.total_tensor_size_in_bytes for tensor in tensors(desc).values())
+            counts = map(math.prod, (desc.indices_tensor.sizes, desc.output_tensor.sizes))
+            needed[command.path] = buffers + bound + 8 * sum(counts)
         for path, found in needed.items():
             if found > MAX_RUN_BYTES:
                 rule = f"must take at most {MAX_RUN_BYTES} bytes when it runs, with all resources"

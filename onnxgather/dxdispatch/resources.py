@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -128,12 +128,6 @@ def refuse_image(field: Field) -> None:
 def is_npy(field: Field) -> bool:
     """Whether a path is that of an .npy file."""
     return field.text().lower().endswith(".npy")
-
-
-def is_inside(path: str, folders: Iterable[str]) -> bool:
-    """Whether a path lies in one of the folders, links resolved."""
-    real = Path(os.path.realpath(path))
-    return any(real.is_relative_to(os.path.realpath(folder)) for folder in folders)
 
 
 def _data_type(field: Field) -> TensorDataType | None:
@@ -270,7 +264,8 @@ def _find(field: Field, folder: str, allow_outside: bool) -> str:
     found = [os.path.realpath(os.path.join(root, name)) for root in folders for name in names]
     path = next(filter(os.path.exists, found), found[0])
     rule = "must stay in the folder of the program or the current folder without --allow-outside"
-    field.require(allow_outside or is_inside(path, folders), rule)
+    inside = any(Path(path).is_relative_to(os.path.realpath(root)) for root in folders)
+    field.require(allow_outside or inside, rule)
     tried = ", its backslashes read as slashes too" if names[0] != names[1] else ""
     field.require(os.path.exists(path), f"must be a file that exists{tried}")
     field.require(os.path.isfile(path), "must be a file, not a folder or a device")

@@ -199,7 +199,7 @@ def test_a_model_of_our_own_is_recognised():
 @pytest.mark.parametrize("line", ["\n", "\r\n"])
 def test_marks_and_line_ends_of_windows_are_read(mark: str, line: str):
     text = mark + json.dumps(small(), indent=1).replace("\n", line)
-    assert parse_program(text.encode(), "p").dispatch_count == 1
+    assert len(parse_program(text.encode(), "p").dispatch_commands) == 1
 
 
 TOO_LARGE = (
@@ -224,7 +224,7 @@ def test_a_pipe_is_read(tmp_path: Path):
         writer.flush()
         reader = threading.Timer(0.2, writer.close)
         reader.start()
-        assert read_program(pipe).dispatch_count == 1
+        assert len(read_program(pipe).dispatch_commands) == 1
 
 
 def with_another_operator() -> dict[str, Any]:
@@ -287,7 +287,7 @@ def test_a_program_that_takes_too_much_memory_is_refused_before_it_takes_any():
         IndicesTensor={"DataType": "UINT32", "Sizes": [2**26], "Strides": [0]},
         OutputTensor={"DataType": "UINT8", "Sizes": [2**26]},
     )
-    assert parse_program(json.dumps(program), "p").dispatch_count == 1
+    assert len(parse_program(json.dumps(program), "p").dispatch_commands) == 1
     with pytest.raises(FileFormatError) as error:
         run(program)
     assert str(error.value) == (
