@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import operator
 from collections.abc import Collection, Iterable, Sequence
@@ -52,9 +51,11 @@ def suggestion(found: str, names: Iterable[str], prefix: str = "", near: float =
         prefix: What may stand before each name.
         near: How near a name must be; 1 is the same.
     """
+    from difflib import get_close_matches  # late, as few need it and it takes time to import
+
     short = found.removeprefix(prefix)
     known = {name.lower(): name for name in islice(names, 1000)}
-    for match in difflib.get_close_matches(short[:LONGEST_SHOWN].lower(), known, 1, near):
+    for match in get_close_matches(short[:LONGEST_SHOWN].lower(), known, 1, near):
         meant = (prefix if short != found else "") + known[match]
         return f"; did you mean {json.dumps(meant, ensure_ascii=False)}?"
     return ""

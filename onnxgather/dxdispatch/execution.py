@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -43,9 +44,7 @@ PIECE = 2**14
 COMPARED = 2**22
 """The most output elements that are compared with DirectML's where an index is out of range."""
 
-_PLAIN_NAME = re.compile(
-    r'(?!\.|(CON|PRN|AUX|NUL|CONIN\$|CONOUT\$|COM\d|LPT\d) *(\.|$))[^<>:"|?*]+', re.IGNORECASE
-)
+_PLAIN_NAME = r'(?i)(?!\.|(CON|PRN|AUX|NUL|CONIN\$|CONOUT\$|COM\d|LPT\d) *(\.|$))[^<>:"|?*]+'
 """The name of a file or folder that is not hidden, and no device and no stream of Windows."""
 
 
@@ -122,8 +121,7 @@ def dispatches(program: Program, evaluate: Evaluate) -> Iterator[Dispatch]:
             yield memory.dispatch(command, evaluate, copies=True)
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
+class _Run(NamedTuple):
     """A run of a program; the fields are what `execute` takes."""
 
     program: Program
@@ -163,7 +161,7 @@ class _Run:
         if not self.allow_outside:
             field.require(Path(path).is_relative_to(self.folder), "must stay in the output folder")
             names = Path(path).relative_to(self.folder).parts
-            plain = all(name.isprintable() and _PLAIN_NAME.fullmatch(name) for name in names)
+            plain = all(name.isprintable() and re.fullmatch(_PLAIN_NAME, name) for name in names)
             field.require(plain, "must have no hidden and no reserved name")
             direct = Path(os.path.realpath(self.folder), *names)
             field.require(Path(os.path.realpath(path)) == direct, "must not lead through a link")
