@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from numpy.lib import format as npy
 
@@ -49,16 +50,14 @@ _EXECUTION_FLAGS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Binding:
+class Binding(NamedTuple):
     """The part of a resource that a tensor is bound to: from a byte offset on."""
 
     resource: str
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class Dispatchable:
+class Dispatchable(NamedTuple):
     """An operator that commands can dispatch: a descriptor with a name."""
 
     descriptor: Descriptor
@@ -66,8 +65,7 @@ class Dispatchable:
     """The bindings of the OWNED_BY_DML inputs, by their names in directml.h."""
 
 
-@dataclass(frozen=True, slots=True)
-class DispatchCommand:
+class DispatchCommand(NamedTuple):
     """Runs a dispatchable."""
 
     path: str
@@ -77,8 +75,7 @@ class DispatchCommand:
     the dispatchable's."""
 
 
-@dataclass(frozen=True, slots=True)
-class PrintCommand:
+class PrintCommand(NamedTuple):
     """Prints the values of a resource."""
 
     path: str
@@ -86,8 +83,7 @@ class PrintCommand:
     verbose: bool
 
 
-@dataclass(frozen=True, slots=True)
-class WriteFileCommand:
+class WriteFileCommand(NamedTuple):
     """Writes a resource to a file."""
 
     path: str
