@@ -54,8 +54,8 @@ def open_lanes(
         if wanted.count(name) > 1:
             raise OnnxGatherError(f"lanes must differ, got {shown(name)} twice")
         _, at, label = name.partition("@")
-        if at and not (label.isprintable() and 0 < len(label) <= LONGEST_LABEL):
-            rule = f"the label of a lane must have 1 to {LONGEST_LABEL} printable characters"
+        if at and ("=" in label or not label.isprintable() or not 0 < len(label) <= LONGEST_LABEL):
+            rule = f"the label of a lane must have 1 to {LONGEST_LABEL} printable characters, no ="
             raise OnnxGatherError(f"{rule}, got {shown(label)}")
     return [
         DirectMLLane(name, pythons.get(name), timeout)
