@@ -15,7 +15,7 @@ from onnxgather.checks import printable
 from onnxgather.parity.results import Report
 from onnxgather.parity.states import STATES
 from onnxgather.report.sentences import evidence_lines, title
-from onnxgather.report.verdict import cut, unmet, verdict
+from onnxgather.report.verdict import cut, known, unmet, verdict
 
 _COUNTED = {"failures": "failure", "errors": "error", "skipped": "skipped"}
 
@@ -67,7 +67,7 @@ def _properties(suite: ET.Element, report: Report, number: int, headline: str) -
     found = {
         "onnxgather": report.onnxgather,
         "verdict": headline,
-        "known wrong": str(report.counts(number)["KNOWN"] or ""),
+        **{what: str(count) for what, count in known(report, number).items()},
         "machine": report.machine,
         "provider": lane.provider,
         **lane.versions,

@@ -40,10 +40,11 @@ def verdict(report: Report) -> Verdict:
     }
     parts = [f"{counts['PASS']:,} agree bit for bit"] if results else []
     parts += [number_of(number, noun) for noun, number in found.items() if number]
-    known = Counter[str]()
+    by_provider = Counter[str]()
     for k, lane in enumerate(report.lanes):
-        known[lane.provider] += report.counts(k)["KNOWN"]
-    parts += [f"{n:,} known wrong on {provider}" for provider, n in known.most_common() if n]
+        for what, number in known(report, k).items():
+            by_provider[f"{what} on {lane.provider}"] += number
+    parts += [f"{number:,} {what}" for what, number in by_provider.most_common()]
     if counts["NOT-RUN"]:
         parts.append(f"{counts['NOT-RUN']:,} not run, which proves nothing")
     if report.without_evidence:
@@ -59,8 +60,9 @@ def verdict(report: Report) -> Verdict:
 
 
 def _headline(report: Report, counts: Counter[State], findings: int) -> tuple[str, Mood]:
-    known = f", {counts['KNOWN']:,} known wrong" if counts["KNOWN"] else ""
-    bad = [number_of(findings, "finding") + known] if findings else []
+    every = sum((known(report, k) for k in range(len(report.lanes))), Counter[str]())
+    also = "".join(f", {number:,} {what}" for what, number in sorted(every.items(), reverse=True))
+    bad = [number_of(findings, "finding") + also] if findings else []
     bad += [f"{lane} {what}" for lane, what in unmet(report).items()]
     if bad:
         return "; ".join(bad), "bad"
@@ -71,8 +73,18 @@ def _headline(report: Report, counts: Counter[State], findings: int) -> tuple[st
     if counts["PASS"] == counts.total():
         return "Everything agrees", "good"
     if counts["KNOWN"]:
-        return f"Nothing new{known}", "open" if counts["NOT-RUN"] else "known"
+        return f"Nothing new{also}", "open" if counts["NOT-RUN"] else "known"
     return "No findings", "open"
+
+
+def known(report: Report, lane: int) -> Counter[str]:
+    """How many results of a lane are known to be wrong, and how many not to run."""
+    results = (case.results[lane] for case in report.cases)
+    return Counter(
+        "known wrong" if result.is_wrong else "known not to run"
+        for result in results
+        if result.state == "KNOWN"
+    )
 
 
 def unmet(report: Report) -> dict[str, str]:

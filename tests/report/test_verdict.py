@@ -6,6 +6,7 @@ import re
 import xml.etree.ElementTree as ET
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 from report_samples import (
@@ -108,6 +109,20 @@ def test_every_report_says_what_is_known_wrong_beside_what_is_new() -> None:
     )
     assert (cpu["verdict"], "known wrong" in cpu) == (headline, False)
     assert (openvino["verdict"], openvino["known wrong"]) == (headline, "3")
+
+
+def test_what_is_known_not_to_run_is_not_called_wrong() -> None:
+    declined = msgspec.structs.replace(ELSEWHERE, state="KNOWN", found="NOT-RUN", known="declined")
+    case = gather_case()
+    report = report_of([OPENVINO], entry(case, KNOWN), *[entry(case, declined)] * 2)
+    assert verdict(report) == (
+        "Nothing new, 1 known wrong, 2 known not to run",
+        "3 cases on 1 lane: 0 agree bit for bit, 2 known not to run on OpenVINOExecutionProvider, "
+        "1 known wrong on OpenVINOExecutionProvider.",
+        "known",
+    )
+    found = {p.get("name"): p.get("value") for p in ET.fromstring(junit(report)).iter("property")}
+    assert (found["known wrong"], found["known not to run"]) == ("1", "2")
 
 
 def test_every_report_says_that_a_lane_did_not_start() -> None:
