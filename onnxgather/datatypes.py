@@ -30,7 +30,7 @@ _NUMBERS = {
 
 _SPELLINGS = (
     {np.dtype(name.lower()).str: name for name in _NUMBERS}
-    | {"float": "FLOAT32", "double": "FLOAT64", "half": "FLOAT16"}
+    | {"float": "FLOAT32", "double": "FLOAT64", "half": "FLOAT16", "int": "INT32"}
     | dict.fromkeys(("bfloat16", "bool", "int4", "uint4"), "")
 )
 """How others spell the types, in lower case; "" is for types that no gather takes."""
@@ -84,13 +84,17 @@ class TensorDataType(enum.StrEnum):
             return value
         if isinstance(value, str) and (short := value.removeprefix(TYPE_PREFIX)) in _NUMBERS:
             return cls(short)
-        found = shown(value) + (suggested_type(value) if isinstance(value, str) else "")
+        name: Any = value
+        if isinstance(name, np.dtype | type):
+            name = name.name if isinstance(name, np.dtype) else name.__name__
+        found = shown(value) + (suggested_type(name) if isinstance(name, str) else "")
         raise DescriptorError(f"DataType must be one of {', '.join(_NUMBERS)}, got {found}")
 
 
 def suggested_type(found: str) -> str:
     """As `checks.suggestion`, for the name of a data type."""
-    return suggestion(_SPELLINGS.get(found.lower(), found), _NUMBERS, TYPE_PREFIX)
+    name = found.rpartition(".")[2]  # as in np.float32
+    return suggestion(_SPELLINGS.get(name.lower(), name), _NUMBERS, TYPE_PREFIX)
 
 
 INDEX_TYPES = (

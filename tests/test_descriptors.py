@@ -320,3 +320,17 @@ def test_replacing_a_field_checks_the_rules_again() -> None:
     with pytest.raises(og.DescriptorError) as caught:
         msgspec.structs.replace(gather(), axis=2)
     assert str(caught.value) == "Axis must be less than InputTensor.DimensionCount (2), got 2"
+
+
+@pytest.mark.parametrize(
+    ("found", "meant"),
+    [
+        (np.float32, "FLOAT32"),
+        (np.dtype("int64"), "INT64"),
+        ("numpy.int64", "INT64"),
+        (int, "INT32"),
+    ],
+)
+def test_a_data_type_of_another_library_gets_a_suggestion(found: Any, meant: str) -> None:
+    with pytest.raises(og.DescriptorError, match=f'; did you mean "{meant}"\\?$'):
+        og.TensorDesc(found, [1])
