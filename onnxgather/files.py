@@ -28,14 +28,14 @@ _UNFINISHED = re.compile(r"\.onnxgather\..*\.partial")
 """The random names of unfinished files, which an interruption may leave."""
 
 
-def write_whole(path: str, *content: bytes | memoryview) -> None:
+def write_whole(path: str, *content: bytes | memoryview, follow: bool = True) -> None:
     """Write a file as `replace_file` does.
 
     Raises:
         OnnxGatherError: The file cannot be written; an earlier file is as it was.
     """
     try:
-        replace_file(path, *content)
+        replace_file(path, *content, follow=follow)
     except OSError as error:
         raise _sentence(path, error, "its folder") from None
 
@@ -75,7 +75,7 @@ def replace_file(path: str, *content: bytes | memoryview, follow: bool = True) -
         with open(path, "wb") as stream:
             stream.writelines(content)
         return
-    target = Path(os.path.realpath(path) if follow else path)
+    target = Path(os.path.realpath(path) if follow else os.path.abspath(path))
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = _partial(target.parent)
     with ExitStack() as undo:

@@ -76,7 +76,7 @@ def convert(
             if job.output == STANDARD:
                 say(content, end="")
             else:
-                write_whole(job.output, content)
+                write_whole(job.output, content, follow=job.output == output)
                 batch.say(f"{job.source} -> {job.output}")
     return batch.finish()
 

@@ -288,6 +288,17 @@ class TestConvert:
         sentence = "Error: y.onnx must not be written, as it is an input: x.json\n"
         assert outcome("convert", "x.json", "-o", "y.onnx") == (2, "", sentence)
 
+    @POSIX
+    def test_a_link_where_a_model_goes_is_replaced_unless_the_user_names_it(self) -> None:
+        program("x.json")
+        Path("secret").write_bytes(b"precious")
+        Path("x.onnx").symlink_to("secret")
+        assert outcome("convert", "x.json") == (0, "x.json -> x.onnx\n", "")
+        assert (Path("secret").read_bytes(), Path("x.onnx").is_symlink()) == (b"precious", False)
+        Path("named.onnx").symlink_to("secret")
+        assert outcome("convert", "x.json", "-o", "named.onnx")[0] == 0
+        assert Path("secret").read_bytes() == Path("x.onnx").read_bytes()
+
     @pytest.mark.parametrize("existing", [None, b"before"])
     def test_a_failure_amid_writing_leaves_nothing_behind(
         self, monkeypatch: pytest.MonkeyPatch, existing: bytes | None
