@@ -87,6 +87,8 @@ class NodeModel:
         self.path = path
         self._folder = os.path.dirname(os.path.abspath(path))
         try:
+            if os.path.exists(path) and not os.path.isfile(path):  # a device may have no end
+                raise OnnxGatherError(f"{path}: must be a file, not a folder or a device")
             if os.path.getsize(path) > LARGEST_MODEL:
                 raise OnnxGatherError(f"{path}: must be an ONNX model of at most 2 GiB")
             self._model = onnx.ModelProto.FromString(Path(path).read_bytes())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -546,6 +547,12 @@ class TestBrokenModels:
         with path.open("wb") as file:
             file.truncate(3 << 30)
         assert refusal(str(path), "gather") == "must be an ONNX model of at most 2 GiB"
+
+    @POSIX
+    def test_a_model_is_a_file_as_a_device_may_have_no_end(self, tmp_path: Path) -> None:
+        rule = "must be a file, not a folder or a device"
+        assert refusal(os.devnull, "gather") == rule
+        assert refusal(str(tmp_path), "gather") == rule
 
     def test_a_path_that_no_file_can_have_is_refused(self) -> None:
         assert refusal("a\0b", "gather") == "embedded null byte"
