@@ -25,8 +25,8 @@ def without_paths(report: Report, libraries: Iterable[str] = ()) -> Report:
         libraries: The plugin libraries of the lanes.
     """
     shown = {os.path.expanduser("~"): "~"}
-    files = [*(lane.python or "" for lane in report.lanes), *libraries]
-    for file in filter(os.path.dirname, files):
+    pythons = (lane.python or "" for lane in report.lanes)  # a bare name is found on the PATH
+    for file in [*filter(os.path.dirname, pythons), *libraries]:
         for path in (file, os.path.abspath(file), os.path.realpath(file)):
             folder, shown[path] = os.path.split(path)
             if os.path.basename(folder) in ("bin", "Scripts"):

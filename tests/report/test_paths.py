@@ -58,3 +58,9 @@ def test_a_report_without_such_paths_is_as_it_was() -> None:
         report.cases[0].results[0].kind
     )
     assert json.loads(msgspec.json.encode(without_paths(report)))["lanes"][0]["name"] == "cpu"
+
+
+def test_a_library_of_the_current_folder_is_named_by_its_name() -> None:
+    reason = f"cannot load {os.path.abspath('plugin.so')}"
+    shown = without_paths(report_of([replace(CPU, not_run=reason)]), ["plugin.so"])
+    assert shown.lanes[0].not_run == "cannot load plugin.so"
