@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -28,6 +27,9 @@ _ESCAPE = re.compile(r"\x1b\[[\d;]*m")
 
 _KEPT = re.compile(rf"(?<=\d) (?={'|'.join(STATES)})|(?<=\S) (?=[^:]*\.json: )")
 """The blanks at which no line ends: between a number and a state, and in a program's name."""
+
+_PARTS = re.compile("(?<=/)| ")
+"""Where a line may end in a name that is longer than the line."""
 
 
 _Row = list[tuple[str, State | None]]
@@ -70,6 +72,7 @@ def _tables(report: Report, width: int) -> Iterator[list[str]]:
     rows = [head, *(map(_row, report.cases) if few else _summed(report.cases))]
     label, *widths = [_longest(text for text, _ in column) for column in zip(*rows, strict=True)]
     label = min(label, max(width // 2, width - sum(_GAP + wide for wide in widths)))
+    label = max(label, *(len(part) for row in rows for part in _PARTS.split(_kept(row[0][0]))))
     at_once = len(widths)
     if label + sum(_GAP + wide for wide in widths) > width:
         widths = [min(wide, _NARROWEST) for wide in widths]
@@ -180,10 +183,14 @@ def _longest(texts: Iterable[str]) -> int:
     return max((len(printable(text)) for text in texts), default=0)
 
 
+def _kept(text: str) -> str:
+    return _KEPT.sub("\xa0", printable(text))
+
+
 def _lines(text: str, width: int) -> list[str]:
-    kept = _KEPT.sub("\xa0", printable(text))
-    lines = textwrap.wrap(kept, max(1, width), break_on_hyphens=False)
-    return [line.replace("\xa0", " ") for line in lines] or [""]
+    most = f".{{1,{max(1, width)}}}"
+    found = re.findall(f" *({most}(?= |$)|{most}(?<=/)|{most})", _kept(text))
+    return [line.replace("\xa0", " ").rstrip() for line in found] or [""]
 
 
 def _coloured(text: str, state: State | None) -> str:

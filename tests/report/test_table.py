@@ -236,3 +236,11 @@ def test_the_table_of_an_empty_report() -> None:
     report = report_of([CPU])
     assert render(report).endswith("\n\ncpu: 0 cases\n\nNothing was checked\n0 cases on 1 lane.")
     assert ET.fromstring(junit(report)).get("tests") == "0"
+
+
+def test_a_name_of_a_file_is_broken_behind_a_slash_alone() -> None:
+    path = "some folder of programs/another/gather_elements_1_select_vertically.json"
+    case = replace(entry(gather_case(f"{path}: $.commands[0]"), passed("cpu")), file=path)
+    lines = render(report_of([CPU], case), 40).splitlines()
+    assert any(line.startswith("some folder of programs/another/ ") for line in lines)
+    assert any(line.startswith("gather_elements_1_select_vertically.json:") for line in lines)
