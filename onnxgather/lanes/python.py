@@ -231,8 +231,7 @@ class ModelLane:
             for one in answered.outputs
         ]
         kind = AnswerKind.RAN if error is None else AnswerKind.FAILED
-        nodes = tuple(map(sys.intern, answered.nodes))  # a long check keeps those of every case
-        return Answer(kind, error, nodes, output, proof[0][0] if proof else None)
+        return Answer(kind, error, answered.nodes, output, proof[0][0] if proof else None)
 
     def close(self) -> None:
         """End the worker."""
