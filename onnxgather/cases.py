@@ -11,7 +11,7 @@ import numpy as np
 
 from onnxgather.arrays import Array, check_indices, check_inputs
 from onnxgather.descriptors import Descriptor
-from onnxgather.dxdispatch import Program, dispatches
+from onnxgather.dxdispatch import Program, dispatches, told_outside
 from onnxgather.errors import IndexOutOfRangeError
 from onnxgather.gather import gather_of_node
 from onnxgather.options import OutOfRange
@@ -130,6 +130,13 @@ class DescriptorCase(_Arrays):
     def must_refuse(self) -> bool:
         """Whether the only right answer is a refusal."""
         return self.out_of_range == "error" and not self.in_range
+
+    @property
+    def note(self) -> str | None:
+        """Of a program's case: what is out of range, unless that does as in DirectML."""
+        if self.origin is None or self.in_range or self.out_of_range == "directml":
+            return None
+        return told_outside(self.descriptor, self.data, self.indices, self.out_of_range)
 
     def expected(self) -> Array | str:
         """The output that the reference computes, or why a provider must refuse the case."""

@@ -4,7 +4,7 @@ Imports point one way: `document <- {descriptor, resources} <- {program <- execu
 """
 
 from onnxgather.dxdispatch.descriptor import from_dict, to_dict
-from onnxgather.dxdispatch.execution import Dispatch, dispatches, execute
+from onnxgather.dxdispatch.execution import Dispatch, dispatches, execute, told_outside
 from onnxgather.dxdispatch.program import PrintCommand, Program, parse_program, read_program
 from onnxgather.dxdispatch.writer import write_program
 
@@ -18,5 +18,6 @@ __all__ = [
     "parse_program",
     "read_program",
     "to_dict",
+    "told_outside",
     "write_program",
 ]

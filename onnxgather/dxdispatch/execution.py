@@ -171,9 +171,8 @@ class _Run(NamedTuple):
         self, command: DispatchCommand, desc: Descriptor, data: Array, indices: Array
     ) -> Array:
         """The output of a dispatch; a note tells where its indices are out of range."""
-        policy, given = self.out_of_range, elements(desc.indices_tensor, indices)
-        count = np.count_nonzero(outside(given, np.array(axis_sizes(desc))))
-        if count == 0:
+        policy = self.out_of_range
+        if not outside(elements(desc.indices_tensor, indices), np.array(axis_sizes(desc))).any():
             return self.evaluate(desc, data, indices, "clamp")
         # DirectML reads what lies behind the elements of a packed tensor: as strided it is there.
         tensor = desc.input_tensor
@@ -183,18 +182,33 @@ class _Run(NamedTuple):
         if policy == "directml":
             desc, data = strided, buffer
         output = self.evaluate(desc, data, indices, policy)
-        size, differing = math.prod(desc.output_tensor.sizes), ""
-        if policy != "directml" and size <= COMPARED:
-            bits, wanted = f"u{output.itemsize}", reference(strided, buffer, indices, "directml")
-            differ = np.count_nonzero(output.view(bits) != wanted.view(bits))
-            differing = f"; output elements that differ from DirectML's: {differ} of {size}"
-        found = f"indices out of range: {count} of {given.size}"
-        brief = POLICIES[policy].brief
-        self._note(f"{command.path}: {found}; such an index {brief}{differing}")
+        told = told_outside(strided, buffer, indices, policy)
+        self._note(f"{command.path}: {told}")
         return output
 
     def _note(self, text: str) -> None:
         self.note(f"{self.program.path}: {text}")
+
+
+def told_outside(desc: Descriptor, data: Array, indices: Array, policy: OutOfRange) -> str:
+    """How many indices are out of range, what becomes of them, and how much it matters.
+
+    Args:
+        desc: The descriptor.
+        data: InputTensor, with what lies behind its elements in the buffer, as DirectML reads it.
+        indices: IndicesTensor.
+        policy: What an index out of range does.
+    """
+    given = elements(desc.indices_tensor, indices)
+    count = np.count_nonzero(outside(given, np.array(axis_sizes(desc))))
+    text = f"indices out of range: {count} of {given.size}; such an index {POLICIES[policy].brief}"
+    size = math.prod(desc.output_tensor.sizes)
+    if policy in ("directml", "error") or size > COMPARED:
+        return text
+    ours, wanted = (reference(desc, data, indices, rule) for rule in (policy, "directml"))
+    bits = f"u{ours.itemsize}"
+    differ = np.count_nonzero(ours.view(bits) != wanted.view(bits))
+    return f"{text}; output elements that differ from DirectML's: {differ} of {size}"
 
 
 class _Memory:

@@ -261,6 +261,9 @@ class CaseResult(msgspec.Struct, frozen=True, omit_defaults=True):
     command: str | None = None
     """The path to its command in that file, such as `$.commands[0]`."""
     dispatchable: str | None = None
+    note: str | None = None
+    """Of a program's case with an index out of range: how many there are, and how many output
+    elements differ from DirectML's. A sentence for people."""
     evidence: Evidence | None = None
     """Absent where all lanes passed, where the arrays exceed 1 MiB, and where those of all cases
     would exceed 32 MiB."""

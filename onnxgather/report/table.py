@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from onnxgather.checks import printable
-from onnxgather.options import POLICIES
 from onnxgather.parity.results import CaseResult, Report
 from onnxgather.parity.states import BAD, STATES, State, counts_text, worst
 from onnxgather.report.sentences import about, causes, evidence_lines, number_of, title, why
@@ -121,12 +120,9 @@ def _causes(report: Report, width: int) -> list[str]:
 def _files(report: Report, width: int) -> list[str]:
     entries = [("INVALID", f"{invalid.file}: {invalid.reason}") for invalid in report.invalid]
     entries += [("UNUSABLE", message) for message in report.unusable]
-    wild = [case for case in report.cases if case.file and not case.in_range]
-    if wild and wild[0].out_of_range != "directml":  # the programs of a check have one policy
+    if wild := [case for case in report.cases if case.note]:
         more = f"{number_of(len(wild), 'case')}, such as " if len(wild) > 1 else ""
-        brief = POLICIES[wild[0].out_of_range].brief
-        text = f"an index is out of range; here it {brief}, unlike in DirectML"
-        entries.append(("NOTE", f"{more}{title(wild[0])}: {text}"))
+        entries.append(("NOTE", f"{more}{title(wild[0])}: {wild[0].note}"))
     rows: list[_Row] = [[(label, None), (text, None)] for label, text in entries]
     return _grid(rows, [len("UNUSABLE")], width)
 

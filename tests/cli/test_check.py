@@ -74,8 +74,8 @@ class TestOutOfRange:
     @pytest.mark.parametrize(
         ("policy", "brief"),
         [
-            (None, "is clamped"),
-            ("zero", "gives 0"),
+            (None, "is clamped; output elements that differ from DirectML's: 4 of 8"),
+            ("zero", "gives 0; output elements that differ from DirectML's: 4 of 8"),
             ("error", "is an error"),
             ("directml", None),
         ],
@@ -89,8 +89,8 @@ class TestOutOfRange:
         code, table, _ = outcome("check", "in.json", "wild.json", *options)
         assert code == 0
         sentence = (
-            f"NOTE wild.json: $.commands[0] (gather): an index is out of range; here it {brief}, "
-            "unlike in DirectML"
+            "NOTE wild.json: $.commands[0] (gather): indices out of range: 1 of 2; such an index "
+            f"{brief}"
         )
         told = [" ".join(section.split()) for section in table.split("\n\n")[2:-1]]
         assert told == ([sentence] if brief else [])
@@ -100,8 +100,8 @@ class TestOutOfRange:
             program(f"p/{k}.json", indices=WILD)
         note = outcome("check", "p")[1].split("\n\n")[-2]
         assert " ".join(note.split()) == (
-            "NOTE 3 cases, such as p/0.json: $.commands[0] (gather): an index is out of range; "
-            "here it is clamped, unlike in DirectML"
+            "NOTE 3 cases, such as p/0.json: $.commands[0] (gather): indices out of range: 1 "
+            "of 2; such an index is clamped; output elements that differ from DirectML's: 4 of 8"
         )
 
 
