@@ -265,7 +265,9 @@ def lines(random: Random) -> None:
     """Call a command with a list of its arguments and options and of values of any kind."""
     program = written("program.json", random.choice(mutants.PROGRAMS))
     values = ["out", "program.json", "", "-", "0", "1", "0,0", "cpu", "nope", "zero", "cpu=nope"]
-    values += [program] * 5 + mutants.HOSTILE_TEXTS
+    # A command line holds what is encoded as a file's name, without NUL.
+    hostile = [text.encode("utf-8", "ignore") for text in mutants.HOSTILE_TEXTS]
+    values += [program] * 5 + [os.fsdecode(text.replace(b"\0", b"\xff")) for text in hostile]
     path: list[str] = []
     at: click.Command = onnxgather_main
     while isinstance(at, click.Group):
