@@ -89,10 +89,13 @@ class Batch:
     def read(self, path: str, allow_outside: bool) -> Program:
         """Read the gathers of a program; what is left out is said on the standard error."""
         program = read_source(path, allow_outside)
+        told = [*program.notes]
         if program.left_out:
-            self.progress.clear()
             left_out = listed(program.left_out, 4)
-            say(f"{path}: left out, as only gathers are translated: {left_out}", err=True)
+            told.append(f"left out, as only gathers are translated: {left_out}")
+        for text in told:
+            self.progress.clear()
+            say(f"{path}: {text}", err=True)
         return program
 
     def say(self, text: str | bytes) -> None:

@@ -103,8 +103,11 @@ def run(
     """
     from onnxgather import session
 
+    program = read_source(file, allow_outside)
+    for text in program.notes:
+        say(f"{file}: {text}", err=True)
     pieces = execute(
-        read_source(file, allow_outside),
+        program,
         lambda desc, data, indices, policy: session.run(desc, data, indices, policy, provider),
         out_of_range,
         output_folder=output_folder,

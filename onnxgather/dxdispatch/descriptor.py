@@ -6,12 +6,14 @@ ignored, `Type` beats `type`, and `Desc` beats `desc`, which beats fields beside
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from onnxgather.arrays import check_descriptor
-from onnxgather.checks import require
+from onnxgather.checks import LONGEST_SEQUENCE, require, suggestion
 from onnxgather.descriptors import OPERATORS, TENSORS, Descriptor, header_names
-from onnxgather.dxdispatch.document import Field
+from onnxgather.dxdispatch.document import Field, quoted
 from onnxgather.errors import DescriptorError
 from onnxgather.tensors import TensorDesc, TensorFlags
 
@@ -64,6 +66,21 @@ def read_descriptor(dispatchable: Field) -> Descriptor:
         member = fields.member(name)
         values[attribute] = _tensor(name, member) if attribute in TENSORS else member.integer()
     return operator(**values)
+
+
+def ignored(dispatchable: Field) -> Iterator[str]:
+    """Yield a sentence for each field of a gather's tensors whose name is nearly right.
+
+    DxDispatch ignores it as it does every unknown field, so nothing else would tell.
+    """
+    known = [*header_names(TensorDesc).values(), "DimensionCount", "Type", "Desc"]
+    for attribute, name in header_names(_operator(dispatchable)).items():
+        tensor = fields_of(dispatchable).member(name)
+        if attribute in TENSORS and (tensor := tensor.first("Desc") or tensor):
+            for key in islice(tensor.fields(), LONGEST_SEQUENCE):
+                meant = "" if key in known or not key[:1].isalpha() else suggestion(key, known)
+                if meant:
+                    yield f"{tensor.path} has no field {quoted(key)}, so it is ignored{meant}"
 
 
 def is_other(dispatchable: Field) -> bool:

@@ -14,7 +14,14 @@ from numpy.lib import format as npy
 
 from onnxgather.datatypes import TensorDataType
 from onnxgather.descriptors import Descriptor
-from onnxgather.dxdispatch.descriptor import fields_of, is_other, is_owned, read_descriptor, tensors
+from onnxgather.dxdispatch.descriptor import (
+    fields_of,
+    ignored,
+    is_other,
+    is_owned,
+    read_descriptor,
+    tensors,
+)
 from onnxgather.dxdispatch.document import UINT32_MAX, Field, parse_json, quoted
 from onnxgather.dxdispatch.resources import Resource, is_npy, read_resource, refuse_image
 from onnxgather.errors import DescriptorError, FileFormatError, located
@@ -112,6 +119,8 @@ class Program:
     """The paths of the dispatchables that are no gathers, and of their dispatch commands."""
     other: Field | None = None
     """The first dispatched one of them, which `read_descriptor` refuses."""
+    notes: tuple[str, ...] = ()
+    """Sentences about fields that are ignored although their names are nearly right."""
 
     @property
     def files(self) -> list[str]:
@@ -193,10 +202,12 @@ def parse_program(
             key: read_resource(field, folder, allow_outside=allow_outside)
             for key, field in root.member("resources").entries()
         }
+        entries = root.member("dispatchables").entries()
         declared = {
             key: field if is_other(field) else _dispatchable(field, resources)
-            for key, field in root.member("dispatchables").entries()
+            for key, field in entries
         }
+        notes = [note for _, field in entries if not is_other(field) for note in ignored(field)]
         dispatchables = {k: one for k, one in declared.items() if isinstance(one, Dispatchable)}
         left_out = [one.path for one in declared.values() if isinstance(one, Field)]
         other, commands = None, list[Command]()
@@ -209,7 +220,9 @@ def parse_program(
                 commands.append(command)
         if other and not dispatchables:
             read_descriptor(other)  # says that it is no gather
-    return Program(name, resources, dispatchables, tuple(commands), tuple(left_out), other)
+    return Program(
+        name, resources, dispatchables, tuple(commands), tuple(left_out), other, tuple(notes)
+    )
 
 
 def _check_file(content: bytes) -> None:

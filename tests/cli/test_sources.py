@@ -53,6 +53,21 @@ def test_a_named_program_may_have_any_extension() -> None:
     assert outcome("convert", "x.jsonc") == (0, "x.jsonc -> x.onnx\n", "")
 
 
+def test_a_field_that_is_ignored_though_its_name_is_nearly_right_is_told() -> None:
+    content = json.loads(Path(program("x.json")).read_text(encoding="utf-8"))
+    (gather,) = content["dispatchables"].values()
+    tensor = gather["desc"]["OutputTensor"]
+    tensor |= {"Strids": [1, 1], "_Strides": [1, 1], "TotalTensorSize": 9, "comment": "none"}
+    changed("x.json", dispatchables=content["dispatchables"])
+    where = "x.json: $.dispatchables.gather.desc.OutputTensor has no field"
+    told = f"""{where} 'Strids', so it is ignored; did you mean "Strides"?
+{where} 'TotalTensorSize', so it is ignored; did you mean "TotalTensorSizeInBytes"?
+"""
+    for command in ("convert", "show", "run", "check", "explain"):
+        code, _, err = outcome(command, "x.json")
+        assert (command, code, err) == (command, 0, told)
+
+
 def test_other_operators_are_left_out_and_told() -> None:
     content = json.loads(Path(program("x.json")).read_text(encoding="utf-8"))
     add: dict[str, Any] = {"type": "DML_OPERATOR_ELEMENT_WISE_ADD", "desc": {}}
