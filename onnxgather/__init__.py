@@ -77,5 +77,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """All names, those too that are imported when they are first asked for."""
-    return sorted({*globals(), *_LATE})
+    """The public names, those too that are imported when they are first asked for."""
+    return [*__all__, "__version__"]

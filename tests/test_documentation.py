@@ -100,6 +100,7 @@ def test_readme_and_changelog_name_the_policies_and_opsets() -> None:
 def test_a_session_completes_every_public_name(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("run", "to_onnx"):  # as before their first use
         monkeypatch.delitem(vars(og), name, raising=False)
+    assert dir(og) == [*sorted([*og.__all__, "__version__"])]
     completer = Completer({"og": og})
     for name in og.__all__:
         found = completer.attr_matches(f"og.{name}")

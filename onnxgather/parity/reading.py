@@ -22,6 +22,7 @@ LARGEST_FILE = 2**30
 """The most bytes of a file that is read."""
 
 _RULES = {
+    r"Expected `str` matching .*": " must be a full name, such as CPUExecutionProvider",
     r"Expected (.*), got (.*)": r" must be \1, got \2",
     r"Object missing required field `(.*)`": r" must have \1",
     r"Object contains unknown field `(.*)`": r" must not have \1",

@@ -68,6 +68,11 @@ def test_a_report_is_read_as_it_was_written(tmp_path: Path) -> None:
             "['webgpu', 'openvino']",
         ),
         (
+            "lanes.0.provider",
+            "x' + evil",
+            "$.lanes[0].provider must be a full name, such as CPUExecutionProvider",
+        ),
+        (
             "cases.0.results.0.kind",
             "x",
             "$.cases[0].results[0].kind must be a value that docs/report.md lists, got 'x'",
