@@ -665,7 +665,8 @@ class TestTheWorkerBefore:
         path = save(tmp_path, nodes, IDS_INPUT, [TABLE, constant("count", np.array([2**40]))])
         said = refusal(path, "gather", {"ids": IDS})
         assert said.startswith(CANNOT)
-        assert "Failed to allocate memory" in said
+        # ONNX Runtime's own words, which differ by version.
+        assert "Failed to allocate memory" in said or said.endswith("std::bad_alloc")
 
 
 class TestInputs:
