@@ -24,13 +24,14 @@ import msgspec
 from onnxgather.cases import smallest_case
 from onnxgather.checks import printable
 from onnxgather.errors import FINDINGS, GOOD, NOT_RUN
-from onnxgather.lanes.child import NoAnswerError
 from onnxgather.lanes.lane import TIMEOUT, LaneInfo
-from onnxgather.lanes.python import About, ModelLane, Worker
+from onnxgather.lanes.python import ModelLane
 from onnxgather.model import VERSION
 from onnxgather.parity.judge import judge
 from onnxgather.parity.results import Result
 from onnxgather.providers import PROVIDERS, Provider, find_provider
+from onnxgather.workers.child import NoAnswerError
+from onnxgather.workers.worker import About, Worker
 
 MODULE = "onnxruntime"
 

@@ -47,10 +47,12 @@ from onnxgather import runtime
 from onnxgather.cases import DescriptorCase
 from onnxgather.cli import main as onnxgather_main
 from onnxgather.explain import explain
-from onnxgather.lanes import child, open_lanes, python
+from onnxgather.lanes import open_lanes
 from onnxgather.parity.check import check_cases
 from onnxgather.parity.results import Report
 from onnxgather.report import html, junit, render
+from onnxgather.workers import child
+from onnxgather.workers import worker as workers
 
 SECONDS = 10
 """The longest that an input may take."""
@@ -342,7 +344,7 @@ def serve(kind: str, first: int, last: int) -> None:
 
 def share_workers() -> None:
     """Let all lanes on a provider have one worker, as to start one takes longest."""
-    worker: Any = python.Worker
+    worker: Any = workers.Worker
     make, shared, program = worker.__init__, dict[str, Any](), child.StartedProgram
 
     def init(self: Any, *arguments: Any, **named: Any) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 import onnxgather as og
 from onnxgather.cases import Case, DescriptorCase, ForbiddenNode, NodeCase
-from onnxgather.lanes.lane import Answer, AnswerKind, LaneInfo, NodeElsewhere
+from onnxgather.lanes.lane import Answer, AnswerKind, LaneInfo
 from onnxgather.parity.check import check_cases
 from onnxgather.parity.known import (
     Known,
@@ -17,6 +17,7 @@ from onnxgather.parity.results import (
     CaseResult,
     Result,
 )
+from onnxgather.workers.worker import NodeElsewhere
 
 DESC = og.GatherDesc(
     og.TensorDesc("FLOAT32", [3, 2]),

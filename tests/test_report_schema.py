@@ -21,9 +21,10 @@ from onnxgather import cases, runtime
 from onnxgather.lanes import lane
 from onnxgather.parity import results, states
 from onnxgather.parity.results import Report
+from onnxgather.workers import child, worker
 
 PAGE = ROOT / "docs" / "report.md"
-MODULES = (cases, lane, results)
+MODULES = (cases, child, worker, lane, results)
 
 HEAD = """\
 # The report of `onnxgather check --json`

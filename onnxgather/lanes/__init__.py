@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 
 from onnxgather.checks import shown
 from onnxgather.errors import OnnxGatherError
-from onnxgather.lanes.directml import DIRECTML_DLL, DirectMLLane, find_runtime
+from onnxgather.lanes.directml import DIRECTML_DLL, DirectMLLane
 from onnxgather.lanes.lane import TIMEOUT, Lane
 from onnxgather.lanes.python import ModelLane
 from onnxgather.options import Target
 from onnxgather.providers import find_provider
+from onnxgather.workers.hosts import find_runtime
 
 REFERENCE = "reference"
 """A name for the reference, with which all lanes are compared; naming it changes nothing."""
@@ -57,20 +58,20 @@ def open_lanes(
         if at and ("=" in label or not label.isprintable() or not 0 < len(label) <= LONGEST_LABEL):
             rule = f"the label of a lane must have 1 to {LONGEST_LABEL} printable characters, no ="
             raise OnnxGatherError(f"{rule}, got {shown(label)}")
-    return [
-        DirectMLLane(name, pythons.get(name), timeout)
-        if name.partition("@")[0] == DIRECTML_DLL
-        else ModelLane(
-            name,
-            find_provider(name.partition("@")[0]),
-            _interpreter(pythons.get(name, sys.executable)),
-            os.path.abspath(plugins[name]) if name in plugins else None,
-            target,
-            timeout,
-            () if name in pythons or name in plugins else find_runtime(name.partition("@")[0]),
-        )
-        for name in wanted
-    ]
+    return [_lane(name, pythons.get(name), plugins.get(name), target, timeout) for name in wanted]
+
+
+def _lane(
+    name: str, python: str | None, plugin: str | None, target: Target | None, timeout: float
+) -> Lane:
+    short = name.partition("@")[0]
+    if short == DIRECTML_DLL:
+        return DirectMLLane(name, python, timeout)
+    provider = find_provider(short)
+    host = find_runtime(provider.name) if python is plugin is None else ()
+    library = plugin and os.path.abspath(plugin)
+    python = _interpreter(python or sys.executable)
+    return ModelLane(name, provider, python, library, target, timeout, host)
 
 
 def parse_lane(text: str) -> tuple[str, str | None]:

@@ -7,7 +7,6 @@ under Wine, in the folder that scripts/directml/setup.sh makes.
 from __future__ import annotations
 
 import math
-import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -21,7 +20,6 @@ from onnxgather.arrays import elements
 from onnxgather.cases import Case, DescriptorCase, NodeCase
 from onnxgather.checks import LONGEST_SHOWN
 from onnxgather.dxdispatch import to_dict
-from onnxgather.lanes.child import Child, NoAnswerError, StartedProgram
 from onnxgather.lanes.directml_protocol import (
     DEVICE_LOST,
     GUARDS_TOUCHED,
@@ -30,10 +28,10 @@ from onnxgather.lanes.directml_protocol import (
     read_answer,
     read_hello,
 )
-from onnxgather.lanes.lane import TIMEOUT, Answer, AnswerKind, Breakdown, LaneInfo
-from onnxgather.providers import find_provider
+from onnxgather.lanes.lane import TIMEOUT, Answer, AnswerKind, LaneInfo
 from onnxgather.reference import reference
-from onnxgather.runtime import DIRECTML
+from onnxgather.workers.child import Breakdown, Child, NoAnswerError, StartedProgram
+from onnxgather.workers.hosts import made_folder
 
 DIRECTML_DLL = "directml-dll"
 """The lane's name; the provider `directml` is ONNX Runtime's."""
@@ -223,7 +221,7 @@ class DirectMLLane:
                 reason = f"the host must return {size} bytes of OutputTensor, got {found}"
                 raise NoAnswerError(Breakdown.NONSENSE, reason)
         except NoAnswerError as error:
-            return error.answer
+            return Answer.none(error)
         if verdict.guards_touched:
             return Answer(AnswerKind.FAILED, "bytes beside OutputTensor were written", nodes)
         count = math.prod(tensor.array_shape)  # without the padding
@@ -246,18 +244,6 @@ def find_host(folder: str | None = None) -> list[str] | None:
     return [str(path)] if path.is_file() else None
 
 
-def find_runtime(name: str) -> list[str]:
-    """The command of the host that runs ONNX Runtime's DirectML provider; empty if it is not there.
-
-    Args:
-        name: A provider. Of others than DirectML's, and on Windows, where the provider runs as all
-            others do, there is no host.
-    """
-    path = _folder(None) / "run-runtime"
-    directml = find_provider(name).name == DIRECTML
-    return [str(path)] if directml and sys.platform != "win32" and path.is_file() else []
-
-
 def setup_command(folder: str | None = None) -> str:
     """The command that sets the host up so that `find_host` finds it; on Windows a sentence."""
     if sys.platform == "win32":
@@ -267,11 +253,7 @@ def setup_command(folder: str | None = None) -> str:
 
 
 def _folder(folder: str | None) -> Path:
-    variable, other = "XDG_CACHE_HOME", ".cache"
-    if sys.platform == "win32":
-        variable, other = "LOCALAPPDATA", "AppData/Local"
-    cache = os.environ.get(variable) or Path.home() / other
-    return Path(folder) if folder is not None else Path(cache) / "onnxgather" / "directml"
+    return made_folder() if folder is None else Path(folder)
 
 
 def _wrong_everywhere(case: DescriptorCase) -> bytes:

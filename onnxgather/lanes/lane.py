@@ -12,6 +12,8 @@ from onnxgather.cases import Case
 from onnxgather.options import Target
 from onnxgather.providers import FULL_NAME
 from onnxgather.runtime import NotRunKind
+from onnxgather.workers.child import Breakdown, NoAnswerError
+from onnxgather.workers.worker import NodeElsewhere
 
 TIMEOUT = 60.0
 """Seconds that one case may take."""
@@ -30,41 +32,6 @@ class AnswerKind(StrEnum):
     """The provider is missing, a node went elsewhere, or the lane runs no such case."""
     BROKEN = "broken"
     """The program behind the lane gave no answer."""
-
-
-class Breakdown(StrEnum):
-    """How a lane broke down: why its program gave no answer."""
-
-    NOT_STARTED = "not-started"
-    """The program does not start; the detail is the system's reason."""
-    DIED = "died"
-    """The program died of a signal; the detail is its name, such as SIGSEGV."""
-    EXITED = "exited"
-    """The program ended by itself; the detail is its exit code."""
-    LATE = "late"
-    """The program did not answer in time; the detail is the time it had, such as "60 s"."""
-    STRAY = "stray"
-    """The program wrote something else where it must answer; the detail is how that begins."""
-    TOO_LONG = "too-long"
-    """The program announced an answer longer than there can be."""
-    NONSENSE = "nonsense"
-    """The program sent an answer that cannot be decoded; the detail says what is wrong with it."""
-    CLOSED = "closed"
-    """The lane was closed before it answered."""
-    NO_VERDICT = "no-verdict"
-    """DirectML failed for a reason that is no verdict on the descriptor."""
-    NO_MODEL = "no-model"
-    """onnxgather could not make the model."""
-
-
-class NodeElsewhere(msgspec.Struct, frozen=True):
-    """A node that went to another provider than the lane's."""
-
-    name: str
-    operator: str
-    """ONNX's name, such as Reshape."""
-    provider: str
-    """The full name of the provider that it went to."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -87,6 +54,11 @@ class Answer(msgspec.Struct, frozen=True):
     """What `how` leaves open, as `NotRunKind` and `Breakdown` say."""
     elsewhere: NodeElsewhere | None = None
     """Of NOT_RUN: the node that went to another provider, where ONNX Runtime tells it."""
+
+    @classmethod
+    def none(cls, error: NoAnswerError) -> Answer:
+        """The answer of a lane whose program gave none."""
+        return cls(AnswerKind.BROKEN, str(error), how=error.how, detail=error.detail)
 
 
 class LaneInfo(msgspec.Struct, frozen=True, omit_defaults=True):

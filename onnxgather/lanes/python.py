@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, BinaryIO, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -15,121 +15,17 @@ import numpy as np
 from onnxgather import runtime
 from onnxgather.arrays import Array
 from onnxgather.cases import Case, DescriptorCase, NodeCase, smallest_case
-from onnxgather.checks import LONGEST_SHOWN
-from onnxgather.datatypes import TensorDataType
 from onnxgather.errors import OnnxGatherError
-from onnxgather.lanes.child import Child, NoAnswerError
-from onnxgather.lanes.lane import TIMEOUT, Answer, AnswerKind, Breakdown, LaneInfo, NodeElsewhere
+from onnxgather.lanes.lane import TIMEOUT, Answer, AnswerKind, LaneInfo
 from onnxgather.model import bare_model, operators, to_onnx, wrapped
 from onnxgather.options import Target
 from onnxgather.providers import Provider, target_of
 from onnxgather.session import threads_for
-
-LONGEST_PRINTED = 500
-"""The most characters of a worker's prints that a message shows."""
-
-LONGEST_BANNER = 2**16
-"""The most bytes that an environment may print at its start, before the worker greets."""
-
-LONGEST_HEADER = 2**20
-"""The most bytes of the JSON in an answer."""
+from onnxgather.workers.child import Breakdown, NoAnswerError
+from onnxgather.workers.worker import About, Answered, Worker
 
 HOST_RUNS = 300
 """After how many models a host starts anew, as DirectML keeps memory of each."""
-
-_T = TypeVar("_T")
-_Natural = Annotated[int, msgspec.Meta(ge=0)]
-_TYPES = "|".join(["bool", *(row.numpy.name for row in TensorDataType)])
-_DataType = Annotated[str, msgspec.Meta(pattern=rf"^({_TYPES})\Z")]
-
-
-class About(msgspec.Struct, frozen=True):
-    """What `runtime.about` says of an environment."""
-
-    versions: dict[str, str]
-    providers: tuple[str, ...] = ()
-    devices: dict[str, tuple[str, ...]] = {}
-    records_nodes: bool = True
-    fault: str | None = None
-
-
-class _Answered(msgspec.Struct, frozen=True):
-    """What `runtime.answer` says of a model."""
-
-    not_run: tuple[runtime.NotRunKind, str, NodeElsewhere | None] | None = None
-    refused: str | None = None
-    nodes: tuple[str, ...] = ()
-    outputs: tuple[str | tuple[_DataType, tuple[_Natural, ...], _Natural], ...] = ()
-
-
-class Worker(Child):
-    """`runtime` as a program in any Python environment, or a host that speaks its protocol.
-
-    It starts with the first request.
-
-    Args:
-        python: The interpreter that runs it; it needs onnxruntime and numpy.
-        timeout: Seconds that an answer may take.
-        host: The command of the host, which needs no interpreter.
-    """
-
-    name = "worker"
-
-    def __init__(self, python: str, timeout: float, host: Sequence[str] = ()) -> None:
-        # Not -I: a user may make an environment by PYTHONPATH.
-        super().__init__(host or [python, "-u", runtime.__file__], timeout)
-
-    def about(self) -> About:
-        """What the environment offers; a plugin's devices are there after its first model.
-
-        Raises:
-            NoAnswerError: The worker gives no answer.
-        """
-        return self.ask(lambda header, _: msgspec.json.decode(header, type=About), {})
-
-    def ask(
-        self,
-        read: Callable[[bytes, bytes], _T],
-        request: Mapping[str, Any],
-        blobs: bytes | bytearray = b"",
-    ) -> _T:
-        """Send a request for `runtime.answer`; return the answer as `read` decodes it.
-
-        Args:
-            read: Decodes the JSON and the bytes of an answer.
-            request: The request, which becomes JSON.
-            blobs: The bytes of the request.
-
-        Raises:
-            NoAnswerError: There is no answer, or `read` cannot decode it.
-        """
-
-        def answered(stream: BinaryIO) -> _T:
-            header, _, blobs = runtime.read_frame(stream).partition(b"\n")
-            try:
-                if len(header) > LONGEST_HEADER:
-                    raise ValueError(f"{len(header)} bytes of JSON")
-                return read(header, blobs)
-            except Exception as error:  # whatever it is that cannot be decoded
-                detail = str(error)[:LONGEST_SHOWN]
-                reason = f"the worker answered what no worker answers: {detail}"
-                raise NoAnswerError(Breakdown.NONSENSE, reason, detail) from error
-
-        return self.exchange(runtime.message(request, blobs), answered)
-
-    def _greeted(self, stream: BinaryIO) -> None:
-        start = b""
-        while len(start) < LONGEST_BANNER and (byte := stream.read(1)):
-            start += byte
-            if start.endswith(runtime.MAGIC):
-                return
-        raise ValueError(start) if start else EOFError
-
-    def _printed(self, content: bytes) -> str:
-        text = " ".join(content.decode(errors="replace").split())
-        if len(text) > LONGEST_PRINTED:
-            text = "…" + text[-LONGEST_PRINTED:]
-        return f"; it printed: {text}" if text else " and printed nothing"
 
 
 @dataclass
@@ -210,10 +106,10 @@ class ModelLane:
         try:
             return self._worker.ask(partial(self._read, sent, len(feeds)), request, blobs)
         except NoAnswerError as error:
-            return error.answer
+            return Answer.none(error)
 
     def _read(self, sent: Counter[str] | None, runs: int, header: bytes, blobs: bytes) -> Answer:
-        answered = msgspec.json.decode(header, type=_Answered)
+        answered = msgspec.json.decode(header, type=Answered)
         if answered.not_run is not None:
             kind, detail, node = answered.not_run
             reason = self.provider.why_not_run(kind, detail)

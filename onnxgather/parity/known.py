@@ -14,9 +14,10 @@ from packaging.version import InvalidVersion
 
 from onnxgather.cases import Case
 from onnxgather.checks import shown
-from onnxgather.lanes.lane import Breakdown, LaneInfo
+from onnxgather.lanes.lane import LaneInfo
 from onnxgather.parity.results import Result, ResultKind
 from onnxgather.runtime import NotRunKind
+from onnxgather.workers.child import Breakdown
 
 
 class _Pattern(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -12,13 +12,14 @@ from pathlib import Path
 from onnxgather.cases import Case
 from onnxgather.checks import shown
 from onnxgather.errors import OnnxGatherError
-from onnxgather.lanes.lane import Breakdown, Lane, LaneInfo
+from onnxgather.lanes.lane import Lane, LaneInfo
 from onnxgather.parity.judge import judge, result_of
 from onnxgather.parity.results import Result, ResultKind
 from onnxgather.repro.folder import REPRO, runnable, write_folder
 from onnxgather.repro.issue import Difference
 from onnxgather.repro.reduce import Fault, reduce_case
 from onnxgather.repro.trial import trials_of
+from onnxgather.workers.child import Breakdown
 
 LONGEST_RUN = 120.0
 """The most seconds that a repro.py may take when it is tried."""

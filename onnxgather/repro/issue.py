@@ -13,11 +13,12 @@ from onnxgather.cases import Case, DescriptorCase, NodeCase
 from onnxgather.checks import printable
 from onnxgather.dxdispatch.descriptor import tensors
 from onnxgather.files import filled_in
-from onnxgather.lanes.lane import Breakdown, LaneInfo
+from onnxgather.lanes.lane import LaneInfo
 from onnxgather.parity.results import Result, ResultKind
 from onnxgather.repro.candidates import candidate_of
 from onnxgather.repro.trial import Trial
 from onnxgather.show import write_formula
+from onnxgather.workers.child import Breakdown
 
 MOST_SHOWN = 64
 """The most elements of an array that an issue shows."""

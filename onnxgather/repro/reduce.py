@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 
 from onnxgather.cases import Case, DescriptorCase, NodeCase
 from onnxgather.errors import DescriptorError
-from onnxgather.lanes.lane import Breakdown
 from onnxgather.options import OutOfRange
 from onnxgather.parity.results import Result, ResultKind
 from onnxgather.repro.candidates import Candidate, candidate_of, case_of
 from onnxgather.repro.moves import LARGEST, MOVES
+from onnxgather.workers.child import Breakdown
 
 MOST_TRIES = 1000
 """The most cases that a reduction runs."""

@@ -10,8 +10,8 @@ from typing import NoReturn
 from rules import Raw
 
 from onnxgather.errors import NOT_RUN, DescriptorError
-from onnxgather.lanes.child import NoAnswerError
 from onnxgather.lanes.directml import REFUSALS, Host, find_host, setup_command
+from onnxgather.workers.child import NoAnswerError
 
 VERDICTS = ("refused", "accepted", "crashed", "not asked")
 

@@ -29,8 +29,8 @@ from onnxgather.arrays import Array, elements
 from onnxgather.cases import DescriptorCase
 from onnxgather.corpus import random_cases
 from onnxgather.corpus.splitmix import seed_of, splitmix64
-from onnxgather.lanes.child import NoAnswerError
 from onnxgather.lanes.directml import Host
+from onnxgather.workers.child import NoAnswerError
 
 Record = dict[str, Any]
 

@@ -20,9 +20,10 @@ from onnxgather.cases import Case, DescriptorCase
 from onnxgather.corpus import corpus, random_cases
 from onnxgather.corpus.forbidden import forbidden_cases
 from onnxgather.lanes.directml import DirectMLLane, find_host, setup_command
-from onnxgather.lanes.lane import Answer, AnswerKind, Breakdown, LaneInfo
+from onnxgather.lanes.lane import Answer, AnswerKind, LaneInfo
 from onnxgather.options import OutOfRange
 from onnxgather.parity.check import check_cases
+from onnxgather.workers.child import Breakdown
 
 NODES = ("DML_OPERATOR_GATHER",)
 RIGHT = "struct.pack('<8f', 2, 1, 5, 4, 8, 7, 11, 10)"

@@ -15,10 +15,10 @@ from command_line import DESC
 from fake_directml import NO_DEVICE, done, failed, fake
 
 import onnxgather as og
-from onnxgather.lanes.child import NoAnswerError
 from onnxgather.lanes.directml import Host, HostInfo, Verdict, find_host, setup_command
-from onnxgather.lanes.lane import Answer, AnswerKind, Breakdown
+from onnxgather.lanes.lane import Answer, AnswerKind
 from onnxgather.runtime import LONGEST_FRAME
+from onnxgather.workers.child import Breakdown, NoAnswerError
 
 RAW = og.to_dict(DESC)
 INDICES = np.array([[2, 7]], np.uint32)
@@ -36,7 +36,7 @@ def broken_by(host: Host) -> Answer:
     """Return what a lane answers where the host gives no verdict on the small gather."""
     with pytest.raises(NoAnswerError) as caught:
         ask(host)
-    return caught.value.answer
+    return Answer.none(caught.value)
 
 
 def broken(reason: str, how: Breakdown, detail: str) -> Answer:
@@ -177,7 +177,7 @@ def test_a_host_that_reads_nothing_is_ended() -> None:
         host.timeout = 0.2
         with pytest.raises(NoAnswerError) as caught:
             host.ask(RAW, (bytes(1 << 20),) * 3)
-    assert caught.value.answer == LATE
+    assert Answer.none(caught.value) == LATE
 
 
 def test_a_host_that_lost_its_device_is_started_anew() -> None:

@@ -17,12 +17,13 @@ import onnxgather as og
 from onnxgather import model as model_module
 from onnxgather.cases import Case, DescriptorCase
 from onnxgather.lanes import open_lanes
-from onnxgather.lanes.child import NoAnswerError
-from onnxgather.lanes.lane import Answer, AnswerKind, Breakdown, Lane
-from onnxgather.lanes.python import ModelLane, Worker
+from onnxgather.lanes.lane import Answer, AnswerKind, Lane
+from onnxgather.lanes.python import ModelLane
 from onnxgather.parity.check import check_cases
 from onnxgather.parity.results import CaseResult
 from onnxgather.providers import PROVIDERS, find_provider
+from onnxgather.workers.child import Breakdown, NoAnswerError
+from onnxgather.workers.worker import Worker
 
 pytestmark = pytest.mark.skipif(
     os.name == "nt", reason="the stand-in interpreter is a shell script"

@@ -11,7 +11,7 @@ from planned_lane import DATA, DESC, ELSEWHERE, NODE, ZEROS, bare, case, only, r
 import onnxgather as og
 from onnxgather.arrays import Array
 from onnxgather.cases import DescriptorCase
-from onnxgather.lanes.lane import Answer, AnswerKind, Breakdown, NodeElsewhere
+from onnxgather.lanes.lane import Answer, AnswerKind
 from onnxgather.parity.judge import KINDS
 from onnxgather.parity.results import (
     ArrayType,
@@ -20,6 +20,8 @@ from onnxgather.parity.results import (
     Returned,
 )
 from onnxgather.reference import reference
+from onnxgather.workers.child import Breakdown
+from onnxgather.workers.worker import NodeElsewhere
 
 
 class TestArrays:

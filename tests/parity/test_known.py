@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 from planned_lane import ELSEWHERE, ZEROS, Planned, case, only, ran
 
-from onnxgather.lanes.lane import Answer, AnswerKind, Breakdown, LaneInfo
+from onnxgather.lanes.lane import Answer, AnswerKind, LaneInfo
 from onnxgather.parity.check import check_cases
 from onnxgather.parity.judge import KINDS
 from onnxgather.parity.known import (
@@ -24,6 +24,7 @@ from onnxgather.parity.results import (
     Result,
     ResultKind,
 )
+from onnxgather.workers.child import Breakdown
 
 KNOWN = Known(
     "StubExecutionProvider",

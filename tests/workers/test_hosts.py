@@ -14,10 +14,12 @@ import pytest
 from onnxgather.cases import smallest_case
 from onnxgather.corpus import corpus
 from onnxgather.lanes import open_lanes
-from onnxgather.lanes.directml import find_runtime
-from onnxgather.lanes.python import ModelLane, Worker
+from onnxgather.lanes.python import ModelLane
 from onnxgather.parity.check import check
 from onnxgather.providers import PROVIDERS
+from onnxgather.runtime import DIRECTML
+from onnxgather.workers.hosts import find_runtime
+from onnxgather.workers.worker import Worker
 
 COMPILER = shutil.which("c++")
 SOURCE = resources.files("onnxgather") / "native" / "runtime_host.cpp"
@@ -120,7 +122,7 @@ def test_a_request_that_is_none_ends_the_host(host: Path, request_: bytes, sente
     assert (found.returncode, found.stderr.decode()) == (2, sentence)
 
 
-@pytest.mark.skipif(not find_runtime("directml"), reason="scripts/directml/setup.sh has not run")
+@pytest.mark.skipif(not find_runtime(DIRECTML), reason="scripts/directml/setup.sh has not run")
 def test_the_directml_provider_runs_here() -> None:
     (lane,) = open_lanes(["directml"])
     cases = [case for case in corpus() if "2-to-the-31" in case.name][::6]

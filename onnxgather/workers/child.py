@@ -13,6 +13,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from enum import StrEnum
 from functools import partial
 from queue import SimpleQueue
 from typing import BinaryIO, ClassVar, TypeVar, cast
@@ -20,7 +21,6 @@ from weakref import WeakSet
 
 from onnxgather.checks import LONGEST_SHOWN, shown
 from onnxgather.errors import OnnxGatherError, ProviderError
-from onnxgather.lanes.lane import Answer, AnswerKind, Breakdown
 
 LONGEST_UNREAD = 2**16
 """The most bytes that are read of the output of a program after it is killed."""
@@ -33,6 +33,32 @@ LARGEST_PRINTED = 2**24
 
 _PAUSE = 0.1
 """Seconds between looks at a program that has not answered."""
+
+
+class Breakdown(StrEnum):
+    """How a lane broke down: why its program gave no answer."""
+
+    NOT_STARTED = "not-started"
+    """The program does not start; the detail is the system's reason."""
+    DIED = "died"
+    """The program died of a signal; the detail is its name, such as SIGSEGV."""
+    EXITED = "exited"
+    """The program ended by itself; the detail is its exit code."""
+    LATE = "late"
+    """The program did not answer in time; the detail is the time it had, such as "60 s"."""
+    STRAY = "stray"
+    """The program wrote something else where it must answer; the detail is how that begins."""
+    TOO_LONG = "too-long"
+    """The program announced an answer longer than there can be."""
+    NONSENSE = "nonsense"
+    """The program sent an answer that cannot be decoded; the detail says what is wrong with it."""
+    CLOSED = "closed"
+    """The lane was closed before it answered."""
+    NO_VERDICT = "no-verdict"
+    """DirectML failed for a reason that is no verdict on the descriptor."""
+    NO_MODEL = "no-model"
+    """onnxgather could not make the model."""
+
 
 _SENTENCES = {
     Breakdown.NOT_STARTED: "{command} does not start: {detail}",
@@ -52,8 +78,7 @@ class NoAnswerError(ProviderError):
 
     def __init__(self, how: Breakdown, reason: str, detail: str = "") -> None:
         super().__init__(reason)
-        self.answer = Answer(AnswerKind.BROKEN, reason, how=how, detail=detail)
-        """The answer of a lane for the case at hand."""
+        self.how, self.detail = how, detail
 
 
 class Child(ABC):

@@ -1,0 +1,1 @@
+"""Programs that onnxgather starts and asks: workers in Python environments, and the hosts."""
