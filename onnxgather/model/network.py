@@ -1,0 +1,516 @@
+"""Any ONNX model as plain data: its graphs, subgraphs and called functions, types and constants."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError
+from onnx import helper, numpy_helper
+
+from onnxgather.arrays import Array
+from onnxgather.checks import shown, suggestion
+from onnxgather.errors import OnnxGatherError
+from onnxgather.files import reason
+from onnxgather.model.write import LARGEST_MODEL
+
+Sizes = tuple[int | None, ...]
+"""The sizes of a value; None where one is not known."""
+
+MOST_NODES = 300_000
+"""The most nodes that a model may have when each call of a function is a copy of its nodes."""
+
+MOST_CALLS = 50
+"""The most functions that may call one another, the last one called by all others."""
+
+INFERRED_ELEMENTS = 1024
+"""The most elements of a constant that shape inference reads."""
+
+MAIN = "main graph"
+
+
+class ValueType(NamedTuple):
+    """What is known of a value."""
+
+    data_type: str = ""
+    """ONNX's name, such as FLOAT, or SEQUENCE and the like; "" where it is not known."""
+    sizes: Sizes | None = None
+    """None where not even the rank is known."""
+
+    @classmethod
+    def of(cls, value: onnx.ValueInfoProto) -> ValueType:
+        """What a model says of an input, an output or another value."""
+        kind = value.type.WhichOneof("value")
+        if kind != "tensor_type":
+            return cls(kind.removesuffix("_type").upper() if kind else "")
+        tensor = value.type.tensor_type
+        given = (d.dim_value if d.HasField("dim_value") else -1 for d in tensor.shape.dim)
+        sizes = tuple(n if n >= 0 else None for n in given)
+        name = type_name(tensor.elem_type) if tensor.elem_type else ""
+        return cls(name, sizes if tensor.HasField("shape") else None)
+
+    @property
+    def is_static(self) -> bool:
+        """Whether every size is known."""
+        return self.sizes is not None and None not in self.sizes
+
+    def admits(self, sizes: Sequence[int]) -> bool:
+        """Whether a value of this type may have these sizes."""
+        own = tuple(sizes) if self.sizes is None else self.sizes
+        return len(own) == len(sizes) and all(map(lambda n, m: n in (None, m), own, sizes))
+
+    def __str__(self) -> str:
+        sizes = ["?" if n is None else str(n) for n in self.sizes or ()]
+        return self.data_type + ("" if self.sizes is None else f" [{', '.join(sizes)}]")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Node:
+    """A node of a graph."""
+
+    name: str
+    operator: str
+    domain: str
+    """"" is ONNX's own, ai.onnx."""
+    inputs: tuple[str, ...]
+    """The names of values; "" is an input that is left out."""
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Any]
+    """Numbers, texts, arrays, tuples of them. A Constant has none; it is its graph's `constant`."""
+    graphs: Mapping[str, Graph]
+    """The bodies by attribute, such as then_branch. A call of a model-local function has the body
+    "function": its inputs and outputs are those of the node, in their order."""
+
+    @property
+    def label(self) -> str:
+        """The name of the node, or of its first output where the node has none."""
+        return self.name or next(iter(self.outputs), "")
+
+
+@dataclass(eq=False, slots=True)
+class Graph:
+    """The main graph, a subgraph, or the body of a function in one of its calls."""
+
+    where: str
+    """Such as "main graph", or "then_branch of if_1"."""
+    inputs: tuple[str, ...]
+    """Without the initializers of a model that lists them here too, as old ones do."""
+    outputs: tuple[str, ...]
+    nodes: tuple[Node, ...] = ()
+    types: dict[str, ValueType] = field(default_factory=dict[str, ValueType])
+    """What is known of the values of this graph."""
+    outer: Graph | None = None
+    """Where the values are that this graph takes by their names; None for a function too."""
+    proto: onnx.GraphProto = field(default_factory=onnx.GraphProto)
+    """For the modules of this package."""
+    stored: dict[str, onnx.TensorProto] = field(default_factory=dict[str, onnx.TensorProto])
+    """The constants of this graph that are not sparse."""
+    path: str = ""
+    """The file of the model."""
+
+    def constant(self, name: str) -> Array | None:
+        """The array of an initializer or of a Constant node, of an outer graph too.
+
+        The array is read now, from another file where it is there. None where the value is no
+        constant, or a sparse one.
+
+        Raises:
+            OnnxGatherError: It cannot be read.
+        """
+        owner = self.owner(name)
+        if owner is None or name not in owner.stored:
+            return None
+        with reading(self.path, name):
+            return array_of(owner.stored[name], folder_of(self.path))
+
+    def type_of(self, name: str) -> ValueType:
+        """What is known of a value of this graph or of an outer one."""
+        owner = self.owner(name)
+        return owner.types.get(name, ValueType()) if owner else ValueType()
+
+    def owner(self, name: str) -> Graph | None:
+        """The graph, this one or an outer one, that has a value; None where none has it."""
+        if name in self.types:
+            return self
+        return self.outer.owner(name) if self.outer else None
+
+    def graphs(self) -> Iterator[Graph]:
+        """Yield this graph and all those in its nodes, in the order in which they run."""
+        yield self
+        for node in self.nodes:
+            for graph in node.graphs.values():
+                yield from graph.graphs()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Network:
+    """An ONNX model as plain data."""
+
+    path: str
+    """The file, or "the model" where it was given as an object."""
+    main: Graph
+    opset: int
+    """The version of ONNX's own operators."""
+    proto: onnx.ModelProto
+    """The model as it was given, for the modules of this package."""
+
+
+def read_network(
+    model: str | os.PathLike[str] | onnx.ModelProto,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+) -> Network:
+    """A model as plain data, with the sizes that ONNX's shape inference finds.
+
+    Sizes that the model declares for values which ONNX's own operators compute play no part, as
+    nothing checks them.
+
+    Args:
+        model: A file, or the model itself.
+        shapes: The sizes of graph inputs, by their names.
+
+    Raises:
+        OnnxGatherError: The file cannot be read, holds no model, or one that breaks a rule: a name
+            stands for two values, a function calls itself, an input has no such sizes.
+    """
+    if isinstance(model, onnx.ModelProto):
+        return _Reader("the model", model).network(shapes or {})
+    return _Reader(os.fspath(model), load(os.fspath(model))).network(shapes or {})
+
+
+def load(path: str) -> onnx.ModelProto:
+    """The model in a file, without its external data.
+
+    Raises:
+        OnnxGatherError: The file cannot be read, or holds no ONNX model.
+    """
+    try:
+        if os.path.exists(path) and not os.path.isfile(path):  # a device may have no end
+            raise OnnxGatherError(f"{path}: must be a file, not a folder or a device")
+        if os.path.getsize(path) > LARGEST_MODEL:
+            raise OnnxGatherError(f"{path}: must be an ONNX model of at most 2 GiB")
+        model = onnx.ModelProto.FromString(Path(path).read_bytes())
+    except DecodeError:
+        raise OnnxGatherError(f"{path}: must be an ONNX model") from None
+    except (OSError, ValueError) as error:
+        raise OnnxGatherError(f"{path}: {reason(error)}") from None
+    if not model.graph.node:
+        raise OnnxGatherError(f"{path}: must be an ONNX model with nodes")
+    return model
+
+
+@contextmanager
+def reading(path: str, value: str) -> Generator[None]:
+    """Turn what onnx raises while data is read into an error that names the value."""
+    try:
+        yield
+    except MemoryError:
+        raise
+    except Exception as error:  # onnx raises whatever a broken tensor leads to
+        said = reason(error) if isinstance(error, OSError) else " ".join(str(error).split())
+        raise OnnxGatherError(
+            f"{path}: what leads to {shown(value)} cannot be read: {said}"
+        ) from error
+
+
+def folder_of(path: str) -> str:
+    """The folder where the external data of a model is."""
+    return os.path.dirname(os.path.abspath(path))
+
+
+def array_of(tensor: onnx.TensorProto, folder: str) -> Array:
+    """The array of a tensor, whose data may be in a file of a folder.
+
+    Raises:
+        ValueError: The sizes do not fit the data; other errors of onnx too.
+    """
+    array = numpy_helper.to_array(tensor, folder)
+    if [*array.shape] != [*tensor.dims]:  # numpy takes -1 for the size that is left
+        raise ValueError(f"its sizes must be at least 0, got {[*tensor.dims]}")
+    return array
+
+
+def check_names(path: str, graph: onnx.GraphProto) -> None:
+    """Check that each name of a graph, not of its subgraphs, is text and stands for one value.
+
+    Raises:
+        OnnxGatherError: A name does not.
+    """
+    initializers = [tensor.name for tensor in graph.initializer]
+    inputs = {value.name for value in graph.input}
+    made = Counter(name for node in graph.node for name in node.output if name)
+    made.update(inputs - {*initializers})
+    made.update([*initializers, *(tensor.values.name for tensor in graph.sparse_initializer)])
+    texts = {text for n in graph.node for text in (n.name, n.op_type, *n.input, *n.output)}
+    values = (*graph.value_info, *graph.output, *graph.input)
+    texts |= made.keys() | {value.name for value in values}
+    wrong = [(text, "UTF-8") for text in texts if isinstance(text, bytes)]
+    wrong += [(name, f"of one value, got {n}") for name, n in made.items() if n > 1]
+    for name, rule in wrong:
+        raise OnnxGatherError(f"{path}: name {shown(name)} must be {rule}")
+
+
+def type_name(data_type: int) -> str:
+    """ONNX's name of a data type, such as FLOAT."""
+    names = onnx.TensorProto.DataType
+    return names.Name(data_type) if data_type in names.values() else f"data type {data_type}"
+
+
+def domain_of(node: onnx.NodeProto) -> str:
+    """The domain of a node, "" for ONNX's own."""
+    return "" if node.domain == "ai.onnx" else node.domain
+
+
+def bodies_of(node: onnx.NodeProto) -> Iterator[tuple[str, onnx.GraphProto]]:
+    """Yield the graphs of a node, each with the name of its attribute."""
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.name, attribute.g
+        for k, graph in enumerate(attribute.graphs):
+            yield f"{attribute.name}[{k}]", graph
+
+
+def all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    """Yield nodes and those in their bodies, at any depth."""
+    for node in nodes:
+        yield node
+        for _, body in bodies_of(node):
+            yield from all_nodes(body.node)
+
+
+_Key = tuple[str, str, str]
+"""What a call and its function share: domain, name, overload."""
+
+
+def _key_of(item: onnx.NodeProto | onnx.FunctionProto) -> _Key:
+    name = item.op_type if isinstance(item, onnx.NodeProto) else item.name
+    return "" if item.domain == "ai.onnx" else item.domain, name, item.overload
+
+
+def _check_calls(path: str, functions: Mapping[_Key, onnx.FunctionProto]) -> None:
+    """Check that no function leads to itself, nor to a longer chain of calls than is followed."""
+    longest: dict[_Key, int] = {}
+
+    def measure(key: _Key, callers: tuple[_Key, ...]) -> int:
+        if key in callers or len(callers) >= MOST_CALLS:
+            rule = f"must not call itself, nor stand behind {MOST_CALLS} calls"
+            raise OnnxGatherError(f"{path}: function {shown(key[1])} {rule}")
+        if key not in longest:
+            called = {_key_of(node) for node in all_nodes(functions[key].node)} & functions.keys()
+            longest[key] = 1 + max((measure(k, (*callers, key)) for k in called), default=0)
+        return longest[key]
+
+    for key in functions:
+        measure(key, ())
+
+
+def _give(path: str, inputs: Mapping[str, Any], shapes: Mapping[str, Sequence[int]]) -> None:
+    """Put the given sizes into the graph inputs of a model."""
+    for name, sizes in shapes.items():
+        if name not in inputs:
+            names = ", ".join(map(shown, inputs))
+            found = shown(name) + suggestion(name, inputs)
+            raise OnnxGatherError(f"{path}: a shape must be of an input ({names}), got {found}")
+        known = ValueType.of(inputs[name])
+        if not known.admits(sizes):
+            raise OnnxGatherError(f"{path}: input {shown(name)} must be {known}, got {[*sizes]}")
+        shape = inputs[name].type.tensor_type.shape
+        del shape.dim[:]
+        shape.dim.extend(onnx.TensorShapeProto.Dimension(dim_value=n) for n in sizes)
+
+
+def _resolved(nodes: Any, given: Mapping[str, onnx.AttributeProto]) -> None:
+    """Put the attributes of a call where the nodes of a function refer to them, in place."""
+    for node in all_nodes(nodes):
+        own = [*node.attribute]
+        del node.attribute[:]
+        for attribute in own:
+            if not attribute.ref_attr_name:
+                node.attribute.append(attribute)
+            elif attribute.ref_attr_name in given:  # else the operator's default holds
+                node.attribute.append(given[attribute.ref_attr_name])
+                node.attribute[-1].name = attribute.name
+
+
+def _plain(attribute: onnx.AttributeProto, folder: str) -> Any:
+    """The value of an attribute: a number, a text, an array, or a tuple of them."""
+    value = helper.get_attribute_value(attribute)
+    if isinstance(value, onnx.TensorProto):
+        return array_of(value, folder)
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    if isinstance(value, Sequence):
+        items = cast("Sequence[Any]", value)
+        return tuple(v.decode(errors="replace") if isinstance(v, bytes) else v for v in items)
+    return value
+
+
+def _stored(node: onnx.NodeProto) -> onnx.TensorProto | None:
+    """What a Constant node holds; None where it is sparse."""
+    value = helper.get_attribute_value(node.attribute[0])
+    if isinstance(value, onnx.SparseTensorProto | onnx.TensorProto):
+        return value if isinstance(value, onnx.TensorProto) else None
+    types = {"value_float": np.float32, "value_int": np.int64}
+    name = node.attribute[0].name.removesuffix("s")
+    return numpy_helper.from_array(np.array(value, types.get(name, object)))
+
+
+class _Reader:
+    """A model that becomes a `Network`."""
+
+    def __init__(self, path: str, model: onnx.ModelProto) -> None:
+        self.path, self.model = path, model
+        self.functions = {_key_of(function): function for function in model.functions}
+        self.left = MOST_NODES
+        _check_calls(path, self.functions)
+
+    def network(self, shapes: Mapping[str, Sequence[int]]) -> Network:
+        """The model, with the sizes of graph inputs that are given."""
+        own, opsets = self.model.graph, self.model.opset_import
+        main = self._graph(MAIN, (), own)
+        graph = onnx.GraphProto(name="main", node=own.node, output=own.output)
+        graph.value_info.extend(own.value_info)
+        # Old models list their initializers as inputs too; in later ones these are defaults.
+        defaults = {value.name for value in own.input if self.model.ir_version >= 4}
+        for tensor in own.initializer:
+            if tensor.name not in defaults:
+                self._store(main, graph, tensor.name, tensor)
+        for sparse in own.sparse_initializer:
+            graph.input.append(_info(sparse.values.name, sparse.values.data_type, sparse.dims))
+        given = [value for value in own.input if value.name not in main.stored]
+        main.inputs = tuple(value.name for value in given)
+        graph.input.extend(given)
+        _give(self.path, {v.name: v for v in graph.input if v.name in main.inputs}, shapes)
+        self._fill(main, self._inferred(graph, opsets))
+        versions = [o.version for o in opsets if o.domain in ("", "ai.onnx")]
+        return Network(self.path, main, max(versions, default=1), self.model)
+
+    def _store(
+        self, graph: Graph, proto: onnx.GraphProto, name: str, tensor: onnx.TensorProto
+    ) -> None:
+        """Give a graph a constant. Shape inference needs the data of small ones alone."""
+        graph.stored[name] = tensor
+        if math.prod(tensor.dims) <= INFERRED_ELEMENTS:
+            with suppress(Exception):  # what is wrong is told when the data is asked for
+                array = array_of(tensor, folder_of(self.path))
+                proto.initializer.append(numpy_helper.from_array(array, name))
+                return
+        proto.input.append(_info(name, tensor.data_type, tensor.dims))
+
+    def _inferred(self, graph: onnx.GraphProto, opsets: Iterable[Any]) -> onnx.GraphProto:
+        """The graph with the types and sizes that ONNX infers; as it was where ONNX cannot."""
+        check_names(self.path, graph)
+        self._forget(graph)
+        version = max(8, self.model.ir_version)
+        model = onnx.ModelProto(graph=graph, ir_version=version, opset_import=opsets)
+        if any(_key_of(node) in self.functions for node in all_nodes(graph.node)):
+            model.functions.extend(self.model.functions)
+        try:
+            return onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+        except Exception:  # onnx raises whatever a broken model leads to
+            return model.graph
+
+    def _forget(self, graph: onnx.GraphProto) -> None:
+        """Drop the sizes that a graph declares for values whose sizes can be computed."""
+        computed = {
+            name
+            for node in graph.node
+            for name in node.output
+            if not domain_of(node) or _key_of(node) in self.functions
+        }
+        kept = [value for value in graph.value_info if value.name not in computed]
+        del graph.value_info[:]
+        graph.value_info.extend(kept)
+        bodies = [body for node in graph.node for _, body in bodies_of(node)]
+        for value in (*graph.output, *(value for body in bodies for value in body.input)):
+            if value.type.HasField("tensor_type"):  # a body's node says what its inputs are
+                value.type.tensor_type.ClearField("shape")
+        for body in bodies:
+            check_names(self.path, body)
+            self._forget(body)
+
+    def _fill(self, graph: Graph, proto: onnx.GraphProto) -> None:
+        """Give a graph what its protobuf message, with inferred types, holds."""
+        graph.outputs = tuple(value.name for value in proto.output)
+        for node in proto.node:
+            if node.op_type == "Constant" and not domain_of(node) and node.attribute:
+                name = next(iter(node.output), "")
+                with reading(self.path, name):
+                    tensor = _stored(node)
+                if tensor is not None:
+                    graph.stored[name] = tensor
+        made = (name for node in proto.node for name in node.output)
+        sparse = [tensor.values.name for tensor in proto.sparse_initializer]
+        inputs = [value.name for value in proto.input]
+        own = {*graph.inputs, *inputs, *graph.stored, *made, *sparse} - {""}
+        values = (*proto.value_info, *proto.output, *proto.input)
+        known = {value.name: ValueType.of(value) for value in values}
+        graph.types = {name: known.get(name, ValueType()) for name in own}
+        for tensor in proto.initializer:
+            info = _info(tensor.name, tensor.data_type, tensor.dims)
+            graph.types[tensor.name] = ValueType.of(info)  # the data's own, whatever is declared
+        graph.nodes = tuple(self._node(node, graph) for node in proto.node)
+
+    def _graph(
+        self, where: str, inputs: Sequence[str], proto: onnx.GraphProto, outer: Graph | None = None
+    ) -> Graph:
+        return Graph(where, tuple(inputs), (), outer=outer, proto=proto, path=self.path)
+
+    def _node(self, proto: onnx.NodeProto, graph: Graph) -> Node:
+        self.left -= 1
+        if self.left < 0:
+            rule = f"must have at most {MOST_NODES:,} nodes, those of a function once per call"
+            raise OnnxGatherError(f"{self.path}: the model {rule}")
+        plain = [a for a in proto.attribute if not (a.HasField("g") or a.graphs)]
+        with reading(self.path, next(iter(proto.output), proto.name)):
+            constant = proto.op_type == "Constant"
+            attributes = {a.name: _plain(a, folder_of(self.path)) for a in plain if not constant}
+        inputs, outputs, graphs = tuple(proto.input), tuple(proto.output), dict[str, Graph]()
+        domain = domain_of(proto)
+        node = Node(proto.name, proto.op_type, domain, inputs, outputs, attributes, graphs)
+        inside = "" if graph.where == MAIN else f" in {graph.where}"
+        for name, body in bodies_of(proto):
+            taken = tuple(value.name for value in body.input)
+            inner = self._graph(f"{name} of {node.label}{inside}", taken, body, graph)
+            inner.stored |= {tensor.name: tensor for tensor in body.initializer}
+            self._fill(inner, body)
+            graphs[name] = inner
+        if function := self.functions.get(_key_of(proto)):
+            where = f"function {function.name}, called by {node.label}{inside}"
+            graphs["function"] = self._called(function, proto, graph, where)
+        return node
+
+    def _called(
+        self, function: onnx.FunctionProto, call: onnx.NodeProto, caller: Graph, where: str
+    ) -> Graph:
+        """The body of a function in one of its calls."""
+        proto = onnx.GraphProto(name=function.name, node=function.node)
+        _resolved(proto.node, {a.name: a for a in (*function.attribute_proto, *call.attribute)})
+        proto.output.extend(onnx.ValueInfoProto(name=name) for name in function.output)
+        graph = self._graph(where, tuple(function.input), proto)
+        given = call.input[: len(function.input)]
+        for name, value in zip_longest(function.input, given, fillvalue=""):
+            owner = caller.owner(value)
+            if owner and value in owner.stored:
+                self._store(graph, proto, name, owner.stored[value])
+            else:
+                known = caller.type_of(value)
+                numbers = dict(onnx.TensorProto.DataType.items())
+                proto.input.append(_info(name, numbers.get(known.data_type, 0), known.sizes))
+        self._fill(graph, self._inferred(proto, function.opset_import))
+        return graph
+
+
+def _info(name: str, data_type: int, sizes: Iterable[int | None] | None) -> onnx.ValueInfoProto:
+    """A value of a type; of none where the type is 0."""
+    if not data_type:
+        return onnx.ValueInfoProto(name=name)
+    return helper.make_tensor_value_info(name, data_type, None if sizes is None else [*sizes])
