@@ -12,6 +12,9 @@ from onnxgather.options import Target
 OLDEST_RUNTIME = "1.24.4"
 """The oldest ONNX Runtime that onnxgather supports; it records which provider ran a node."""
 
+SETUP = "scripts/directml/setup.sh"
+"""The script that makes programs for DirectML and its provider on Linux."""
+
 
 class Provider(NamedTuple):
     """An execution provider of ONNX Runtime."""
@@ -26,6 +29,8 @@ class Provider(NamedTuple):
     """The extra of onnxgather that has the same wheel."""
     system: str = ""
     """The only operating system that the provider exists on: Windows or macOS."""
+    host: str = ""
+    """The program, of those that `SETUP` makes, that runs the provider on Linux; empty if none."""
 
     @property
     def distribution(self) -> str:
@@ -37,7 +42,8 @@ class Provider(NamedTuple):
         """What to install for the provider, in words."""
         source = f"onnxgather[{self.extra}]" if self.extra else self.distribution
         source = source or f"an ONNX Runtime with {self.name}"
-        return f"{source} on {self.system}" if self.system else source
+        source = f"{source} on {self.system}" if self.system else source
+        return f"{source}, or run {SETUP} on Linux" if self.host else source
 
     def why_not_run(self, kind: str, detail: str = "") -> str:
         """One sentence for what `runtime.NotRunError` holds."""
@@ -68,6 +74,7 @@ PROVIDERS = {
         f"onnxruntime-directml>={OLDEST_RUNTIME}",
         extra="directml",
         system="Windows",
+        host="run-runtime",
     ),
     "openvino": Provider(
         "OpenVINOExecutionProvider", "onnxruntime-openvino>=1.24.1", extra="openvino"

@@ -20,7 +20,7 @@ import struct
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from queue import SimpleQueue
 from typing import Any, BinaryIO, Literal
 
@@ -75,11 +75,10 @@ class NotRunError(Exception):
             provider; None where ONNX Runtime does not tell them.
     """
 
-    def __init__(
-        self, kind: NotRunKind, detail: str = "", node: dict[str, str] | None = None
-    ) -> None:
+    def __init__(self, kind: NotRunKind, detail: str = "", node: Any = None) -> None:
         super().__init__(kind, detail, node)
-        self.kind, self.detail, self.node = kind, detail, node
+        self.kind: NotRunKind = kind
+        self.detail, self.node = detail, node
 
 
 class RefusedError(Exception):
@@ -241,14 +240,16 @@ def answer(request: Mapping[str, Any], blobs: bytes) -> tuple[dict[str, Any], by
 
     Args:
         request: `model` (bytes of it at the start of `blobs`), `session` (the other arguments of
-            `Opened`) and `feeds`: per run, each input as `packed` describes it. An empty request
-            asks what `about` returns.
+            `Opened`), `feeds`: per run, each input as `packed` describes it, and perhaps `keep`:
+            whether to keep the opened model, for requests that follow with the same one. An empty
+            request asks what `about` returns.
         blobs: The model and the arrays.
     """
     if not request:
         return about(), b""
     try:
-        opened = Opened(blobs[: request["model"]], **request["session"])
+        make = _kept if request.get("keep") else Opened
+        opened = make(blobs[: request["model"]], **request["session"])
     except NotRunError as error:
         return {"not_run": error.args}, b""
     except RefusedError as error:
@@ -261,8 +262,11 @@ def answer(request: Mapping[str, Any], blobs: bytes) -> tuple[dict[str, Any], by
             outputs.append(packed(opened.run(arrays), content))
         except FailedError as error:
             outputs.append(str(error))
-    nodes = [operator for _, operator in opened.assignment]
-    return {"nodes": nodes, "outputs": outputs}, bytes(content)
+    names, nodes = zip(*opened.assignment, strict=True)
+    return {"names": names, "nodes": nodes, "outputs": outputs}, bytes(content)
+
+
+_kept = lru_cache(maxsize=1)(Opened)
 
 
 def packed(array: np.ndarray[Any, Any], blobs: bytearray) -> list[Any]:

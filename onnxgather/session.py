@@ -6,6 +6,8 @@ import math
 import os
 import sys
 import threading
+from collections.abc import Generator
+from contextlib import contextmanager
 from functools import lru_cache
 
 from onnxgather.arrays import Array, check_indices, check_inputs
@@ -14,7 +16,9 @@ from onnxgather.errors import ProviderError
 from onnxgather.model import to_onnx
 from onnxgather.options import OutOfRange, Target
 from onnxgather.providers import Provider, find_provider, target_of
-from onnxgather.runtime import FailedError, NotRunError, Opened, RefusedError
+from onnxgather.runtime import FailedError, NotRunError, RefusedError
+from onnxgather.workers.child import NoAnswerError
+from onnxgather.workers.hosts import open_model
 
 CACHED_SESSIONS = 128
 """How many sessions `run` keeps; the one used longest ago is dropped first."""
@@ -58,7 +62,7 @@ def run(
 
 
 class Session:
-    """A model on one provider.
+    """A model on one provider, of this environment or of a host that runs it in another program.
 
     Args:
         model: The serialized model.
@@ -71,12 +75,8 @@ class Session:
 
     def __init__(self, model: bytes, provider: Provider, threads: int = 0) -> None:
         self.provider = provider
-        try:
-            self._opened = Opened(model, provider.name, threads)
-        except NotRunError as error:
-            raise ProviderError(provider.why_not_run(error.kind, error.detail)) from error
-        except RefusedError as error:
-            raise ProviderError(f"{provider.name} cannot run the model: {error}") from error
+        with self._told():
+            self._opened = open_model(model, provider, threads)
         self.assignment = self._opened.assignment
         """The name and the operator of each node, all run by the provider."""
         # DirectML's provider does not allow calls from several threads at once.
@@ -88,11 +88,21 @@ class Session:
         Raises:
             ProviderError: The provider failed.
         """
+        with self._told(), self._lock:
+            return self._opened.run(inputs)
+
+    @contextmanager
+    def _told(self) -> Generator[None]:
+        """Tell in one sentence why a model did not run."""
+        name = self.provider.name
         try:
-            with self._lock:
-                return self._opened.run(inputs)
-        except FailedError as error:
-            raise ProviderError(f"{self.provider.name} failed: {error}") from error
+            yield
+        except NotRunError as error:
+            raise ProviderError(self.provider.why_not_run(error.kind, error.detail)) from error
+        except RefusedError as error:
+            raise ProviderError(f"{name} cannot run the model: {error}") from error
+        except (FailedError, NoAnswerError) as error:
+            raise ProviderError(f"{name} failed: {error}") from error
 
 
 @lru_cache(maxsize=CACHED_SESSIONS)

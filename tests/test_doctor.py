@@ -191,7 +191,8 @@ class TestTheModule:
     def test_a_provider_without_a_wheel_on_this_system_has_no_command(self, home: Home) -> None:
         what = (
             "PYTHON: DmlExecutionProvider: DmlExecutionProvider needs ONNX Runtime, which is not "
-            "installed; install onnxgather[directml] on Windows"
+            "installed; install onnxgather[directml] on Windows, or run "
+            "scripts/directml/setup.sh on Linux"
         )
         assert home.finding("DmlExecutionProvider") == (what, None)
 
@@ -554,7 +555,8 @@ class TestLanes:
         checkup = examine({"directml": other.python}, python=home.healthy().python)
         what = (
             "PYTHON: directml: DmlExecutionProvider is not available (available: "
-            "CPUExecutionProvider); install onnxgather[directml] on Windows"
+            "CPUExecutionProvider); install onnxgather[directml] on Windows, or run "
+            "scripts/directml/setup.sh on Linux"
         )
         assert other.told(checkup.findings) == [(what, None)]
         assert checkup.exit_code == 1

@@ -13,7 +13,7 @@ def test_provider_table_has_no_name_twice() -> None:
 def test_each_provider_says_what_to_install() -> None:
     assert {short: provider.source for short, provider in PROVIDERS.items()} == {
         "cpu": "onnxgather[cpu]",
-        "directml": "onnxgather[directml] on Windows",
+        "directml": "onnxgather[directml] on Windows, or run scripts/directml/setup.sh on Linux",
         "openvino": "onnxgather[openvino]",
         "cuda": "onnxruntime-gpu",
         "tensorrt": "onnxruntime-gpu",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -47,15 +48,16 @@ def test_sessions_are_cached_by_descriptor_and_options() -> None:
 
 
 def test_missing_provider_says_what_is_there_and_what_to_install(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # without a host
     runtime: Any = onnxruntime
     monkeypatch.setattr(runtime, "get_available_providers", lambda: ["CPUExecutionProvider"])
     with pytest.raises(ProviderError) as caught:
         og.run(DESC, DATA, INDICES, provider="directml")
     assert str(caught.value) == (
         "DmlExecutionProvider is not available (available: CPUExecutionProvider); "
-        "install onnxgather[directml] on Windows"
+        "install onnxgather[directml] on Windows, or run scripts/directml/setup.sh on Linux"
     )
 
 

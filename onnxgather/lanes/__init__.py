@@ -68,7 +68,7 @@ def _lane(
     if short == DIRECTML_DLL:
         return DirectMLLane(name, python, timeout)
     provider = find_provider(short)
-    host = find_runtime(provider.name) if python is plugin is None else ()
+    host = find_runtime(provider) if python is plugin is None else ()
     library = plugin and os.path.abspath(plugin)
     python = _interpreter(python or sys.executable)
     return ModelLane(name, provider, python, library, target, timeout, host)

@@ -29,6 +29,7 @@ from onnxgather.lanes.directml_protocol import (
     read_hello,
 )
 from onnxgather.lanes.lane import TIMEOUT, Answer, AnswerKind, LaneInfo
+from onnxgather.providers import SETUP
 from onnxgather.reference import reference
 from onnxgather.workers.child import Breakdown, Child, NoAnswerError, StartedProgram
 from onnxgather.workers.hosts import made_folder
@@ -249,7 +250,7 @@ def setup_command(folder: str | None = None) -> str:
     if sys.platform == "win32":
         built = "onnxgather/native/directml_host.cpp, built as its first lines say"
         return f"{built}, with {LIBRARY} beside it in {_folder(folder)}"
-    return shlex.join(["scripts/directml/setup.sh", *([] if folder is None else [folder])])
+    return shlex.join([SETUP, *([] if folder is None else [folder])])
 
 
 def _folder(folder: str | None) -> Path:

@@ -6,13 +6,10 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
-import msgspec
 import numpy as np
 
-from onnxgather import runtime
 from onnxgather.arrays import Array
 from onnxgather.cases import Case, DescriptorCase, NodeCase, smallest_case
 from onnxgather.errors import OnnxGatherError
@@ -20,12 +17,10 @@ from onnxgather.lanes.lane import TIMEOUT, Answer, AnswerKind, LaneInfo
 from onnxgather.model import bare_model, operators, to_onnx, wrapped
 from onnxgather.options import Target
 from onnxgather.providers import Provider, target_of
+from onnxgather.runtime import NotRunError, RefusedError
 from onnxgather.session import threads_for
 from onnxgather.workers.child import Breakdown, NoAnswerError
-from onnxgather.workers.worker import About, Answered, Worker
-
-HOST_RUNS = 300
-"""After how many models a host starts anew, as DirectML keeps memory of each."""
+from onnxgather.workers.worker import About, Worker
 
 
 @dataclass
@@ -50,7 +45,6 @@ class ModelLane:
         """Make the worker, which starts with its first request."""
         self._target: Target = target_of(self.provider.name, self.target)
         self._worker = Worker(self.python, self.timeout, self.host)
-        self._ran = 0
 
     def start(self) -> LaneInfo:
         """Start the worker and run a gather that every provider takes."""
@@ -96,38 +90,23 @@ class ModelLane:
             threads: How many threads ONNX Runtime may use; 0 means one per core.
             sent: How often each operator stands in the model; None where any may have run.
         """
-        blobs = bytearray(model)
-        packed = [{name: runtime.packed(feed[name], blobs) for name in feed} for feed in feeds]
         session = {"provider": self.provider.name, "threads": threads, "library": self.library}
-        request = {"model": len(model), "session": session, "feeds": packed}
-        self._ran += 1
-        if self.host and self._ran % HOST_RUNS == 0:
-            self._worker.restart()
         try:
-            return self._worker.ask(partial(self._read, sent, len(feeds)), request, blobs)
+            ran = self._worker.run(model, session, feeds, sent)
         except NoAnswerError as error:
             return Answer.none(error)
-
-    def _read(self, sent: Counter[str] | None, runs: int, header: bytes, blobs: bytes) -> Answer:
-        answered = msgspec.json.decode(header, type=Answered)
-        if answered.not_run is not None:
-            kind, detail, node = answered.not_run
-            reason = self.provider.why_not_run(kind, detail)
-            return Answer(AnswerKind.NOT_RUN, reason, how=kind, detail=detail, elsewhere=node)
-        if answered.refused is not None:
-            return Answer(AnswerKind.REFUSED, answered.refused)
-        if not answered.nodes:
-            raise ValueError("outputs of no node")
-        if sent is not None:
-            _check_nodes(Counter(answered.nodes), sent)
-        if len(answered.outputs) != runs:
-            raise ValueError(f"{len(answered.outputs)} outputs of {runs} runs")
-        *proof, (output, error) = [
-            (None, one) if isinstance(one, str) else (runtime.unpacked(one, blobs), None)
-            for one in answered.outputs
-        ]
-        kind = AnswerKind.RAN if error is None else AnswerKind.FAILED
-        return Answer(kind, error, answered.nodes, output, proof[0][0] if proof else None)
+        except NotRunError as error:
+            how, detail, node = error.kind, error.detail, error.node
+            reason = self.provider.why_not_run(how, detail)
+            return Answer(AnswerKind.NOT_RUN, reason, how=how, detail=detail, elsewhere=node)
+        except RefusedError as error:
+            return Answer(AnswerKind.REFUSED, str(error))
+        nodes = tuple(operator for _, operator in ran.assignment)
+        proof, output = ran.outputs[0], ran.outputs[-1]
+        proved = None if len(feeds) == 1 or isinstance(proof, str) else proof
+        if isinstance(output, str):
+            return Answer(AnswerKind.FAILED, output, nodes, answers_in_range=proved)
+        return Answer(AnswerKind.RAN, None, nodes, output, proved)
 
     def close(self) -> None:
         """End the worker."""
@@ -166,18 +145,6 @@ def question_of(case: Case, target: Target) -> Question:
         model = wrapped(model)
         inputs["One"] = np.ones((), case.data.dtype)
     return Question(model.SerializeToString(), inputs, threads, operators(model))
-
-
-def _check_nodes(ran: Counter[str], sent: Counter[str]) -> None:
-    """Check that nodes are those of a model.
-
-    ONNX Runtime may drop nodes and change their names, but it drops no gather and, before it
-    assigns the nodes to providers, adds no operator.
-    """
-    if more := [*(ran - sent)]:
-        raise ValueError(f"more nodes than the model has: {', '.join(more)}")
-    if fewer := [name for name in sent - ran if name.startswith("Gather")]:
-        raise ValueError(f"fewer gathers than the model has: {', '.join(fewer)}")
 
 
 _PROBE = smallest_case("Gather", "FLOAT32").wrapped_in()

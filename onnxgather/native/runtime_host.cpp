@@ -22,6 +22,7 @@
 #include <dlfcn.h>
 #endif
 
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -439,6 +440,15 @@ string about() {
     return "{\"versions\": " + versions + "}, \"providers\": " + list(providers) + "}";
 }
 
+// A model that was opened.
+struct Opened {
+    Bytes model;
+    string provider;
+    int64_t threads;
+    Owned session;
+    std::vector<Node> nodes;
+};
+
 // The answer to a request, a line of JSON; bytes of the outputs go to `content`.
 string answer(const string& header, Bytes& blobs, Bytes& content) {
     Json request = Parser(header).value();
@@ -447,15 +457,25 @@ string answer(const string& header, Bytes& blobs, Bytes& content) {
     const string& provider = asked["provider"].text;
     size_t size = request["model"].number;
     if (size > blobs.size()) misunderstood("a model beyond the frame");
-    std::vector<string> operators, outputs;
+    int64_t threads = asked["threads"].number;
+    std::vector<string> names, operators, outputs;
+    static std::optional<Opened> kept;  // for requests that follow with the same model
     try {
         Bytes model(blobs.begin(), blobs.begin() + size);
-        Owned session = opened(model, provider, asked["threads"].number);
-        for (const auto& [name, type] : proved(session.get(), provider))
+        if (!(kept && kept->model == model && kept->provider == provider &&
+              kept->threads == threads)) {
+            kept.reset();
+            Owned session = opened(model, provider, threads);
+            std::vector<Node> nodes = proved(session.get(), provider);
+            kept.emplace(Opened{std::move(model), provider, threads, std::move(session), nodes});
+        }
+        for (const auto& [name, type] : kept->nodes) {
+            names.push_back(quoted(name));
             operators.push_back(quoted(type));
+        }
         for (const Json& feed : request["feeds"].items) {
             try {
-                outputs.push_back(run(session.get(), feed, blobs, content));
+                outputs.push_back(run(kept->session.get(), feed, blobs, content));
             } catch (const Failed& failed) {
                 outputs.push_back(quoted(failed.what()));
             }
@@ -465,7 +485,9 @@ string answer(const string& header, Bytes& blobs, Bytes& content) {
     } catch (const Failed& failed) {
         return "{\"refused\": " + quoted(failed.what()) + "}";
     }
-    return "{\"nodes\": " + list(operators) + ", \"outputs\": " + list(outputs) + "}";
+    if (!request["keep"].number) kept.reset();
+    return "{\"names\": " + list(names) + ", \"nodes\": " + list(operators) +
+           ", \"outputs\": " + list(outputs) + "}";
 }
 
 // --- The program -----------------------------------------------------------------------------

@@ -1,15 +1,78 @@
-"""Where onnxgather keeps what it makes, and the hosts there that run a provider."""
+"""Models on providers that this environment does not have, but a host beside it."""
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
+from collections.abc import Mapping
+from functools import lru_cache, partial
 from pathlib import Path
 
-from onnxgather.runtime import DIRECTML
+from onnxgather.arrays import Array
+from onnxgather.providers import Provider
+from onnxgather.runtime import FailedError, NotRunError, Opened
+from onnxgather.workers.worker import Worker
 
-HOSTS = {DIRECTML: "run-runtime"}
-"""The programs in `made_folder` that speak the workers' protocol, by the provider that they run."""
+TIMEOUT = 600.0
+"""Seconds that a host may take for one request of a session."""
+
+
+class OpenedThere:
+    """A model on a provider, in a worker: `Opened` of another program.
+
+    Args:
+        worker: The worker.
+        model: The serialized model.
+        provider: The full name of the only provider that may run its nodes.
+        threads: How many threads the provider may use; 0 means one per core.
+
+    Raises:
+        NotRunError: The provider is missing, or did not get every node.
+        RefusedError: ONNX Runtime made no session, for whatever other reason.
+        NoAnswerError: The worker gives no answer.
+    """
+
+    def __init__(self, worker: Worker, model: bytes, provider: str, threads: int) -> None:
+        session = {"provider": provider, "threads": threads}
+        self._ran = partial(worker.run, model, session, keep=True)
+        self.assignment = self._ran().assignment
+
+    def run(self, inputs: Mapping[str, Array]) -> Array:
+        """The model's output.
+
+        Raises:
+            FailedError: The provider failed.
+            NotRunError, RefusedError, NoAnswerError: As when the model was opened; the worker opens
+                it again where it ran another one since.
+        """
+        (output,) = self._ran([inputs]).outputs
+        if isinstance(output, str):
+            raise FailedError(output)
+        return output.copy()  # a frame's bytes are read-only
+
+
+def open_model(model: bytes, provider: Provider, threads: int) -> Opened | OpenedThere:
+    """A model on a provider of this environment, or else of the host that runs the provider.
+
+    Raises:
+        NotRunError, RefusedError, NoAnswerError: As `Opened` and `OpenedThere`.
+    """
+    try:
+        return Opened(model, provider.name, threads)
+    except NotRunError as error:
+        host = find_runtime(provider)
+        if error.kind not in ("no-runtime", "empty-runtime", "absent") or not host:
+            raise
+    return OpenedThere(_shared(*host), model, provider.name, threads)
+
+
+@lru_cache
+def _shared(*command: str) -> Worker:
+    """The one worker of a host for all sessions of this program."""
+    worker = Worker("", TIMEOUT, command)
+    atexit.register(worker.close)
+    return worker
 
 
 def cache_folder() -> Path:
@@ -21,16 +84,14 @@ def cache_folder() -> Path:
 
 
 def made_folder() -> Path:
-    """The folder that scripts/directml/setup.sh makes."""
+    """The folder that `SETUP` makes."""
     return cache_folder() / "directml"
 
 
-def find_runtime(provider: str) -> list[str]:
+def find_runtime(provider: Provider) -> list[str]:
     """The command of the host that runs a provider; empty if it is not there.
 
-    Args:
-        provider: The provider's full name. On Windows, where it runs as all others do, it has no
-            host.
+    On Windows the provider runs as all others do and has no host.
     """
-    path = made_folder() / HOSTS.get(provider, "")
+    path = made_folder() / provider.host
     return [str(path)] if sys.platform != "win32" and path.is_file() else []

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, BinaryIO, TypeVar
+from functools import partial
+from typing import Annotated, Any, BinaryIO, NamedTuple, TypeVar
 
 import msgspec
 
 from onnxgather import runtime
+from onnxgather.arrays import Array
 from onnxgather.checks import LONGEST_SHOWN
 from onnxgather.datatypes import TensorDataType
 from onnxgather.workers.child import Breakdown, Child, NoAnswerError
@@ -20,6 +23,9 @@ LONGEST_BANNER = 2**16
 
 LONGEST_HEADER = 2**20
 """The most bytes of the JSON in an answer."""
+
+HOST_RUNS = 300
+"""After how many models a host starts anew, as DirectML keeps memory of each."""
 
 _T = TypeVar("_T")
 _Natural = Annotated[int, msgspec.Meta(ge=0)]
@@ -47,13 +53,23 @@ class About(msgspec.Struct, frozen=True):
     fault: str | None = None
 
 
-class Answered(msgspec.Struct, frozen=True):
+class _Answered(msgspec.Struct, frozen=True):
     """What `runtime.answer` says of a model."""
 
     not_run: tuple[runtime.NotRunKind, str, NodeElsewhere | None] | None = None
     refused: str | None = None
     nodes: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
     outputs: tuple[str | tuple[_DataType, tuple[_Natural, ...], _Natural], ...] = ()
+
+
+class Ran(NamedTuple):
+    """A model that ran on a provider."""
+
+    assignment: tuple[tuple[str, str], ...]
+    """The name and the operator of each node."""
+    outputs: tuple[Array | str, ...]
+    """The output of each run, or the provider's own message if that failed, on one line."""
 
 
 class Worker(Child):
@@ -72,6 +88,7 @@ class Worker(Child):
     def __init__(self, python: str, timeout: float, host: Sequence[str] = ()) -> None:
         # Not -I: a user may make an environment by PYTHONPATH.
         super().__init__(host or [python, "-u", runtime.__file__], timeout)
+        self._is_host, self._models, self._kept = bool(host), 0, None
 
     def about(self) -> About:
         """What the environment offers; a plugin's devices are there after its first model.
@@ -80,6 +97,41 @@ class Worker(Child):
             NoAnswerError: The worker gives no answer.
         """
         return self.ask(lambda header, _: msgspec.json.decode(header, type=About), {})
+
+    def run(
+        self,
+        model: bytes,
+        session: Mapping[str, object],
+        feeds: Sequence[Mapping[str, Array]] = (),
+        sent: Counter[str] | None = None,
+        keep: bool = False,
+    ) -> Ran:
+        """Run a serialized model, which has one output, on each of several sets of inputs.
+
+        Args:
+            model: The model.
+            session: The other arguments of `runtime.Opened`.
+            feeds: The sets of inputs.
+            sent: How often each operator stands in the model; None where any may have run.
+            keep: Whether the worker keeps the opened model for the next request.
+
+        Raises:
+            NotRunError: The provider is missing, or did not get every node.
+            RefusedError: ONNX Runtime made no session.
+            NoAnswerError: The worker gives no answer.
+        """
+        blobs = bytearray(model)
+        packed = [{name: runtime.packed(feed[name], blobs) for name in feed} for feed in feeds]
+        request = {"model": len(model), "session": session, "feeds": packed, "keep": int(keep)}
+        asked = (model, session) if keep else None
+        if asked is None or asked != self._kept:
+            self._models, self._kept = self._models + 1, asked
+            if self._is_host and self._models % HOST_RUNS == 0:
+                self.restart()
+        found = self.ask(partial(_read, sent, len(feeds)), request, blobs)
+        if isinstance(found, Exception):
+            raise found
+        return found
 
     def ask(
         self,
@@ -124,3 +176,34 @@ class Worker(Child):
         if len(text) > LONGEST_PRINTED:
             text = "…" + text[-LONGEST_PRINTED:]
         return f"; it printed: {text}" if text else " and printed nothing"
+
+
+def _read(
+    sent: Counter[str] | None, runs: int, header: bytes, blobs: bytes
+) -> Ran | runtime.NotRunError | runtime.RefusedError:
+    answered = msgspec.json.decode(header, type=_Answered)
+    if answered.not_run is not None:
+        return runtime.NotRunError(*answered.not_run)
+    if answered.refused is not None:
+        return runtime.RefusedError(answered.refused)
+    if not answered.nodes:
+        raise ValueError("outputs of no node")
+    if sent is not None:
+        _check_nodes(Counter(answered.nodes), sent)
+    if len(answered.outputs) != runs:
+        raise ValueError(f"{len(answered.outputs)} outputs of {runs} runs")
+    outputs = [x if isinstance(x, str) else runtime.unpacked(x, blobs) for x in answered.outputs]
+    assignment = zip(answered.names or answered.nodes, answered.nodes, strict=True)
+    return Ran(tuple(assignment), tuple(outputs))
+
+
+def _check_nodes(ran: Counter[str], sent: Counter[str]) -> None:
+    """Check that nodes are those of a model.
+
+    ONNX Runtime may drop nodes and change their names, but it drops no gather and, before it
+    assigns the nodes to providers, adds no operator.
+    """
+    if more := [*(ran - sent)]:
+        raise ValueError(f"more nodes than the model has: {', '.join(more)}")
+    if fewer := [name for name in sent - ran if name.startswith("Gather")]:
+        raise ValueError(f"fewer gathers than the model has: {', '.join(fewer)}")

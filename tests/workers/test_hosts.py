@@ -1,133 +1,155 @@
-"""The host over ONNX Runtime's C API, compiled here and asked as a worker is."""
+"""Models on providers of a host: what a program asks it, and what a host that misbehaves costs."""
 
 from __future__ import annotations
 
-import shutil
+import os
 import subprocess
 import sys
-from importlib import resources
-from importlib.util import find_spec
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
+from command_line import DATA_4X3 as DATA
+from command_line import DESC, INDICES, outcome
+from folders import MODELS, TESTS
+from stub_runtime import environment
 
-from onnxgather.cases import smallest_case
-from onnxgather.corpus import corpus
-from onnxgather.lanes import open_lanes
-from onnxgather.lanes.python import ModelLane
-from onnxgather.parity.check import check
+import onnxgather as og
+from onnxgather import runtime
+from onnxgather.arrays import Array
+from onnxgather.errors import ProviderError
 from onnxgather.providers import PROVIDERS
-from onnxgather.runtime import DIRECTML
-from onnxgather.workers.hosts import find_runtime
-from onnxgather.workers.worker import Worker
+from onnxgather.session import open_session
+from onnxgather.workers.hosts import _shared, find_runtime  # type: ignore[reportPrivateUsage]
 
-COMPILER = shutil.which("c++")
-SOURCE = resources.files("onnxgather") / "native" / "runtime_host.cpp"
+WANTED = DATA[:, [2, 0]]
+
+DIRECTML = """
+from types import SimpleNamespace
+PLACE = "DmlExecutionProvider"
+PROVIDERS = [PLACE]
+ExecutionMode = SimpleNamespace(ORT_SEQUENTIAL=0)
+class InferenceSession(InferenceSession):
+    def open(self):
+        with open(FILE, "a") as file: print(os.getpid(), file=file)
+    def compute(self, data, indices):
+        if indices[0, 0] == 1: misbehave()
+        return data[:, indices[0].astype(np.int64)]
+"""
+"""A stand-in with DirectML's provider, which notes its number for each session that it makes."""
+
+stand_in = pytest.mark.skipif(os.name == "nt", reason="the stand-in host is a script")
 
 
-def library() -> Path:
-    """ONNX Runtime's library in the wheel of this environment."""
-    spec = find_spec("onnxruntime")
-    assert spec is not None
-    assert spec.origin is not None
-    (found,) = (Path(spec.origin).parent / "capi").glob("libonnxruntime.so.*")
-    return found
+@pytest.fixture
+def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Path]]:
+    """Make a host of the stand-in; return the file of its notes."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    open_session.cache_clear()
+
+    def made(change: str = "") -> Path:
+        notes = tmp_path / "notes"
+        python = environment(tmp_path, f"FILE = {str(notes)!r}\n{DIRECTML}\n{change}")
+        host = tmp_path / "onnxgather" / "directml" / "run-runtime"
+        host.parent.mkdir(parents=True)
+        host.write_text(f'#!/bin/sh\nexec "{python}" -u "{runtime.__file__}"\n')
+        host.chmod(0o755)
+        return notes
+
+    yield made
+    open_session.cache_clear()
 
 
-pytestmark = pytest.mark.skipif(
-    COMPILER is None or sys.platform != "linux",
-    reason="the host is compiled here by c++, for Linux",
+def gathered(policy: og.OutOfRange = "clamp") -> Array:
+    """Return what the host gathers."""
+    return og.run(DESC, DATA, INDICES, policy, "directml")
+
+
+@stand_in
+class TestSessions:
+    def test_a_provider_that_is_not_here_runs_in_its_host(self, make: Callable[..., Path]) -> None:
+        make()
+        output = gathered()
+        assert output.tobytes() == WANTED.tobytes()
+        output[:] = 0  # it is the caller's
+        session = open_session(DESC, "clamp", PROVIDERS["directml"])
+        assert session.assignment == (("Gather", "Gather"),)
+
+    def test_one_host_runs_all_models_and_keeps_the_last_one_open(
+        self, make: Callable[..., Path]
+    ) -> None:
+        notes = make()
+        for policy in ("clamp", "clamp", "zero", "zero", "clamp"):
+            assert gathered(policy).tobytes() == WANTED.tobytes()
+        first, *others = notes.read_text().split()
+        assert others == [first, first]
+
+    def test_a_host_starts_anew_after_some_models(
+        self, make: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("onnxgather.workers.worker.HOST_RUNS", 3)
+        notes = make()
+        for policy in ("clamp", "zero", "clamp", "clamp"):
+            gathered(policy)
+        one, two, three = notes.read_text().split()
+        assert one == two != three
+
+    @pytest.mark.parametrize(
+        ("change", "reason"),
+        [
+            ("os._exit(7)", "the worker ended with exit code 7 and printed nothing"),
+            ("os.kill(os.getpid(), 11)", "the worker died of SIGSEGV and printed nothing"),
+            ("time.sleep(60)", "the worker did not answer within 0.5 s and printed nothing"),
+            ("raise RuntimeError('no memory')", "no memory"),
+        ],
+    )
+    def test_a_host_that_misbehaves_costs_that_call_only(
+        self, make: Callable[..., Path], change: str, reason: str
+    ) -> None:
+        make(f"def misbehave(): {change}")
+        for _ in range(2):
+            assert gathered().tobytes() == WANTED.tobytes()
+            worker = _shared(*find_runtime(PROVIDERS["directml"]))
+            worker.timeout = 0.5 if "sleep" in change else 30
+            with pytest.raises(ProviderError) as caught:
+                og.run(DESC, DATA, np.array([[1, 0]], np.uint32), provider="directml")
+            assert str(caught.value) == f"DmlExecutionProvider failed: {reason}"
+            worker.timeout = 30
+
+    def test_a_model_that_a_host_refuses_is_told(self, make: Callable[..., Path]) -> None:
+        make("InferenceSession.open = lambda _: 1 / 0")
+        with pytest.raises(ProviderError) as caught:
+            gathered()
+        assert str(caught.value) == ("DmlExecutionProvider cannot run the model: division by zero")
+
+    def test_a_node_that_a_host_puts_elsewhere_is_told(self, make: Callable[..., Path]) -> None:
+        make("PLACE = 'CPUExecutionProvider'")
+        with pytest.raises(ProviderError) as caught:
+            gathered()
+        assert str(caught.value) == (
+            "DmlExecutionProvider must run every node, but Gather (Gather) runs on "
+            "CPUExecutionProvider"
+        )
+
+    def test_a_program_that_ends_ends_its_host(self, make: Callable[..., Path]) -> None:
+        notes = make()
+        code = (
+            "import numpy as np, onnxgather as og\n"
+            "from command_line import DATA_4X3, DESC, INDICES\n"
+            "og.run(DESC, DATA_4X3, INDICES, provider='directml')\n"
+        )
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", code], cwd=TESTS, capture_output=True, check=True
+        )
+        assert (done.stdout, done.stderr) == (b"", b"")
+        assert not Path(f"/proc/{notes.read_text().strip()}").exists()
+
+
+@pytest.mark.skipif(
+    not find_runtime(PROVIDERS["directml"]), reason="scripts/directml/setup.sh has not run"
 )
-
-
-@pytest.fixture(scope="module")
-def host(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("host") / "runtime_host"
-    flags = ["-std=c++20", "-O1", "-Wall", "-Wextra", "-Werror", "-o", str(made)]
-    subprocess.run([str(COMPILER), *flags, str(SOURCE), "-ldl"], check=True)
-    return made
-
-
-def test_a_host_answers_as_a_worker_in_python_does(host: Path) -> None:
-    cases = list(corpus())[::10]
-    lanes = [
-        ModelLane("cpu", PROVIDERS["cpu"]),
-        ModelLane("cpu@host", PROVIDERS["cpu"], host=[str(host), str(library())]),
-    ]
-    try:
-        report = check(cases, lanes)
-    finally:
-        for lane in lanes:
-            lane.close()
-    python, native = report.lanes
-    assert native.versions == {"onnxruntime": python.versions["onnxruntime"]}
-    assert native.python is None
-    for case in report.cases:
-        first, second = case.results
-        assert (second.state, second.kind) == (first.state, first.kind)
-        assert second.nodes == first.nodes
-    assert report.counts(1)["PASS"] > 140
-
-
-def test_a_host_says_which_providers_there_are(host: Path) -> None:
-    lane = ModelLane("directml", PROVIDERS["directml"], host=[str(host), str(library())])
-    info = lane.start()
-    lane.close()
-    assert info.not_run is not None
-    assert info.not_run.startswith("DmlExecutionProvider is not available (available: ")
-
-
-def test_a_host_starts_anew_after_some_models(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    starts: list[Worker] = []
-
-    def restart(worker: Worker) -> None:
-        starts.append(worker)
-
-    monkeypatch.setattr("onnxgather.lanes.python.HOST_RUNS", 2)
-    monkeypatch.setattr(Worker, "restart", restart)
-    lane = ModelLane("cpu", PROVIDERS["cpu"], host=[str(host), str(library())])
-    case = smallest_case("Gather", "FLOAT32")
-    for _ in range(5):
-        lane.answer(case)
-    assert len(starts) == 2
-    monkeypatch.undo()
-    lane.close()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        ([], "host: takes one argument, ONNX Runtime's library\n"),
-        (["/dev/null"], "host: /dev/null: file too short\n"),
-        (["libc.so.6"], "host: libc.so.6 is no ONNX Runtime\n"),
-    ],
-)
-def test_a_host_without_a_library_says_so(host: Path, arguments: list[str], sentence: str) -> None:
-    found = subprocess.run([str(host), *arguments], stdin=subprocess.DEVNULL, capture_output=True)
-    assert (found.returncode, found.stderr.decode()) == (2, sentence)
-
-
-@pytest.mark.parametrize(
-    ("request_", "sentence"),
-    [
-        (b"\x02\0\0\0\0\0\0\0{}", "host: a frame without a line\n"),
-        (b"\x02\0\0\0\0\0\0\0{\n", "host: a request is cut short\n"),
-        (b"\xff" * 8, "host: a frame of more than 8 GiB\n"),
-        (b"\x09\0\0\0\0\0\0\0{}\n", "host: the input ends within a frame\n"),
-        (b'\x08\0\0\0\0\0\0\0{"a":1}\n', "host: a request without session\n"),
-    ],
-)
-def test_a_request_that_is_none_ends_the_host(host: Path, request_: bytes, sentence: str) -> None:
-    found = subprocess.run([str(host), str(library())], input=request_, capture_output=True)
-    assert (found.returncode, found.stderr.decode()) == (2, sentence)
-
-
-@pytest.mark.skipif(not find_runtime(DIRECTML), reason="scripts/directml/setup.sh has not run")
-def test_the_directml_provider_runs_here() -> None:
-    (lane,) = open_lanes(["directml"])
-    cases = [case for case in corpus() if "2-to-the-31" in case.name][::6]
-    report = check(cases, [lane])
-    lane.close()
-    assert report.lanes[0].not_run is None
-    assert report.counts(0).keys() <= {"PASS", "KNOWN"}
-    assert report.counts(0)["PASS"] > 0
+@pytest.mark.parametrize("program", sorted(MODELS.glob("*.json")), ids=lambda path: path.stem)
+def test_the_directml_provider_prints_what_dxdispatch_prints(program: Path, tmp_path: Path) -> None:
+    found = outcome("run", str(program), "--provider", "directml", "--output-folder", str(tmp_path))
+    assert found == (0, program.with_suffix(".txt").read_text(), "")
