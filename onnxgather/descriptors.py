@@ -12,7 +12,7 @@ from typing import ClassVar, NamedTuple
 
 import msgspec
 
-from onnxgather.checks import Fields, require, shown, uint
+from onnxgather.checks import MAX_DIMENSIONS, Fields, require, shown, uint
 from onnxgather.datatypes import INDEX_TYPES
 from onnxgather.errors import DescriptorError
 from onnxgather.strides import overlaps
@@ -99,19 +99,18 @@ class GatherDesc(GatherFamilyDesc, frozen=True, rename="pascal"):
         rule = f"IndexDimensions must be 0 to IndicesTensor.DimensionCount ({len(indices)})"
         require(self.index_dimensions <= len(indices), rule, self.index_dimensions)
         _check_leading_ones("IndicesTensor", indices, "IndexDimensions", self.index_dimensions)
-        cropped = max(0, self.index_dimensions - 1)
-        require(
-            self.axis >= cropped and data[:cropped] == (1,) * cropped,
-            f"The first IndexDimensions - 1 ({cropped}) sizes of InputTensor must be 1 and stand "
-            "before Axis, as the output crops them and what cropping others means is undefined",
-            f"Axis {self.axis} and InputTensor.Sizes {list(data)}",
-        )
         kept = indices[len(indices) - self.index_dimensions :]
-        self._check_output(
-            data[cropped : self.axis] + kept + data[self.axis + 1 :],
-            "InputTensor.Sizes with the one at Axis replaced by the last IndexDimensions "
-            "sizes of IndicesTensor",
+        sizes, cropped = data[: self.axis] + kept + data[self.axis + 1 :], max(0, len(kept) - 1)
+        formula = "InputTensor.Sizes with the one at Axis replaced by the last IndexDimensions "
+        formula += "sizes of IndicesTensor"
+        require(
+            set(sizes[:cropped]) <= {1} and (cropped <= self.axis or len(sizes) <= MAX_DIMENSIONS),
+            f"The first IndexDimensions - 1 ({cropped}) of {formula} must be 1, and stand before "
+            f"Axis where these are more than {MAX_DIMENSIONS}, as the output crops them and what "
+            "cropping others means is undefined",
+            f"Axis {self.axis} and {list(sizes)}",
         )
+        self._check_output(sizes[cropped:], formula)
 
 
 class GatherElementsDesc(GatherFamilyDesc, frozen=True, rename="pascal"):

@@ -253,9 +253,10 @@ def gather_of(desc: Descriptor) -> Gather:
     if isinstance(desc, GatherElementsDesc):
         return Gather(desc.operator, data, indices, desc.axis, count)
     if isinstance(desc, GatherDesc):
-        # The output has DimensionCount dimensions too, so it crops as many leading ones of the
-        # input as the indices add dimensions.
-        cropped, kept = max(0, desc.index_dimensions - 1), count - desc.index_dimensions
+        # The output has DimensionCount dimensions too, so it crops as many leading ones as the
+        # indices add dimensions: those of the input before Axis, and then those of the indices.
+        counted = min(desc.index_dimensions, desc.axis + 1)
+        cropped, kept = max(0, counted - 1), count - counted
         return Gather(desc.operator, data[cropped:], indices[kept:], desc.axis - cropped, count)
     data = data[count - desc.input_dimension_count :]
     indices = indices[count - desc.indices_dimension_count :]

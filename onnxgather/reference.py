@@ -104,12 +104,10 @@ def coordinates(desc: Descriptor, indices: Array) -> tuple[list[Array], list[int
     if isinstance(desc, GatherDesc):
         # The output's sizes are in[a…] idx[i…] in[b…] without the leading ones that do not fit.
         kept = indices.reshape(indices.shape[count - desc.index_dimensions :])
-        after = count - desc.axis - 1
-        first = count - after - kept.ndim
-        cropped = [zero] * max(0, desc.axis - first)
-        before = position[max(0, first - desc.axis) : first]
-        index = kept.reshape((1,) * first + kept.shape + (1,) * after)
-        return [*cropped, *before, index, *position[count - after :]], [desc.axis]
+        whole = [zero] * (kept.ndim - 1) + position[kept.ndim == 0 :]
+        own = whole[desc.axis : desc.axis + kept.ndim]
+        index = kept.reshape(np.broadcast_shapes(zero.shape, *(along.shape for along in own)))
+        return [*whole[: desc.axis], index, *whole[desc.axis + kept.ndim :]], [desc.axis]
     # The output's sizes are batch[n…] idx[i…] in[s…] behind leading ones.
     kept = indices.reshape(indices.shape[count - desc.indices_dimension_count :])
     after = desc.input_dimension_count - desc.batches - desc.tuple_size

@@ -34,10 +34,10 @@ def load(name: str) -> Recording:
 
 
 KINDS = ("in_range", "out_of_range", "invalid")
-OURS, INDEPENDENT = (
-    {kind: load(folder + kind) for kind in KINDS} for folder in ("", "independent/")
-)
+OURS = {kind: load(kind) for kind in (*KINDS, "cropped")}
+INDEPENDENT = {kind: load(f"independent/{kind}") for kind in KINDS}
 IN_RANGE, OUT_OF_RANGE, INVALID = (OURS[kind] + INDEPENDENT[kind] for kind in KINDS)
+CROPPED = OURS["cropped"]
 
 
 class Recorded(NamedTuple):

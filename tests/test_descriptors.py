@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import numpy as np
@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 
 import onnxgather as og
 from onnxgather.descriptors import header_names
+from onnxgather.explain import explain_all
+from onnxgather.options import OutOfRange
 from onnxgather.strides import overlaps
 
 UINT_RULE = "must be an integer from 0 to 4294967295"
@@ -142,6 +144,57 @@ def test_index_dimensions_may_be_0_and_may_be_dimension_count() -> None:
     assert og.reference(scalar, data, np.array([-1], np.int32)).tolist() == [3]
     indices = np.array([2, 1, 0, 1, 2], np.int32)
     assert og.reference(whole, data, indices).tolist() == [3, 2, 1, 2, 3]
+
+
+def cropping(
+    data: list[int], indices: list[int], output: list[int], axis: int, counted: int
+) -> og.GatherDesc:
+    """Return a GATHER of these sizes; its output crops as many as the indices have in excess."""
+    return og.GatherDesc(
+        og.TensorDesc("FLOAT32", data),
+        og.TensorDesc("UINT32", indices),
+        og.TensorDesc("FLOAT32", output),
+        axis=axis,
+        index_dimensions=counted,
+    )
+
+
+@pytest.mark.parametrize(("sizes", "axis"), [([1, 3, 2], 1), ([1, 1, 6], 2), ([3, 1, 2], 0)])
+def test_the_output_may_crop_ones_of_the_indices(sizes: list[int], axis: int) -> None:
+    output = [*sizes[:axis], 5, *sizes[axis + 1 :]]
+    indices = [1] * 2 + [5]
+    plain = cropping(sizes, indices, output, axis, 1)
+    cropped = cropping(sizes, indices, output, axis, 3)
+    data, chosen = np.arange(6, dtype=np.float32), np.array([2, 9, 0, 1, 2**31], np.uint32)
+    data, chosen = data.reshape(sizes), chosen.reshape(indices)
+    for policy in get_args(OutOfRange):
+        if policy != "error":
+            expected = og.reference(plain, data, chosen, policy).tobytes()
+            assert og.reference(cropped, data, chosen, policy).tobytes() == expected
+            assert og.run(cropped, data, chosen, policy).tobytes() == expected
+            found = explain_all(cropped, data, chosen, policy)
+            assert b"".join(bytes.fromhex(e.value_bytes or "") for e in found) == expected
+
+
+@pytest.mark.parametrize(
+    ("data", "indices", "counted", "found"),
+    [
+        ([3, 2], [3, 2], 2, "(1) of {}, got Axis 0 and [3, 2, 2]"),
+        ([3, 1, 1, 1], [1, 2, 1, 2], 4, "(3) of {}, got Axis 0 and [1, 2, 1, 2, 1, 1, 1]"),
+        ([3] + [1] * 4, [1] * 5, 5, "(4) of {}, got Axis 0 and [1, 1, 1, 1, 1, 1, 1, 1, 1]"),
+    ],
+)
+def test_the_output_crops_nothing_but_ones_of_at_most_8_sizes(
+    data: list[int], indices: list[int], counted: int, found: str
+) -> None:
+    rule = (
+        "InputTensor.Sizes with the one at Axis replaced by the last IndexDimensions sizes of "
+        "IndicesTensor must be 1, and stand before Axis where these are more than 8, as the output "
+        "crops them and what cropping others means is undefined"
+    )
+    with pytest.raises(og.DescriptorError) as caught:
+        cropping(data, indices, data, 0, counted)
+    assert str(caught.value) == "The first IndexDimensions - 1 " + found.format(rule)
 
 
 def test_sizes_and_counts_may_be_numpy_integers() -> None:

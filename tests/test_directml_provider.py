@@ -107,10 +107,14 @@ def rebuild(described: Described) -> Rebuilt:
 
 
 def fields_of(desc: og.Descriptor) -> Rebuilt:
-    """Return the fields of a descriptor; GATHER_ND counts as GATHER_ND1 without batches."""
+    """Return the fields of a descriptor; GATHER_ND counts as GATHER_ND1 without batches.
+
+    Ones of the indices that a GATHER crops are not among its IndexDimensions.
+    """
     operator, fields = desc.operator, {}
     if isinstance(desc, og.GatherDesc):
-        fields = {"axis": desc.axis, "index_dimensions": desc.index_dimensions}
+        rank = min(desc.index_dimensions, desc.axis + 1)
+        fields = {"axis": desc.axis, "index_dimensions": rank}
     elif isinstance(desc, og.GatherElementsDesc):
         fields = {"axis": desc.axis}
     else:

@@ -320,9 +320,10 @@ def test_only_two_documented_descriptors_are_wrong_as_printed() -> None:
 
 def test_gather_example_3_as_printed_is_refused() -> None:
     assert refusal(as_printed(EXAMPLES["gather-ex3"])) == (
-        "The first IndexDimensions - 1 (1) sizes of InputTensor must be 1 and stand before Axis, "
-        "as the output crops them and what cropping others means is undefined, got Axis 1 and "
-        "InputTensor.Sizes [3, 2]"
+        "The first IndexDimensions - 1 (1) of InputTensor.Sizes with the one at Axis replaced by "
+        "the last IndexDimensions sizes of IndicesTensor must be 1, and stand before Axis where "
+        "these are more than 8, as the output crops them and what cropping others means is "
+        "undefined, got Axis 1 and [3, 1, 2]"
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from recordings import (
+    CROPPED,
     E_INVALIDARG,
     IN_RANGE,
     INDEPENDENT,
@@ -83,9 +84,12 @@ ASKED_INSTEAD: dict[str, Callable[[dict[str, Any]], bool]] = {
 }
 
 
+VALID = IN_RANGE + OUT_OF_RANGE + CROPPED
+
+
 class TestRecordings:
     def test_the_recordings_are_complete(self) -> None:
-        assert {kind: len(OURS[kind]) for kind in KINDS} == {k: VERSIONS[k] for k in KINDS}
+        assert {kind: len(cases) for kind, cases in OURS.items()} == {k: VERSIONS[k] for k in OURS}
         assert [len(INDEPENDENT[kind]) for kind in KINDS] == [360, 447, 540]
         assert {case["rule"] for case in OURS["invalid"]} == RULES.keys()
 
@@ -94,7 +98,15 @@ class TestRecordings:
         assert VERSIONS["feature_level"] == "6_4"
 
     def test_every_valid_descriptor_ran(self) -> None:
-        assert not [case["id"] for case in IN_RANGE + OUT_OF_RANGE if case["output_hex"] is None]
+        assert not [case["id"] for case in VALID if case["output_hex"] is None]
+
+    def test_cropped_cases_crop_ones_of_the_indices(self) -> None:
+        descs = [recorded(case).desc for case in CROPPED]
+        gathers = [desc for desc in descs if isinstance(desc, og.GatherDesc)]
+        assert len(gathers) == len(descs)
+        assert all(desc.index_dimensions > desc.axis + 1 for desc in gathers)
+        counts = {desc.input_tensor.dimension_count for desc in gathers}
+        assert (min(counts), max(counts)) == (2, 5)
 
     def test_bytes_between_and_after_the_elements_of_outputs_were_kept(self) -> None:
         kept = Counter(case.get("rest_kept") for case in OURS["in_range"] + OURS["out_of_range"])
@@ -131,8 +143,8 @@ class TestInRange:
         assert_gives(case, POLICIES[number % len(POLICIES)])
 
 
-@pytest.mark.parametrize("case", OUT_OF_RANGE, ids=lambda c: c["id"])
-class TestOutOfRange:
+@pytest.mark.parametrize("case", OUT_OF_RANGE + CROPPED, ids=lambda c: c["id"])
+class TestInRangeOrNot:
     def test_reference_and_models_give_the_recorded_bytes(self, case: dict[str, Any]) -> None:
         assert_gives(case, "directml")
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from functools import cache
 
+import msgspec
 import numpy as np
 
 from onnxgather.arrays import Array, axis_sizes
@@ -14,7 +15,7 @@ from onnxgather.checks import MAX_DIMENSIONS
 from onnxgather.corpus.splitmix import Stream, seed_of, splitmix64
 from onnxgather.corpus.values import data_values, index_values
 from onnxgather.datatypes import INDEX_TYPES, TensorDataType
-from onnxgather.descriptors import OPERATORS, Descriptor
+from onnxgather.descriptors import OPERATORS, Descriptor, GatherDesc
 from onnxgather.gather import Gather, Sizes
 from onnxgather.layouts import Layout, laid_out
 from onnxgather.options import POLICIES, OutOfRange
@@ -60,8 +61,19 @@ def _case(name: str, policy: OutOfRange | None) -> DescriptorCase:
     kind = stream.of(odd) if stream.one_in(6) else "distinct"
     shape = desc.input_tensor.array_shape
     data = data_values(data_type.numpy, shape, kind, stream.number())
-    indices = _indices(desc, stream)
-    return DescriptorCase(name, desc, data, indices, policy or stream.of(POLICIES))
+    indices, drawn = _indices(desc, stream), stream.of(POLICIES)
+    return DescriptorCase(name, _ones_counted(desc, stream), data, indices, policy or drawn)
+
+
+def _ones_counted(desc: Descriptor, stream: Stream) -> Descriptor:
+    """Let IndexDimensions count ones that the output crops, of a GATHER where that fits."""
+    if not isinstance(desc, GatherDesc) or math.prod(desc.input_tensor.sizes[: desc.axis]) > 1:
+        return desc
+    count = desc.input_tensor.dimension_count
+    fewest, most = desc.axis + 2, min(count, MAX_DIMENSIONS + 1 - count)
+    if fewest > most or stream.one_in(4):
+        return desc
+    return msgspec.structs.replace(desc, index_dimensions=stream.between(fewest, most))
 
 
 def _indices(desc: Descriptor, stream: Stream) -> Array:

@@ -161,9 +161,17 @@ def _output_strides(desc: Raw, stream: Stream) -> None:
 
 
 def _cropped_size(desc: Raw, stream: Stream) -> None:
-    _require(desc.get("IndexDimensions", 0) > 1)
-    cropped = stream.between(0, desc["IndexDimensions"] - 2)
-    desc[_DATA]["Sizes"][cropped] += stream.between(1, 2)
+    _require("IndexDimensions" in desc)
+    axis, count, rank = desc["Axis"], len(desc[_DATA]["Sizes"]), desc["IndexDimensions"]
+    if stream.one_in(3):  # ones of the indices, with more than 8 dimensions in all
+        fewest = max(axis + 2, 10 - count)
+        _require(fewest <= count)
+        desc["IndexDimensions"] = stream.between(fewest, count)
+        return
+    _require(rank > 1)
+    cropped = stream.between(0, rank - 2)
+    tensor, k = (_DATA, cropped) if cropped < axis else (_INDICES, cropped - axis - rank)
+    desc[tensor]["Sizes"][k] += stream.between(1, 2)
 
 
 def _too_many_batches(desc: Raw, stream: Stream) -> None:

@@ -1,7 +1,8 @@
 """Records what DirectML.dll does with random gathers, in the format of tests/data/observed.
 
-Writes in_range.json.xz, out_of_range.json.xz and invalid.json.xz, one case per line, and
-versions.json: the DLL and the host that answered, and the seed and counts that make the same again.
+Writes in_range.json.xz, out_of_range.json.xz, cropped.json.xz and invalid.json.xz, one case per
+line, and versions.json: the DLL and the host that answered, and the seed and counts that make the
+same again.
 """
 
 from __future__ import annotations
@@ -35,10 +36,16 @@ from onnxgather.workers.child import NoAnswerError
 Record = dict[str, Any]
 
 
-def valid(host: Host, seed: int, *, in_range: bool) -> Iterator[Record]:
-    """Records of the random cases of a seed, those with all indices in range or the others."""
+def valid(host: Host, seed: int, chosen: Callable[[DescriptorCase], bool]) -> Iterator[Record]:
+    """Records of those random cases of a seed that are chosen."""
     cases = random_cases(sys.maxsize, seed, "directml")
-    return (_output(host, case) for case in cases if case.in_range == in_range)
+    return (_output(host, case) for case in cases if chosen(case))
+
+
+def crops_indices(case: DescriptorCase) -> bool:
+    """Whether the output of a GATHER crops leading ones of the indices."""
+    desc = case.descriptor
+    return isinstance(desc, og.GatherDesc) and desc.index_dimensions > desc.axis + 1
 
 
 def invalid(host: Host, seed: int) -> Iterator[Record]:
@@ -54,8 +61,9 @@ def invalid(host: Host, seed: int) -> Iterator[Record]:
 
 
 KINDS: dict[str, tuple[int, Callable[[Host, int], Iterator[Record]]]] = {
-    "in_range": (400, partial(valid, in_range=True)),
-    "out_of_range": (500, partial(valid, in_range=False)),
+    "in_range": (400, partial(valid, chosen=lambda case: case.in_range)),
+    "out_of_range": (500, partial(valid, chosen=lambda case: not case.in_range)),
+    "cropped": (100, partial(valid, chosen=crops_indices)),
     "invalid": (640, invalid),
 }
 """How many cases of each kind are recorded by default, and how."""

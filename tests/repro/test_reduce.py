@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -505,9 +506,16 @@ def test_one_fault_does_not_become_another() -> None:
 def test_a_case_taken_apart_and_put_together_is_the_same(case: Any, policy: Any) -> None:
     original = DescriptorCase("law", case.desc, case.data, case.indices, policy)
     rebuilt = case_of(candidate_of(original), "law", policy)
-    assert descriptor(rebuilt) == case.desc
+    assert descriptor(rebuilt) == without_cropped_ones(case.desc)
     if policy != "directml":  # which may read what lies between the elements
         assert expected(rebuilt).tobytes() == expected(original).tobytes()
+
+
+def without_cropped_ones(desc: og.Descriptor) -> og.Descriptor:
+    """A descriptor without the ones of the indices that the output of a GATHER crops."""
+    if not isinstance(desc, og.GatherDesc):
+        return desc
+    return msgspec.structs.replace(desc, index_dimensions=min(desc.index_dimensions, desc.axis + 1))
 
 
 def expected(case: Case) -> Array:

@@ -69,7 +69,7 @@ def test_a_script_ends_where_directml_does_not_start(name: str, tmp_path: Path) 
 
 @stand_in
 class TestRecord:
-    FEW = ("--in-range", 2, "--out-of-range", 2, "--invalid", 2)
+    FEW = ("--in-range", 2, "--out-of-range", 2, "--cropped", 2, "--invalid", 2)
 
     @pytest.mark.parametrize(
         ("action", "reason"),
@@ -100,7 +100,7 @@ class TestRecord:
     def test_a_record_of_an_invalid_descriptor_has_the_verdict(
         self, action: str, verdict: bool | None, reason: str | None, tmp_path: Path
     ) -> None:
-        few = ("--in-range", 0, "--out-of-range", 0, "--invalid", 2)
+        few = ("--in-range", 0, "--out-of-range", 0, "--cropped", 0, "--invalid", 2)
         script("record.py", tmp_path, "--host", fake_folder(tmp_path, action), *few)
         ends = [(r["directml_accepts"], r.get("reason")) for r in records(tmp_path, "invalid")]
         assert ends == [(verdict, reason)] * 2
@@ -116,7 +116,7 @@ class TestRecord:
         def drawn(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
             return [{k: v for k, v in r.items() if k not in said_by_directml} for r in records]
 
-        for kind in ("in_range", "out_of_range", "invalid"):
+        for kind in ("in_range", "out_of_range", "cropped", "invalid"):
             assert drawn(records(folder, kind)) == drawn(records(OBSERVED, kind))
 
     def test_versions_say_what_makes_the_recordings_again(self, tmp_path: Path) -> None:
@@ -133,6 +133,7 @@ class TestRecord:
             "seed": 5,
             "in_range": 2,
             "out_of_range": 2,
+            "cropped": 2,
             "invalid": 2,
         }
         assert [record["id"] for record in records(folder, "invalid")] == [
@@ -142,7 +143,7 @@ class TestRecord:
 
     @live
     def test_directml_gives_the_recordings_again(self, tmp_path: Path) -> None:
-        counts = {"in_range": 60, "out_of_range": 60, "invalid": 32}
+        counts = {"in_range": 60, "out_of_range": 60, "cropped": 20, "invalid": 32}
         options = [str(o) for k, n in counts.items() for o in (f"--{k.replace('_', '-')}", n)]
         found = script("record.py", tmp_path, *options)
         assert found.returncode == 0, found.stderr
