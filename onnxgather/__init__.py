@@ -34,6 +34,7 @@ from onnxgather.reference import reference
 from onnxgather.tensors import TensorDesc, TensorFlags
 
 if TYPE_CHECKING:
+    from onnxgather.hardening import harden
     from onnxgather.model import to_onnx
     from onnxgather.session import run
 
@@ -56,6 +57,7 @@ __all__ = [
     "TensorDesc",
     "TensorFlags",
     "from_dict",
+    "harden",
     "minimum_feature_level",
     "reference",
     "run",
@@ -64,7 +66,11 @@ __all__ = [
 ]
 
 # onnx and onnxruntime take longer to import than all else together, so they wait for their use.
-_LATE = {"to_onnx": "onnxgather.model", "run": "onnxgather.session"}
+_LATE = {
+    "harden": "onnxgather.hardening",
+    "run": "onnxgather.session",
+    "to_onnx": "onnxgather.model",
+}
 
 
 def __getattr__(name: str) -> Any:

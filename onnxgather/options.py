@@ -35,6 +35,9 @@ POLICIES: dict[OutOfRange, Policy] = {
 }
 """The one table of policies."""
 
+HARDENED: tuple[OutOfRange, ...] = tuple(name for name in POLICIES if name != "error")
+"""The policies that make a value of an index out of range."""
+
 Target = Literal["portable", "cpu"]
 """The name of a target: the provider or providers that a model is for; see `TARGETS`."""
 

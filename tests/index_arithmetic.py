@@ -31,6 +31,17 @@ def _clamped(graph: Graph, index: Value, sizes: Array) -> Value:
     return graph.cast(indices.clamp(graph, index, sizes), np.int64, "as_int64", "")
 
 
+def _clamped_at_run_time(graph: Graph, index: Value, sizes: Array) -> Value:
+    """A clamp where the sizes are no constants; nodes of ONNX have signed indices."""
+    if index.dtype.kind == "u":
+        return _clamped(graph, index, sizes)
+    index = graph.cast(index, np.int64, "as_int64", "")
+    read = indices.constant("sizes", sizes)
+    if not graph.fold_all:
+        read = graph.add("Identity", "read", read, why="")
+    return indices.clamp_biased(graph, index, read)
+
+
 def _outside(graph: Graph, index: Value, sizes: Array) -> Value:
     clamped = indices.clamp(graph, index, sizes) if index.dtype == np.int64 else index
     mask = indices.outside(graph, index, clamped, sizes)
@@ -46,7 +57,13 @@ def _word(graph: Graph, index: Value, sizes: Array) -> Value:
     return graph.cast(word, np.int64, "as_int64", "")
 
 
-ARITHMETIC = {"clamp": _clamped, "outside": _outside, "wrap": _wrapped, "word": _word}
+ARITHMETIC = {
+    "clamp": _clamped,
+    "clamp-at-run-time": _clamped_at_run_time,
+    "outside": _outside,
+    "wrap": _wrapped,
+    "word": _word,
+}
 
 
 def model_of(name: str, data_type: str, sizes: int | tuple[int, ...]) -> bytes:

@@ -10,7 +10,15 @@ from typing import Any, TypedDict
 import click
 
 from onnxgather.errors import OnnxGatherError
-from onnxgather.options import DEFAULT_OPSET, OPSETS, POLICIES, TARGETS, OutOfRange, Target
+from onnxgather.options import (
+    DEFAULT_OPSET,
+    HARDENED,
+    OPSETS,
+    POLICIES,
+    TARGETS,
+    OutOfRange,
+    Target,
+)
 from onnxgather.providers import NAMES, PROVIDERS, find_provider
 
 
@@ -69,6 +77,28 @@ def _pairs(_ctx: click.Context, param: click.Parameter, values: Sequence[str]) -
     return pairs
 
 
+def _shapes(
+    ctx: click.Context, param: click.Parameter, values: Sequence[str]
+) -> dict[str, tuple[int, ...]]:
+    """The NAME=2,16 of an option that may come several times."""
+    try:
+        pairs = _pairs(ctx, param, values).items()
+        return {name: tuple(map(int, text.split(","))) for name, text in pairs}
+    except ValueError:
+        raise click.BadParameter(f"must be {param.metavar}, got {values[-1]!r}") from None
+
+
+def _ranges(
+    ctx: click.Context, param: click.Parameter, values: Sequence[str]
+) -> dict[str, tuple[int, int]]:
+    """The NAME=LO:HI of an option that may come several times."""
+    try:
+        pairs = {k: text.split(":") for k, text in _pairs(ctx, param, values).items()}
+        return {name: (int(low), int(high)) for name, (low, high) in pairs.items()}
+    except ValueError:
+        raise click.BadParameter(f"must be {param.metavar}, got {values[-1]!r}") from None
+
+
 def _either(names: Iterable[str]) -> str:
     """Names as a sentence lists them, such as `a, b or c`."""
     *others, last = names
@@ -104,7 +134,10 @@ def _choice(
     return click.option(flag, type=choice, default=default, metavar=metavar, help=text)
 
 
-policy = partial(_choice, "--out-of-range", "RULE", POLICIES, "What an index out of range does")
+_POLICY = "--out-of-range", "RULE"
+_INDEX = "What an index out of range does"
+policy = partial(_choice, *_POLICY, POLICIES, _INDEX)
+hardening = _choice(*_POLICY, HARDENED, _INDEX, "clamp", "clamp")
 target = partial(_choice, "--target", "TARGET", TARGETS, "Lowering to use")
 
 
@@ -148,6 +181,24 @@ allow_outside = flag(
     "--allow-outside",
     help="Let the program name files outside its folder and the current one, and run write "
     "hidden files, through links and to devices.",
+)
+given = _together(
+    click.option(
+        "--shape",
+        "shapes",
+        multiple=True,
+        callback=_shapes,
+        metavar="NAME=2,16",
+        help="The sizes of an input.",
+    ),
+    click.option(
+        "--range",
+        "ranges",
+        multiple=True,
+        callback=_ranges,
+        metavar="NAME=LO:HI",
+        help="The least and the largest element of an input.",
+    ),
 )
 as_json = flag("--json", "as_json", help="Print one JSON document.")
 reports = _together(

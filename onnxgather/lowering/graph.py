@@ -270,5 +270,6 @@ _FOLD: dict[str, Callable[..., Array]] = {
     "Not": np.logical_not,
     "Or": np.logical_or,
     "ReduceSum": _reduce_sum,
+    "Sub": np.subtract,
     "Where": np.where,
 }

@@ -69,7 +69,7 @@ def clamp(graph: Graph, index: Value, sizes: Array) -> Value:
     if index.dtype == np.int64:
         largest = int(sizes.max())
         if largest > LONGEST_INT32:
-            return _clamp_biased(graph, index, sizes)
+            return clamp_biased(graph, index, constant("axis_size", sizes))
         if largest > EXACT_FLOAT:
             return _clamp_fitting(graph, index, sizes)
         why = "keeps the order and every bound, unlike Less, Min, Max and Clip of INT64"
@@ -117,13 +117,22 @@ def _clamp_fitting(graph: Graph, index: Value, sizes: Array) -> Value:
     return graph.add("Where", "indices_clamped", fits, limited, end, why=why, dtype=np.int32)
 
 
-def _clamp_biased(graph: Graph, index: Value, sizes: Array) -> Value:
-    """INT64 indices clamped as UINT64: adding 2^63 keeps their order, and it is its own inverse."""
+def clamp_biased(graph: Graph, index: Value, sizes: Value) -> Value:
+    """INT64 indices clamped as UINT64: adding 2^63 keeps their order, and it is its own inverse.
+
+    It is right for every size, so the sizes may be values that are known when the model runs.
+
+    Args:
+        graph: Takes the nodes.
+        index: The indices, INT64.
+        sizes: The sizes of the axes, INT64: a scalar, or one per coordinate.
+    """
     bias = constant("bias", np.array(-(2**63), np.int64))
-    first, last = (
-        constant(bound.name, np.asarray(bound.constant).astype(np.uint64) ^ np.uint64(2**63))
-        for bound in _bounds(index.dtype, sizes)
-    )
+    less = constant("bias_less_one", np.array(2**63 - 1, np.int64))
+    first = graph.add("Sub", "first_biased", bias, sizes, why="the first index in range, -n")
+    first = graph.cast(first, np.uint64, "first_index", "to compare with the indices")
+    last = graph.add("Add", "last_biased", sizes, less, why="the last index in range, n - 1")
+    last = graph.cast(last, np.uint64, "last_index", "to compare with the indices")
     raised = graph.add("Add", "indices_biased", index, bias, why="keeps the order as UINT64")
     raised = graph.cast(raised, np.uint64, "indices_uint64", "a type that is compared rightly")
     why = "clamps each index to the first element of its own axis"
@@ -177,18 +186,22 @@ def outside(graph: Graph, index: Value, clamped: Value, sizes: Array) -> Value:
     return graph.add("Or", "is_outside", above, below, why="finds the indices out of range")
 
 
-def non_negative(graph: Graph, index: Value, sizes: Array, negative: Value | None = None) -> Value:
+def non_negative(
+    graph: Graph, index: Value, sizes: Array | Value, negative: Value | None = None
+) -> Value:
     """The indices with the axis size added to the negative ones.
 
     Args:
         graph: Takes the nodes.
         index: The indices, in [-n, n) unless `negative` is given.
-        sizes: The sizes of the axes, as `axis_limits` gives them.
+        sizes: The sizes of the axes, as `axis_limits` gives them, or a value that holds them.
         negative: A mask of the negative indices, if there is one.
     """
+    size = sizes if isinstance(sizes, Value) else constant("axis_size", sizes)
     if negative is None:
-        negative = _is_negative(graph, index, int(sizes.max()) - 1)
-    size = constant("axis_size", sizes.astype(index.dtype))
+        largest = None if size.constant is None else int(size.constant.max()) - 1
+        negative = _is_negative(graph, index, largest)
+    size = graph.cast(size, index.dtype, "axis_size", "the type of the indices")
     raised = graph.add("Add", "indices_raised", index, size, why="counts them from the end")
     why = "takes that where the index is negative"
     return graph.add(

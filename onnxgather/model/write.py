@@ -118,19 +118,22 @@ def _check_size(size: int, bound: str = "") -> None:
 
 def _graph(graph: Graph, name: str) -> onnx.GraphProto:
     """A graph or the body of a node, without constants; the outermost graph holds them all."""
-    nodes: list[onnx.NodeProto] = []
-    for node in graph.nodes:
-        domain = DOMAINS[node.op][0] if node.op in DOMAINS else None
-        made = helper.make_node(node.op, node.inputs, [node.output], node.output, node.why, domain)
-        bodies = {key: _graph(body, key) for key, body in node.bodies.items()}
-        made.attribute.extend(
-            helper.make_attribute(key, cast("Any", value))
-            for key, value in (*node.attributes.items(), *bodies.items())
-        )
-        nodes.append(made)
+    nodes = [*map(node_proto, graph.nodes)]
     inputs = [_info(value.name, value.dtype, value.shape) for value in graph.inputs]
     output = cast("Value", graph.output)
     return helper.make_graph(nodes, name, inputs, [_info(output.name, output.dtype, output.shape)])
+
+
+def node_proto(node: Node) -> onnx.NodeProto:
+    """A node of a graph, named after its output; its reason is its documentation."""
+    domain = DOMAINS[node.op][0] if node.op in DOMAINS else None
+    made = helper.make_node(node.op, node.inputs, [node.output], node.output, node.why, domain)
+    bodies = {key: _graph(body, key) for key, body in node.bodies.items()}
+    made.attribute.extend(
+        helper.make_attribute(key, cast("Any", value))
+        for key, value in (*node.attributes.items(), *bodies.items())
+    )
+    return made
 
 
 def _all_nodes(graph: Graph) -> Iterator[Node]:

@@ -30,6 +30,7 @@ Commands:
   corpus   Export the built-in corpus.
   doctor   Say which wheels and providers work.
   explain  Say where an output element comes from.
+  harden   Keep the indices of an ONNX model in range.
   report   Make one report of several.
   repro    Reduce a difference to a folder that shows it.
   run      Run a program, print what dxdispatch prints.
@@ -46,7 +47,8 @@ Commands:
         )
 
     @pytest.mark.parametrize(
-        "command", ["convert", "run", "check", "show", "explain", "doctor", "repro", "corpus"]
+        "command",
+        ["convert", "run", "check", "show", "explain", "doctor", "repro", "corpus", "harden"],
     )
     def test_command_help_fits_80_columns(self, command: str) -> None:
         result = call(command, "--help")

@@ -1,0 +1,65 @@
+"""The command `harden`: what it writes, what it says, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import onnx
+from command_line import outcome
+from onnx import parser
+
+EMBEDDING = """
+<ir_version: 8, opset_import: ["" : 17]>
+g (int64[n] ids) => (y) <float[3] table = {0, 1, 2}> { y = Gather (table, ids) }"""
+
+
+def saved(path: str = "model.onnx") -> None:
+    """Write a model with an embedding."""
+    Path(path).write_bytes(parser.parse_model(EMBEDDING).SerializeToString())
+
+
+def test_harden_says_of_each_gather_what_it_changed() -> None:
+    saved()
+    assert outcome("harden", "model.onnx", "-o", "out.onnx", "--out-of-range", "zero") == (
+        0,
+        "main graph: Gather 'y': an index outside [-3, 3) was an error, and now the output holds "
+        "zeros\nmodel.onnx -> out.onnx: 1 gather rewritten\n",
+        "",
+    )
+    assert "Concat" in {
+        node.op_type
+        for node in onnx.ModelProto.FromString(Path("out.onnx").read_bytes()).graph.node
+    }
+
+
+def test_harden_says_it_as_json() -> None:
+    saved()
+    code, text, _ = outcome("harden", "model.onnx", "-o", "out.onnx", "--json")
+    changes = [
+        "an index outside [-3, 3) was an error, and now the output holds the elements at the "
+        "clamped indices"
+    ]
+    gather = {"place": "main graph", "node": "y", "operator": "Gather", "changes": changes}
+    expected = {"model": "model.onnx", "output": "out.onnx", "rewritten": [gather]}
+    assert (code, json.loads(text)) == (0, expected)
+
+
+def test_sizes_and_ranges_of_a_wrong_form_are_refused() -> None:
+    saved()
+    for option, value, form in (
+        ("--shape", "ids=2,x", "NAME=2,16"),
+        ("--shape", "ids", "NAME=2,16"),
+        ("--range", "ids=2", "NAME=LO:HI"),
+        ("--range", "ids=1:2:3", "NAME=LO:HI"),
+    ):
+        code, _, told = outcome("harden", "model.onnx", "-o", "out.onnx", option, value)
+        assert code == 2
+        assert f"Invalid value for '{option}': must be {form}, got '{value}'" in told
+    assert not Path("out.onnx").exists()
+
+
+def test_a_file_that_is_no_model_is_refused() -> None:
+    Path("a.json").write_text("{}", encoding="utf-8")
+    code, _, told = outcome("harden", "a.json", "-o", "out.onnx")
+    assert (code, told) == (2, "Error: a.json: must be an ONNX model\n")
