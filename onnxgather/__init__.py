@@ -29,6 +29,7 @@ from onnxgather.errors import (
     ProviderError,
 )
 from onnxgather.feature_levels import minimum_feature_level
+from onnxgather.gather import from_onnx
 from onnxgather.options import OutOfRange
 from onnxgather.reference import reference
 from onnxgather.tensors import TensorDesc, TensorFlags
@@ -57,6 +58,7 @@ __all__ = [
     "TensorDesc",
     "TensorFlags",
     "from_dict",
+    "from_onnx",
     "harden",
     "minimum_feature_level",
     "reference",

@@ -15,8 +15,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from onnxgather.checks import MAX_DIMENSIONS
-from onnxgather.descriptors import TABLE, Descriptor, GatherDesc, GatherElementsDesc
+from onnxgather.checks import (
+    MAX_DIMENSIONS,
+    check_choice,
+    integer,
+    require,
+    sequence,
+    shown,
+    uint,
+)
+from onnxgather.descriptors import (
+    TABLE,
+    TENSORS,
+    Descriptor,
+    GatherDesc,
+    GatherElementsDesc,
+    header_names,
+)
+from onnxgather.errors import DescriptorError
 from onnxgather.tensors import TensorDesc
 
 Sizes = tuple[int, ...]
@@ -277,3 +293,60 @@ def gather_of_node(operator: str, data: Sizes, indices: Sizes, number: int) -> G
     if operator != "GatherND" and -len(data) <= number < 0:
         number += len(data)
     return Gather(directml, data, indices, number)
+
+
+def from_onnx(
+    op_type: str,
+    data: TensorDesc | tuple[str, Sequence[int]],
+    indices: TensorDesc | tuple[str, Sequence[int]],
+    axis: int = 0,
+    batch_dims: int = 0,
+) -> Descriptor:
+    """The descriptor that ONNX Runtime's DirectML provider makes of an ONNX node.
+
+    Args:
+        op_type: Gather, GatherElements or GatherND.
+        data: The type and the shape of the data: a packed `TensorDesc`, or a name such as FLOAT32
+            and sizes. BOOL becomes UINT8.
+        indices: Likewise for the indices; the sizes of a scalar are ().
+        axis: The attribute of Gather and GatherElements; it may count from the end.
+        batch_dims: The attribute of GatherND.
+
+    Raises:
+        DescriptorError: The provider refuses the node, or ONNX does; the message has the rule. A
+            node with an empty tensor has no descriptor, as the provider does nothing there.
+        OnnxGatherError: There is no such operator.
+    """
+    check_choice("op_type", op_type, ATTRIBUTES)
+    data_type, data_sizes = _type_and_sizes("InputTensor", data)
+    index_type, index_sizes = _type_and_sizes("IndicesTensor", indices)
+    name = ATTRIBUTES[op_type]
+    number = integer(given := axis if name == "axis" else batch_dims)
+    if number is None:
+        raise DescriptorError(f"{name} must be an integer, got {shown(given)}")
+    gather = gather_of_node(op_type, data_sizes, index_sizes, number)
+    if (rule := gather.broken_rule(index_type)) is not None:
+        raise DescriptorError(rule)
+    rule = "OutputTensor of GatherND must have a dimension, as the provider refuses a scalar"
+    require(op_type != "GatherND" or gather.output != (), rule, "none")
+    tensors: list[TensorDesc] = []
+    types = (data_type, index_type, data_type)
+    for field, kind, sizes in zip(TENSORS, types, gather.tensor_sizes(), strict=True):
+        try:
+            tensors.append(TensorDesc(kind, sizes))
+        except DescriptorError as error:
+            raise DescriptorError(f"{header_names(GatherDesc)[field]}.{error}") from None
+    return gather.descriptor(tensors)
+
+
+def _type_and_sizes(name: str, given: object) -> tuple[str, Sizes]:
+    if isinstance(given, TensorDesc):
+        rule = f"{name}.Strides must be none, as an ONNX value is packed"
+        require(given.strides is None, rule, list(given.strides or ()))
+        return given.data_type, given.sizes
+    pair = sequence(name, given)
+    require(len(pair) == 2, f"{name} must be a TensorDesc, or a type and sizes", shown(given))
+    sizes = enumerate(sequence(f"{name}.Sizes", pair[1]))
+    kind = pair[0] if isinstance(pair[0], str) else shown(pair[0])
+    kind = "UINT8" if kind == "BOOL" else kind
+    return kind, tuple(uint(f"{name}.Sizes[{k}]", size) for k, size in sizes)
