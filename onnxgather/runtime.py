@@ -42,6 +42,7 @@ LONGEST_FRAME = 2**33
 LONGEST_MESSAGE = 10_000
 """The most characters of a message of ONNX Runtime that are told."""
 
+_EXTERNAL_DATA = "session.model_external_initializers_file_folder_path"
 _ASSIGNMENT = "get_provider_graph_assignment_info"
 
 
@@ -97,6 +98,9 @@ class Opened:
         provider: The full name of the only provider that may run its nodes.
         threads: How many threads the provider may use; 0 means one per core.
         library: The plugin library that brings the provider, if one does.
+        level: How much of the graph is optimized: 0 nothing, 1 what needs no provider; None all.
+        saved: The file that the optimized graph is written to; None for none.
+        folder: The folder of the external data of a model that is given as bytes.
 
     Raises:
         NotRunError: The provider is missing, or did not get every node.
@@ -104,13 +108,26 @@ class Opened:
     """
 
     def __init__(
-        self, model: bytes | str, provider: str, threads: int = 0, library: str | None = None
+        self,
+        model: bytes | str,
+        provider: str,
+        threads: int = 0,
+        library: str | None = None,
+        level: int | None = None,
+        saved: str | None = None,
+        folder: str | None = None,
     ) -> None:
         runtime = load(provider, library)
         options = runtime.SessionOptions()
         options.log_severity_level = 4  # errors are raised, so they need not be logged too
         options.intra_op_num_threads = threads
         options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+        if level is not None:
+            options.graph_optimization_level = runtime.GraphOptimizationLevel(level)
+        if saved is not None:
+            options.optimized_model_filepath = saved
+        if folder is not None:
+            options.add_session_config_entry(_EXTERNAL_DATA, folder)
         if provider != CPU:
             options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
         if provider == DIRECTML:
@@ -140,7 +157,20 @@ class Opened:
             self._run_options.add_run_config_entry(*entry)
 
     def run(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
-        """The model's output.
+        """The model's first output.
+
+        Raises:
+            FailedError: The provider failed.
+        """
+        output = self.run_all(inputs)[0]
+        if output is None:
+            raise FailedError("the output is no array of numbers, but text or several arrays")
+        return output
+
+    def run_all(
+        self, inputs: Mapping[str, np.ndarray[Any, Any]]
+    ) -> list[np.ndarray[Any, Any] | None]:
+        """The model's outputs, None for one that is no array of numbers.
 
         Raises:
             FailedError: The provider failed.
@@ -150,9 +180,8 @@ class Opened:
             outputs: list[Any] = self._session.run(None, feeds, self._run_options)
         except Exception as error:
             raise FailedError(_line(error)) from error
-        if getattr(outputs[0], "dtype", np.dtype(object)).hasobject:
-            raise FailedError("the output is no array of numbers, but text or several arrays")
-        return outputs[0]
+        plain = (getattr(output, "dtype", np.dtype(object)) for output in outputs)
+        return [None if d.hasobject else o for d, o in zip(plain, outputs, strict=True)]
 
     def _prove(self, provider: str) -> tuple[tuple[str, str], ...]:
         """The name and operator of each node; raises NotRunError if another provider has one."""
@@ -241,8 +270,9 @@ def answer(request: Mapping[str, Any], blobs: bytes) -> tuple[dict[str, Any], by
     Args:
         request: `model` (bytes of it at the start of `blobs`), `session` (the other arguments of
             `Opened`), `feeds`: per run, each input as `packed` describes it, and perhaps `keep`:
-            whether to keep the opened model, for requests that follow with the same one. An empty
-            request asks what `about` returns.
+            whether to keep the opened model, for requests that follow with the same one, and
+            `every`: whether the answer has all outputs of a run, in a list. An empty request asks
+            what `about` returns.
         blobs: The model and the arrays.
     """
     if not request:
@@ -259,7 +289,11 @@ def answer(request: Mapping[str, Any], blobs: bytes) -> tuple[dict[str, Any], by
     for feed in request["feeds"]:
         arrays = {name: unpacked(array, blobs) for name, array in feed.items()}
         try:
-            outputs.append(packed(opened.run(arrays), content))
+            if request.get("every"):
+                found = opened.run_all(arrays)
+                outputs.append([None if one is None else packed(one, content) for one in found])
+            else:
+                outputs.append(packed(opened.run(arrays), content))
         except FailedError as error:
             outputs.append(str(error))
     names, nodes = zip(*opened.assignment, strict=True)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import random
+from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -15,8 +18,12 @@ from strategies import descriptors, random_data, random_indices
 
 import onnxgather as og
 from onnxgather.arrays import axis_sizes
+from onnxgather.cases import ForbiddenNode, NodeCase
 from onnxgather.descriptors import TENSORS
 from onnxgather.gather import gather_of, gather_of_node
+from onnxgather.lanes import open_lanes
+from onnxgather.lanes.lane import AnswerKind
+from onnxgather.lanes.python import ModelLane
 
 DATA = ("FLOAT32", (4, 3))
 
@@ -239,3 +246,42 @@ def test_a_descriptor_goes_to_a_node_and_back(desc: og.Descriptor) -> None:
     first = first.astype(type_of_indices).reshape(desc.indices_tensor.sizes)
     second = og.reference(found, values.reshape(found.input_tensor.sizes), where)
     assert og.reference(desc, values, first).tobytes() == second.tobytes()
+
+
+@pytest.fixture(scope="module")
+def directml() -> Iterator[ModelLane]:
+    """The DirectML provider, where it is set up."""
+    lane = next(iter(open_lanes(["directml"])))
+    assert isinstance(lane, ModelLane)
+    info = lane.start()
+    if info.not_run is not None:
+        lane.close()
+        pytest.skip(f"the DirectML provider is not set up: {info.not_run}")
+    yield lane
+    lane.close()
+
+
+def test_the_directml_provider_takes_a_node_exactly_if_it_has_a_descriptor(
+    directml: ModelLane,
+) -> None:
+    rng, found = random.Random(5), Counter[tuple[bool, bool]]()
+    for _ in range(EXAMPLES // 25):
+        operator, data, indices, number = random_node(rng)
+        if math.prod(gather_of_node(operator, data, indices, number).output) > 20_000:
+            continue
+        types = rng.choice([*og.TensorDataType, "BOOL"]), "INT64"
+        if operator != "GatherND":
+            types = types[0], rng.choice(["INT32", "INT64"])
+        try:
+            og.from_onnx(operator, (types[0], data), (types[1], indices), number, max(number, 0))
+            said = True
+        except og.DescriptorError:
+            said = False
+        arrays = [np.zeros(n, t.lower()) for n, t in zip((data, indices), types, strict=True)]
+        gather = gather_of_node(operator, data, indices, number)
+        node = ForbiddenNode(operator, {gather.attribute: number}, gather.output, "")
+        answer = directml.answer(NodeCase("node", node, arrays[0], arrays[1]))
+        assert answer.kind in (AnswerKind.RAN, AnswerKind.REFUSED), answer.reason
+        assert said == (answer.kind is AnswerKind.RAN), (operator, data, indices, number, types)
+        found[said, answer.kind is AnswerKind.RAN] += 1
+    assert min(found.values()) > 0

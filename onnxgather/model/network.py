@@ -23,6 +23,9 @@ from onnxgather.errors import OnnxGatherError
 from onnxgather.files import reason
 from onnxgather.model.write import LARGEST_MODEL
 
+ModelProto = onnx.ModelProto
+"""An ONNX model, for annotations of modules that do not import onnx."""
+
 Sizes = tuple[int | None, ...]
 """The sizes of a value; None where one is not known."""
 
@@ -68,6 +71,21 @@ class ValueType(NamedTuple):
         own = tuple(sizes) if self.sizes is None else self.sizes
         return len(own) == len(sizes) and all(map(lambda n, m: n in (None, m), own, sizes))
 
+    def refined(self, more: ValueType) -> ValueType:
+        """The type with the sizes that only `more` knows."""
+        sizes = self.sizes if self.sizes is not None else more.sizes
+        if self.sizes is not None and more.sizes and len(more.sizes) == len(self.sizes):
+            pairs = zip(self.sizes, more.sizes, strict=True)
+            sizes = tuple(m if n is None else n for n, m in pairs)
+        return ValueType(self.data_type or more.data_type, sizes)
+
+    def common(self, other: ValueType) -> ValueType:
+        """What holds for both, of one data type."""
+        if self.sizes is None or other.sizes is None or len(self.sizes) != len(other.sizes):
+            return ValueType(self.data_type)
+        pairs = zip(self.sizes, other.sizes, strict=True)
+        return ValueType(self.data_type, tuple(n if n == m else None for n, m in pairs))
+
     def __str__(self) -> str:
         sizes = ["?" if n is None else str(n) for n in self.sizes or ()]
         return self.data_type + ("" if self.sizes is None else f" [{', '.join(sizes)}]")
@@ -110,12 +128,16 @@ class Graph:
     """What is known of the values of this graph."""
     outer: Graph | None = None
     """Where the values are that this graph takes by their names; None for a function too."""
+    place: str = ""
+    """As `where`, but the same for each call of a function, such as "function own.Pick"."""
     proto: onnx.GraphProto = field(default_factory=onnx.GraphProto)
     """For the modules of this package."""
     stored: dict[str, onnx.TensorProto] = field(default_factory=dict[str, onnx.TensorProto])
     """The constants of this graph that are not sparse."""
     path: str = ""
     """The file of the model."""
+    opsets: Mapping[str, int] = field(default_factory=dict[str, int])
+    """The versions of the operators, by domain."""
 
     def constant(self, name: str) -> Array | None:
         """The array of an initializer or of a Constant node, of an outer graph too.
@@ -131,6 +153,11 @@ class Graph:
             return None
         with reading(self.path, name):
             return array_of(owner.stored[name], folder_of(self.path))
+
+    def is_constant(self, name: str) -> bool:
+        """Whether a value is what `constant` reads."""
+        owner = self.owner(name)
+        return owner is not None and name in owner.stored
 
     def type_of(self, name: str) -> ValueType:
         """What is known of a value of this graph or of an outer one."""
@@ -162,10 +189,21 @@ class Network:
     """The version of ONNX's own operators."""
     proto: onnx.ModelProto
     """The model as it was given, for the modules of this package."""
+    outline: onnx.ModelProto
+    """The model with what was inferred, and with inputs in place of its large initializers."""
+    required: tuple[str, ...]
+    """The graph inputs that have no default."""
+    uncalled: tuple[Graph, ...] = ()
+    """The bodies of functions that nothing calls."""
+
+    def graphs(self) -> Iterator[Graph]:
+        """Yield every graph: the main graph, and all those inside it and inside functions."""
+        for graph in (self.main, *self.uncalled):
+            yield from graph.graphs()
 
 
 def read_network(
-    model: str | os.PathLike[str] | onnx.ModelProto,
+    model: str | os.PathLike[str] | onnx.ModelProto | Network,
     shapes: Mapping[str, Sequence[int]] | None = None,
 ) -> Network:
     """A model as plain data, with the sizes that ONNX's shape inference finds.
@@ -174,13 +212,15 @@ def read_network(
     nothing checks them.
 
     Args:
-        model: A file, or the model itself.
+        model: A file, or the model itself; or a network, to read it with other sizes.
         shapes: The sizes of graph inputs, by their names.
 
     Raises:
         OnnxGatherError: The file cannot be read, holds no model, or one that breaks a rule: a name
             stands for two values, a function calls itself, an input has no such sizes.
     """
+    if isinstance(model, Network):
+        return _Reader(model.path, model.proto).network(shapes or {})
     if isinstance(model, onnx.ModelProto):
         return _Reader("the model", model).network(shapes or {})
     return _Reader(os.fspath(model), load(os.fspath(model))).network(shapes or {})
@@ -370,12 +410,13 @@ class _Reader:
         self.path, self.model = path, model
         self.functions = {_key_of(function): function for function in model.functions}
         self.left = MOST_NODES
+        self.called = set[_Key]()
         _check_calls(path, self.functions)
 
     def network(self, shapes: Mapping[str, Sequence[int]]) -> Network:
         """The model, with the sizes of graph inputs that are given."""
         own, opsets = self.model.graph, self.model.opset_import
-        main = self._graph(MAIN, (), own)
+        main = self._graph(MAIN, (), own, opsets=opsets)
         graph = onnx.GraphProto(name="main", node=own.node, output=own.output)
         graph.value_info.extend(own.value_info)
         # Old models list their initializers as inputs too; in later ones these are defaults.
@@ -389,9 +430,17 @@ class _Reader:
         main.inputs = tuple(value.name for value in given)
         graph.input.extend(given)
         _give(self.path, {v.name: v for v in graph.input if v.name in main.inputs}, shapes)
-        self._fill(main, self._inferred(graph, opsets))
+        outline = self._inferred(graph, opsets)
+        self._fill(main, outline.graph)
         versions = [o.version for o in opsets if o.domain in ("", "ai.onnx")]
-        return Network(self.path, main, max(versions, default=1), self.model)
+        uncalled = [
+            self._called(function, onnx.NodeProto(), main, f"function {function.name}, not called")
+            for key, function in self.functions.items()
+            if key not in self.called
+        ]
+        version = max(versions, default=1)
+        required = tuple(n for n in main.inputs if n not in {t.name for t in own.initializer})
+        return Network(self.path, main, version, self.model, outline, required, tuple(uncalled))
 
     def _store(
         self, graph: Graph, proto: onnx.GraphProto, name: str, tensor: onnx.TensorProto
@@ -405,8 +454,8 @@ class _Reader:
                 return
         proto.input.append(_info(name, tensor.data_type, tensor.dims))
 
-    def _inferred(self, graph: onnx.GraphProto, opsets: Iterable[Any]) -> onnx.GraphProto:
-        """The graph with the types and sizes that ONNX infers; as it was where ONNX cannot."""
+    def _inferred(self, graph: onnx.GraphProto, opsets: Iterable[Any]) -> onnx.ModelProto:
+        """A model with the types and sizes that ONNX infers; as they were where ONNX cannot."""
         check_names(self.path, graph)
         self._forget(graph)
         version = max(8, self.model.ir_version)
@@ -414,9 +463,9 @@ class _Reader:
         if any(_key_of(node) in self.functions for node in all_nodes(graph.node)):
             model.functions.extend(self.model.functions)
         try:
-            return onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+            return onnx.shape_inference.infer_shapes(model, data_prop=True)
         except Exception:  # onnx raises whatever a broken model leads to
-            return model.graph
+            return model
 
     def _forget(self, graph: onnx.GraphProto) -> None:
         """Drop the sizes that a graph declares for values whose sizes can be computed."""
@@ -460,9 +509,16 @@ class _Reader:
         graph.nodes = tuple(self._node(node, graph) for node in proto.node)
 
     def _graph(
-        self, where: str, inputs: Sequence[str], proto: onnx.GraphProto, outer: Graph | None = None
+        self,
+        where: str,
+        inputs: Sequence[str],
+        proto: onnx.GraphProto,
+        outer: Graph | None = None,
+        place: str = MAIN,
+        opsets: Iterable[Any] = (),
     ) -> Graph:
-        return Graph(where, tuple(inputs), (), outer=outer, proto=proto, path=self.path)
+        versions = outer.opsets if outer else {o.domain: o.version for o in opsets}
+        return Graph(where, tuple(inputs), (), (), {}, outer, place, proto, {}, self.path, versions)
 
     def _node(self, proto: onnx.NodeProto, graph: Graph) -> Node:
         self.left -= 1
@@ -479,7 +535,9 @@ class _Reader:
         inside = "" if graph.where == MAIN else f" in {graph.where}"
         for name, body in bodies_of(proto):
             taken = tuple(value.name for value in body.input)
-            inner = self._graph(f"{name} of {node.label}{inside}", taken, body, graph)
+            own = f"{name} of {node.label}"
+            place = own if graph.place == MAIN else f"{own} in {graph.place}"
+            inner = self._graph(own + inside, taken, body, graph, place)
             inner.stored |= {tensor.name: tensor for tensor in body.initializer}
             self._fill(inner, body)
             graphs[name] = inner
@@ -495,7 +553,11 @@ class _Reader:
         proto = onnx.GraphProto(name=function.name, node=function.node)
         _resolved(proto.node, {a.name: a for a in (*function.attribute_proto, *call.attribute)})
         proto.output.extend(onnx.ValueInfoProto(name=name) for name in function.output)
-        graph = self._graph(where, tuple(function.input), proto)
+        key = _key_of(function)
+        self.called.add(key)
+        place = "function " + ".".join(filter(None, key))
+        opsets = function.opset_import
+        graph = self._graph(where, function.input, proto, None, place, opsets)
         given = call.input[: len(function.input)]
         for name, value in zip_longest(function.input, given, fillvalue=""):
             owner = caller.owner(value)
@@ -505,7 +567,7 @@ class _Reader:
                 known = caller.type_of(value)
                 numbers = dict(onnx.TensorProto.DataType.items())
                 proto.input.append(_info(name, numbers.get(known.data_type, 0), known.sizes))
-        self._fill(graph, self._inferred(proto, function.opset_import))
+        self._fill(graph, self._inferred(proto, opsets).graph)
         return graph
 
 

@@ -23,7 +23,10 @@ from onnxgather.files import reason
 from onnxgather.gather import ATTRIBUTES
 from onnxgather.model.write import LARGEST_MODEL
 
-GATHERED_TYPES = {onnx.TensorProto.DataType.Name(row.onnx) for row in TensorDataType}
+DIRECTML_NAMES = {onnx.TensorProto.DataType.Name(row.onnx): row.name for row in TensorDataType}
+"""DirectML's names of data types by ONNX's, such as FLOAT32 of FLOAT."""
+
+GATHERED_TYPES = DIRECTML_NAMES.keys()
 """ONNX's names of the data types that DirectML gathers, such as FLOAT."""
 
 MOST_LISTED = 20

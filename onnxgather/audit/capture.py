@@ -1,0 +1,250 @@
+"""What the gathers of a model get: a run on the CPU provider, inside subgraphs and functions too.
+
+A graph runs with its inner values as outputs. Then each body runs by itself, with the values that
+its node had; a loop's once per iteration.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from onnxgather import runtime
+from onnxgather.arrays import Array
+from onnxgather.errors import ProviderError
+from onnxgather.gather import ATTRIBUTES
+from onnxgather.model.inside import learned, model_of, uses
+from onnxgather.model.network import MAIN, Graph, Network, Node, folder_of
+from onnxgather.providers import PROVIDERS
+from onnxgather.workers.child import NoAnswerError
+from onnxgather.workers.worker import Worker
+
+MOST_ITERATIONS = 256
+"""How many iterations of a loop are seen."""
+
+CPU = PROVIDERS["cpu"]
+
+
+class Gathered(NamedTuple):
+    """What one execution of a gather had."""
+
+    data: Array
+    indices: Array
+    output: Array | None
+    """None where the gather fails."""
+
+
+@dataclass(eq=False)
+class Captured:
+    """What a run showed."""
+
+    gathers: dict[Node, list[Gathered]] = field(default_factory=dict[Node, "list[Gathered]"])
+    """What each gather had, once per execution."""
+    stop: str | None = None
+    """Where the run fails, and how; None where it does not."""
+
+
+class _Answered(msgspec.Struct):
+    not_run: tuple[runtime.NotRunKind, str, Any] | None = None
+    refused: str | None = None
+    outputs: tuple[str | tuple[tuple[str, tuple[int, ...], int] | None, ...], ...] = ()
+
+
+class _FailedError(Exception):
+    """The CPU provider does not run a model; holds the reason."""
+
+
+class _UnknownError(Exception):
+    """A value was not seen, as it is no tensor of numbers or comes after a failure."""
+
+
+def is_gather(node: Node) -> bool:
+    """Whether a node is one of ONNX's gathers."""
+    return node.operator in ATTRIBUTES and not node.domain
+
+
+def capture(network: Network, inputs: Mapping[str, Array], timeout: float) -> Captured:
+    """Run a model and see what its gathers get.
+
+    Args:
+        network: The model.
+        inputs: The arrays of its graph inputs, by name.
+        timeout: Seconds that a run may take.
+
+    Raises:
+        ProviderError: There is no CPU provider.
+    """
+    with closing(Worker(sys.executable, timeout)) as worker:
+        run = _Run(network, worker)
+        run.graph(network.main, dict(inputs))
+    return run.found
+
+
+def level_1(network: Network, timeout: float) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The types and constants of the main graph's values after ONNX Runtime's level-1 passes.
+
+    Nothing where ONNX Runtime does not take the model without the data of its large constants.
+    """
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        closing(Worker(sys.executable, timeout)) as worker,
+    ):
+        path = os.path.join(folder, "model.onnx")
+        session = {"provider": CPU.name, "level": 1, "saved": path}
+        model = network.outline.SerializeToString()
+        try:
+            worker.ask(_read, {"model": len(model), "session": session, "feeds": []}, model)
+        except NoAnswerError:
+            return {}, {}
+        return learned(path) if os.path.exists(path) else ({}, {})
+
+
+def _read(header: bytes, blobs: bytes) -> tuple[_Answered, bytes]:
+    return msgspec.json.decode(header, type=_Answered), blobs
+
+
+class _Run:
+    """A run of a model, graph by graph."""
+
+    def __init__(self, network: Network, worker: Worker) -> None:
+        self._network, self._worker = network, worker
+        self.found = Captured()
+
+    def graph(self, graph: Graph, fed: dict[str, Array]) -> dict[str, Array]:
+        """The values of a graph that are of interest: those of gathers, of bodies, its outputs."""
+        wanted = dict.fromkeys(graph.outputs)
+        for node in graph.nodes:
+            if is_gather(node) or node.graphs:
+                taken = (name for body in node.graphs.values() for name in uses(body))
+                wanted |= dict.fromkeys((*node.inputs, *node.outputs, *taken))
+        names = {name for name in wanted if name in graph.types} - fed.keys()
+        values = fed | self._longest(graph, sorted(names - graph.stored.keys()), fed)
+        for node in graph.nodes:
+            try:
+                if is_gather(node):
+                    data, indices = (self._value(graph, name, values) for name in node.inputs[:2])
+                    gathered = Gathered(data, indices, values.get(node.outputs[0]))
+                    self.found.gathers.setdefault(node, []).append(gathered)
+                elif node.graphs:
+                    self._bodies(graph, node, values)
+            except _UnknownError:
+                continue
+        return values
+
+    def _value(self, graph: Graph, name: str, values: Mapping[str, Array]) -> Array:
+        found = values.get(name)
+        found = graph.constant(name) if found is None else found
+        if found is None:
+            raise _UnknownError
+        return found
+
+    def _longest(self, graph: Graph, wanted: list[str], fed: dict[str, Array]) -> dict[str, Array]:
+        """The wanted values of a graph; if a node fails, those before it."""
+        works, fails, found, reason = 0, len(graph.nodes) + 1, dict[str, Array](), ""
+        tried = fails - 1
+        while works + 1 < fails:
+            made = {name for node in graph.nodes[:tried] for name in node.outputs}
+            names = [name for name in wanted if name in made]
+            try:
+                found, works = self._ask(graph, tried, names, fed), tried
+            except _FailedError as error:
+                fails, reason = tried, str(error)
+            tried = (works + fails) // 2
+        if fails <= len(graph.nodes) and self.found.stop is None:
+            where = "" if graph.where == MAIN else f" in {graph.where}"
+            self.found.stop = f"{graph.nodes[fails - 1].label}{where} fails: {reason}"
+        return found
+
+    def _ask(
+        self, graph: Graph, nodes: int, names: list[str], fed: dict[str, Array]
+    ) -> dict[str, Array]:
+        if not names:
+            return {}
+        model = model_of(self._network, graph, nodes, names, fed)
+        blobs = bytearray(model)
+        feed = {name: runtime.packed(array, blobs) for name, array in fed.items()}
+        folder = folder_of(self._network.path)
+        session = {"provider": CPU.name, "level": 0, "folder": folder}
+        request = {"model": len(model), "session": session, "feeds": [feed], "every": True}
+        try:
+            answered, content = self._worker.ask(_read, request, blobs)
+        except NoAnswerError as error:
+            raise _FailedError(str(error)) from None
+        if answered.not_run is not None:
+            raise ProviderError(CPU.why_not_run(*answered.not_run[:2]))
+        if answered.refused is not None:
+            raise _FailedError(answered.refused)
+        (outputs,) = answered.outputs
+        if isinstance(outputs, str):
+            raise _FailedError(outputs)
+        pairs = zip(names, outputs, strict=True)
+        return {name: runtime.unpacked(one, content) for name, one in pairs if one is not None}
+
+    def _bodies(self, graph: Graph, node: Node, values: Mapping[str, Array]) -> None:
+        """See what the gathers in the bodies of a node get."""
+        inputs = [self._value(graph, name, values) if name else None for name in node.inputs]
+        if "function" in node.graphs:
+            body = node.graphs["function"]
+            pairs = zip(body.inputs, inputs, strict=False)
+            self.graph(body, {name: array for name, array in pairs if array is not None})
+            return
+        around = {
+            key: {name: self._value(graph, name, values) for name in uses(body)}
+            for key, body in node.graphs.items()
+        }
+        if node.operator == "If" and inputs[0] is not None:
+            branch = "then_branch" if inputs[0].all() else "else_branch"
+            self.graph(node.graphs[branch], around[branch])
+        elif node.operator == "Loop":
+            trips, condition, *state = inputs
+            self._loop(node.graphs["body"], trips, condition, state, around["body"])
+        elif node.operator == "Scan":
+            self._scan(node, inputs, around["body"])
+
+    def _loop(
+        self,
+        body: Graph,
+        trips: Array | None,
+        condition: Array | None,
+        state: Sequence[Array | None],
+        around: Mapping[str, Array],
+    ) -> None:
+        going = np.array(True) if condition is None else condition
+        last = MOST_ITERATIONS if trips is None else min(MOST_ITERATIONS, int(trips.item()))
+        for k in range(last):
+            if not going.all():
+                break
+            given = [np.array(k), going, *state]
+            pairs = zip(body.inputs, given, strict=False)
+            fed = {name: array for name, array in pairs if array is not None}
+            values = self.graph(body, {**around, **fed})
+            outputs = body.outputs[: 1 + len(state)]
+            going, *state = (self._value(body, name, values) for name in outputs)
+
+    def _scan(
+        self, node: Node, inputs: Sequence[Array | None], around: Mapping[str, Array]
+    ) -> None:
+        body, attributes = node.graphs["body"], node.attributes
+        scanned = int(attributes["num_scan_inputs"])
+        state, rows = inputs[:-scanned], inputs[-scanned:]
+        axes = attributes.get("scan_input_axes", (0,) * scanned)
+        turned = attributes.get("scan_input_directions", (0,) * scanned)
+        moved = [
+            np.moveaxis(row, axis, 0)[:: -1 if backwards else 1]
+            for row, axis, backwards in zip(rows, axes, turned, strict=True)
+            if row is not None
+        ]
+        for slices in zip(*moved, strict=True):
+            given = [*state, *map(np.asarray, slices)]
+            pairs = zip(body.inputs, given, strict=True)
+            fed = {name: array for name, array in pairs if array is not None}
+            values = self.graph(body, {**around, **fed})
+            state = [self._value(body, name, values) for name in body.outputs[: len(state)]]

@@ -1,0 +1,58 @@
+"""What is inside a model: models whose outputs are its inner values, and what a model knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import onnx
+from onnx import helper
+
+from onnxgather.arrays import Array
+from onnxgather.model.network import Graph, Network, ValueType
+
+
+def uses(graph: Graph) -> set[str]:
+    """The names of values around a graph that it takes."""
+    used = {*graph.outputs}
+    for node in graph.nodes:
+        used.update(node.inputs)
+        for name, body in node.graphs.items():
+            used.update(() if name == "function" else uses(body))
+    return used - graph.types.keys() - {""}
+
+
+def model_of(
+    network: Network, graph: Graph, count: int, wanted: Iterable[str], fed: Mapping[str, Array]
+) -> bytes:
+    """A serialized model of the first nodes of a graph, whose outputs are values of the graph.
+
+    Args:
+        network: The network of the graph.
+        graph: Any of its graphs.
+        count: How many nodes.
+        wanted: The names of the outputs.
+        fed: The arrays of the inputs, by name.
+    """
+    own, model = graph.proto, onnx.ModelProto()
+    model.ir_version = max(8, network.proto.ir_version)
+    model.opset_import.extend(helper.make_opsetid(d, v) for d, v in graph.opsets.items())
+    model.functions.extend(network.proto.functions)
+    made = model.graph
+    made.name = "inside"
+    made.node.extend(own.node[:count])
+    made.initializer.extend(tensor for tensor in own.initializer if tensor.name not in fed)
+    made.sparse_initializer.extend(own.sparse_initializer)
+    for name, array in fed.items():
+        element_type = helper.np_dtype_to_tensor_dtype(array.dtype)
+        made.input.append(helper.make_tensor_value_info(name, element_type, array.shape))
+    made.output.extend(onnx.ValueInfoProto(name=name) for name in wanted)
+    return model.SerializeToString()
+
+
+def learned(path: str) -> tuple[dict[str, ValueType], dict[str, onnx.TensorProto]]:
+    """The types and the constants of a model that ONNX Runtime has written, by name."""
+    graph = onnx.ModelProto.FromString(Path(path).read_bytes()).graph
+    values = (*graph.input, *graph.value_info, *graph.output)
+    types = {value.name: ValueType.of(value) for value in values}
+    return types, {tensor.name: tensor for tensor in graph.initializer}
