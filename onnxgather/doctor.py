@@ -24,6 +24,7 @@ import msgspec
 from onnxgather.cases import smallest_case
 from onnxgather.checks import printable
 from onnxgather.errors import FINDINGS, GOOD, NOT_RUN
+from onnxgather.lanes import model_lane
 from onnxgather.lanes.lane import TIMEOUT, LaneInfo
 from onnxgather.lanes.python import ModelLane
 from onnxgather.model import VERSION
@@ -31,6 +32,7 @@ from onnxgather.parity.judge import judge
 from onnxgather.parity.results import Result
 from onnxgather.providers import PROVIDERS, Provider, find_provider
 from onnxgather.workers.child import NoAnswerError
+from onnxgather.workers.hosts import find_runtime
 from onnxgather.workers.worker import About, Worker
 
 MODULE = "onnxruntime"
@@ -92,10 +94,10 @@ class Examined(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Environment(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A Python environment: its packages, and what a worker in it says of its ONNX Runtime."""
+    """A Python environment and its packages, or a host; and what its ONNX Runtime says."""
 
     python: str
-    """The interpreter, as the user named it."""
+    """The interpreter, as the user named it; of a host its command, or its shared library."""
     versions: dict[str, str] = {}
     """The versions of Python and of the packages that count; empty if Python does not answer."""
     pip: bool = True
@@ -114,6 +116,8 @@ class Environment(msgspec.Struct, frozen=True, omit_defaults=True):
     """Why the interpreter, or ONNX Runtime, does not load."""
     providers: tuple[Examined, ...] = ()
     """The providers that were started."""
+    is_host: bool = False
+    """Whether it is a host, which has no Python."""
 
     def findings(self, plugins: Mapping[str, str]) -> Iterator[Finding]:
         """Yield what is wrong; `plugins` has the paths of plugin libraries by lane."""
@@ -132,7 +136,7 @@ class Environment(msgspec.Struct, frozen=True, omit_defaults=True):
                 # An extra, such as cuda's, brings libraries that a listed provider may lack.
                 complete = info.provider in self.listed and "[" not in provider.wheel
                 there = os.path.exists(library) if library else complete
-                cure = None if there else self._bring(provider, library)
+                cure = None if there or self.is_host else self._bring(provider, library)
                 yield Finding(f"{where}: {info.not_run}", cure)
             for nodes, result in examined.results.items():
                 if result.is_wrong:
@@ -140,7 +144,7 @@ class Environment(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def _faults(self) -> Iterator[tuple[str, str | None]]:
         """Yield the faults of the environment itself with their cures; mend the first one first."""
-        if "numpy" not in self.versions:
+        if not self.is_host and "numpy" not in self.versions:
             yield "numpy is not installed", self._install("numpy>=1.26")
         loaded = self.versions.get(MODULE)
         pinned = {wheel.name: f"{wheel.name}=={wheel.version}" for wheel in self.wheels}
@@ -228,7 +232,8 @@ def examine(
     """Examine this environment, every provider that its ONNX Runtime lists, and further lanes.
 
     Args:
-        pythons: The interpreters of lanes that run in another environment, by the lanes' names.
+        pythons: The interpreters of lanes that run in another environment, or shared libraries of
+            ONNX Runtime, by the lanes' names.
         plugins: The plugin libraries that bring the providers of lanes, by the lanes' names.
         python: The interpreter of this environment.
         timeout: Seconds that an environment, and then each gather, may take.
@@ -238,30 +243,39 @@ def examine(
     """
     pythons, plugins = pythons or {}, plugins or {}
 
-    def lane(name: str, path: str) -> ModelLane:
-        provider = find_provider(name.partition("@")[0])
-        library = os.path.abspath(plugins[name]) if name in plugins else None
-        return ModelLane(name, provider, path, library, "portable", timeout)
+    def lane(name: str, path: str | None) -> ModelLane:
+        return model_lane(name, path, plugins.get(name), "portable", timeout)
 
     lanes: dict[str, list[ModelLane]] = {python: []}
-    for name in {**pythons, **plugins}:
-        path = os.path.expanduser(pythons.get(name, python))
-        lanes.setdefault(path, []).append(lane(name, path))
+    made = [short for short, provider in PROVIDERS.items() if find_runtime(provider)]
+    paths = {**dict.fromkeys(made), **dict.fromkeys(plugins, python), **pythons}
+    for one in map(lane, paths, paths.values()):
+        lanes.setdefault(one.host[0] if one.host else one.python, []).append(one)
     environments: list[Environment] = []
-    findings: list[Finding] = []
     for path, named in lanes.items():
+        if any(one.host for one in named):
+            environments.append(_host(path, [*map(_examined, named)]))
+            continue
         found = look_at(path, timeout)
         if path == python:
             given = [one.provider.name for one in named if one.name not in plugins]
             new = [_SHORT.get(name, name) for name in found.listed if name not in given]
             named = [*(lane(name, path) for name in new), *named] or [lane("cpu", path)]
         found = msgspec.structs.replace(found, providers=tuple(map(_examined, named)))
-        findings += found.findings(plugins)
         environments.append(found)
+    findings = [finding for found in environments for finding in found.findings(plugins)]
     runs = any(one.runs for environment in environments for one in environment.providers)
     exit_code = (FINDINGS if findings else GOOD) if runs else NOT_RUN
     machine = f"{platform.system()} {platform.release()} {platform.machine()}"
     return Checkup(VERSION, machine, tuple(environments), tuple(findings), exit_code)
+
+
+def _host(path: str, examined: Sequence[Examined]) -> Environment:
+    """A host as an environment."""
+    info = examined[0].info
+    fault = info.not_run and f"{info.name}: {info.not_run}"
+    providers = tuple(examined)
+    return Environment(path, info.versions, fault=fault, providers=providers, is_host=True)
 
 
 def _examined(lane: ModelLane) -> Examined:

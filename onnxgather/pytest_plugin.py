@@ -36,7 +36,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--onnxgather-lanes",
         metavar="LANES",
-        help="providers, such as cpu,openvino; NAME=PYTHON is one in another environment "
+        help="providers, such as cpu,openvino; NAME=PATH is one in another environment "
         f"(default: {DEFAULT_LANES})",
     )
     group.addoption(
@@ -96,11 +96,11 @@ class _Running:
 
 
 _OPENED = pytest.StashKey[dict[str, _Running]]()
-"""The lanes of a pytest run, each opened once, by NAME or NAME=PYTHON."""
+"""The lanes of a pytest run, each opened once, by NAME or NAME=PATH."""
 
 
 def _open(config: pytest.Config, specs: str | None = None) -> list[_Running]:
-    """The lanes of comma-separated NAME or NAME=PYTHON items; None means those of the options.
+    """The lanes of comma-separated NAME or NAME=PATH items; None means those of the options.
 
     Raises:
         OnnxGatherError: An item names no provider, a lane is named twice, or there is none.
@@ -263,7 +263,7 @@ class Check:
             data: InputTensor, as `onnxgather.reference` takes it.
             indices: IndicesTensor, likewise.
             out_of_range: What an index out of range does.
-            lane: NAME or NAME=PYTHON; None means each of `--onnxgather-lanes`.
+            lane: NAME or NAME=PATH; None means each of `--onnxgather-lanes`.
 
         Raises:
             OnnxGatherError: The case, an array or the lane is not as it must be.

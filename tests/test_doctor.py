@@ -13,10 +13,12 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
+from fake_compiler import library_of
 from packaging.requirements import Requirement
 from stub_runtime import STUB
 
 import onnxgather as og
+from onnxgather import runtime
 from onnxgather.doctor import (
     CASES,
     Checkup,
@@ -74,6 +76,13 @@ class InferenceSession(InferenceSession):
         return value(self.provider, data[indices])
 """
 )
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder where no host was made."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache"
 
 
 class Home:
@@ -650,6 +659,49 @@ def get_ep_devices():
     def test_a_lane_in_this_environment_is_not_asked_twice(self, home: Home) -> None:
         checkup = examine({"cpu@own": home.python}, python=home.healthy().python)
         assert states(checkup) == {"cpu@own": ALL}
+
+    def test_a_lane_on_a_shared_library_is_examined(
+        self, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "host").mkdir()
+        library = library_of(tmp_path / "host", monkeypatch, RUNTIME)
+        lanes = {"cpu@library": library, "webgpu@library": library}
+        checkup = examine(lanes, python=home.healthy().python)
+        assert states(checkup, 1) == {"cpu@library": ALL, "webgpu@library": {}}
+        found = checkup.environments[1]
+        assert (found.python, found.versions["onnxruntime"]) == (library, "1.31.1")
+        what = (
+            f"{library}: webgpu@library: WebGpuExecutionProvider is not available (available: "
+            "CPUExecutionProvider); install onnxruntime-webgpu"
+        )
+        assert checkup.findings == (Finding(what),)
+
+    def test_a_shared_library_that_does_not_load_is_a_finding(
+        self, home: Home, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("CXX", "/none/c++")
+        checkup = examine({"cpu@library": "/none/lib.so"}, python=home.healthy().python)
+        what = (
+            "cpu@library: the host of a shared library must be compiled by /none/c++, or what CXX "
+            "names: /none/c++: No such file or directory"
+        )
+        assert checkup.findings == (Finding(what),)
+        assert "\n/none/lib.so: does not answer\n  cpu@library: does not start: " in str(checkup)
+        assert checkup.exit_code == 1
+
+    def test_a_host_that_was_made_is_examined(self, home: Home, cache: Path) -> None:
+        made = cache / "onnxgather" / "directml" / "run-runtime"
+        made.parent.mkdir(parents=True)
+        other = Home(made.parent / "other").healthy(
+            "PROVIDERS = ['DmlExecutionProvider', 'CPUExecutionProvider']\n"
+        )
+        made.write_text(f'#!/bin/sh\nexec "{other.python}" -u "{runtime.__file__}"\n')
+        made.chmod(0o755)
+        checkup = examine(python=home.healthy().python)
+        assert states(checkup) == {"cpu": ALL}
+        assert states(checkup, 1) == {"directml": ALL}
+        assert checkup.environments[1].python == str(made)
+        assert (checkup.findings, checkup.exit_code) == ((), 0)
 
     def test_an_unknown_provider_is_refused(self) -> None:
         with pytest.raises(ProviderError, match=r"^provider must be one of cpu, .*, got 'cqu'$"):

@@ -280,7 +280,7 @@ def test_random_cases_are_collected(run: Run, events: list[str]) -> None:
         *(
             (
                 ["--onnxgather-lanes", f"one,{lane}"],
-                f"--onnxgather-lanes: a lane must be NAME or NAME=PYTHON, got '{lane}'",
+                f"--onnxgather-lanes: a lane must be NAME or NAME=PATH, got '{lane}'",
             )
             for lane in ("two=", "=two", "=")
         ),

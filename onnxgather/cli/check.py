@@ -177,6 +177,7 @@ def check(**given: Any) -> int:
 def _run(asked: CheckOptions) -> int:
     from onnxgather.parity.check import check as check_lanes
     from onnxgather.report import without_paths
+    from onnxgather.workers.library import is_library
 
     batch = Batch(prints=False)
     known = asked.known
@@ -213,7 +214,8 @@ def _run(asked: CheckOptions) -> int:
         unusable = [str(error) for _, error in batch.failures]
         shard = asked.shard and "/".join(map(str, asked.shard))
         report = msgspec.structs.replace(report, invalid=invalid, unusable=unusable, shard=shard)
-        shown = report if asked.with_paths else without_paths(report, asked.plugins.values())
+        libraries = [*asked.plugins.values(), *filter(is_library, asked.pythons.values())]
+        shown = report if asked.with_paths else without_paths(report, libraries)
         asked.write(batch, report, shown)
         code = batch.finish(codes(report))
         if signals:

@@ -34,7 +34,7 @@ def doctor(pythons: dict[str, str], plugins: dict[str, str], timeout: float, as_
 def _lane(
     _ctx: click.Context, _param: click.Parameter, value: str | None
 ) -> tuple[str, str | None] | None:
-    """The name and the interpreter of a lane that can be opened."""
+    """The name and the path of a lane that can be opened."""
     from onnxgather.lanes import open_lanes, parse_lane
 
     if value is None:
@@ -52,7 +52,7 @@ def _lane(
 @click.option(
     "--lane",
     callback=_lane,
-    metavar="NAME[=PYTHON]",
+    metavar="NAME[=PATH]",
     help="Where it differs.  [default: cpu; of a report: the lane that did not pass]",
 )
 @options.file("--plugin", metavar="LIBRARY", help="The library that brings the lane's provider.")

@@ -219,9 +219,11 @@ lanes = _together(
         "pythons",
         multiple=True,
         callback=_pairs,
-        metavar="NAME=PYTHON",
+        metavar="NAME=PATH",
         help="A lane that runs in another Python environment, which needs onnxruntime and numpy "
-        "only; NAME may have a label: cpu@old. For directml-dll, the folder of its program.",
+        "only, or on a shared library of ONNX Runtime. PATH is the interpreter, or ends in .so, "
+        ".so.1, .dll or .dylib; for directml-dll, the folder of its program. NAME may have a "
+        "label: cpu@old.",
     ),
     click.option(
         "--plugin",

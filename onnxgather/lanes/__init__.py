@@ -14,6 +14,7 @@ from onnxgather.lanes.python import ModelLane
 from onnxgather.options import Target
 from onnxgather.providers import find_provider
 from onnxgather.workers.hosts import find_runtime
+from onnxgather.workers.library import is_library
 
 REFERENCE = "reference"
 """A name for the reference, with which all lanes are compared; naming it changes nothing."""
@@ -35,8 +36,8 @@ def open_lanes(
         names: The names of the lanes: a provider's short or full name, and `@` with any label if
             the provider has several lanes, such as `cpu@1.24.4`. "directml-dll" is DirectML
             itself; "reference" adds no lane.
-        pythons: The interpreters of lanes that run in another environment, by the lanes' names.
-            For DirectML itself it is the folder of its host.
+        pythons: The interpreters of lanes that run in another environment, or shared libraries of
+            ONNX Runtime, by the lanes' names. For DirectML itself it is the folder of its host.
         plugins: The plugin libraries that bring the providers of lanes, by the lanes' names.
         target: The target of the models; None is the one that suits the provider.
         timeout: Seconds that one case may take.
@@ -58,32 +59,57 @@ def open_lanes(
         if at and ("=" in label or not label.isprintable() or not 0 < len(label) <= LONGEST_LABEL):
             rule = f"the label of a lane must have 1 to {LONGEST_LABEL} printable characters, no ="
             raise OnnxGatherError(f"{rule}, got {shown(label)}")
-    return [_lane(name, pythons.get(name), plugins.get(name), target, timeout) for name in wanted]
+    return [
+        DirectMLLane(name, pythons.get(name), timeout)
+        if name.partition("@")[0] == DIRECTML_DLL
+        else model_lane(name, pythons.get(name), plugins.get(name), target, timeout)
+        for name in wanted
+    ]
 
 
-def _lane(
-    name: str, python: str | None, plugin: str | None, target: Target | None, timeout: float
-) -> Lane:
-    short = name.partition("@")[0]
-    if short == DIRECTML_DLL:
-        return DirectMLLane(name, python, timeout)
-    provider = find_provider(short)
-    host = find_runtime(provider) if python is plugin is None else ()
+def model_lane(
+    name: str,
+    path: str | None = None,
+    plugin: str | None = None,
+    target: Target | None = None,
+    timeout: float = TIMEOUT,
+) -> ModelLane:
+    """The lane on a provider, not started.
+
+    Args:
+        name: The name of the lane.
+        path: The interpreter of another environment, or a shared library of ONNX Runtime; None
+            means the host of the provider if there is one, else this environment.
+        plugin: The plugin library that brings the provider, if one does.
+        target: The target of the models; None is the one that suits the provider.
+        timeout: Seconds that one case may take.
+
+    Raises:
+        ProviderError: The name is not that of a provider.
+        OnnxGatherError: There is a plugin beside a shared library, or the timeout is none.
+    """
+    provider = find_provider(name.partition("@")[0])
+    host = find_runtime(provider) if path is plugin is None else []
+    if path and is_library(path):
+        if plugin:
+            rule = f"lane {shown(name)} must have a shared library of ONNX Runtime or a plugin"
+            raise OnnxGatherError(f"{rule}, got both")
+        host = [os.path.abspath(os.path.expanduser(path))]
+    python = _interpreter(path or sys.executable)
     library = plugin and os.path.abspath(plugin)
-    python = _interpreter(python or sys.executable)
     return ModelLane(name, provider, python, library, target, timeout, host)
 
 
 def parse_lane(text: str) -> tuple[str, str | None]:
-    """The name and the interpreter of a lane that is given as NAME or NAME=PYTHON.
+    """The name and the path of a lane that is given as NAME or NAME=PATH.
 
     Raises:
         OnnxGatherError: The text is neither.
     """
-    name, equals, python = text.partition("=")
-    if not name or (equals and not python):
-        raise OnnxGatherError(f"a lane must be NAME or NAME=PYTHON, got {shown(text)}")
-    return name, python or None
+    name, equals, path = text.partition("=")
+    if not name or (equals and not path):
+        raise OnnxGatherError(f"a lane must be NAME or NAME=PATH, got {shown(text)}")
+    return name, path or None
 
 
 def _interpreter(path: str) -> str:

@@ -22,7 +22,7 @@ def without_paths(report: Report, libraries: Iterable[str] = ()) -> Report:
 
     Args:
         report: The report.
-        libraries: The plugin libraries of the lanes.
+        libraries: The plugin libraries of the lanes, and the shared libraries that they run on.
     """
     shown = {os.path.expanduser("~"): "~"}
     pythons = (lane.python or "" for lane in report.lanes)  # a bare name is found on the PATH

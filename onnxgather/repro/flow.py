@@ -13,12 +13,13 @@ from onnxgather.cases import Case
 from onnxgather.checks import shown
 from onnxgather.errors import OnnxGatherError
 from onnxgather.lanes.lane import Lane, LaneInfo
-from onnxgather.parity.judge import judge, result_of
+from onnxgather.lanes.python import ModelLane
+from onnxgather.parity.judge import differing, judge, result_of
 from onnxgather.parity.results import Result, ResultKind
 from onnxgather.repro.folder import REPRO, runnable, write_folder
 from onnxgather.repro.issue import Difference
 from onnxgather.repro.reduce import Fault, reduce_case
-from onnxgather.repro.trial import trials_of
+from onnxgather.repro.trial import Trial, trials_of
 from onnxgather.workers.child import Breakdown
 
 LONGEST_RUN = 120.0
@@ -37,7 +38,8 @@ class Outcome:
     """The case in the folder; the case that was given if no folder was written."""
     folder: str | None = None
     shown: bool = False
-    """Whether the folder's repro.py, run by the lane's interpreter, showed the difference."""
+    """Whether the folder's repro.py, run by the lane's interpreter, showed the difference. Where
+    the lane has no interpreter, whether the lane showed it."""
     stop: BaseException | None = None
     """What interrupted the search for a smaller case, if anything did."""
 
@@ -69,7 +71,7 @@ def make_repro(
     """
     REPRO.check(folder)
     info = lane.start()
-    if info.python is None or info.target is None:
+    if info.target is None:
         raise OnnxGatherError(f"lane {shown(info.name)} must run ONNX models, but runs none")
     not_run = info.not_run if reported is None else _why_not_here(info, reported)
     if not_run is not None:
@@ -93,15 +95,19 @@ def make_repro(
         return True
 
     library = library and os.path.abspath(library)
-    trial = trouble = printed = stop = None
+    trial = trouble = printed = stop = script = None
     try:
         if reduce:
             reduce_case(case, still)
         for trial in trials_of(difference.case, info.target, library):
-            trouble, printed = _tried(info.python, runnable(difference, trial), difference.result)
+            if info.python is None:
+                script, trouble = "the lane", _asked(lane, trial, difference.result)
+            else:
+                script, files = "repro.py", runnable(difference, trial)
+                trouble, printed = _tried(info.python, files, difference.result)
             if trouble is None:
                 break
-        how = f"but repro.py does not show it: {trouble}" if trouble else "repro.py shows it"
+        how = f"but {script} does not show it: {trouble}" if trouble else f"{script} shows it"
     except KeyboardInterrupt as error:
         stop, how = error, "interrupted: smaller cases may show it too, and repro.py was not tried"
     if trial is None or stop is not None:
@@ -119,7 +125,20 @@ def _why_not_here(info: LaneInfo, reported: LaneInfo) -> str | None:
     why = info.not_run or (None if here == there else f"is onnxruntime {here}")
     versions = shown(", ".join(f"{name} {version}" for name, version in reported.versions.items()))
     ran = f"lane {shown(reported.name)} of the report ran with {versions}"
-    return why and f"{ran}, but here {why}; give its environment: --lane NAME=PYTHON"
+    return why and f"{ran}, but here {why}; give its environment: --lane NAME=PATH"
+
+
+def _asked(lane: Lane, trial: Trial, result: Result) -> str | None:
+    """Why a lane without an interpreter does not show a difference; None if it does."""
+    assert isinstance(lane, ModelLane)
+    answer, wanted = lane.run(trial.model, [trial.inputs], trial.threads), trial.expected
+    got = answer.output
+    if got is None:
+        shows = answer.how == result.breakdown and (answer.how or wanted is not None)
+        return None if shows else answer.reason
+    if wanted is None or (got.dtype, got.shape) != (wanted.dtype, wanted.shape):
+        return None
+    return None if differing(wanted, got).size else "it returned the expected output"
 
 
 def _tried(

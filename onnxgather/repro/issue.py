@@ -86,6 +86,8 @@ def issue_text(difference: Difference, trial: Trial, printed: str | None) -> str
         actual=actual,
         provider=info.provider,
     )
+    if info.python is None:
+        text += "\nThe lane ran `model.onnx` over ONNX Runtime's C API, without Python.\n"
     if isinstance(case, DescriptorCase):
         text += "\n`program.json` says the same to dxdispatch, for DirectML itself.\n"
     return "\n\n".join(map(_filled, text.rstrip().split("\n\n"))) + "\n"

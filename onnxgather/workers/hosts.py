@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import os
 import sys
 from collections.abc import Mapping
 from functools import lru_cache, partial
@@ -12,6 +11,7 @@ from pathlib import Path
 from onnxgather.arrays import Array
 from onnxgather.providers import Provider
 from onnxgather.runtime import FailedError, NotRunError, Opened
+from onnxgather.workers.library import cache_folder
 from onnxgather.workers.worker import Worker
 
 TIMEOUT = 600.0
@@ -73,14 +73,6 @@ def _shared(*command: str) -> Worker:
     worker = Worker("", TIMEOUT, command)
     atexit.register(worker.close)
     return worker
-
-
-def cache_folder() -> Path:
-    """The folder for what onnxgather makes and can make again."""
-    variable, other = "XDG_CACHE_HOME", ".cache"
-    if sys.platform == "win32":
-        variable, other = "LOCALAPPDATA", "AppData/Local"
-    return Path(os.environ.get(variable) or Path.home() / other) / "onnxgather"
 
 
 def made_folder() -> Path:

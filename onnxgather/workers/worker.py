@@ -13,7 +13,8 @@ from onnxgather import runtime
 from onnxgather.arrays import Array
 from onnxgather.checks import LONGEST_SHOWN
 from onnxgather.datatypes import TensorDataType
-from onnxgather.workers.child import Breakdown, Child, NoAnswerError
+from onnxgather.workers.child import Breakdown, Child, NoAnswerError, StartedProgram
+from onnxgather.workers.library import compiled_host, is_library
 
 LONGEST_PRINTED = 500
 """The most characters of a worker's prints that a message shows."""
@@ -80,7 +81,8 @@ class Worker(Child):
     Args:
         python: The interpreter that runs it; it needs onnxruntime and numpy.
         timeout: Seconds that an answer may take.
-        host: The command of the host, which needs no interpreter.
+        host: The command of the host, which needs no interpreter; or the path of a shared library,
+            whose host is compiled first.
     """
 
     name = "worker"
@@ -162,6 +164,15 @@ class Worker(Child):
                 raise NoAnswerError(Breakdown.NONSENSE, reason, detail) from error
 
         return self.exchange(runtime.message(request, blobs), answered)
+
+    def _start(self) -> StartedProgram:
+        if is_library(self.command[0]):
+            self.command.insert(0, compiled_host())
+        try:
+            return super()._start()
+        except NoAnswerError as error:
+            _, _, why = str(error).partition("it printed: host: ")  # a sentence of its own
+            raise NoAnswerError(error.how, why or str(error), error.detail) from error
 
     def _greeted(self, stream: BinaryIO) -> None:
         start = b""

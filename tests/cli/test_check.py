@@ -125,7 +125,7 @@ class TestHelp:
             ([], "there is nothing to check: give a PATH, --corpus or --random N"),
             (
                 ["x.json", "--lane", "cpu"],
-                "Invalid value for '--lane': must be NAME=PYTHON, got 'cpu'",
+                "Invalid value for '--lane': must be NAME=PATH, got 'cpu'",
             ),
             (
                 ["x.json", "--plugin", "=x"],

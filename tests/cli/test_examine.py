@@ -146,7 +146,7 @@ class TestRepro:
         assert outcome("repro", "r.json", "-o", "out") == (
             3,
             "lane 'cpu' of the report ran with 'python 3.12, onnxruntime 1.2.3\\x1b', but here is "
-            f"onnxruntime {here}; give its environment: --lane NAME=PYTHON\n",
+            f"onnxruntime {here}; give its environment: --lane NAME=PATH\n",
             "",
         )
         code, out, _ = outcome("repro", "r.json", "-o", "out", "--lane", f"cpu={sys.executable}")
@@ -264,11 +264,11 @@ main(["repro", "x.json", "-o", "out", "--lane", "openvino={python}"])
             ),
             (
                 ["--lane", ""],
-                "Invalid value for '--lane': a lane must be NAME or NAME=PYTHON, got ''",
+                "Invalid value for '--lane': a lane must be NAME or NAME=PATH, got ''",
             ),
             (
                 ["--lane", "cpu="],
-                "Invalid value for '--lane': a lane must be NAME or NAME=PYTHON, got 'cpu='",
+                "Invalid value for '--lane': a lane must be NAME or NAME=PATH, got 'cpu='",
             ),
             (["--inputs", "x.npz"], "--inputs must come with --node"),
             (

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
 import onnxgather as og
-from onnxgather.lanes import LONGEST_LABEL, open_lanes
+from onnxgather.lanes import LONGEST_LABEL, model_lane, open_lanes
 from onnxgather.lanes.lane import LaneInfo
 
 
@@ -32,6 +34,21 @@ def test_two_lanes_of_one_name_are_refused() -> None:
     with pytest.raises(og.OnnxGatherError) as caught:
         open_lanes(["cpu@a", "cpu@a"])
     assert str(caught.value) == "lanes must differ, got 'cpu@a' twice"
+
+
+def test_a_plugin_beside_a_shared_library_is_refused() -> None:
+    with pytest.raises(og.OnnxGatherError) as caught:
+        open_lanes([], {"webgpu@x": "libonnxruntime.so.1"}, {"webgpu@x": "libplugin.so"})
+    assert str(caught.value) == (
+        "lane 'webgpu@x' must have a shared library of ONNX Runtime or a plugin, got both"
+    )
+
+
+def test_a_shared_library_is_a_file_of_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert model_lane("cpu", "libonnxruntime.so.1").host == [str(tmp_path / "libonnxruntime.so.1")]
 
 
 @pytest.mark.parametrize("provider", ["StubExecutionProvider", "DirectML.dll"])

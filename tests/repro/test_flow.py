@@ -390,7 +390,7 @@ class TestTheFlow:
         assert (outcome.result.state, outcome.folder) == ("NOT-RUN", None)
         assert outcome.text == (
             f"lane '{STUB}' of the report ran with 'python 3.1, onnxruntime 9.9.9', but here "
-            f"{here}; give its environment: --lane NAME=PYTHON"
+            f"{here}; give its environment: --lane NAME=PATH"
         )
 
     def test_a_lane_without_onnx_runtime_is_refused(self, tmp_path: Path) -> None:

@@ -1,0 +1,70 @@
+"""The host for shared libraries of ONNX Runtime, compiled where it is first needed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from onnxgather.checks import LONGEST_SHOWN
+from onnxgather.workers.child import Breakdown, NoAnswerError
+
+NATIVE = Path(__file__).parents[1] / "native"
+"""The folder of the host's source."""
+
+LONGEST_COMPILATION = 600
+"""The most seconds that a compiler may take."""
+
+
+def is_library(path: str) -> bool:
+    """Whether a path is a shared library's by its name, such as libonnxruntime.so.1."""
+    return re.search(r"\.(so(\.\d+)*|dll|dylib)\Z", path) is not None
+
+
+def cache_folder() -> Path:
+    """The folder for what onnxgather makes and can make again."""
+    variable, other = "XDG_CACHE_HOME", ".cache"
+    if sys.platform == "win32":
+        variable, other = "LOCALAPPDATA", "AppData/Local"
+    return Path(os.environ.get(variable) or Path.home() / other) / "onnxgather"
+
+
+def compiled_host() -> str:
+    """The path of the host, which is compiled unless this compiler has compiled this source before.
+
+    Raises:
+        NoAnswerError: There is no C++ compiler, or it fails.
+    """
+    command = os.environ.get("CXX") or "c++"
+    linked = ["-static", "-ld3d12", "-ldxguid"] if sys.platform == "win32" else ["-ldl"]
+
+    def run(*arguments: str | Path) -> bytes:
+        compiler = [*shlex.split(command), *arguments]
+        limit = LONGEST_COMPILATION
+        return subprocess.run(compiler, capture_output=True, check=True, timeout=limit).stdout
+
+    try:
+        parts = [path.read_bytes() for path in sorted(NATIVE.iterdir())]
+        key = hashlib.sha256(b"\0".join([*parts, command.encode(), run("--version")]))
+        host = cache_folder() / f"runtime_host-{key.hexdigest()[:16]}.exe"
+        if not host.exists():
+            host.parent.mkdir(parents=True, exist_ok=True)
+            with TemporaryDirectory(dir=host.parent) as folder:
+                made = Path(folder) / host.name
+                source = NATIVE / "runtime_host.cpp"
+                run("-std=c++20", "-O2", "-o", made, source, *linked)
+                made.replace(host)
+        return str(host)
+    except subprocess.CalledProcessError as error:
+        why = " ".join(error.stderr.decode(errors="replace").split()) or str(error)
+    except OSError as error:
+        why = f"{error.filename}: {error.strerror}"
+    except (ValueError, subprocess.TimeoutExpired) as error:
+        why = str(error)
+    rule = f"the host of a shared library must be compiled by {command}, or what CXX names"
+    raise NoAnswerError(Breakdown.NOT_STARTED, f"{rule}: {why[:LONGEST_SHOWN]}", why)
