@@ -58,8 +58,13 @@ class ValueType(NamedTuple):
         tensor = value.type.tensor_type
         given = (d.dim_value if d.HasField("dim_value") else -1 for d in tensor.shape.dim)
         sizes = tuple(n if n >= 0 else None for n in given)
-        name = type_name(tensor.elem_type) if tensor.elem_type else ""
+        name = name_of(tensor.elem_type) if tensor.elem_type else ""
         return cls(name, sizes if tensor.HasField("shape") else None)
+
+    @classmethod
+    def of_tensor(cls, tensor: onnx.TensorProto) -> ValueType:
+        """The type and the sizes of a tensor; None for a size that cannot be."""
+        return cls(name_of(tensor.data_type), tuple(n if n >= 0 else None for n in tensor.dims))
 
     @property
     def is_static(self) -> bool:
@@ -88,7 +93,9 @@ class ValueType(NamedTuple):
 
     def __str__(self) -> str:
         sizes = ["?" if n is None else str(n) for n in self.sizes or ()]
-        return self.data_type + ("" if self.sizes is None else f" [{', '.join(sizes)}]")
+        return (self.data_type or "UNDEFINED") + (
+            "" if self.sizes is None else f" [{', '.join(sizes)}]"
+        )
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -298,7 +305,7 @@ def check_names(path: str, graph: onnx.GraphProto) -> None:
         raise OnnxGatherError(f"{path}: name {shown(name)} must be {rule}")
 
 
-def type_name(data_type: int) -> str:
+def name_of(data_type: int) -> str:
     """ONNX's name of a data type, such as FLOAT."""
     names = onnx.TensorProto.DataType
     return names.Name(data_type) if data_type in names.values() else f"data type {data_type}"
@@ -504,8 +511,7 @@ class _Reader:
         known = {value.name: ValueType.of(value) for value in values}
         graph.types = {name: known.get(name, ValueType()) for name in own}
         for tensor in proto.initializer:
-            info = _info(tensor.name, tensor.data_type, tensor.dims)
-            graph.types[tensor.name] = ValueType.of(info)  # the data's own, whatever is declared
+            graph.types[tensor.name] = ValueType.of_tensor(tensor)  # whatever is declared
         graph.nodes = tuple(self._node(node, graph) for node in proto.node)
 
     def _graph(

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import math
-import os
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import onnx
-from google.protobuf.message import DecodeError
-from onnx import external_data_helper, helper, numpy_helper
+from onnx import external_data_helper, helper
 
 from onnxgather.arrays import Array
 from onnxgather.checks import listed, shown, suggestion
 from onnxgather.datatypes import TensorDataType
 from onnxgather.errors import OnnxGatherError
-from onnxgather.files import reason
 from onnxgather.gather import ATTRIBUTES
+from onnxgather.model.network import (
+    ValueType,
+    all_nodes,
+    array_of,
+    bodies_of,
+    check_names,
+    domain_of,
+    folder_of,
+    load,
+    reading,
+)
 from onnxgather.model.write import LARGEST_MODEL
 
 DIRECTML_NAMES = {onnx.TensorProto.DataType.Name(row.onnx): row.name for row in TensorDataType}
@@ -46,36 +52,6 @@ class GatherNode:
     indices: str
 
 
-@dataclass(frozen=True, slots=True)
-class Declared:
-    """The type and the shape that a model declares for a value."""
-
-    data_type: str
-    """ONNX's name, such as FLOAT."""
-    shape: list[int | str] | None
-    """The sizes, `?` where any size is allowed; None where no shape is declared."""
-
-    @classmethod
-    def of(cls, value: onnx.ValueInfoProto) -> Declared:
-        """The declared type and shape of an input, an output or another value."""
-        kind = value.type.WhichOneof("value") or "undefined"
-        if kind != "tensor_type":
-            return cls(kind.removesuffix("_type").upper(), None)
-        tensor = value.type.tensor_type
-        sizes = [d.dim_value if d.HasField("dim_value") else "?" for d in tensor.shape.dim]
-        return cls(_name_of(tensor.elem_type), sizes if tensor.HasField("shape") else None)
-
-    def admits(self, array: Array) -> bool:
-        """Whether an array has this type and this shape."""
-        sizes = array.shape if self.shape is None else self.shape
-        fits = all(n in ("?", m) for n, m in zip(sizes, array.shape, strict=False))
-        return fits and len(sizes) == array.ndim and type_name(array) == self.data_type
-
-    def __str__(self) -> str:
-        sizes = "" if self.shape is None else f" [{', '.join(map(str, self.shape))}]"
-        return self.data_type + sizes
-
-
 class NodeModel:
     """An ONNX model in which a gather is looked for; external data is read when it is needed.
 
@@ -88,43 +64,22 @@ class NodeModel:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._folder = os.path.dirname(os.path.abspath(path))
-        try:
-            if os.path.exists(path) and not os.path.isfile(path):  # a device may have no end
-                raise OnnxGatherError(f"{path}: must be a file, not a folder or a device")
-            if os.path.getsize(path) > LARGEST_MODEL:
-                raise OnnxGatherError(f"{path}: must be an ONNX model of at most 2 GiB")
-            self._model = onnx.ModelProto.FromString(Path(path).read_bytes())
-        except DecodeError:
-            raise OnnxGatherError(f"{path}: must be an ONNX model") from None
-        except (OSError, ValueError) as error:
-            raise OnnxGatherError(f"{path}: {reason(error)}") from None
+        self._folder = folder_of(path)
+        self._model = load(path)
         self._graph = graph = self._model.graph
-        if not graph.node:
-            raise OnnxGatherError(f"{path}: must be an ONNX model with nodes")
         self._constants = {tensor.name: tensor for tensor in graph.initializer}
         self.inputs = [value.name for value in graph.input]
-        self.declared: dict[str, Declared] = {}
-        """The types and shapes of the initializers and of all other values that have them."""
-        for name, tensor in self._constants.items():
-            self.declared[name] = Declared(_name_of(tensor.data_type), [*tensor.dims])
+        self.declared = {name: ValueType.of_tensor(t) for name, t in self._constants.items()}
+        """The types and sizes of the initializers and of all other values that have them."""
         for value in (*graph.value_info, *graph.output, *graph.input):
-            self.declared[value.name] = Declared.of(value)
-        made = Counter(name for node in graph.node for name in node.output if name)
-        made.update({*self.inputs} - self._constants.keys())
-        made.update(tensor.name for tensor in graph.initializer)
-        made.update(tensor.values.name for tensor in graph.sparse_initializer)
-        self.values = made.keys()
-        self._check(made)
-
-    def _check(self, made: Counter[str]) -> None:
-        """Check what no part of a model can be read without; ONNX Runtime checks what it runs."""
-        nodes = [*self._graph.node, *(node for _, node in self._inner_nodes())]
-        texts = {text for n in nodes for text in (n.name, n.op_type, *n.input, *n.output)}
-        wrong = [(text, "UTF-8") for text in (*texts, *self.declared) if isinstance(text, bytes)]
-        wrong += [(name, f"of one value, got {n}") for name, n in made.items() if n > 1]
-        for name, rule in wrong:
-            raise OnnxGatherError(f"{self.path}: name {shown(name)} must be {rule}")
+            self.declared[value.name] = ValueType.of(value)
+        bodies = (body for node in all_nodes(graph.node) for _, body in bodies_of(node))
+        functions = (onnx.GraphProto(node=function.node) for function in self._model.functions)
+        for each in (graph, *bodies, *functions):
+            check_names(path, each)
+        made = {name for node in graph.node for name in node.output if name}
+        sparse = {tensor.values.name for tensor in graph.sparse_initializer}
+        self.values = made | sparse | self._constants.keys() | {*self.inputs}
 
     def gather(self, name: str) -> GatherNode:
         """The gather with a name, or with an output of that name.
@@ -158,12 +113,8 @@ class NodeModel:
         """
         if value not in self._constants:
             return None
-        tensor = self._constants[value]
-        with self._reading(value):
-            array = numpy_helper.to_array(tensor, self._folder)
-            if [*array.shape] != [*tensor.dims]:  # numpy takes -1 for the size that is left
-                raise ValueError(f"its sizes must be at least 0, got {[*tensor.dims]}")
-            return array
+        with reading(self.path, value):
+            return array_of(self._constants[value], self._folder)
 
     def missing_for(self, values: Iterable[str], given: Iterable[str]) -> list[str]:
         """The graph inputs that values depend on and that are not given, in their order.
@@ -202,7 +153,7 @@ class NodeModel:
         graph, own, left = model.graph, self._graph, needed - given.keys()
         graph.initializer.extend(t for t in own.initializer if t.name in left)
         graph.sparse_initializer.extend(t for t in own.sparse_initializer if t.values.name in left)
-        with self._reading(value):
+        with reading(self.path, value):
             for name, array in inputs.items():
                 element_type = helper.np_dtype_to_tensor_dtype(array.dtype)
                 graph.input.append(helper.make_tensor_value_info(name, element_type, array.shape))
@@ -232,19 +183,6 @@ class NodeModel:
         for function in self._model.functions:
             yield from ((f"the function {shown(function.name)}", node) for node in function.node)
 
-    @contextmanager
-    def _reading(self, value: str) -> Generator[None]:
-        """Turn what onnx raises while data is read into an error that names the value."""
-        try:
-            yield
-        except MemoryError:
-            raise
-        except Exception as error:  # onnx raises whatever a broken tensor leads to
-            said = reason(error) if isinstance(error, OSError) else " ".join(str(error).split())
-            raise OnnxGatherError(
-                f"{self.path}: what leads to {shown(value)} cannot be read: {said}"
-            ) from error
-
     def _gather(self, node: onnx.NodeProto) -> GatherNode:
         """A gather, if it has the inputs, the output and the attributes that ONNX gives it."""
         where = f"{self.path}: node {shown(_named(node))}"
@@ -261,19 +199,9 @@ class NodeModel:
         return GatherNode(_named(node), node.op_type, number, node.input[0], node.input[1])
 
 
-def _name_of(data_type: int) -> str:
-    """ONNX's name of a data type, such as FLOAT."""
-    names = onnx.TensorProto.DataType
-    return names.Name(data_type) if data_type in names.values() else f"data type {data_type}"
-
-
 def operators(model: onnx.ModelProto) -> Counter[str]:
     """How often each operator stands in a model, its subgraphs included."""
-    nodes = list(model.graph.node)
-    for node in nodes:  # the list grows
-        for _, body in _bodies(node):
-            nodes += body.node
-    return Counter(node.op_type for node in nodes)
+    return Counter(node.op_type for node in all_nodes(model.graph.node))
 
 
 def type_name(array: Array) -> str:
@@ -285,7 +213,7 @@ def type_name(array: Array) -> str:
 
 
 def _is_gather(node: onnx.NodeProto) -> bool:
-    return node.op_type in ATTRIBUTES and node.domain in ("", "ai.onnx")
+    return node.op_type in ATTRIBUTES and not domain_of(node)
 
 
 def _named(node: onnx.NodeProto) -> str:
@@ -296,11 +224,10 @@ def _named(node: onnx.NodeProto) -> str:
 def _bodies(node: onnx.NodeProto) -> Iterator[tuple[str, onnx.GraphProto]]:
     """Yield the graphs inside a node, at any depth, each with a text that says where it is."""
     name = shown(_named(node))
-    for attribute in node.attribute:
-        for graph in (attribute.g, *attribute.graphs):  # `g` is empty where it is not set
-            yield f"{attribute.name} of {name} ({node.op_type})", graph
-            for inner in graph.node:
-                yield from _bodies(inner)
+    for attribute, graph in bodies_of(node):
+        yield f"{attribute} of {name} ({node.op_type})", graph
+        for inner in graph.node:
+            yield from _bodies(inner)
 
 
 def _uses(node: onnx.NodeProto) -> set[str]:

@@ -106,7 +106,7 @@ def case_of_node(
 
 
 def _check_type(where: str, role: str, found: str) -> None:
-    if found not in ("UNDEFINED", *GATHERED_TYPES):
+    if found not in ("", *GATHERED_TYPES):
         types = ", ".join(TensorDataType.__members__)
         raise OnnxGatherError(
             f"{where}: {role} must be of a type that DirectML gathers ({types}), got {found}"
@@ -122,9 +122,10 @@ def _check_inputs(model: NodeModel, inputs: Mapping[str, Array]) -> None:
                 f"{model.path}: an input must be a value of the model, such as {names}, "
                 f"got {shown(name)}"
             )
-        if name in model.inputs and not model.declared[name].admits(array):
+        known = model.declared.get(name) if name in model.inputs else None
+        if known and not (known.admits(array.shape) and known.data_type == type_name(array)):
             raise OnnxGatherError(
-                f"{model.path}: input {shown(name)} must be {model.declared[name]}, "
+                f"{model.path}: input {shown(name)} must be {known}, "
                 f"got {array.dtype} {list(array.shape)}"
             )
 
