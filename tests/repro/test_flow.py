@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from fake_compiler import library_of
 from repro_cases import CASE, GATHERS, OUTSIDE, STUB, SYSTEM, rerun
 from stub_runtime import environment
 
@@ -365,6 +366,46 @@ class TestTheFlow:
         with pytest.raises(KeyboardInterrupt):
             made(tmp_path, NEGATIVE)
         assert os.listdir(tmp_path) == ["environment"]
+
+    @pytest.mark.parametrize(
+        ("change", "case", "title"),
+        [
+            (NEGATIVE, CASE, "returns wrong elements for Gather of FLOAT32 data by INT64 indices"),
+            (
+                NEGATIVE.replace(
+                    "return", "if (indices < 0).any(): raise RuntimeError('no')\n        return"
+                ),
+                CASE,
+                "fails in Gather of FLOAT32 data by INT64 indices",
+            ),
+            (
+                NEGATIVE.replace("return", "if (indices < 0).any(): os.abort()\n        return"),
+                CASE,
+                "takes the worker down in Gather of FLOAT32 data by INT64 indices",
+            ),
+            (
+                NEGATIVE.replace("indices, 0", "indices % len(data), 0"),
+                OUTSIDE,
+                "returns an output for Gather with an index out of range",
+            ),
+        ],
+    )
+    def test_a_lane_without_an_interpreter_is_asked_itself(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str, case: Case, title: str
+    ) -> None:
+        (tmp_path / "environment").mkdir()
+        library = library_of(tmp_path / "environment", monkeypatch, GATHERS + change)
+        (lane,) = open_lanes([], {STUB: library})
+        folder = tmp_path / "out"
+        with closing(lane):
+            outcome = make_repro(case, lane, str(folder))
+        assert outcome.text == f"{folder}: {STUB} {title}; the lane shows it"
+        assert (outcome.shown, outcome.folder) == (True, str(folder))
+        issue = (folder / "ISSUE.md").read_text()
+        assert "\nThe lane ran `model.onnx` over ONNX Runtime's C API, without Python.\n" in issue
+        model = onnx.ModelProto.FromString((folder / "model.onnx").read_bytes())
+        assert [node.op_type for node in model.graph.node] == ["Gather"]
+        assert rerun(tmp_path)[0] in (1, -6)  # in Python too
 
     REPORTED = LaneInfo(STUB, STUB, {"python": "3.1", "onnxruntime": "9.9.9"}, target="portable")
 
