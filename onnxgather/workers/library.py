@@ -60,11 +60,10 @@ def compiled_host() -> str:
                 run("-std=c++20", "-O2", "-o", made, source, *linked)
                 made.replace(host)
         return str(host)
-    except subprocess.CalledProcessError as error:
-        why = " ".join(error.stderr.decode(errors="replace").split()) or str(error)
     except OSError as error:
         why = f"{error.filename}: {error.strerror}"
-    except (ValueError, subprocess.TimeoutExpired) as error:
-        why = str(error)
+    except (ValueError, subprocess.SubprocessError) as error:
+        said: bytes = getattr(error, "stderr", None) or b""
+        why = " ".join(said.decode(errors="replace").split()) or str(error)
     rule = f"the host of a shared library must be compiled by {command}, or what CXX names"
     raise NoAnswerError(Breakdown.NOT_STARTED, f"{rule}: {why[:LONGEST_SHOWN]}", why)

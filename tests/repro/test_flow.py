@@ -407,6 +407,26 @@ class TestTheFlow:
         assert [node.op_type for node in model.graph.node] == ["Gather"]
         assert rerun(tmp_path)[0] in (1, -6)  # in Python too
 
+    def test_a_lane_that_is_right_when_it_is_asked_again_shows_nothing(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "environment").mkdir()
+        once = f"(indices < 0).any() and not os.path.exists({str(tmp_path / 'once')!r})"
+        change = NEGATIVE.replace(
+            "return",
+            f"if {once}:\n            open({str(tmp_path / 'once')!r}, 'w').close()\n"
+            "            return super().compute(data, indices) + 1\n        return",
+        ).replace("np.maximum(indices, 0)", "indices")
+        library = library_of(tmp_path / "environment", monkeypatch, GATHERS + change)
+        (lane,) = open_lanes([], {STUB: library})
+        with closing(lane):
+            outcome = make_repro(CASE, lane, str(tmp_path / "out"), reduce=False)
+        assert not outcome.shown
+        assert outcome.text == (
+            f"{tmp_path / 'out'}: {STUB} returns wrong elements for Gather of FLOAT32 data by "
+            "INT64 indices; but the lane does not show it: it returned the expected output"
+        )
+
     REPORTED = LaneInfo(STUB, STUB, {"python": "3.1", "onnxruntime": "9.9.9"}, target="portable")
 
     def test_a_lane_of_a_report_runs_here_if_the_runtime_is_the_same(self, tmp_path: Path) -> None:
