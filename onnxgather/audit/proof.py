@@ -1,0 +1,60 @@
+"""Whether the indices of a gather are proved in range: their interval beside the sizes."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from onnxgather.audit.intervals import elements_of
+from onnxgather.audit.ranges import Ranges
+from onnxgather.model.network import Graph, Node
+
+State = Literal["proved", "not-proved", "out-of-range"]
+
+GATHERS = ("Gather", "GatherElements", "GatherND")
+"""ONNX's gathers."""
+
+
+class Proof(NamedTuple):
+    """What is known of the indices of a gather, before negative ones count from the end.
+
+    Attributes:
+        state: "proved": each index is in range, or there is none. "out-of-range": one is not,
+            whatever the inputs are.
+        low: The least index per coordinate of a tuple; None: no bound. Without indices: None.
+        high: The greatest index, likewise.
+        sizes: The size of the axis that each coordinate indexes; None where it is not known.
+        why: What the interval comes from, in words.
+        stop: What stops the proof, a graph input or an operator; "" where it is proved.
+    """
+
+    state: State
+    low: tuple[int | None, ...] | None
+    high: tuple[int | None, ...] | None
+    sizes: tuple[int | None, ...]
+    why: str
+    stop: str
+
+
+def proof_of(ranges: Ranges, graph: Graph, node: Node) -> Proof:
+    """The proof that the indices of a node of `GATHERS` are in range, as far as there is one."""
+    data, indices = (ranges.value(graph, name) for name in node.inputs[:2])
+    low, high, _, why, stop = ranges.of(graph, node.inputs[1])
+    first = int(node.attributes.get("batch_dims", 0))
+    if node.operator != "GatherND":
+        first = int(node.attributes.get("axis", 0))
+        low = (None if None in low else min(end for end in low if end is not None),)
+        high = (None if None in high else max(end for end in high if end is not None),)
+    sizes = tuple(None if data.sizes is None else data.sizes[first + k] for k in range(len(low)))
+    if indices.is_empty:
+        return Proof("proved", None, None, sizes, "there is no index", "")
+    bounds = list(zip(low, high, sizes, strict=True))
+    if all(
+        n is not None and a is not None and b is not None and -n <= a <= b < n for a, b, n in bounds
+    ):
+        return Proof("proved", low, high, sizes, why, "")
+    # Where both ends of an interval are reached, one beyond the axis is an index beyond it.
+    is_reached = indices.is_exact or graph.constant(node.inputs[1]) is not None
+    if is_reached and elements_of(indices.sizes) and None not in sizes:
+        return Proof("out-of-range", low, high, sizes, why, "")
+    unsized = f"the size of {node.inputs[0]}" if None in sizes else ""
+    return Proof("not-proved", low, high, sizes, why, stop or unsized or why)

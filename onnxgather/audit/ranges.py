@@ -1,0 +1,272 @@
+"""The walk through a network: what is known of each value, in subgraphs and functions too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from onnxgather.audit.intervals import (
+    COLUMNS,
+    FLOATS,
+    LIMITS,
+    UNBOUNDED,
+    Value,
+    constant,
+    elements_of,
+    hull,
+    interval,
+    joined,
+    merged,
+    unknown,
+    widened,
+)
+from onnxgather.audit.operators import LARGEST, OPERATORS, QUIET, Call
+from onnxgather.model.network import Graph, Network, ValueType
+
+WEIGHTS = 2**20
+"""Float constants of more elements are not read."""
+
+PATIENCE = 3
+"""The iterations of a loop after which the bounds that still move are given up."""
+
+NOTHING = ValueType("", None)
+
+
+class Range(NamedTuple):
+    """The interval of the elements of a value.
+
+    Attributes:
+        low: The least numbers: one per column where the last axis has up to 16, else one for all;
+            None where there is no bound.
+        high: The greatest numbers, likewise.
+        nan: Whether an element may be NaN.
+        why: What the bounds come from, in words.
+        stop: The graph input or the operator that leaves the value without bounds.
+    """
+
+    low: tuple[Any, ...]
+    high: tuple[Any, ...]
+    nan: bool
+    why: str
+    stop: str
+
+
+def ranges_of(network: Network, given: Mapping[str, tuple[int, int]] | None = None) -> Ranges:
+    """What is known of the values of a network, for the sizes that it was read with.
+
+    Args:
+        network: The network.
+        given: The least and the greatest element of graph inputs, by name.
+    """
+    ranges, inputs = Ranges(), list[Value]()
+    for name in network.main.inputs:
+        value = unknown(*network.main.types.get(name, NOTHING), name)
+        if given and name in given:
+            (low, high), (first, last) = given[name], LIMITS.get(value.data_type, UNBOUNDED)
+            ends, why = (max(low, first), min(high, last)), (f"the range given of {name}",)
+            value = interval(value.data_type, value.sizes, *ends, why=why)
+        inputs.append(value)
+    ranges.evaluate(network.main, inputs)
+    return ranges
+
+
+class Ranges:
+    """What is known of the values of a network."""
+
+    def __init__(self) -> None:
+        self._values: dict[Graph, dict[str, Value]] = {}
+
+    def of(self, graph: Graph, name: str) -> Range:
+        """The interval of a value of a graph, or of one that the graph reads from around it."""
+        value = self.value(graph, name)
+        columns = value.sizes[-1] if value.sizes else None
+        bounds = value.whole.reshape(1, 2)
+        if columns is not None and 0 < columns <= COLUMNS and not value.is_empty:
+            rows = hull(value.bounds, range(value.bounds.ndim - 2))
+            bounds = np.broadcast_to(rows.reshape(-1, 2), (columns, 2))
+        wide = LIMITS[value.data_type] if value.data_type in ("INT32", "INT64") else UNBOUNDED
+        low, high = (
+            tuple(None if end == limit else end for end in ends)
+            for ends, limit in zip(bounds.T.tolist(), wide, strict=True)
+        )
+        return Range(low, high, value.nan, ", ".join(value.why), ", ".join(value.stops))
+
+    def value(self, graph: Graph, name: str) -> Value:
+        """What is known of a value of a graph, or of one that the graph reads from around it."""
+        around: Graph | None = graph
+        while around is not None:
+            if name in self._values[around]:
+                return self._values[around][name]
+            around = around.outer
+        value_type = graph.type_of(name)
+        count = elements_of(value_type.sizes)
+        if value_type.data_type in FLOATS and (count is None or count > WEIGHTS):
+            return unknown(*value_type, name)
+        array = graph.constant(name)
+        value = (
+            unknown(*value_type, name) if array is None else constant(value_type.data_type, array)
+        )
+        self._values[graph][name] = value
+        return value
+
+    def evaluate(self, graph: Graph, inputs: Sequence[Value]) -> list[Value]:
+        """Find what is known of each value of a graph; returns that of its outputs."""
+        self._values[graph] = dict(zip(graph.inputs, inputs, strict=False))
+        for node in graph.nodes:
+            if (node.operator, node.domain) == ("Constant", ""):
+                continue  # `value` reads it
+            known = tuple(self.value(graph, name) if name else None for name in node.inputs)
+            types = [graph.types.get(name, NOTHING) for name in node.outputs]
+            if node.operator == "Loop":  # without an iteration, ONNX Runtime forgets the rank
+                types = [ValueType(told.data_type) for told in types]
+            call = Call(node, known, types)
+            for k, value in enumerate(self._computed(call)):
+                value = _reasoned(call, _typed(value, call.types[k]))
+                self._values[graph][node.outputs[k]] = value
+        return [self.value(graph, name) for name in graph.outputs]
+
+    def _computed(self, call: Call) -> Sequence[Value]:
+        """The outputs of a node, before the types that the network tells of them."""
+        node, nothing = call.node, [unknown("", None)] * len(call.types)
+        control = {"If": self._if, "Loop": self._loop, "Scan": self._scan}
+        if "function" in node.graphs:
+            inputs = [value or unknown("", None) for value in call.inputs]
+            return self.evaluate(node.graphs["function"], inputs)
+        compute = control.get(node.operator) or OPERATORS.get(node.operator)
+        if node.domain or compute is None:
+            return nothing
+        try:
+            with np.errstate(all="ignore"):
+                found = compute(call)
+        except (ValueError, TypeError, IndexError):  # a node that does not fit its inputs
+            return nothing
+        found = [found] if isinstance(found, Value) else [*(found or ())]
+        return [*found, *nothing[len(found) :]][: len(call.types)]
+
+    def _if(self, call: Call) -> Sequence[Value]:
+        low, high = call.x.whole
+        chosen, other = (
+            self.evaluate(call.node.graphs[branch], []) for branch in ("then_branch", "else_branch")
+        )
+        if low == high:
+            return chosen if low else other
+        return [joined(pair) for pair in zip(chosen, other, strict=True)]
+
+    def _loop(self, call: Call) -> Sequence[Value]:
+        trips, body = call.has(0), call.node.graphs["body"]
+        last = LARGEST if trips is None else max(int(trips.whole[1]), 1)
+        counter = interval("INT64", (), 0, last - 1, why=(f"the iterations of {call.node.label}",))
+        fixed = [counter, unknown("BOOL", ())]
+        state, stacked = self._settled(body, fixed, call.inputs[2:], [], 1)
+        if trips is None or trips.whole[0] < 1 or call.has(1) is not None:
+            stacked = [_flat(value) for value in stacked]
+        return [*state, *(_stacked(value, None, 0) for value in stacked)]
+
+    def _scan(self, call: Call) -> Sequence[Value]:
+        attributes, body = call.attributes, call.node.graphs["body"]
+        count = int(attributes["num_scan_inputs"])
+        split, slices = len(call.inputs) - count, list[Value]()
+        if len(body.inputs) != len(call.inputs):  # before opset 9
+            return []
+        axes: Sequence[int] = attributes.get("scan_input_axes", (0,) * count)
+        length: int | None = None
+        for value, axis in zip(call.given[split:], axes, strict=True):
+            if value.sizes is None:
+                slices.append(_flat(value))
+                continue
+            axis = int(axis) % len(value.sizes)
+            length = value.sizes[axis]
+            sizes = value.sizes[:axis] + value.sizes[axis + 1 :]
+            bounds = np.squeeze(hull(value.bounds, [axis]), axis)
+            slices.append(replace(value, sizes=sizes, bounds=bounds))
+        state, stacked = self._settled(body, [], call.inputs[:split], slices, 0)
+        axes = attributes.get("scan_output_axes", (0,) * len(stacked))
+        pairs = zip(stacked, axes, strict=True)
+        return [*state, *(_stacked(value, length, axis) for value, axis in pairs)]
+
+    def _settled(
+        self,
+        body: Graph,
+        before: Sequence[Value],
+        start: Sequence[Value | None],
+        behind: Sequence[Value],
+        skipped: int,
+    ) -> tuple[list[Value], list[Value]]:
+        """What is known of the state of a loop after any number of iterations, and of the rest.
+
+        Args:
+            body: The body of the loop.
+            before: The inputs of the body before its state, which do not change.
+            start: The state before the first iteration.
+            behind: The inputs behind it.
+            skipped: How many outputs of the body stand before its state.
+        """
+        first = state = [value or unknown("", None) for value in start]
+        iteration = 0
+        while True:
+            outputs = self.evaluate(body, [*before, *state, *behind])[skipped:]
+            after = [joined(pair) for pair in zip(state, outputs, strict=False)]
+            if all(map(_is_covered, state, after)):  # so is what one more iteration leaves of it
+                state = [joined(pair) for pair in zip(first, outputs, strict=False)]
+                outputs = self.evaluate(body, [*before, *state, *behind])[skipped:]
+                after = [joined(pair) for pair in zip(first, outputs, strict=False)]
+                return after, outputs[len(state) :]
+            iteration += 1
+            state = list(map(widened, state, after)) if iteration > PATIENCE else after
+
+
+def _is_covered(old: Value, new: Value) -> bool:
+    """Whether `old` holds all that `new` does, which holds all that `old` does."""
+    same = (old.data_type, old.sizes, old.nan) == (new.data_type, new.sizes, new.nan)
+    return same and bool((old.low <= new.low).all() and (old.high >= new.high).all())
+
+
+def _stacked(value: Value, length: int | None, axis: int) -> Value:
+    """The value of every iteration, along a new axis."""
+    if value.sizes is None:
+        return value
+    axis = axis % (len(value.sizes) + 1)
+    sizes = (*value.sizes[:axis], length, *value.sizes[axis:])
+    return replace(value, sizes=sizes, bounds=np.expand_dims(value.bounds, axis))
+
+
+def _flat(value: Value) -> Value:
+    """The value without what is known of its sizes."""
+    return replace(value, sizes=None, bounds=value.whole)
+
+
+def _typed(value: Value, value_type: ValueType) -> Value:
+    """The value with what the network tells of its type where nothing else does."""
+    if not value.data_type:
+        value = unknown(value_type.data_type, value.sizes, *value.stops)
+    sizes, told = value.sizes, value_type.sizes
+    if told is None or sizes == told:
+        return value
+    if sizes is not None and len(sizes) == len(told):
+        told = tuple(b if a is None else a for a, b in zip(sizes, told, strict=True))
+    elif sizes is not None:
+        return value
+    ends = value.low, value.high
+    return interval(value.data_type, told, *ends, value.nan, why=value.why, stops=value.stops)
+
+
+def _reasoned(call: Call, value: Value) -> Value:
+    """The value with what its bounds come from, or what leaves it without bounds."""
+    if value.why or value.stops:
+        return value
+    why, stops = (merged(getattr(v, kind) for v in call.given) for kind in ("why", "stops"))
+    if value.is_exact:
+        return replace(value, why=("constant",))
+    if not value.is_bounded:
+        node = call.node
+        name = f"{node.operator} {node.label}"
+        return replace(value, why=why, stops=stops or (name,))
+    why = tuple(reason for reason in why if reason != "constant")
+    if stops:
+        kept = stops if call.operator in QUIET else ()
+        return replace(value, why=(call.operator,), stops=kept)
+    named = () if call.operator in QUIET else (call.operator,)
+    return replace(value, why=merged([why, named]) or ("constant",))

@@ -1,0 +1,220 @@
+"""The intervals of values hold what ONNX Runtime computes, and prove what they should."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from audit import random_networks
+from onnx import helper, numpy_helper
+
+from onnxgather.arrays import Array
+from onnxgather.audit.intervals import Value, interval
+from onnxgather.audit.operators import OPERATORS, Call
+from onnxgather.audit.proof import GATHERS, Proof, proof_of
+from onnxgather.audit.ranges import ranges_of
+from onnxgather.model.network import read_network
+
+
+def broken(value: Value, array: Array) -> str:
+    """What a captured array has that its interval does not allow; "" where it fits."""
+    if value.data_type != onnx.TensorProto.DataType.Name(random_networks.data_type(array)):
+        return f"data type {value.data_type}"
+    known = value.sizes if value.sizes is not None else array.shape
+    if len(known) != array.ndim or any(
+        n not in (None, m) for n, m in zip(known, array.shape, strict=True)
+    ):
+        return f"sizes {known}"
+    if array.size:
+        bounds = np.broadcast_to(value.bounds, (*array.shape, 2)).reshape(-1, 2).tolist()
+        for number, (low, high) in zip(array.ravel().tolist(), bounds, strict=True):
+            if number != number and not value.nan:
+                return "NaN"
+            if number == number and not low <= number <= high:
+                return f"{number} in {low}..{high}"
+    return ""
+
+
+def violations(seeds: Iterable[int], operator: str = "") -> Iterator[str]:
+    """Yield "" or what is wrong for each interval of random networks, in each of their runs."""
+    for seed in seeds:
+        sample = random_networks.sample(seed, operator)
+        network = read_network(sample.model)
+        found = ranges_of(network)
+        for node, run in itertools.product(network.main.nodes, sample.runs):
+            for name in node.outputs:
+                wrong = broken(found.value(network.main, name), run[name])
+                yield wrong and f"seed {seed}, {node.operator} {name}: {wrong}"
+
+
+def test_no_value_of_a_random_network_leaves_its_interval(pytestconfig: pytest.Config) -> None:
+    is_long = pytestconfig.getoption("--long")
+    found = list(violations(range(2500 if is_long else 50)))
+    assert len(found) > (100_000 if is_long else 2000)
+    assert not [wrong for wrong in found if wrong]
+
+
+@pytest.mark.parametrize("operator", sorted(OPERATORS.keys() & random_networks.TEMPLATES.keys()))
+def test_a_mistake_in_an_operator_is_caught(operator: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = OPERATORS[operator]
+
+    def wrong(call: Call) -> Any:
+        """Say of each value that it is below its least number."""
+        found = right(call)
+        values = [found] if isinstance(found, Value) else [*(found or ())]
+        lows = [value.low.min() - 1 for value in values]
+        return [
+            interval(value.data_type, value.sizes, low, low, why=("mistaken",))
+            for value, low in zip(values, lows, strict=True)
+        ]
+
+    monkeypatch.setitem(OPERATORS, operator, wrong)
+    assert any(violations(range(20), operator))
+
+
+def proof(
+    nodes: Sequence[onnx.NodeProto], *inputs: Any, given: Any = None, **constants: Any
+) -> Proof:
+    """The proof of the last gather of a network."""
+    arrays = [numpy_helper.from_array(np.asarray(a), name) for name, a in constants.items()]
+    outputs = [onnx.ValueInfoProto(name=nodes[-1].output[0])]
+    made = helper.make_graph(nodes, "g", inputs, outputs, arrays)
+    opsets = [helper.make_opsetid("", 17)]
+    network = read_network(helper.make_model(made, opset_imports=opsets, ir_version=8))
+    found = ranges_of(network, given)
+    gathers = [node for node in network.main.nodes if node.operator in GATHERS]
+    return proof_of(found, network.main, gathers[-1])
+
+
+def node(operator: str, inputs: str, outputs: str, **attributes: Any) -> onnx.NodeProto:
+    return helper.make_node(operator, inputs.split(), outputs.split(), **attributes)
+
+
+def info(name: str, data_type: int, *shape: int | None) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, data_type, shape)
+
+
+FLOAT, INT32, INT64 = onnx.TensorProto.FLOAT, onnx.TensorProto.INT32, onnx.TensorProto.INT64
+TABLE = info("table", FLOAT, 64, 4)
+IDS = info("ids", INT64, 2, 16)
+GATHER = node("Gather", "table i", "y")
+LIMITS = {"low": np.int64(0), "high": np.int64(63)}
+
+
+def test_a_constant_is_proved_and_one_beyond_the_axis_is_not() -> None:
+    assert proof([GATHER], TABLE, i=[[0, -64], [63, 5]]) == Proof(
+        "proved", (-64,), (63,), (64,), "constant", ""
+    )
+    assert proof([GATHER], TABLE, i=[64, 1]) == Proof(
+        "out-of-range", (1,), (64,), (64,), "constant", ""
+    )
+    assert proof([GATHER], TABLE, i=np.full(5000, 64)).state == "out-of-range"
+
+
+def test_a_graph_input_stops_the_proof_unless_its_range_is_given() -> None:
+    nodes = [node("Identity", "ids", "i"), GATHER]
+    assert proof(nodes, TABLE, IDS) == Proof("not-proved", (None,), (None,), (64,), "", "ids")
+    assert proof(nodes, TABLE, IDS, given={"ids": (0, 63)}) == Proof(
+        "proved", (0,), (63,), (64,), "the range given of ids", ""
+    )
+    assert proof(nodes, TABLE, IDS, given={"ids": (0, 64)}) == Proof(
+        "not-proved", (0,), (64,), (64,), "the range given of ids", "the range given of ids"
+    )
+
+
+def test_clip_proves_an_int64_index_where_every_provider_orders_it_alike() -> None:
+    nodes = [node("Clip", "ids low high", "i"), GATHER]
+    assert proof(nodes, TABLE, IDS, **LIMITS) == Proof("proved", (0,), (63,), (64,), "Clip", "")
+    # The CPU provider lets 2^31 … 2^32 - 1 pass as negative numbers.
+    limits = LIMITS | {"low": np.int64(-64)}
+    assert proof(nodes, TABLE, IDS, **limits) == Proof(
+        "not-proved", (-(2**32),), (2**32 - 1,), (64,), "Clip", "Clip"
+    )
+    nodes = [node("Min", "ids high", "j"), node("Max", "j low", "i"), GATHER]
+    assert proof(nodes, TABLE, IDS, **LIMITS).high == (2**32 - 1,)
+    small = info("ids", INT32, 2)
+    limits = {name: np.int32(number) for name, number in LIMITS.items()}
+    assert proof(nodes, TABLE, small, **limits).state == "proved"
+
+
+def test_a_float_that_may_be_nan_stops_the_proof_behind_its_cast() -> None:
+    grid = info("grid", FLOAT, 2)
+    limits = {name: np.float32(number) for name, number in LIMITS.items()}
+    nodes = [node("Clip", "grid low high", "c"), node("Cast", "c", "i", to=INT64), GATHER]
+    assert proof(nodes, TABLE, grid, **limits) == Proof(
+        "not-proved", (None,), (None,), (64,), "constant", "grid"
+    )
+    nodes[:1] = [node("Cast", "ids", "f", to=FLOAT), node("Clip", "f low high", "c")]
+    assert proof(nodes, TABLE, IDS, **limits) == Proof("proved", (0,), (63,), (64,), "Clip", "")
+
+
+def test_positions_are_proved_by_the_axis_that_they_stand_on() -> None:
+    scores = info("scores", FLOAT, 2, 64)
+    nodes = [node("TopK", "scores k", "v i"), GATHER]
+    assert proof(nodes, TABLE, scores, k=[5]).why == "TopK over axis of 64"
+    nodes = [node("ArgMax", "scores", "i", axis=1), GATHER]
+    assert proof(nodes, TABLE, scores).state == "proved"
+    nodes = [node("ArgMax", "scores", "i", axis=1), node("Gather", "small i", "y")]
+    assert proof(nodes, info("small", FLOAT, 63), scores) == Proof(
+        "not-proved", (0,), (63,), (63,), "ArgMax over axis of 64", "ArgMax over axis of 64"
+    )
+
+
+def test_each_coordinate_of_a_tuple_has_an_interval_of_its_own() -> None:
+    mask = info("mask", onnx.TensorProto.BOOL, 5, 7)
+    nodes = [node("NonZero", "mask", "n"), node("Transpose", "n", "i")]
+    nodes.append(node("GatherND", "data i", "y"))
+    assert proof(nodes, info("data", FLOAT, 5, 7, 3), mask) == Proof(
+        "proved", (0, 0), (4, 6), (5, 7), "NonZero over axes of 5, 7", ""
+    )
+
+
+def test_an_operator_that_is_not_known_stops_the_proof() -> None:
+    nodes = [helper.make_node("Det", ["m"], ["d"], "det"), node("Cast", "d", "i", to=INT64), GATHER]
+    found = proof(nodes, TABLE, m=np.zeros((2, 2), np.float32))
+    assert found == Proof("not-proved", (None,), (None,), (64,), "constant", "Det det")
+
+
+def test_a_size_that_is_not_known_stops_the_proof() -> None:
+    table = info("table", FLOAT, None, 4)
+    assert proof([GATHER], table, i=[0]) == Proof(
+        "not-proved", (0,), (0,), (None,), "constant", "the size of table"
+    )
+
+
+def test_without_an_index_a_gather_is_proved() -> None:
+    assert proof([GATHER], TABLE, info("i", INT64, 0, 3)) == Proof(
+        "proved", None, None, (64,), "there is no index", ""
+    )
+
+
+def test_sizes_are_computed_through_shapes() -> None:
+    nodes = [
+        node("Shape", "ids", "s"),
+        node("Gather", "s one", "n"),
+        node("Range", "zero n step", "r"),
+        node("Mul", "r four", "i"),
+        GATHER,
+    ]
+    constants = {"one": np.int64(1), "zero": np.int64(0), "step": np.int64(1), "four": np.int64(4)}
+    assert proof(nodes, TABLE, IDS, **constants) == Proof(
+        "proved", (0,), (60,), (64,), "constant", ""
+    )
+
+
+def test_a_loop_ends_with_the_interval_of_any_number_of_iterations() -> None:
+    names = [info("n", INT64), info("c", onnx.TensorProto.BOOL), info("s", INT64)]
+    body = [node("Identity", "c", "d"), node("Add", "s one", "t"), node("Min", "t high", "u")]
+    outputs = [info("d", onnx.TensorProto.BOOL), info("u", INT64), info("n", INT64)]
+    loop = helper.make_graph(body, "body", names, outputs)
+    nodes = [helper.make_node("Loop", ["trips", "", "start"], ["end", "all"], body=loop)]
+    constants = {"trips": np.int64(99), "start": np.int64(3), "one": np.int64(1)} | LIMITS
+    end = [*nodes, node("Gather", "table end", "y")]
+    assert proof(end, TABLE, **constants).low == (3,)
+    every = [*nodes, node("Gather", "table all", "y")]
+    found = proof(every, info("table", FLOAT, 99), **constants)
+    assert (found.state, found.low, found.high) == ("proved", (0,), (98,))
