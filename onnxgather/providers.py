@@ -31,6 +31,10 @@ class Provider(NamedTuple):
     """The only operating system that the provider exists on: Windows or macOS."""
     host: str = ""
     """The program, of those that `SETUP` makes, that runs the provider on Linux; empty if none."""
+    host_is_python: bool = False
+    """Whether that program is a Python interpreter."""
+    target: Target = "portable"
+    """The target that suits the provider."""
 
     @property
     def distribution(self) -> str:
@@ -68,7 +72,7 @@ _PLAIN = f"onnxruntime>={OLDEST_RUNTIME}"
 _CUDA = f"onnxruntime-gpu[cuda,cudnn]>={OLDEST_RUNTIME}"
 
 PROVIDERS = {
-    "cpu": Provider("CPUExecutionProvider", _PLAIN, extra="cpu"),
+    "cpu": Provider("CPUExecutionProvider", _PLAIN, extra="cpu", target="cpu"),
     "directml": Provider(
         "DmlExecutionProvider",
         f"onnxruntime-directml>={OLDEST_RUNTIME}",
@@ -82,7 +86,12 @@ PROVIDERS = {
     "cuda": Provider("CUDAExecutionProvider", _CUDA),
     "tensorrt": Provider("TensorrtExecutionProvider", _CUDA),
     "webgpu": Provider(
-        "WebGpuExecutionProvider", "onnxruntime-webgpu>=1.27", plugin="onnxruntime-ep-webgpu>=0.4"
+        "WebGpuExecutionProvider",
+        "onnxruntime-webgpu>=1.27",
+        plugin="onnxruntime-ep-webgpu>=0.4",
+        host="run-webgpu",
+        host_is_python=True,
+        target="webgpu",
     ),
     "qnn": Provider("QNNExecutionProvider", plugin="onnxruntime-qnn>=2.7", system="Windows"),
     "coreml": Provider("CoreMLExecutionProvider", _PLAIN, extra="cpu", system="macOS"),
@@ -102,7 +111,8 @@ def target_of(provider: str, asked: Target | None = None) -> Target:
         provider: The provider's full name.
         asked: The target that a user asks for, if any.
     """
-    return asked or ("cpu" if provider == PROVIDERS["cpu"].name else "portable")
+    suits: dict[str, Target] = {row.name: row.target for row in PROVIDERS.values()}
+    return asked or suits.get(provider, "portable")
 
 
 def find_provider(name: object) -> Provider:

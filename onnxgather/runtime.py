@@ -31,7 +31,16 @@ if __name__ == "__main__" and not getattr(
 
 import numpy as np
 
-CPU, DIRECTML = "CPUExecutionProvider", "DmlExecutionProvider"
+CPU, DIRECTML, WEBGPU = "CPUExecutionProvider", "DmlExecutionProvider", "WebGpuExecutionProvider"
+
+_ENTRIES = {
+    WEBGPU: {
+        # With its own layout, NHWC, ONNX Runtime 1.27.0 records no node assignment.
+        "ep.webgpuexecutionprovider.preferredLayout": "NCHW",
+        "ep.webgpuexecutionprovider.enableInt64": "1",
+    }
+}
+"""The entries of the session's configuration that a provider needs, by its full name."""
 
 MAGIC = b"\x93gather\n"
 """What a worker writes first. An environment may print something before it."""
@@ -130,6 +139,8 @@ class Opened:
             options.add_session_config_entry(_EXTERNAL_DATA, folder)
         if provider != CPU:
             options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+        for entry, setting in _ENTRIES.get(provider, {}).items():
+            options.add_session_config_entry(entry, setting)
         if provider == DIRECTML:
             options.enable_mem_pattern = False
             options.execution_mode = runtime.ExecutionMode.ORT_SEQUENTIAL

@@ -32,7 +32,7 @@ def lower(
         out_of_range = "clamp"  # in range all policies agree, and "clamp" makes smaller models
     if target == "cpu":
         return lower_cpu(desc, out_of_range, indices, threads)
-    return lower_portable(desc, out_of_range, indices)
+    return lower_portable(desc, out_of_range, indices, narrow=target == "webgpu")
 
 
 def _any_outside(desc: Descriptor, indices: Array) -> bool:

@@ -50,6 +50,8 @@ class Graph:
 
     fold_all: bool = False
     """Whether constants of any size are folded; if not, those of up to LONGEST_INLINE elements."""
+    narrow: bool = False
+    """Whether arithmetic is done without INT64, Min, Max and Or, as the target webgpu needs."""
     inputs: list[Value] = field(default_factory=list[Value])
     nodes: list[Node] = field(default_factory=list[Node])
     constants: dict[str, Array] = field(default_factory=dict[str, Array])
@@ -63,10 +65,16 @@ class Graph:
     _made: dict[tuple[object, ...], Value] = field(default_factory=dict[tuple[object, ...], Value])
     _names: set[str] = field(default_factory=set[str])
 
+    @property
+    def integer(self) -> type[np.int32 | np.int64]:
+        """The data type of counts, rows and offsets."""
+        return np.int32 if self.narrow else np.int64
+
     def body(self) -> Graph:
         """An empty subgraph. It shares the constants and the names in use with this graph."""
         return Graph(
             self.fold_all,
+            self.narrow,
             constants=self.constants,
             values=self.values,
             _made=dict(self._made),
@@ -138,6 +146,9 @@ class Graph:
             return value
         if value.constant is not None:
             return constant(name, value.constant.reshape(shape))
+        if self.narrow and value.dtype == np.bool_:
+            number = self.cast(value, np.int32, f"{name}_int32", "a type that Reshape takes")
+            return self.cast(self.reshape(number, shape, name, why), np.bool_, name, "a mask again")
         target = constant(f"{name}_shape", np.array(shape, np.int64))
         return self.add("Reshape", name, value, target, why=why, shape=shape)
 

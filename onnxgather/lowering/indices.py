@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -22,9 +23,16 @@ EXACT_FLOAT = 2**24
 LONGEST_INT32 = 2**31
 """The longest axis whose indices INT32 holds."""
 
+_EXACT = "keeps the order and every bound, unlike Less, Min, Max and Clip of INT64"
+
 
 def read_indices(
-    graph: Graph, tensor: TensorDesc, kept: Shape, shape: Shape, known: Array | None
+    graph: Graph,
+    tensor: TensorDesc,
+    kept: Shape,
+    shape: Shape,
+    known: Array | None,
+    as_float: bool = False,
 ) -> Value:
     """The indices in `shape`; with strides, in the sizes that count, or 1 where they are repeated.
 
@@ -34,10 +42,13 @@ def read_indices(
         kept: The sizes of the tensor that count.
         shape: The shape that the operator takes, of as many elements as `kept`.
         known: The array that stands for the tensor, if it is known; else None.
+        as_float: Whether they come back as FLOAT32.
     """
     if known is not None:
         return constant("indices", elements(tensor, known).reshape(shape))
     value = graph.input(INDICES, tensor.data_type.numpy, tensor.array_shape)
+    if as_float:
+        value = graph.cast(value, np.float32, "indices_float32", _EXACT)
     if tensor.is_packed and size_of(value.shape) == size_of(kept):
         why = "drops the leading ones that do not count"
         if len(shape) > len(value.shape):
@@ -72,8 +83,7 @@ def clamp(graph: Graph, index: Value, sizes: Array) -> Value:
             return clamp_biased(graph, index, constant("axis_size", sizes))
         if largest > EXACT_FLOAT:
             return _clamp_fitting(graph, index, sizes)
-        why = "keeps the order and every bound, unlike Less, Min, Max and Clip of INT64"
-        index = graph.cast(index, np.float32, "indices_float32", why)
+        index = graph.cast(index, np.float32, "indices_float32", _EXACT)
     first, last = _bounds(index.dtype, sizes)
     return _limit(graph, index, first, last)
 
@@ -93,14 +103,23 @@ def _limit(graph: Graph, index: Value, first: Value, last: Value) -> Value:
     """The indices limited to `first` … `last`; unsigned ones only to `last`."""
     if index.dtype.kind == "u":
         why = "clamps to the last element, before a Cast could wrap"
-        return graph.add("Min", "indices_clamped", index, last, why=why)
+        return bounded(graph, "Min", "indices_clamped", index, last, why)
     if not last.shape:
         why = "clamps to the axis; negative indices stay and count from its end"
         return graph.add("Clip", "indices_clamped", index, first, last, why=why)
     why = "clamps each coordinate to the last element of its own axis"
-    index = graph.add("Min", "indices_limited", index, last, why=why)
+    index = bounded(graph, "Min", "indices_limited", index, last, why)
     why = "clamps each coordinate to the first element of its own axis"
-    return graph.add("Max", "indices_clamped", index, first, why=why)
+    return bounded(graph, "Max", "indices_clamped", index, first, why)
+
+
+def bounded(graph: Graph, op: str, name: str, value: Value, bound: Value, why: str) -> Value:
+    """The Min or Max of a value and a bound."""
+    if not graph.narrow:
+        return graph.add(op, name, value, bound, why=why)
+    pair = (bound, value) if op == "Min" else (value, bound)
+    beyond = graph.add("Less", "is_beyond", *pair, why="finds those beyond the bound", dtype=bool)
+    return graph.add("Where", name, beyond, bound, value, why=why, dtype=value.dtype)
 
 
 def _clamp_fitting(graph: Graph, index: Value, sizes: Array) -> Value:
@@ -171,8 +190,8 @@ def outside(graph: Graph, index: Value, clamped: Value, sizes: Array) -> Value:
         clamped: What `clamp` made of them.
         sizes: The sizes of the axes, as `axis_limits` gives them.
     """
-    if index.dtype == np.int64:
-        same = graph.cast(clamped, np.int64, "indices_kept", "to compare with the indices")
+    if index.dtype == np.int64 or index.dtype.kind == "f":
+        same = graph.cast(clamped, index.dtype, "indices_kept", "to compare with the indices")
         why = "finds the indices in range, which the clamp left as they were"
         same = graph.add("Equal", "is_inside", same, index, why=why, dtype=bool)
         return graph.add("Not", "is_outside", same, why="finds the indices out of range")
@@ -235,6 +254,21 @@ def sum_tuples(graph: Graph, gather: Gather, offset: Value) -> Value:
     shape = offset.shape[:-1]
     if offset.shape[-1] == 1:
         return graph.reshape(offset, shape, "tuple_offsets", "tuples of one coordinate")
+    if graph.narrow:
+        of_tuples: dict[str, Any] = {"shape": shape, "axis": len(shape)}
+        of_tuples["why"] = "one coordinate of each tuple"
+        coordinates = [
+            graph.add(
+                "Gather",
+                "coordinate",
+                offset,
+                constant("number", np.array(k, np.int32)),
+                **of_tuples,
+            )
+            for k in range(offset.shape[-1])
+        ]
+        why = "adds the coordinates; a ReduceSum of UINT32 is not everywhere, of INT32 not exact"
+        return reduce(partial(graph.add, "Add", "tuple_offsets", why=why), coordinates)
     if offset.dtype != np.int32:
         offset = graph.cast(offset, np.int64, "offsets_int64", "a type that ReduceSum takes")
     axes = constant("tuple_axis", np.array([-1], np.int64))

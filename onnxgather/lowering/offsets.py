@@ -11,6 +11,7 @@ from onnxgather.gather import gather_of
 from onnxgather.lowering.graph import Graph, Value, constant, size_of
 from onnxgather.lowering.indices import (
     axis_limits,
+    bounded,
     clamp,
     non_negative,
     outside,
@@ -43,9 +44,10 @@ def by_offset(
         The output, of a shape that broadcasts to OutputTensor.Sizes, and the mask of the indices
         out of range, None where the policy needs none.
     """
-    found = find_offsets(graph, desc, data, index, out_of_range, np.int64)
+    found = find_offsets(graph, desc, data, index, out_of_range, graph.integer)
     why = "the index type that Gather takes"
-    offset = graph.cast(found.offset, np.int64, "offsets_int64", why)
+    name = f"offsets_{graph.integer.__name__}"
+    offset = graph.cast(found.offset, graph.integer, name, why)
     why, shape = "element by element, at the offsets", offset.shape
     gathered = graph.add("Gather", "gathered", found.buffer, offset, why=why, shape=shape, axis=0)
     return gathered, found.outside
@@ -84,7 +86,7 @@ def find_offsets(
         if out_of_range != "clamp":
             mask = outside(graph, index, clamped, sizes)
         offset = graph.cast(clamped, offset_type, "indices_word", "the type of the offsets")
-        if index.dtype.kind == "i":
+        if index.dtype.kind != "u":
             offset = non_negative(graph, offset, sizes)
     dtype = offset.dtype
     factor = constant("strides", np.asarray(stride).astype(dtype))
@@ -123,7 +125,7 @@ def _directml_limit(
         buffer = graph.add("Concat", "padded", buffer, zero, why=why, shape=shape, axis=0)
     limit = constant("last_offset", np.array(last, np.uint32))
     why = "DirectML reads the buffer's last element past its end"
-    return buffer, graph.add("Min", "offsets_limited", offset, limit, why=why)
+    return buffer, bounded(graph, "Min", "offsets_limited", offset, limit, why)
 
 
 def _beyond(graph: Graph, offset: Value, mask: Value, count: int) -> Value:

@@ -16,7 +16,14 @@ from onnxgather.arrays import Array
 from onnxgather.descriptors import Descriptor
 from onnxgather.gather import Gather, gather_of
 from onnxgather.lowering.graph import Graph, Value, constant, size_of
-from onnxgather.lowering.indices import axis_limits, clamp, outside, read_indices, sum_tuples
+from onnxgather.lowering.indices import (
+    EXACT_FLOAT,
+    axis_limits,
+    clamp,
+    outside,
+    read_indices,
+    sum_tuples,
+)
 from onnxgather.lowering.offsets import by_offset
 from onnxgather.lowering.positions import scatter
 from onnxgather.options import OutOfRange
@@ -28,9 +35,13 @@ def lower(
     desc: Descriptor,
     out_of_range: OutOfRange,
     indices: Array | None = None,
+    narrow: bool = False,
 ) -> Graph:
-    """The portable graph of a descriptor; arguments as of `onnxgather.lowering.lower`."""
-    graph = Graph(fold_all=indices is not None)
+    """The portable graph of a descriptor; arguments as of `onnxgather.lowering.lower`.
+
+    With `narrow` it is the graph for the target webgpu.
+    """
+    graph = Graph(fold_all=indices is not None, narrow=narrow)
     gathered = lower_into(graph, desc, out_of_range, indices)
     if desc.output_tensor.strides is not None:
         gathered = scatter(graph, desc.output_tensor, gathered)
@@ -52,8 +63,11 @@ def lower_into(
     data = graph.input(INPUT, desc.input_tensor.data_type.numpy, desc.input_tensor.array_shape)
     gather = gather_of(desc)
     node = None if out_of_range == "directml" else node_of(desc)
+    if graph.narrow and node is not None and not _has_kernel(node, data):
+        node = None
     shape = gather.indices if node is None else node.indices
-    index = read_indices(graph, desc.indices_tensor, gather.indices, shape, indices)
+    as_float = graph.narrow and _as_float(desc, gather, node, out_of_range)
+    index = read_indices(graph, desc.indices_tensor, gather.indices, shape, indices, as_float)
     if node is not None:
         gathered, mask = by_node(graph, desc, node, data, index, out_of_range)
     else:
@@ -71,6 +85,23 @@ def node_of(desc: Descriptor) -> Gather | None:
     None where strides or a rank above 8 rule the node out.
     """
     return gather_of(desc).node() if desc.input_tensor.is_plain else None
+
+
+def _has_kernel(node: Gather, data: Value) -> bool:
+    """Whether the WebGPU provider has the node's operator for data that Gather takes."""
+    return node.onnx != "GatherElements" or data.dtype.kind == "f"
+
+
+def _as_float(
+    desc: Descriptor, gather: Gather, node: Gather | None, out_of_range: OutOfRange
+) -> bool:
+    """Whether the indices are read as FLOAT32: their type allows no arithmetic on them."""
+    if out_of_range == "directml" or int(axis_limits(gather).max()) > EXACT_FLOAT:
+        return False
+    dtype, tensor = desc.indices_tensor.data_type.numpy, desc.indices_tensor
+    bare = out_of_range == "error" and node is not None
+    as_they_are = node is not None and tensor.is_packed and tensor.array_shape == node.indices
+    return not (bare and (dtype == np.int32 or (dtype == np.int64 and as_they_are)))
 
 
 def by_node(
@@ -102,9 +133,10 @@ def by_node(
         why = "keeps indices out of range where the Cast cannot wrap them into it"
         index = graph.add("Min", "indices_limited", index, last, why=why)
     elif index.constant is None:
-        narrow = False
+        narrow = index.dtype == np.float32
     # On an axis beyond 2^31 ONNX Runtime's Gather of INT32 indices overflows and reads anywhere.
-    if node.onnx != "GatherND" and fits and (narrow or index.dtype == np.int32):
+    takes_int32 = node.onnx != "GatherND" or graph.narrow
+    if takes_int32 and fits and (narrow or index.dtype == np.int32):
         index = graph.cast(
             index, np.int32, "indices_int32", f"an index type that {node.onnx} takes"
         )
@@ -126,6 +158,8 @@ def add_node(graph: Graph, desc: Descriptor, node: Gather, data: Value, index: V
         index = graph.expand(index, gather_of(desc).indices, "indices_expanded", why)
         why = "gives the indices the leading ones of the output"
         index = graph.reshape(index, node.indices, "indices_shaped", why)
+    if node.onnx == "GatherND":
+        index = graph.cast(index, np.int64, "indices_int64", "the index type that GatherND takes")
     why = f"gives the data the shape that {node.onnx} reads the descriptor from"
     data = graph.reshape(data, node.data, "data", why)
     number: dict[str, Any] = {node.attribute: node.number}
@@ -158,11 +192,11 @@ def _zero_outside(graph: Graph, gather: Gather, gathered: Value, mask: Value | N
     table = graph.add(
         "Concat", "rows_and_zero", table, zero, why="adds it", shape=(rows + 1, *inner), axis=0
     )
-    own = graph.arange(rows, 1, np.int64, "own_row")
+    own = graph.arange(rows, 1, graph.integer, "own_row")
     own = graph.reshape(own, outer, "own_rows", "each row's own number")
-    last = constant("row_of_zeros", np.array(rows, np.int64))
+    last = constant("row_of_zeros", np.array(rows, graph.integer))
     why = "the row of zeros where the index is out of range"
-    chosen = graph.add("Where", "chosen_rows", mask, last, own, why=why, dtype=np.int64)
+    chosen = graph.add("Where", "chosen_rows", mask, last, own, why=why, dtype=graph.integer)
     why = 'out_of_range="zero"'
     return graph.add("Gather", "zeroed", table, chosen, why=why, shape=gathered.shape, axis=0)
 
@@ -170,9 +204,10 @@ def _zero_outside(graph: Graph, gather: Gather, gathered: Value, mask: Value | N
 def _any_of_tuple(graph: Graph, gather: Gather, mask: Value) -> Value:
     """A mask per index tuple: true where any of its coordinates is out of range."""
     if gather.has_tuples and mask.shape[-1] > 1:
-        count = graph.cast(mask, np.int64, "is_outside_int64", "a type that ReduceSum takes")
+        name = f"is_outside_{graph.integer.__name__}"
+        count = graph.cast(mask, graph.integer, name, "a type that ReduceSum takes")
         count = sum_tuples(graph, gather, count)
-        zero = constant("zero", np.array(0, np.int64))
+        zero = constant("zero", np.array(0, graph.integer))
         why = "any coordinate out of range"
         return graph.add("Less", "is_tuple_outside", zero, count, why=why, dtype=bool)
     return sum_tuples(graph, gather, mask)

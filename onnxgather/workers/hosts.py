@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from functools import lru_cache, partial
 from pathlib import Path
 
+from onnxgather import runtime
 from onnxgather.arrays import Array
 from onnxgather.providers import Provider
 from onnxgather.runtime import FailedError, NotRunError, Opened
@@ -86,4 +87,5 @@ def find_runtime(provider: Provider) -> list[str]:
     On Windows the provider runs as all others do and has no host.
     """
     path = made_folder() / provider.host
-    return [str(path)] if sys.platform != "win32" and path.is_file() else []
+    worker = ["-u", runtime.__file__] if provider.host_is_python else []
+    return [str(path), *worker] if sys.platform != "win32" and path.is_file() else []

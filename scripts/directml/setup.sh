@@ -1,12 +1,16 @@
 #!/bin/bash
-# Fills one folder with all that it takes to run DirectML.dll, and ONNX Runtime's DirectML provider,
-# on a Debian machine without a GPU: a newer Debian suite with Wine and a software Vulkan driver, the
-# DLLs, and the two programs that run them (onnxgather/native).
+# Fills one folder with all that it takes to run lanes on a Debian machine without a GPU: a newer
+# Debian suite with a software Vulkan driver, and per lane
 #
-#   setup.sh [FOLDER]            make it, or finish what was begun; a second run is quick
-#   setup.sh --remove [FOLDER]   remove what it made
+#   directml-dll   DirectML.dll and its host (onnxgather/native), under Wine
+#   directml       ONNX Runtime's DirectML provider and its host, in the same Wine
+#   webgpu         Python with ONNX Runtime's WebGPU provider
 #
-# FOLDER is ${XDG_CACHE_HOME:-$HOME/.cache}/onnxgather/directml by default and grows to 2.6 GB.
+#   setup.sh [--lanes LANE,...] [FOLDER]   make them, or finish what was begun; a second run is quick
+#   setup.sh --remove [FOLDER]             remove what it made
+#
+# Without --lanes it makes all three. A folder keeps the lanes that it has. FOLDER is
+# ${XDG_CACHE_HOME:-$HOME/.cache}/onnxgather/directml by default and grows to 2.9 GB.
 # Nothing outside it changes. Needs root, to mount and to change roots; every mount is in a
 # namespace of its own, so no mount is left behind. Debian packages come from the sources of the
 # machine's apt, with its proxy and its keys; the wheels come through the machine's pip. At the end
@@ -17,9 +21,11 @@
 set -euo pipefail
 
 suite=trixie
-packages=(wine64 mesa-vulkan-drivers libvulkan1 xvfb g++-mingw-w64-x86-64-win32)
+vulkan=(mesa-vulkan-drivers libvulkan1)
+wine=(wine64 xvfb g++-mingw-w64-x86-64-win32)
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-native=$here/../../onnxgather/native
+package=$(cd "$here/../../onnxgather" && pwd)
+native=$package/native
 
 fail() {
     echo "setup.sh: $*" >&2
@@ -27,14 +33,31 @@ fail() {
 }
 
 remove=no
+lanes=directml-dll,directml,webgpu
 folders=()
-for argument; do
-    case $argument in
+while [ $# != 0 ]; do
+    case $1 in
     --remove) remove=yes ;;
-    -*) fail "unknown option $argument" ;;
-    *) folders+=("$argument") ;;
+    --lanes=*) lanes=${1#*=} ;;
+    --lanes)
+        [ $# != 1 ] || fail "--lanes must have names behind it"
+        lanes=$2
+        shift
+        ;;
+    -*) fail "unknown option $1" ;;
+    *) folders+=("$1") ;;
+    esac
+    shift
+done
+IFS=, read -ra asked <<<"$lanes"
+[ ${#asked[@]} != 0 ] || fail "--lanes must name a lane, got none"
+for lane in "${asked[@]}"; do
+    case $lane in
+    directml-dll | directml | webgpu) ;;
+    *) fail "a lane must be directml-dll, directml or webgpu, got \"$lane\"" ;;
     esac
 done
+wants() { [[ ,$lanes, == *,$1,* ]]; }
 [ ${#folders[@]} -le 1 ] || fail "takes one folder, got ${#folders[@]}: ${folders[*]}"
 cache=${XDG_CACHE_HOME:-${HOME:+$HOME/.cache}}
 folder=${folders[0]-${cache:+$cache/onnxgather/directml}}
@@ -60,7 +83,8 @@ log=$folder/setup.log
 stamps=$folder/.onnxgather-stamps
 # Everything that setup.sh makes in the folder. The stamps are last: while they are there, a
 # removal that was interrupted can be run again.
-made=(apt debootstrap root wheels run-host run-runtime setup.log lock .onnxgather-stamps)
+made=(apt debootstrap root wheels run-host run-runtime run-webgpu setup.log lock
+    .onnxgather-stamps)
 
 # A folder with files that setup.sh did not make is neither filled nor removed.
 if [ ! -d "$stamps" ]; then
@@ -134,7 +158,26 @@ reason() {
 }
 
 # The steps that must run again after a step of some kind has run, by their kinds.
-declare -A run_again=([root]="packages prefix wheels host" [packages]="prefix host")
+declare -A run_again=([root]="vulkan wine prefix wheels host python" [wine]="prefix host")
+
+# Waits for a program, and shows that time goes on: on a terminal by the seconds, elsewhere by a dot
+# every ten seconds. Nothing is ever written to the pipe; bash runs a trap between two looks at it.
+exec 8<> <(:)
+wait_for() {
+    local text=$2 begun=$SECONDS last=$SECONDS
+    while kill -0 "$1" 2>/dev/null; do
+        read -r -t 0.2 -u 8 || true
+        if [ -t 1 ] && [ $SECONDS != "$last" ]; then
+            last=$SECONDS
+            printf '\r%s ... %s s ' "$text" $((SECONDS - begun))
+        elif [ ! -t 1 ] && [ $((SECONDS - last)) -ge 10 ]; then
+            last=$SECONDS
+            printf '. '
+        fi
+    done
+    [ ! -t 1 ] || printf '\r%s ... ' "$text"
+    wait "$1"
+}
 
 # step STAMP TEXT COMMAND...: runs a command and then makes its stamp, unless there is one already.
 # What the command prints goes to the log. A stamp's name is the step's kind; if the step depends on
@@ -150,7 +193,7 @@ step() {
     touch "$log"
     start=$(($(stat -c %s "$log") + 1))
     printf '%s ... ' "$text"
-    # In the background, as bash runs a trap only while it waits. A signal may reach the command
+    # In the background, as bash runs no trap while a command runs. A signal may reach the command
     # too, for example from timeout, and is ignored there: a process that ended by itself would
     # leave its children behind, out of kill_tree's reach.
     (
@@ -158,7 +201,7 @@ step() {
         "$@"
     ) >>"$log" 2>&1 &
     running=$!
-    wait "$running" || status=$?
+    wait_for "$running" "$text" || status=$?
     running=
     if [ $status != 0 ]; then
         echo "failed after $((SECONDS - begun)) s"
@@ -166,6 +209,13 @@ step() {
     fi
     touch "$stamp"
     echo "$((SECONDS - begun)) s"
+}
+
+# check STAMP TEXT COMMAND...: runs a step whenever it is asked for, and prints its last line.
+check() {
+    rm -f "$stamps/$1"
+    step "$@"
+    tail -n 1 "$log"
 }
 
 # Runs the machine's apt-get, with its downloads in the folder, and its package lists too if `lists`
@@ -245,10 +295,11 @@ make_root() {
         'path-exclude=/usr/share/locale/*' >"$root/etc/dpkg/dpkg.cfg.d/lane"
 }
 
-install_packages() {
+# install PACKAGE...: installs packages in the new root.
+install() {
     inside dpkg --configure -a
     inside apt-get update
-    inside apt-get install -y --fix-broken "${packages[@]}"
+    inside apt-get install -y --fix-broken "$@"
     inside apt-get clean
     rm -rf "$root"/var/lib/apt/lists/*
 }
@@ -280,6 +331,20 @@ PYTHON
     rm -rf "$folder/wheels"
 }
 
+# Installs Python with ONNX Runtime's WebGPU provider and the numpy that it needs.
+get_python() {
+    local to=$root/lane/webgpu
+    install python3
+    rm -rf "$folder/wheels" "$to"
+    python3 -m pip download --quiet --no-cache-dir --no-deps --only-binary=:all: --require-hashes \
+        --platform manylinux_2_27_x86_64 --python-version 3.13 --implementation cp --abi cp313 \
+        --requirement "$here/webgpu.txt" --dest "$folder/wheels"
+    mkdir -p "$to"
+    local wheel
+    for wheel in "$folder/wheels/"*.whl; do python3 -m zipfile -e "$wheel" "$to"; done
+    rm -rf "$folder/wheels"
+}
+
 # Makes the folder that Wine shows to programs as Windows. Its Direct3D runs on Vulkan, so that the
 # software driver is an adapter.
 make_prefix() {
@@ -306,7 +371,7 @@ build_hosts() {
     done
 }
 
-write_scripts() {
+write_wine_scripts() {
     # Runs inside the root: starts a screen, copies the registry for this run alone, and runs a
     # host. As the first process of its namespace it takes all that it started with it.
     cat >"$root/lane/run" <<'RUN'
@@ -353,20 +418,59 @@ RUN
     chmod +x "$script"
 }
 
+write_python_script() {
+    cat >"$folder/run-webgpu" <<'RUN'
+#!/bin/sh
+# A Python interpreter with ONNX Runtime's WebGPU provider on a software device. All its libraries
+# come from the folder's Debian, all other files from the machine. Written by setup.sh.
+root=$(cd "$(dirname "$0")" && pwd -P)/root
+libraries=$root/usr/lib/x86_64-linux-gnu
+export PYTHONHOME="$root/usr" PYTHONPATH="$root/lane/webgpu" PYTHONNOUSERSITE=1 \
+    VK_DRIVER_FILES="$root/usr/share/vulkan/icd.d/lvp_icd.json" VK_LOADER_LAYERS_DISABLE='~all~'
+exec "$libraries/ld-linux-x86-64.so.2" --argv0 "$0" --library-path "$libraries" \
+    "$root/usr/bin/python3" "$@"
+RUN
+    chmod +x "$folder/run-webgpu"
+}
+
+# Runs a model on the WebGPU provider, with proof, as a worker does.
+run_webgpu() {
+    "$folder/run-webgpu" - "$package" "$here/gather.onnx" <<'PYTHON'
+import sys
+
+sys.path.append(sys.argv[1])
+import numpy
+import runtime
+
+data = numpy.array([11, 12, 13, 14], numpy.float32)
+indices = numpy.array([3, 1, 3, 0, 2], numpy.uint32)
+opened = runtime.Opened(sys.argv[2], runtime.WEBGPU)
+output = opened.run({"InputTensor": data, "IndicesTensor": indices})
+assert output.tobytes() == data[indices].tobytes(), output
+print("11 12 13 14 at 3, 1, 3, 0, 2:", *output.astype(int), "(WebGpuExecutionProvider)")
+PYTHON
+}
+
 # --- The work --------------------------------------------------------------------------------
 
-echo "DirectML.dll in $folder"
+echo "${asked[*]} in $folder"
 digest() { sha256sum | cut -c 1-16; }
 step debootstrap "debootstrap, unpacked" get_debootstrap
 step "root-$suite" "Debian $suite, minimal" make_root
-step "packages-$(printf '%s\n' "${packages[@]}" | digest)" "Wine, Vulkan driver, Xvfb, MinGW" \
-    install_packages
-step prefix "Wine's folder for Windows" make_prefix
-step "wheels-$({ declare -f get_dlls && cat "$here/requirements.txt"; } | digest)" \
-    "DirectML.dll, ONNX Runtime and the Visual C++ runtime" get_dlls
-step "host-$(cat "$native"/*.* | digest)" "The hosts" build_hosts
-write_scripts
-rm -f "$stamps/gather"
-step gather "One gather" "$folder/run-host" --example
-tail -n 1 "$log"
-echo "Ready after $SECONDS s: $folder/run-host"
+step "vulkan-$(echo "${vulkan[@]}" | digest)" "Vulkan driver" install "${vulkan[@]}"
+if wants directml || wants directml-dll; then
+    step "wine-$(echo "${wine[@]}" | digest)" "Wine, Xvfb, MinGW" install "${wine[@]}"
+    step prefix "Wine's folder for Windows" make_prefix
+    step "wheels-$({ declare -f get_dlls && cat "$here/requirements.txt"; } | digest)" \
+        "DirectML.dll, ONNX Runtime and the Visual C++ runtime" get_dlls
+    step "host-$(cat "$native"/*.* | digest)" "The hosts" build_hosts
+    write_wine_scripts
+    check gather "One gather on DirectML" "$folder/run-host" --example
+fi
+if wants webgpu; then
+    step "python-$({ declare -f get_python && cat "$here/webgpu.txt"; } | digest)" \
+        "Python and ONNX Runtime with WebGPU" get_python
+    write_python_script
+    check webgpu "One gather on WebGPU" run_webgpu
+fi
+echo "Ready after $SECONDS s: onnxgather check --corpus --shard 1/15 --lanes $lanes"
