@@ -104,15 +104,17 @@ NAMES = f"{', '.join(PROVIDERS)}, or ONNX Runtime's full name of one"
 """How a user may name a provider."""
 
 
-def target_of(provider: str, asked: Target | None = None) -> Target:
+def target_of(provider: str, asked: Target | None = None, wrapped: bool = False) -> Target:
     """The target of the models for a provider: the one asked for, else the one that suits it.
 
     Args:
         provider: The provider's full name.
         asked: The target that a user asks for, if any.
+        wrapped: Whether the gather is wrapped; then the target is never "cpu".
     """
     suits: dict[str, Target] = {row.name: row.target for row in PROVIDERS.values()}
-    return asked or suits.get(provider, "portable")
+    target = asked or suits.get(provider, "portable")
+    return "portable" if wrapped and target == "cpu" else target
 
 
 def find_provider(name: object) -> Provider:

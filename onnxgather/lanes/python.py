@@ -139,7 +139,7 @@ def question_of(case: Case, target: Target) -> Question:
         model = bare_model(node.operator, node.attributes, *arrays, node.output_shape)
     else:
         desc, threads = case.descriptor, threads_for(case.descriptor)
-        target = "portable" if case.wrapped else target
+        target = target_of("", target, case.wrapped)
         model = to_onnx(desc, case.out_of_range, target, threads=threads)
     if case.wrapped:
         model = wrapped(model)

@@ -55,7 +55,7 @@ def to_onnx(
         desc: Any of the four gather descriptors.
         out_of_range: What an index out of range does; see `OutOfRange`.
         target: "portable" is standard ONNX for every provider, "cpu" what ONNX Runtime's CPU
-            provider runs fastest.
+            provider runs fastest, "webgpu" what its WebGPU provider computes.
         opset: The version of the ONNX operator set, 13 to the newest that both the installed
             onnx and the oldest supported ONNX Runtime know.
         indices: The array of IndicesTensor if it is known. It becomes an initializer instead of

@@ -136,7 +136,7 @@ def _targets(case: CaseResult, lanes: Sequence[LaneInfo]) -> list[Target]:
     """The targets of the models that did not pass."""
     return list(
         dict.fromkeys(
-            "portable" if case.wrapped else target_of(lane.provider, lane.target)
+            target_of(lane.provider, lane.target, case.wrapped)
             for lane, result in zip(lanes, case.results, strict=True)
             if _is_telling(result)
         )

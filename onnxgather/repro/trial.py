@@ -35,7 +35,7 @@ def trials_of(case: Case, target: Target, library: str | None = None) -> Iterato
 
     Args:
         case: The case.
-        target: The target of the lane's models: portable or cpu.
+        target: The target of the lane's models: portable, cpu or webgpu.
         library: The plugin library that brings the lane's provider, if one does.
     """
     rule = case.expected()

@@ -125,8 +125,10 @@ kill_tree() {
 }
 
 running=
+ticking=
 interrupted() {
     trap '' TERM INT HUP
+    [ -z "$ticking" ] || kill_tree "$ticking"
     [ -z "$running" ] || kill_tree "$running"
     echo "interrupted"
     fail "interrupted by SIG$1 (run again to go on)"
@@ -160,23 +162,15 @@ reason() {
 # The steps that must run again after a step of some kind has run, by their kinds.
 declare -A run_again=([root]="vulkan wine prefix wheels host python" [wine]="prefix host")
 
-# Waits for a program, and shows that time goes on: on a terminal by the seconds, elsewhere by a dot
-# every ten seconds. Nothing is ever written to the pipe; bash runs a trap between two looks at it.
-exec 8<> <(:)
-wait_for() {
-    local text=$2 begun=$SECONDS last=$SECONDS
-    while kill -0 "$1" 2>/dev/null; do
-        read -r -t 0.2 -u 8 || true
-        if [ -t 1 ] && [ $SECONDS != "$last" ]; then
-            last=$SECONDS
-            printf '\r%s ... %s s ' "$text" $((SECONDS - begun))
-        elif [ ! -t 1 ] && [ $((SECONDS - last)) -ge 10 ]; then
-            last=$SECONDS
-            printf '. '
-        fi
-    done
-    [ ! -t 1 ] || printf '\r%s ... ' "$text"
-    wait "$1"
+# tick TEXT: shows that time goes on, until it is killed: on a terminal by the seconds, elsewhere by
+# a dot every ten seconds.
+tick() {
+    local begun=$SECONDS
+    if [ -t 1 ]; then
+        while sleep 1; do printf '\r%s ... %s s ' "$1" $((SECONDS - begun)); done
+    else
+        while sleep 10; do printf '. '; done
+    fi
 }
 
 # step STAMP TEXT COMMAND...: runs a command and then makes its stamp, unless there is one already.
@@ -193,7 +187,7 @@ step() {
     touch "$log"
     start=$(($(stat -c %s "$log") + 1))
     printf '%s ... ' "$text"
-    # In the background, as bash runs no trap while a command runs. A signal may reach the command
+    # In the background, as bash runs a trap only while it waits. A signal may reach the command
     # too, for example from timeout, and is ignored there: a process that ended by itself would
     # leave its children behind, out of kill_tree's reach.
     (
@@ -201,8 +195,14 @@ step() {
         "$@"
     ) >>"$log" 2>&1 &
     running=$!
-    wait_for "$running" "$text" || status=$?
+    tick "$text" 2>/dev/null &
+    ticking=$!
+    disown "$ticking" # so that bash does not say that it was killed
+    wait "$running" || status=$?
     running=
+    kill_tree "$ticking"
+    ticking=
+    [ ! -t 1 ] || printf '\r%s ... ' "$text"
     if [ $status != 0 ]; then
         echo "failed after $((SECONDS - begun)) s"
         fail "\"$text\" failed: $(reason "$start") (full output: $log; run again to go on)"

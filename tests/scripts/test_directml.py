@@ -6,6 +6,7 @@ import hashlib
 import json
 import lzma
 import os
+import re
 import shutil
 import signal as signals
 import subprocess
@@ -304,6 +305,47 @@ class TestSetup:
         code, says = self.setup("--fast", user=os.getuid())
         assert (code, says) == (1, "setup.sh: unknown option --fast\n")
 
+    @pytest.mark.parametrize(
+        ("arguments", "says"),
+        [
+            (["--lanes"], "--lanes must have names behind it"),
+            (["--lanes="], "--lanes must name a lane, got none"),
+            (
+                ["--lanes", "directml,cpu"],
+                'a lane must be directml-dll, directml or webgpu, got "cpu"',
+            ),
+        ],
+    )
+    def test_lanes_must_be_those_that_it_makes(self, arguments: list[str], says: str) -> None:
+        assert self.setup(*arguments, user=os.getuid()) == (1, f"setup.sh: {says}\n")
+
+    @root
+    @pytest.mark.parametrize("terminal", [True, False])
+    def test_a_long_step_shows_that_time_goes_on(
+        self, terminal: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        import pty  # not on Windows
+
+        # A step that never ends, and a sleep that takes no time.
+        self.programs(tmp_path, monkeypatch, {"apt-get": "sleep 100\n"})
+        self.lane(tmp_path)
+        (tmp_path / "lane" / ".onnxgather-stamps" / "debootstrap").touch()
+        clock = tmp_path / "clock"
+        clock.write_text("sleep() { command sleep 0.01; }\n")
+        monkeypatch.setenv("BASH_ENV", str(clock))
+        ours, theirs = pty.openpty() if terminal else os.pipe()
+        command = ["bash", str(SCRIPTS / "setup.sh"), str(tmp_path / "lane")]
+        sign = rb"\rDebian trixie, minimal \.\.\. \d+ s" if terminal else rb"minimal \.\.\. \. \. "
+        with subprocess.Popen(command, stdout=theirs, start_new_session=True) as running:
+            shown = b""
+            try:
+                while not re.search(sign, shown):
+                    shown += os.read(ours, 1000)
+            finally:
+                os.close(ours)
+                os.killpg(running.pid, signals.SIGKILL)
+                os.close(theirs)
+
     def test_two_folders_are_refused(self) -> None:
         code, says = self.setup("a", "--remove", "b", user=os.getuid())
         assert (code, says) == (1, "setup.sh: takes one folder, got 2: a b\n")
@@ -370,36 +412,41 @@ class TestSetup:
         unshare += "".join(f"mkdir -p {lane}/root{name}\n" for name in files.split())
         unshare += f"echo vulkan >{lane}/root/prefix/user.reg\n"
         unshare += 'case "$*" in *" --example") echo an answer ;; esac\n'
-        self.programs(tmp_path, monkeypatch, {"apt-get": apt, "unshare": unshare})
-        command = ["bash", str(SCRIPTS / "setup.sh"), str(lane)]
+        # The lane's Python is a script that runs this library.
+        python = f"[ -d {lane}/root ] || exit 0\nmkdir -p {lane}/root/usr/lib/x86_64-linux-gnu\n"
+        python += f"cd {lane}/root/usr/lib/x86_64-linux-gnu\n"
+        python += "printf '#!/bin/sh\\necho an answer\\n' >ld-linux-x86-64.so.2\n"
+        python += "chmod +x ld-linux-x86-64.so.2\n"
+        self.programs(
+            tmp_path, monkeypatch, {"apt-get": apt, "unshare": unshare, "python3": python}
+        )
 
-        def steps_run() -> list[str]:
+        def steps_run(lanes: str = "directml-dll,directml,webgpu") -> list[str]:
             """Run setup.sh; returns the first word of each step that was not done before."""
+            command = ["bash", str(SCRIPTS / "setup.sh"), "--lanes", lanes, str(lane)]
             found = subprocess.run(command, capture_output=True, text=True, check=False)
             assert (found.returncode, found.stderr) == (0, "")
-            first, *lines, answer, ready = found.stdout.splitlines()
-            assert (first, answer) == (f"DirectML.dll in {lane}", "an answer")
-            assert ready.endswith(f" s: {lane}/run-host")
-            return [line.split()[0] for line in lines if not line.endswith(": done before")]
+            first, *lines, ready = found.stdout.splitlines()
+            assert first == f"{lanes.replace(',', ' ')} in {lane}"
+            assert ready.endswith(f" s: onnxgather check --corpus --shard 1/15 --lanes {lanes}")
+            done = [line for line in lines if not line.endswith(": done before")]
+            assert "an answer" in done
+            return [line.split()[0] for line in done if line != "an answer"]
 
-        everything = [
-            "debootstrap,",
-            "Debian",
-            "Wine,",
-            "Wine's",
-            "DirectML.dll,",
-            "The",
-            "One",
-        ]
-        assert steps_run() == everything
-        assert steps_run() == ["One"]
+        start, webgpu = ["debootstrap,", "Debian", "Vulkan"], ["Python", "One"]
+        directml = ["Wine,", "Wine's", "DirectML.dll,", "The", "One"]
+        assert steps_run("webgpu") == start + webgpu
+        assert not (lane / "run-host").exists()
+        assert steps_run("directml") == directml
+        assert steps_run() == ["One", "One"]
         stamps = lane / ".onnxgather-stamps"
         now = sorted(path.name for path in stamps.iterdir())
         for kind, steps in {
-            "root": everything[1:],
-            "packages": ["Wine,", "Wine's", "The", "One"],
-            "wheels": ["DirectML.dll,", "One"],
-            "host": ["The", "One"],
+            "root": start[1:] + directml + webgpu,
+            "wine": ["Wine,", "Wine's", "The", "One", "One"],
+            "wheels": ["DirectML.dll,", "One", "One"],
+            "host": ["The", "One", "One"],
+            "python": ["One", "Python", "One"],
         }.items():
             (stamp,) = stamps.glob(f"{kind}-*")
             stamp.rename(stamps / f"{kind}-older")
