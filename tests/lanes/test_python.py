@@ -22,8 +22,7 @@ from onnxgather.lanes.python import ModelLane
 from onnxgather.parity.check import check_cases
 from onnxgather.parity.results import CaseResult
 from onnxgather.providers import PROVIDERS, find_provider
-from onnxgather.workers.child import Breakdown, NoAnswerError
-from onnxgather.workers.worker import Worker
+from onnxgather.workers.child import Breakdown
 
 pytestmark = pytest.mark.skipif(
     os.name == "nt", reason="the stand-in interpreter is a shell script"
@@ -435,19 +434,6 @@ class InferenceSession(InferenceSession):
         python = environment(tmp_path, banner="import os; os._exit(3)")
         lane = ModelLane("stub", find_provider(STUB), python)
         assert told(lane) == [("NOT-RUN", "the worker ended with exit code 3 and printed nothing")]
-
-    def test_an_announced_frame_must_come_whole(self, tmp_path: Path) -> None:
-        announced = "bytes([147]) + b'gather\\n' + (2**33).to_bytes(8, 'little')"
-        banner = f"import os; os.write(1, {announced})"
-        python = environment(tmp_path, banner=banner)
-        worker = Worker(python, 1)
-        with pytest.raises(NoAnswerError) as caught:
-            worker.about()
-        worker.close()
-        assert str(caught.value) in (
-            "the worker announced more bytes than there can be",
-            "the worker did not answer within 1 s and printed nothing",
-        )
 
     def test_a_worker_behind_a_script_is_ended_with_it(self, tmp_path: Path) -> None:
         script = tmp_path / "python"
