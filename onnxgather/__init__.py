@@ -35,6 +35,7 @@ from onnxgather.reference import reference
 from onnxgather.tensors import TensorDesc, TensorFlags
 
 if TYPE_CHECKING:
+    from onnxgather.audit.gathers import audit
     from onnxgather.hardening import harden
     from onnxgather.model import to_onnx
     from onnxgather.session import run
@@ -57,6 +58,7 @@ __all__ = [
     "TensorDataType",
     "TensorDesc",
     "TensorFlags",
+    "audit",
     "from_dict",
     "from_onnx",
     "harden",
@@ -69,10 +71,15 @@ __all__ = [
 
 # onnx and onnxruntime take longer to import than all else together, so they wait for their use.
 _LATE = {
+    "audit": "onnxgather.audit.gathers",
     "harden": "onnxgather.hardening",
     "run": "onnxgather.session",
     "to_onnx": "onnxgather.model",
 }
+
+# Else the first import of the package audit would put it where the function of its name belongs.
+import_module("onnxgather.audit")
+globals().pop("audit")
 
 
 def __getattr__(name: str) -> Any:

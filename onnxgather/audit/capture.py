@@ -36,7 +36,8 @@ CPU = PROVIDERS["cpu"]
 class Gathered(NamedTuple):
     """What one execution of a gather had."""
 
-    data: Array
+    data: Array | None
+    """None where it is a constant of the model, which may be large."""
     indices: Array
     output: Array | None
     """None where the gather fails."""
@@ -130,8 +131,11 @@ class _Run:
         for node in graph.nodes:
             try:
                 if is_gather(node):
-                    data, indices = (self._value(graph, name, values) for name in node.inputs[:2])
-                    gathered = Gathered(data, indices, values.get(node.outputs[0]))
+                    indices = self._value(graph, node.inputs[1], values)
+                    data, output = values.get(node.inputs[0]), values.get(node.outputs[0])
+                    if data is None and not graph.is_constant(node.inputs[0]):
+                        continue
+                    gathered = Gathered(data, indices, output)
                     self.found.gathers.setdefault(node, []).append(gathered)
                 elif node.graphs:
                     self._bodies(graph, node, values)
@@ -174,6 +178,7 @@ class _Run:
         folder = folder_of(self._network.path)
         session = {"provider": CPU.name, "level": 0, "folder": folder}
         request = {"model": len(model), "session": session, "feeds": [feed], "every": True}
+        request["keep"] = graph.outer is not None  # as each iteration of a loop has this model
         try:
             answered, content = self._worker.ask(_read, request, blobs)
         except NoAnswerError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onnxgather.cli import check, corpus, examine, harden, report, translate
+from onnxgather.cli import audit, check, corpus, examine, harden, report, translate
 from onnxgather.cli.terminal import main
 
-__all__ = ["check", "corpus", "examine", "harden", "main", "report", "translate"]
+__all__ = ["audit", "check", "corpus", "examine", "harden", "main", "report", "translate"]

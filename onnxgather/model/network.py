@@ -226,11 +226,16 @@ def read_network(
         OnnxGatherError: The file cannot be read, holds no model, or one that breaks a rule: a name
             stands for two values, a function calls itself, an input has no such sizes.
     """
-    if isinstance(model, Network):
-        return _Reader(model.path, model.proto).network(shapes or {})
-    if isinstance(model, onnx.ModelProto):
-        return _Reader("the model", model).network(shapes or {})
-    return _Reader(os.fspath(model), load(os.fspath(model))).network(shapes or {})
+    if isinstance(model, str | os.PathLike):
+        path, proto = os.fspath(model), load(os.fspath(model))
+    else:
+        given = isinstance(model, Network)
+        path, proto = (model.path, model.proto) if given else ("the model", model)
+    try:
+        return _Reader(path, proto).network(shapes or {})
+    except (UnicodeError, TypeError, ValueError, KeyError) as error:  # as onnx checks no message
+        said = " ".join(str(error).split())
+        raise OnnxGatherError(f"{path}: must be an ONNX model, but it is broken: {said}") from error
 
 
 def load(path: str) -> onnx.ModelProto:
@@ -423,6 +428,7 @@ class _Reader:
     def network(self, shapes: Mapping[str, Sequence[int]]) -> Network:
         """The model, with the sizes of graph inputs that are given."""
         own, opsets = self.model.graph, self.model.opset_import
+        check_names(self.path, own)
         main = self._graph(MAIN, (), own, opsets=opsets)
         graph = onnx.GraphProto(name="main", node=own.node, output=own.output)
         graph.value_info.extend(own.value_info)

@@ -25,6 +25,7 @@ Options:
   -h, --help  Show this message and exit.
 
 Commands:
+  audit    Say what becomes of each gather of an ONNX model.
   check    Compare providers with the reference.
   convert  Write programs as ONNX models.
   corpus   Export the built-in corpus.
@@ -48,7 +49,10 @@ Commands:
 
     @pytest.mark.parametrize(
         "command",
-        ["convert", "run", "check", "show", "explain", "doctor", "repro", "corpus", "harden"],
+        [
+            *("audit", "check", "convert", "corpus", "doctor", "explain", "harden", "repro", "run"),
+            "show",
+        ],
     )
     def test_command_help_fits_80_columns(self, command: str) -> None:
         result = call(command, "--help")

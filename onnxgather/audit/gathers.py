@@ -1,0 +1,440 @@
+"""The audit of a model: each of its gathers as a record, in the JSON of `onnxgather audit`."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+import numpy as np
+
+from onnxgather.arrays import Array, outside, plain_array
+from onnxgather.audit.capture import Captured, Gathered, capture, is_gather, level_1
+from onnxgather.audit.proof import Proof, proof_of
+from onnxgather.audit.ranges import ranges_of
+from onnxgather.audit.shapes import shape_computations
+from onnxgather.checks import listed, shown, suggestion
+from onnxgather.descriptors import TABLE
+from onnxgather.dxdispatch.descriptor import to_dict
+from onnxgather.errors import DescriptorError, OnnxGatherError
+from onnxgather.feature_levels import minimum_feature_level
+from onnxgather.gather import ATTRIBUTES, from_onnx
+from onnxgather.model.network import Graph, ModelProto, Network, Node, ValueType, read_network
+from onnxgather.model.read import DIRECTML_NAMES, MOST_LISTED, type_name
+from onnxgather.parity.known import known_differences
+from onnxgather.providers import PROVIDERS
+
+TIMEOUT = 60.0
+"""Seconds that a run of the model may take."""
+
+EMPTY = "the DirectML provider does nothing, as a tensor is empty"
+
+SizesFrom = Literal["file", "given", "level-1", "run"]
+
+
+class Tensor(msgspec.Struct, frozen=True):
+    """What is known of a value."""
+
+    type: str | None
+    """DirectML's name, or ONNX's where DirectML has none; None where it is not known."""
+    sizes: tuple[int | None, ...] | None
+    """None for a size, or for all, that is not known."""
+
+
+class Found(msgspec.Struct, frozen=True):
+    """An index out of range."""
+
+    source: Literal["constant", "inputs"]
+    """Where it was found: in a constant of the model, or in what the given inputs lead to."""
+    at: tuple[int, ...]
+    """Its coordinates in the indices; the first one's where several are out of range."""
+    value: int
+    count: int
+    """How many indices are out of range."""
+    providers: dict[str, str]
+    """What each provider makes of it, by its short name."""
+
+
+class IndexRange(msgspec.Struct, frozen=True):
+    """The range of the indices of a gather, one number per coordinate of a tuple."""
+
+    state: Literal["proved", "not-proved", "out-of-range"]
+    low: tuple[int | None, ...] | None
+    """The smallest index, before negative ones are counted from the end; None: unbounded. Without
+    any index there is none."""
+    high: tuple[int | None, ...] | None
+    size: tuple[int | None, ...] | None
+    """The size of the axis that is indexed."""
+    why: str
+    """The proof in words, such as "constant"; or what is known."""
+    sizes_from: SizesFrom
+    """For which sizes it holds: those of the file, those given, those of ONNX Runtime's level-1
+    passes with the sizes given, or those of a run with the inputs given."""
+    input: str | None
+    """What stops the proof: a graph input, or an operator."""
+    found: Found | None
+
+
+class AuditedGather(msgspec.Struct, frozen=True):
+    """One gather of a model."""
+
+    node: str
+    """The name of the node, or its first output where the name is empty or not unique."""
+    output_name: str
+    place: str
+    """The main graph, or the way into a subgraph or a function."""
+    op: str
+    shape_computation: bool
+    """Whether the DirectML provider leaves it to the CPU, as it computes shapes."""
+    data: Tensor
+    indices: Tensor
+    output: Tensor
+    constant_indices: bool
+    descriptor: dict[str, Any] | None
+    """The descriptor that the DirectML provider builds, as `to_dict` writes it."""
+    refused: str | None
+    """The rule that the DirectML provider refuses the node by."""
+    feature_level: str | None
+    range: IndexRange
+    lanes: dict[str, str] = {}
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all sizes are known and the indices are proved in range, or found out of it."""
+        sizes = [tensor.sizes for tensor in (self.data, self.indices, self.output)]
+        static = all(each is not None and None not in each for each in sizes)
+        return static and self.range.state != "not-proved"
+
+
+class Audit(msgspec.Struct, frozen=True):
+    """What an audit says of a model."""
+
+    gathers: list[AuditedGather]
+    notes: list[str] = []
+    """What would take the audit further, a sentence each."""
+    schema: int = 1
+
+    @property
+    def out_of_range(self) -> list[AuditedGather]:
+        """The gathers of which an index is out of range."""
+        return [gather for gather in self.gathers if gather.range.state == "out-of-range"]
+
+    @property
+    def refused(self) -> list[AuditedGather]:
+        """The gathers that the DirectML provider refuses, without those it leaves to the CPU."""
+        return [g for g in self.gathers if g.refused and not g.shape_computation]
+
+    @property
+    def not_proved(self) -> list[AuditedGather]:
+        """The gathers whose indices may be out of range."""
+        return [gather for gather in self.gathers if gather.range.state == "not-proved"]
+
+
+_Key = tuple[str, int]
+"""The place of a graph and the number of a node in it: the same for each call of a function."""
+
+
+def audit(
+    model: str | os.PathLike[str] | ModelProto,
+    inputs: Mapping[str, Array] | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    ranges: Mapping[str, tuple[int, int]] | None = None,
+) -> Audit:
+    """What DirectML makes of each gather of a model, and whether its indices are in range.
+
+    Args:
+        model: A file, or the model itself.
+        inputs: Arrays for all graph inputs; the model then runs on the CPU provider.
+        shapes: The sizes of graph inputs, by name; those of `inputs` are known.
+        ranges: The least and the greatest element of graph inputs, by name.
+
+    Raises:
+        OnnxGatherError: The model, an input, a size or a range is not as it must be.
+        ProviderError: There are inputs, but no CPU provider.
+    """
+    plain = read_network(model)
+    given = {**(shapes or {}), **_checked(plain, inputs)}
+    _check_ranges(plain, ranges or {})
+    examined = [_examined(plain, ranges, "file")]
+    network = plain
+    if given:
+        network = read_network(plain, given)
+        examined.append(_examined(network, ranges, "given"))
+    if not inputs and not all(gather.is_settled for gather in examined[-1].values()):
+        types, constants = level_1(network, TIMEOUT)
+        _learn(network.main, types)
+        for name in network.main.types.keys() & constants.keys():
+            network.main.stored.setdefault(name, constants[name])
+        examined.append(_examined(network, ranges, "level-1"))
+    notes = list[str]()
+    if inputs:
+        captured = capture(network, inputs, TIMEOUT)
+        for graph in network.graphs():
+            _learn(graph, _sizes_seen(graph, captured))
+        examined.append(_examined(network, ranges, "run", captured))
+        if captured.stop:
+            notes.append(f"the run with the given inputs ends early: {captured.stop}")
+    gathers = [_first_settled([stage[key] for stage in examined]) for key in examined[0]]
+    return Audit(gathers, [*notes, *_notes(network, gathers)])
+
+
+def _first_settled(stages: Sequence[AuditedGather]) -> AuditedGather:
+    """A gather with the sizes of the first stage that knows all, and the first decided range."""
+    chosen = next((gather for gather in stages if gather.is_settled), stages[-1])
+    decided = (gather.range for gather in stages if gather.range.state != "not-proved")
+    return msgspec.structs.replace(chosen, range=next(decided, chosen.range))
+
+
+def _checked(network: Network, inputs: Mapping[str, Array] | None) -> dict[str, tuple[int, ...]]:
+    """The sizes of the given inputs, which must be all that the model needs, of its types."""
+    if inputs is None:
+        return {}
+    where, main = network.path, network.main
+    for name, array in inputs.items():
+        plain = plain_array(f"{where}: input {shown(name)} must be an array", array)
+        _check_input(network, name, "an input")
+        known = main.types[name]
+        if not known.admits(plain.shape) or known.data_type not in ("", type_name(plain)):
+            found = f"{plain.dtype} {[*plain.shape]}"
+            raise OnnxGatherError(f"{where}: input {shown(name)} must be {known}, got {found}")
+    missing = [shown(name) for name in network.required if name not in inputs]
+    if missing:
+        rule = f"{where}: inputs must hold an array for each input of the model"
+        raise OnnxGatherError(f"{rule}, got none for {listed(missing, MOST_LISTED)}")
+    return {name: array.shape for name, array in inputs.items()}
+
+
+def _check_ranges(network: Network, ranges: Mapping[str, tuple[int, int]]) -> None:
+    for name, ends in ranges.items():
+        _check_input(network, name, "a range")
+        if ends[0] > ends[1]:
+            rule = f"{network.path}: the range of {shown(name)} must be from a low to a high number"
+            raise OnnxGatherError(f"{rule}, got {ends[0]}:{ends[1]}")
+
+
+def _check_input(network: Network, name: str, what: str) -> None:
+    inputs = network.main.inputs
+    if name not in inputs:
+        names, found = ", ".join(map(shown, inputs)), shown(name) + suggestion(name, inputs)
+        raise OnnxGatherError(f"{network.path}: {what} must be of an input ({names}), got {found}")
+
+
+def _examined(
+    network: Network,
+    given: Mapping[str, tuple[int, int]] | None,
+    source: SizesFrom,
+    captured: Captured | None = None,
+) -> dict[_Key, AuditedGather]:
+    """Every gather of a network, that of a function once."""
+    ranges, on_cpu = ranges_of(network, dict(given or {})), shape_computations(network)
+    nodes = {(graph.place, k): n for graph in network.graphs() for k, n in enumerate(graph.nodes)}
+    names = Counter(node.name for node in nodes.values())
+    found = dict[_Key, AuditedGather]()
+    for graph in network.graphs():
+        for k, node in enumerate(graph.nodes):
+            if not is_gather(node):
+                continue
+            where = f"{network.path}: node {shown(node.label)}"
+            if len(node.inputs) != 2 or len(node.outputs) != 1:
+                raise OnnxGatherError(f"{where} must have two inputs and one output")
+            try:
+                proof = proof_of(ranges, graph, node)
+            except (IndexError, TypeError, ValueError):
+                raise OnnxGatherError(f"{where} must be one that ONNX allows") from None
+            one = _Examined(graph, node, proof, source)
+            name = node.name if names[node.name] == 1 else node.outputs[0]
+            seen = captured.gathers.get(node, []) if captured else []
+            gather = one.gather(name or node.outputs[0], node in on_cpu, seen)
+            before = found.get((graph.place, k))
+            found[graph.place, k] = _joined(before, gather, graph.place) if before else gather
+    return found
+
+
+class _Examined(NamedTuple):
+    """A gather, and what is known of it."""
+
+    graph: Graph
+    node: Node
+    proof: Proof
+    source: SizesFrom
+
+    def gather(self, name: str, on_cpu: bool, seen: Sequence[Gathered]) -> AuditedGather:
+        """The record of the gather.
+
+        Args:
+            name: What it is called.
+            on_cpu: Whether it is a computation of shapes.
+            seen: What its executions had.
+        """
+        node, graph = self.node, self.graph
+        data, indices, output = (
+            _tensor(graph.type_of(name)) for name in (*node.inputs, *node.outputs)
+        )
+        constant = graph.is_constant(node.inputs[1])
+        known = all(each.type and _is_static(each) for each in (data, indices))
+        empty = known and 0 in (*(data.sizes or ()), *(indices.sizes or ()))
+        descriptor, refused = None, None
+        if known and not empty:
+            numbers = {ATTRIBUTES[node.operator]: node.attributes.get(ATTRIBUTES[node.operator], 0)}
+            pairs: Any = [(each.type, each.sizes) for each in (data, indices)]
+            try:
+                descriptor = from_onnx(node.operator, *pairs, **numbers)
+            except DescriptorError as error:
+                refused = str(error)
+        return AuditedGather(
+            name,
+            node.outputs[0],
+            graph.where,
+            node.operator,
+            on_cpu,
+            data,
+            indices,
+            output,
+            constant,
+            to_dict(descriptor) if descriptor else None,
+            refused,
+            minimum_feature_level(descriptor) if descriptor else None,
+            self._range(EMPTY if empty else self.proof.why, seen),
+        )
+
+    def _range(self, why: str, seen: Sequence[Gathered]) -> IndexRange:
+        state, low, high, size, _, stop = self.proof
+        found = constant = None
+        if state == "out-of-range":
+            constant = self.graph.constant(self.node.inputs[1])
+        if constant is not None:
+            found = self._found("constant", constant, size)
+        elif state == "not-proved":
+            each = (self._found("inputs", one.indices, self._axes(one.data)) for one in seen)
+            found = next(filter(None, each), None)
+        state = "out-of-range" if found else state
+        stop = stop if state == "not-proved" else None
+        return IndexRange(state, low, high, size, why, self.source, stop, found)
+
+    def _axes(self, data: Array | None) -> tuple[int | None, ...]:
+        """The sizes of the dimensions of the data that are indexed."""
+        if data is None:
+            return self.proof.sizes
+        number = int(self.node.attributes.get(ATTRIBUTES[self.node.operator], 0))
+        return tuple(data.shape[number + k] for k in range(len(self.proof.sizes)))
+
+    def _found(
+        self, source: Literal["constant", "inputs"], indices: Array, size: Sequence[int | None]
+    ) -> Found | None:
+        """The first index out of range; None where all are in range, or an axis is not known."""
+        if None in size:
+            return None
+        mask = outside(indices, np.array(size))
+        if not mask.any():
+            return None
+        first = np.unravel_index(np.argmax(mask), mask.shape)
+        at, value = tuple(map(int, first)), int(indices[first])
+        return Found(source, at, value, int(mask.sum()), out_of_range(self.node.operator))
+
+
+def out_of_range(op: str) -> dict[str, str]:
+    """What each provider makes of an index out of range of an ONNX operator."""
+    told = {"cpu": "The node fails.", "webnn": "The index is clamped to its own axis."}
+    directml = {name for name, row in TABLE.items() if row.onnx == op}
+    short = {provider.name: name for name, provider in PROVIDERS.items()}
+    for known in known_differences():
+        for case in known.cases:
+            about = case.operator is None or not directml.isdisjoint(case.operator)
+            if case.in_range is False and case.out_of_range == ("error",) and about:
+                told.setdefault(short[known.provider], known.reason)
+    return dict(sorted(told.items()))
+
+
+def _is_static(tensor: Tensor) -> bool:
+    return tensor.sizes is not None and None not in tensor.sizes
+
+
+def _tensor(known: ValueType) -> Tensor:
+    name = known.data_type
+    return Tensor(DIRECTML_NAMES.get(name, name) or None, known.sizes)
+
+
+def _joined(one: AuditedGather, other: AuditedGather, place: str) -> AuditedGather:
+    """A gather of a function, from its records in two calls."""
+    tensors = {
+        name: _common(getattr(one, name), getattr(other, name))
+        for name in ("data", "indices", "output")
+    }
+    described = {
+        name: getattr(one, name) if getattr(one, name) == getattr(other, name) else None
+        for name in ("descriptor", "feature_level")
+    }
+    worst = max(one.range, other.range, key=lambda each: _STATES.index(each.state))
+    low, high = (
+        _hull(getattr(one.range, name), getattr(other.range, name), choose)
+        for name, choose in (("low", min), ("high", max))
+    )
+    size = one.range.size if one.range.size == other.range.size else None
+    return msgspec.structs.replace(
+        one,
+        place=place,
+        shape_computation=one.shape_computation and other.shape_computation,
+        constant_indices=one.constant_indices and other.constant_indices,
+        refused=one.refused or other.refused,
+        range=msgspec.structs.replace(worst, low=low, high=high, size=size),
+        **tensors,
+        **described,
+    )
+
+
+_STATES = ("proved", "not-proved", "out-of-range")
+"""From the best to the worst."""
+
+
+def _common(one: Tensor, other: Tensor) -> Tensor:
+    kind = one.type if one.type == other.type else None
+    if one.sizes is None or other.sizes is None or len(one.sizes) != len(other.sizes):
+        return Tensor(kind, None)
+    pairs = zip(one.sizes, other.sizes, strict=True)
+    return Tensor(kind, tuple(n if n == m else None for n, m in pairs))
+
+
+def _hull(one: Any, other: Any, choose: Any) -> tuple[int | None, ...] | None:
+    if one is None or other is None:  # no index at all in one of them
+        return other if one is None else one
+    if len(one) != len(other):
+        return (None,) * max(len(one), len(other))
+    pairs = zip(one, other, strict=True)
+    return tuple(None if None in pair else choose(pair) for pair in pairs)
+
+
+def _learn(graph: Graph, types: Mapping[str, ValueType]) -> None:
+    """Give the values of a graph the sizes that are known of them by other means."""
+    for name in graph.types.keys() & types.keys():
+        graph.types[name] = graph.types[name].refined(types[name])
+
+
+def _sizes_seen(graph: Graph, captured: Captured) -> dict[str, ValueType]:
+    """The types and sizes of what the gathers of a graph had, the same in all executions."""
+    types = dict[str, ValueType]()
+    for node in graph.nodes:
+        for arrays in captured.gathers.get(node, ()):
+            for name, array in zip((*node.inputs, *node.outputs), arrays, strict=True):
+                if array is not None:
+                    seen = ValueType(type_name(array), array.shape)
+                    types[name] = seen.common(types.get(name, seen))
+    return types
+
+
+def _notes(network: Network, gathers: Sequence[AuditedGather]) -> Iterator[str]:
+    """Yield what would take the audit further."""
+    unknown = sum(not (_is_static(g.data) and _is_static(g.indices)) for g in gathers)
+    if unknown:
+        names = [n for n in network.main.inputs if not network.main.types[n].is_static]
+        what = f"shapes of {listed(names, MOST_LISTED)}, or inputs" if names else "inputs"
+        yield f"{what} would tell the sizes of {_gathers(unknown)}"
+    open_at = Counter(g.range.input for g in gathers if g.range.state == "not-proved")
+    for name in network.main.inputs:
+        if open_at[name]:
+            yield f"a range of {name} may prove {_gathers(open_at[name])}"
+
+
+def _gathers(count: int) -> str:
+    return f"{count:,} gather" + "s" * (count != 1)

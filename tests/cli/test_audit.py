@@ -1,0 +1,150 @@
+"""The command `audit`: what it prints, what it writes, and its exit code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from command_line import call, outcome
+from onnx_graphs import FLOAT, INT64, constant, info, model, node
+
+TABLE = constant("table", np.zeros((4, 3), np.float32))
+NODES = [
+    node("Gather", ["table", "ids"], "rows", "tokens"),
+    node("Shape", ["ids"], "shape"),
+    node("Gather", ["shape", "one"], "count", "counted"),
+    node("Gather", ["table", "first"], "row", "fixed"),
+]
+ONE, FIRST = constant("one", np.array([1])), constant("first", np.array([0, 3]))
+
+
+def save(made: onnx.ModelProto, path: str = "m.onnx") -> str:
+    Path(path).write_bytes(made.SerializeToString())
+    return path
+
+
+def embedding(nodes: Any = NODES, constants: Any = (TABLE, ONE, FIRST)) -> str:
+    ids = info("ids", INT64, ["b", 2])
+    return save(model(nodes, [ids], [node.output[0] for node in nodes], constants))
+
+
+OF_AN_INPUT = "Error: m.onnx: a {} must be of an input ('ids'), got 'no'\n"
+
+
+def npz(ids: Any) -> str:
+    np.savez("x.npz", ids=np.array(ids))
+    return "x.npz"
+
+
+def test_what_is_not_proved_stands_first_and_shapes_are_one_line() -> None:
+    assert outcome("audit", embedding()) == (
+        0,
+        """\
+m.onnx: 3 gathers: 1 not proved in range, 2 proved in range
+not proved    tokens (Gather, main graph): any index of 4, reached by ids
+proved        1 by constant
+shapes        1 compute shapes on the CPU, 1 of them proved
+note          shapes of ids, or inputs would tell the sizes of 1 gather
+note          a range of ids may prove 1 gather
+""",
+        "",
+    )
+
+
+def test_all_lists_each_gather() -> None:
+    code, text, _ = outcome("audit", embedding(), "--all", "--shape", "ids=5,2")
+    assert code == 0
+    assert (
+        text
+        == """\
+m.onnx: 3 gathers: 1 not proved in range, 2 proved in range
+not proved    tokens (Gather, main graph): any index of 4, reached by ids
+proved        counted (Gather, main graph): 1..1 of 2, constant
+proved        fixed (Gather, main graph): 0..3 of 4, constant
+note          a range of ids may prove 1 gather
+"""
+    )
+
+
+def test_an_index_out_of_range_is_a_finding() -> None:
+    inputs = npz(ids=[[0, 1], [2, 4]])
+    code, text, _ = outcome("audit", embedding(NODES[:1]), "--inputs", inputs)
+    first, second, *providers, last = text.splitlines()
+    assert code == 1
+    assert first == "m.onnx: 1 gather: 1 out of range"
+    assert second == (
+        "OUT OF RANGE  tokens (Gather, main graph): indices[1,1] is 4, by the given inputs, on an "
+        "axis of 4"
+    )
+    assert [line.split()[0] for line in providers] == ["cpu", "directml", "openvino", "webnn"]
+    assert last.startswith("note          the run with the given inputs ends early: ")
+
+
+def test_a_gather_that_directml_refuses_is_a_finding() -> None:
+    which = constant("which", np.zeros((1, 2), np.int64))
+    odd = node("GatherElements", ["table", "which"], "some", "odd")
+    code, text, _ = outcome("audit", embedding([odd], [TABLE, which]))
+    assert code == 1
+    assert (
+        text
+        == """\
+m.onnx: 1 gather: 1 refused by DirectML, 1 proved in range
+REFUSED       odd (GatherElements, main graph): IndicesTensor.Sizes[1] must be \
+InputTensor.Sizes[1] (3), as it is not at Axis, got 2
+proved        1 by constant
+"""
+    )
+
+
+def test_fail_on_not_proved() -> None:
+    path = embedding()
+    assert call("audit", path, "--fail-on", "not-proved").exit_code == 1
+    proved = ("--range", "ids=0:3", "--fail-on", "not-proved")
+    assert call("audit", path, *proved).exit_code == 0
+
+
+def test_a_model_without_gathers_is_good() -> None:
+    path = save(model([node("Neg", ["x"], "y")], [info("x", FLOAT, [2])], ["y"]))
+    assert outcome("audit", path) == (0, "m.onnx: 0 gathers\n", "")
+
+
+def test_json_is_printed_or_written() -> None:
+    path = embedding()
+    printed = json.loads(outcome("audit", path, "--json")[1])
+    assert printed["schema"] == 1
+    assert [gather["node"] for gather in printed["gathers"]] == ["tokens", "counted", "fixed"]
+    code, text, _ = outcome("audit", path, "--json", "a.json")
+    assert code == 0
+    assert text.startswith("m.onnx: 3 gathers: ")
+    assert json.loads(Path("a.json").read_text(encoding="utf-8")) == printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("--shape", "ids=5"), 2, "Error: m.onnx: input 'ids' must be INT64 [?, 2], got [5]\n"),
+        (("--shape", "no=5"), 2, "Error: m.onnx: a shape must be of an input ('ids'), got 'no'\n"),
+        (
+            ("--range", "no=1:5"),
+            2,
+            "Error: m.onnx: a range must be of an input ('ids'), got 'no'\n",
+        ),
+        (("--inputs", "none.npz"), 2, "Error: none.npz: no such file or directory\n"),
+        (("--json", "m.onnx"), 2, "Error: m.onnx must not be written, as it is an input\n"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(arguments: tuple[str, ...], code: int, said: str) -> None:
+    assert outcome("audit", embedding(), *arguments) == (code, "", said)
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"\x00\xff" * 9])
+def test_a_file_that_is_no_model_is_one_sentence(content: bytes) -> None:
+    Path("m.onnx").write_bytes(content)
+    code, text, error = outcome("audit", "m.onnx")
+    assert (code, text) == (2, "")
+    assert error.startswith("Error: m.onnx: must be an ONNX model")
+    assert error.count("\n") == 1
