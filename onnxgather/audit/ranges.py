@@ -24,6 +24,7 @@ from onnxgather.audit.intervals import (
     widened,
 )
 from onnxgather.audit.operators import LARGEST, OPERATORS, QUIET, Call
+from onnxgather.errors import OnnxGatherError
 from onnxgather.model.network import Graph, Network, ValueType
 
 WEIGHTS = 2**20
@@ -98,26 +99,29 @@ class Ranges:
         """What is known of a value of a graph, or of one that the graph reads from around it."""
         around: Graph | None = graph
         while around is not None:
-            if name in self._values[around]:
+            if name in self._values.get(around, ()):
                 return self._values[around][name]
             around = around.outer
         value_type = graph.type_of(name)
         count = elements_of(value_type.sizes)
         if value_type.data_type in FLOATS and (count is None or count > WEIGHTS):
             return unknown(*value_type, name)
-        array = graph.constant(name)
+        try:
+            array = graph.constant(name)
+        except OnnxGatherError:  # such as a file that is missing; a run would tell
+            array = None
         value = (
             unknown(*value_type, name) if array is None else constant(value_type.data_type, array)
         )
-        self._values[graph][name] = value
+        self._values.setdefault(graph, {})[name] = value  # of a body that nothing is known of too
         return value
 
     def evaluate(self, graph: Graph, inputs: Sequence[Value]) -> list[Value]:
         """Find what is known of each value of a graph; returns that of its outputs."""
         self._values[graph] = dict(zip(graph.inputs, inputs, strict=False))
         for node in graph.nodes:
-            if (node.operator, node.domain) == ("Constant", ""):
-                continue  # `value` reads it
+            if not node.graphs and all(name in graph.stored for name in node.outputs):
+                continue  # a constant, which `value` reads
             known = tuple(self.value(graph, name) if name else None for name in node.inputs)
             types = [graph.types.get(name, NOTHING) for name in node.outputs]
             if node.operator == "Loop":  # without an iteration, ONNX Runtime forgets the rank
@@ -141,7 +145,7 @@ class Ranges:
         try:
             with np.errstate(all="ignore"):
                 found = compute(call)
-        except (ValueError, TypeError, IndexError):  # a node that does not fit its inputs
+        except (ValueError, TypeError, LookupError):  # a node that does not fit its inputs
             return nothing
         found = [found] if isinstance(found, Value) else [*(found or ())]
         return [*found, *nothing[len(found) :]][: len(call.types)]
