@@ -212,6 +212,15 @@ class TestInside:
         found = og.audit(model([GATHER], [IDS], ["rows"], [TABLE], functions=[pick])).gathers
         assert [g.place for g in found] == ["main graph", "function Pick, not called"]
 
+    def test_the_body_of_an_operator_that_is_not_known_has_gathers_too(self) -> None:
+        inside = graph(
+            [node("Gather", ["table", "own"], "y", "inner")], [info("own", INT64)], ["y"]
+        )
+        odd = node("Odd", ["ids"], "out", "odd_1", domain="own", body=inside)
+        found = one(model([odd], [IDS], ["out"], [TABLE]))
+        assert (found.place, found.node) == ("body of odd_1", "inner")
+        assert (found.range.state, found.range.low) == (STOPPED, (None,))
+
 
 class TestRuns:
     def test_given_inputs_show_an_index_out_of_range(self) -> None:
