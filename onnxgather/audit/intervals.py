@@ -30,7 +30,7 @@ LIMITS: dict[str, tuple[Any, Any]] = {"BOOL": (0, 1)} | INTEGERS
 
 FLOATS: dict[str, Any] = {"FLOAT16": np.float16, "FLOAT": np.float32, "DOUBLE": np.float64}
 
-ELEMENTS, COLUMNS = 1024, 16
+ELEMENTS, COLUMNS = 2**14, 16
 """Up to how many elements each has its own bounds, and up to how many columns otherwise."""
 
 FAR = 2**30
@@ -211,13 +211,19 @@ def _common(sizes: Sequence[int | None]) -> int | None:
     return ruling.pop() if ruling else None if None in sizes else 1
 
 
-def is_ordered(*values: Value) -> bool:
-    """Whether every provider orders the elements alike: no INT64 outside of INT32."""
+def ordered(*values: Value) -> Array:
+    """Which elements every provider orders alike: those that are no INT64 outside of INT32."""
     first, last = INTEGERS["INT32"]
-    return all(
-        value.data_type != "INT64" or (value.low.min() >= first and value.high.max() <= last)
+    masks = (
+        np.asarray(value.data_type != "INT64") | ((value.low >= first) & (value.high <= last))
         for value in values
     )
+    return functools.reduce(lambda a, b: a & b, masks)
+
+
+def is_ordered(*values: Value) -> bool:
+    """Whether every provider orders all elements alike."""
+    return bool(ordered(*values).all())
 
 
 def least(*ends: Array) -> Array:

@@ -31,6 +31,7 @@ from onnxgather.audit.intervals import (
     is_ordered,
     joined,
     least,
+    ordered,
     unknown,
 )
 from onnxgather.model.network import Node, ValueType
@@ -263,7 +264,7 @@ def _loosened(data_type: str, low: Any, high: Any, roundings: int = 16) -> tuple
     if data_type in LIMITS:
         return low, high
     slack = roundings * float(np.finfo(FLOATS[data_type]).eps)
-    return low - slack * abs(low), high + slack * abs(high)
+    return low - slack * np.nan_to_num(abs(low)), high + slack * np.nan_to_num(abs(high))
 
 
 @computes("Exp", "Log")
@@ -302,11 +303,14 @@ def _chosen(call: Call, largest: bool, values: list[Value]) -> Value:
     lows, highs = [value.low for value in values], [value.high for value in values]
     low, high = least(*lows), greatest(*highs)
     if not any(value.nan for value in values):
-        word = 0 if is_ordered(*values) else 2**32 - 1
+        alike, word = ordered(*values), 2**32 - 1
+        is_wide = not alike.all()
         if largest:
-            low = greatest(low, greatest(*lows) & ~word) if word else greatest(*lows)
+            most = greatest(*lows)
+            low = np.where(alike, most, greatest(low, most & ~word)) if is_wide else most
         else:
-            high = least(high, least(*highs) | word) if word else least(*highs)
+            most = least(*highs)
+            high = np.where(alike, most, least(high, most | word)) if is_wide else most
     return call.elementwise(low, high)
 
 
@@ -395,11 +399,11 @@ def _cast(call: Call) -> Value:
         low = low & (not nan)
     elif x.data_type in FLOATS and target in LIMITS:
         first, last = LIMITS[target]
-        if nan or not (low.min() > first - 1 and high.max() < last + 1):
-            return unknown(target, x.sizes)
-        low, high = (np.vectorize(int, otypes=[object])(end) for end in (low, high))
-        if low.min() < first or high.max() > last:
-            return unknown(target, x.sizes)
+        low, high = low.astype(np.float64), high.astype(np.float64)
+        fits = (low > first - 1) & (high < last + 1) & (not nan)
+        whole: Callable[[Array], Array] = np.vectorize(int, otypes=[object])
+        low = np.where(fits, whole(np.where(fits, low, 0)), np.array(first, object))
+        high = np.where(fits, whole(np.where(fits, high, 0)), np.array(last, object))
     elif x.data_type not in LIMITS and x.data_type not in FLOATS:
         return unknown(target, x.sizes)
     return interval(target, x.sizes, low, high, nan and target in FLOATS)
@@ -433,12 +437,8 @@ def _top_k(call: Call) -> Sequence[Value]:
     x, axis = call.x, call.axis(-1)
     count = call.option("k", 1)
     sizes = _resized(x.sizes, axis, count[0] if count else None)
-    low, high = x.whole
     size = x.sizes[axis] if x.sizes else None
-    return (
-        interval(x.data_type, sizes, low, high, x.nan),
-        _position(call, sizes, size),
-    )
+    return _selected(x, sizes), _position(call, sizes, size)
 
 
 @computes("NonZero")
@@ -469,9 +469,7 @@ def _non_max_suppression(call: Call) -> Value:
 
 @computes("MaxPool")
 def _max_pool(call: Call) -> Sequence[Value] | None:
-    low, high = call.x.whole
-    values = interval(call.x.data_type, None, low, high, call.x.nan)
-    return (values, _position(call, None, elements_of(call.x.sizes)))[: len(call.types)]
+    return _selected(call.x, None), _position(call, None, elements_of(call.x.sizes))
 
 
 @computes("Shape", "Size")

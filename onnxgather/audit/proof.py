@@ -44,7 +44,9 @@ def proof_of(ranges: Ranges, graph: Graph, node: Node) -> Proof:
         first = int(node.attributes.get("axis", 0))
         low = (None if None in low else min(end for end in low if end is not None),)
         high = (None if None in high else max(end for end in high if end is not None),)
-    sizes = tuple(None if data.sizes is None else data.sizes[first + k] for k in range(len(low)))
+    rank = len(data.sizes or ())
+    axes = [first + k for k in range(len(low))]
+    sizes = tuple((data.sizes or ())[k] if -rank <= k < rank else None for k in axes)
     if indices.is_empty:
         return Proof("proved", None, None, sizes, "there is no index", "")
     bounds = list(zip(low, high, sizes, strict=True))

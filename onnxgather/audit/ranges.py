@@ -27,7 +27,7 @@ from onnxgather.audit.operators import LARGEST, OPERATORS, QUIET, Call
 from onnxgather.errors import OnnxGatherError
 from onnxgather.model.network import Graph, Network, ValueType
 
-WEIGHTS = 2**20
+WEIGHTS = 2**16
 """Float constants of more elements are not read."""
 
 PATIENCE = 3
@@ -145,7 +145,13 @@ class Ranges:
         try:
             with np.errstate(all="ignore"):
                 found = compute(call)
-        except (ValueError, TypeError, LookupError):  # a node that does not fit its inputs
+        except (
+            ArithmeticError,
+            AttributeError,
+            LookupError,
+            TypeError,
+            ValueError,
+        ):  # a node that does not fit its inputs
             return nothing
         found = [found] if isinstance(found, Value) else [*(found or ())]
         return [*found, *nothing[len(found) :]][: len(call.types)]

@@ -218,3 +218,33 @@ def test_a_loop_ends_with_the_interval_of_any_number_of_iterations() -> None:
     every = [*nodes, node("Gather", "table all", "y")]
     found = proof(every, info("table", FLOAT, 99), **constants)
     assert (found.state, found.low, found.high) == ("proved", (0,), (98,))
+
+
+def test_each_element_of_a_small_table_of_positions_has_an_interval_of_its_own() -> None:
+    """Buckets of distances, as T5 has them: the logarithm of 0 is no integer, but is not taken."""
+    nodes = [
+        node("Cast", "distance", "f", to=FLOAT),
+        node("Log", "f", "l"),
+        node("Mul", "l two", "m"),
+        node("Cast", "m", "c", to=INT64),
+        node("Add", "c eight", "a"),
+        node("Min", "a high", "large"),
+        node("Less", "distance eight", "is_small"),
+        node("Where", "is_small distance large", "i"),
+        GATHER,
+    ]
+    constants = {"distance": np.arange(256).reshape(16, 16), "two": np.float32(8)}
+    constants |= {"eight": np.int64(8), "high": np.int64(31)}
+    assert proof(nodes, TABLE, **constants).high == (31,)
+
+
+def test_a_constant_around_a_subgraph_is_known_in_it() -> None:
+    shifted = helper.make_graph(
+        [node("Add", "six one", "t")], "then", [], [onnx.ValueInfoProto(name="t")]
+    )
+    other = helper.make_graph([node("Identity", "one", "e")], "else", [], [info("e", INT64)])
+    choice = helper.make_node("If", ["b"], ["i"], then_branch=shifted, else_branch=other)
+    found = proof(
+        [choice, GATHER], TABLE, info("b", onnx.TensorProto.BOOL), six=np.int64(6), one=np.int64(1)
+    )
+    assert (found.state, found.low, found.high) == ("proved", (1,), (7,))
