@@ -17,7 +17,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--long",
         action="store_true",
         help="try 10 times as many random examples of each law: 5000 of those of the lowerings, "
-        "1000 of the others; and 2000 mutated inputs of each kind",
+        "1000 of the others; 2000 mutated inputs of each kind; 100,000 intervals of networks",
     )
     parser.addoption(
         "--openvino",
