@@ -8,6 +8,7 @@ tests/edge_indices.py --lanes cpu,directml` about more indices.
 from __future__ import annotations
 
 from itertools import islice
+from pathlib import Path
 
 import pytest
 from command_line import outcome
@@ -15,16 +16,25 @@ from edge_indices import FEW, ask, cases
 from folders import MODELS
 
 from onnxgather.cases import DescriptorCase
-from onnxgather.corpus import random_cases
+from onnxgather.corpus import corpus, random_cases
+from onnxgather.lanes import open_lanes
 from onnxgather.lanes.directml import find_host
+from onnxgather.parity.known import CasePattern, known_differences
 from onnxgather.parity.states import State
 from onnxgather.providers import PROVIDERS
+from onnxgather.repro.flow import make_repro
 from onnxgather.workers.hosts import find_runtime
 
 live = pytest.mark.skipif(
     not find_runtime(PROVIDERS["directml"]) or not find_host(),
     reason="scripts/directml/setup.sh has not run",
 )
+KNOWN = [
+    pattern
+    for entry in known_differences()
+    if entry.provider == PROVIDERS["directml"].name
+    for pattern in entry.cases
+]
 LANES = ("cpu", "directml", "directml-dll")
 
 
@@ -61,3 +71,19 @@ def test_all_programs_of_the_checkout_pass_on_directml() -> None:
     code, printed, _ = outcome("check", str(MODELS), "--lanes", ",".join(LANES))
     assert code == 0
     assert printed.count(f": {count} cases, {count} PASS\n") == 3
+
+
+@live
+@pytest.mark.parametrize("pattern", KNOWN, ids=lambda pattern: str(pattern.name))
+def test_each_known_difference_of_the_provider_has_a_repro(
+    pattern: CasePattern, tmp_path: Path
+) -> None:
+    case = next(case for case in corpus() if pattern.fits(case))
+    (lane,) = open_lanes(["directml"])
+    found = make_repro(case, lane, str(tmp_path / "repro"))
+    lane.close()
+    assert found.shown, found.text
+    assert found.case.data.size == 1
+    issue = (tmp_path / "repro" / "ISSUE.md").read_text(encoding="utf-8")
+    assert issue.startswith("# DmlExecutionProvider r")
+    assert "without Python" in issue
