@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from itertools import product
 
+from onnxgather.audit.gathers import audit
 from onnxgather.checks import check_choice, shown
 from onnxgather.errors import OnnxGatherError
 from onnxgather.files import write_whole
-from onnxgather.gather import ATTRIBUTES
-from onnxgather.model.network import Network, Node, read_network
+from onnxgather.model.network import read_network
 from onnxgather.model.rewrite import ModelProto, Rewritten, external_files, rewrite
 from onnxgather.options import HARDENED, OutOfRange
 
@@ -74,17 +75,15 @@ def _hardened(
     check_choice("out_of_range", out_of_range, HARDENED)
     plain = read_network(model)
     network = read_network(model, shapes) if shapes else plain
-    return rewrite(network, plain, unproved(network, ranges or {}), out_of_range)
-
-
-def unproved(network: Network, ranges: Mapping[str, tuple[int, int]]) -> set[Node]:
-    """The gathers whose indices are not proved in range."""
-    del ranges
-    return {
-        node
-        for graph in network.main.graphs()
-        for node in graph.nodes
-        if node.operator in ATTRIBUTES
-        and not node.domain
-        and graph.constant(node.inputs[1]) is None
+    unproved = {
+        (gather.place, gather.output_name)
+        for gather in audit(model, None, shapes, ranges).gathers
+        if gather.range.state != "proved"
     }
+    limited = {
+        node
+        for graph in network.graphs()
+        for node in graph.nodes
+        if not unproved.isdisjoint(product((graph.where, graph.place), node.outputs))
+    }
+    return rewrite(network, plain, limited, out_of_range)

@@ -59,6 +59,16 @@ def test_only_gathers_that_are_not_proved_are_rewritten(tmp_path: Path) -> None:
     assert written.graph.node[-1] == MODEL.graph.node[-1]
 
 
+def test_a_range_that_is_given_can_prove_a_gather() -> None:
+    assert og.harden(MODEL, ranges={"ids": (-8, 7)}) == MODEL
+    assert og.harden(MODEL, ranges={"ids": (-8, 8)}) != MODEL
+
+
+def test_hardening_again_changes_nothing() -> None:
+    once = og.harden(MODEL)
+    assert og.harden(once) == once != MODEL
+
+
 def test_external_data_stays_in_its_file(tmp_path: Path) -> None:
     path = saved(tmp_path / "a", external=True)
     output = str(tmp_path / "a" / "out.onnx")

@@ -108,7 +108,7 @@ def harden(
     if out_of_range == "clamp":
         limited = graph.cast(limited, index.dtype, "indices_in_range", "the type of the indices")
         return graph, data, limited
-    mask = outside(graph, index, limited, np.array(0))
+    mask = outside(graph, index, limited, np.array(0) if known is None else known)
     limited = graph.cast(limited, np.int64, "indices_in_range", "the type of the indices")
     limited = non_negative(graph, limited, sizes)
     beyond = sizes

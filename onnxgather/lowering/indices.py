@@ -191,7 +191,10 @@ def outside(graph: Graph, index: Value, clamped: Value, sizes: Array) -> Value:
         sizes: The sizes of the axes, as `axis_limits` gives them.
     """
     if index.dtype == np.int64 or index.dtype.kind == "f":
-        same = graph.cast(clamped, index.dtype, "indices_kept", "to compare with the indices")
+        # In FLOAT32, where it is exact: OpenVINO compares INT64 by its low 32 bits.
+        dtype = clamped.dtype if int(sizes.max()) < EXACT_FLOAT else index.dtype
+        same = graph.cast(clamped, dtype, "indices_kept", "to compare with the indices")
+        index = graph.cast(index, dtype, "indices_float32", "the type of what was clamped")
         why = "finds the indices in range, which the clamp left as they were"
         same = graph.add("Equal", "is_inside", same, index, why=why, dtype=bool)
         return graph.add("Not", "is_outside", same, why="finds the indices out of range")
