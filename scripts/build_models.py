@@ -45,7 +45,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="only compare")
     parser.add_argument("--folder", type=Path, default=MODELS, help="instead of models/")
     options = parser.parse_args(arguments)
-    found = {path.name: path.read_bytes() for path in options.folder.iterdir()}
+    paths = [path for path in options.folder.iterdir() if path.is_file()]
+    found = {path.name: path.read_bytes() for path in paths}
     files = build(options.folder)
     differing = sorted(n for n in found.keys() | files.keys() if found.get(n) != files.get(n))
     for name in differing:

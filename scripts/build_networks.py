@@ -50,7 +50,10 @@ def build() -> dict[str, bytes]:
     words[1, 4] = 32
     inputs = io.BytesIO()
     np.savez(inputs, words=words)
-    return {"keywords.onnx": model.SerializeToString(deterministic=True), "keywords.npz": inputs.getvalue()}
+    return {
+        "keywords.onnx": model.SerializeToString(deterministic=True),
+        "keywords.npz": inputs.getvalue(),
+    }
 
 
 def main() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
+from pathlib import Path
 from rlcompleter import Completer
 from typing import Any
 
@@ -11,6 +13,7 @@ import click
 import numpy as np
 import pytest
 from click import shell_completion
+from click.testing import CliRunner
 from folders import ROOT
 
 import onnxgather as og
@@ -66,6 +69,21 @@ def test_readme_program_prints_what_is_promised(capsys: pytest.CaptureFixture[st
     with pytest.raises(SystemExit, match="0"):
         main(["run", str(ROOT / path)], prog_name="onnxgather")
     assert capsys.readouterr() == (promised, "")
+
+
+SAID = re.findall(
+    r"```sh\n(onnxgather \w+ models/networks[^\n]+)\n```\n\n```\n(.+?\n)```", README, re.DOTALL
+)
+
+
+@pytest.mark.parametrize(("command", "promised"), SAID, ids=[line.split()[1] for line, _ in SAID])
+def test_readme_says_what_the_commands_say_of_a_model(
+    command: str, promised: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(ROOT / "models" / "networks", tmp_path / "models" / "networks")
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(main, shlex.split(command)[1:], catch_exceptions=False)
+    assert (result.exit_code, result.output) == (0, promised)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

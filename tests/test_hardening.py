@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import onnx
+import onnxruntime
 import pytest
+from folders import MODELS
+from index_arithmetic import index_values
 from onnx import external_data_helper, numpy_helper, parser
 
 import onnxgather as og
 from onnxgather.hardening import harden_file
+from onnxgather.options import OutOfRange
 
 MODEL = parser.parse_model(
     """
@@ -113,3 +119,24 @@ g (float[n] data, int64[k] i) => (y) { y = Gather (data, i) }"""
     assert "Shape" not in operators
     assert "Min" in operators
     assert [*fixed.graph.input] == [*model.graph.input]
+
+
+@pytest.mark.parametrize("policy", ["clamp", "zero", "directml"])
+def test_a_hardened_network_does_not_fail_whatever_its_indices_are(
+    policy: OutOfRange, pytestconfig: pytest.Config
+) -> None:
+    path = MODELS / "networks" / "keywords.onnx"
+    ort: Any = onnxruntime
+    given = {"words": (2, 6)}
+    hardened = og.harden(path, policy, given).SerializeToString()
+    original, run = (ort.InferenceSession(m).run for m in (path.read_bytes(), hardened))
+    random, count = np.random.default_rng(0), 10_000 if pytestconfig.getoption("--long") else 200
+    values = index_values("int64", 32)
+    for _ in range(count):
+        anywhere = random.integers(-(2**63), 2**63 - 1, (2, 6), endpoint=True)
+        near = random.choice(values, (2, 6))
+        words = np.where(random.random((2, 6)) < 0.5, anywhere, near)
+        assert run(None, {"words": words})[0].shape == (2, 2, 8)
+        inside = random.integers(-32, 32, (2, 6))
+        (expected,), (found,) = (each(None, {"words": inside}) for each in (original, run))
+        assert found.tobytes() == expected.tobytes()

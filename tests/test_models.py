@@ -41,9 +41,9 @@ documented = pytest.mark.parametrize("name", sorted(DOCUMENTED))
 every_program = pytest.mark.parametrize("name", NAMES)
 
 
-def build_models() -> Any:
-    """Return the script that makes models/, as a module."""
-    path = ROOT / "scripts" / "build_models.py"
+def script(name: str) -> Any:
+    """Return a script as a module."""
+    path = ROOT / "scripts" / name
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
@@ -52,7 +52,7 @@ def build_models() -> Any:
     return module
 
 
-BUILD = build_models()
+BUILD = script("build_models.py")
 
 
 def tensor(described: dict[str, Any], data_type: str = "FLOAT32") -> dict[str, Any]:
@@ -122,7 +122,7 @@ def only_dispatch(name: str) -> Dispatch:
 def test_models_holds_ten_documented_and_six_recognisable_programs() -> None:
     assert len(DOCUMENTED) == 10
     assert len(RECOGNISABLE) == 6
-    files = {path.name for path in MODELS.iterdir()}
+    files = contents(MODELS).keys()
     assert files == {f"{name}.{kind}" for name in NAMES for kind in ("json", "txt", "onnx")}
 
 
@@ -137,7 +137,7 @@ def copied_programs(folder: Path) -> Path:
 
 def contents(folder: Path) -> dict[str, bytes]:
     """Return the content of every file of a folder, by its name."""
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
 def test_build_models_makes_models_from_its_programs(
@@ -477,3 +477,7 @@ def test_tuples_are_limited_by_input_dimension_count_not_by_dimension_count() ->
         "IndicesTensor.Sizes[2], the size of an index tuple, must be at most InputDimensionCount "
         "(2), got 3"
     )
+
+
+def test_the_networks_are_those_that_their_script_makes() -> None:
+    assert contents(MODELS / "networks") == script("build_networks.py").build()

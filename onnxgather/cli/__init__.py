@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from onnxgather.cli import audit, check, corpus, examine, harden, report, translate
+from onnxgather.cli import audit, check, corpus, examine, extract, harden, report, translate
 from onnxgather.cli.terminal import main
 
-__all__ = ["audit", "check", "corpus", "examine", "harden", "main", "report", "translate"]
+__all__ = [
+    "audit",
+    "check",
+    "corpus",
+    "examine",
+    "extract",
+    "harden",
+    "main",
+    "report",
+    "translate",
+]

@@ -55,11 +55,11 @@ def export(cases: Iterable[Case], format: FormatName, folder: str | os.PathLike[
     return exported
 
 
-def _is_export(folder: str) -> bool:
-    """Whether the `index.json` in a folder was written by an export."""
+def is_export(folder: str, made_by: str = MADE_BY) -> bool:
+    """Whether the `index.json` in a folder was written by a command."""
     try:
         index: Any = msgspec.json.decode(Path(folder, "index.json").read_bytes())
-        return index["made_by"].startswith(MADE_BY)
+        return index["made_by"].startswith(made_by)
     except (OSError, msgspec.DecodeError, LookupError, TypeError, AttributeError):
         return False
 
@@ -69,7 +69,7 @@ _EXPORT = FolderKind(
     "the folder must be empty or an earlier export, got {} in it",
     ("cases", "cases.jsonl", "README.md"),
     ("index.json",),
-    _is_export,
+    is_export,
 )
 
 

@@ -103,8 +103,9 @@ def make_repro(
             if info.python is None:
                 script, trouble = "the lane", _asked(lane, trial, difference.result)
             else:
-                script, files = "repro.py", runnable(difference, trial)
-                trouble, printed = _tried(info.python, files, difference.result)
+                script, now = "repro.py", difference
+                files = runnable(now.case, now.title, info.provider, trial)
+                trouble, printed = _tried(info.python, files, now.result)
             if trouble is None:
                 break
         how = f"but {script} does not show it: {trouble}" if trouble else f"{script} shows it"

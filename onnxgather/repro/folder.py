@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from onnxgather import runtime
-from onnxgather.cases import DescriptorCase
+from onnxgather.cases import Case, DescriptorCase
 from onnxgather.checks import printable
 from onnxgather.dxdispatch import write_program
 from onnxgather.files import FolderKind, filled_in
@@ -41,7 +41,7 @@ def write_folder(
         OnnxGatherError: The folder holds other files, or cannot be written. Its content is then
             as it was.
     """
-    contents = runnable(difference, trial)
+    contents = runnable(difference.case, difference.title, difference.info.provider, trial)
     contents["ISSUE.md"] = issue_text(difference, trial, printed).encode()
     case = difference.case
     if isinstance(case, DescriptorCase):
@@ -51,13 +51,20 @@ def write_folder(
     REPRO.write(folder, contents.items())
 
 
-def runnable(difference: Difference, trial: Trial) -> dict[str, bytes]:
-    """The files that repro.py needs, itself included."""
-    rule = difference.case.expected()
+def runnable(case: Case, title: str, provider: str, trial: Trial) -> dict[str, bytes]:
+    """The files that repro.py needs, itself included.
+
+    Args:
+        case: The case.
+        title: What the script says it shows.
+        provider: The full name of the provider that it runs.
+        trial: What it runs.
+    """
+    rule = case.expected()
     script = filled_in(
         "repro/repro.py.template",
-        title=json.dumps(difference.title)[1:-1],  # escaped, as it stands between quotes
-        provider=json.dumps(difference.info.provider)[1:-1],
+        title=json.dumps(title)[1:-1],  # escaped, as it stands between quotes
+        provider=json.dumps(provider)[1:-1],
         library=repr(trial.library),
         threads=trial.threads,
         rule=repr(printable(rule)) if isinstance(rule, str) else None,

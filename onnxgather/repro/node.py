@@ -95,10 +95,27 @@ def case_of_node(
         )
     _check_inputs(model, inputs)
     data, indices = (_value(model, value, inputs, cpu, where) for value in values.values())
+    return case_of_arrays(where, node.operator, node.number, data, indices)
+
+
+def case_of_arrays(where: str, operator: str, number: int, data: Array, indices: Array) -> Case:
+    """The case of a gather node with what it takes; an index out of range is an error.
+
+    Args:
+        where: What an error calls the node.
+        operator: Gather, GatherElements or GatherND.
+        number: Its `axis` or `batch_dims`.
+        data: The first input.
+        indices: The second input.
+
+    Raises:
+        OnnxGatherError: DirectML has no such types.
+        DescriptorError: The descriptor of the node breaks a rule of DirectML.
+    """
     _check_type(where, "data", type_name(data))
     _check_type(where, "indices", type_name(indices))
     try:
-        gather = gather_of_node(node.operator, data.shape, indices.shape, node.number)
+        gather = gather_of_node(operator, data.shape, indices.shape, number)
         candidate = Candidate(gather.operator, gather.number, data, indices)
         return case_of(candidate, where, "error")
     except OnnxGatherError as error:

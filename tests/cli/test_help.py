@@ -31,6 +31,7 @@ Commands:
   corpus   Export the built-in corpus.
   doctor   Say which wheels and providers work.
   explain  Say where an output element comes from.
+  extract  Take gathers out of an ONNX model, with their data.
   harden   Keep the indices of an ONNX model in range.
   report   Make one report of several.
   repro    Reduce a difference to a folder that shows it.
@@ -50,7 +51,18 @@ Commands:
     @pytest.mark.parametrize(
         "command",
         [
-            *("audit", "check", "convert", "corpus", "doctor", "explain", "harden", "repro", "run"),
+            *(
+                "audit",
+                "check",
+                "convert",
+                "corpus",
+                "doctor",
+                "explain",
+                "extract",
+                "harden",
+                "repro",
+                "run",
+            ),
             "show",
         ],
     )

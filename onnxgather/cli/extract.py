@@ -1,0 +1,41 @@
+"""The command `extract`, which takes the gathers out of an ONNX model."""
+
+from __future__ import annotations
+
+import click
+
+from onnxgather.cli import options
+from onnxgather.cli.terminal import json_bytes, main, say
+from onnxgather.errors import GOOD
+
+
+@main.command(short_help="Take gathers out of an ONNX model, with their data.")
+@click.argument("model", type=options.FILE, metavar="MODEL")
+@click.option("--node", metavar="NAME", help="The gather of that name, or with such an output.")
+@options.flag("--all", "every", help="Every gather.")
+@options.file("--inputs", required=True, metavar="FILE", help="The model's inputs, as .npz.")
+@options.folder("-o", "--output", required=True, metavar="DIR", help="The folder.")
+@options.as_json
+def extract(
+    model: str, node: str | None, every: bool, inputs: str, output: str, as_json: bool
+) -> int:
+    """Write each gather with what it gets in a run of MODEL, one folder each.
+
+    A folder has a DxDispatch program with the data, the ONNX model of the gather, its inputs, the
+    expected output, and a repro.py that runs it with onnxruntime and numpy alone.
+    """
+    from onnxgather.extraction import extract as write
+    from onnxgather.repro.node import read_inputs
+
+    if every == (node is not None):
+        raise click.UsageError("give either --node NAME or --all")
+    done = write(model, read_inputs(inputs), output, node)
+    if as_json:
+        say(json_bytes({"model": model, "output": output, "gathers": done}))
+        return GOOD
+    for one in done:
+        if one.left_out:
+            say(f"left out: {one.place}: {one.operator} {one.node!r}: {one.left_out}")
+    written = sum(one.folder is not None for one in done)
+    say(f"{model} -> {output}: {written} of {len(done)} gathers")
+    return GOOD

@@ -1,0 +1,98 @@
+"""The command `extract`: a folder for each gather, with what it gets in a run."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command_line import outcome
+from onnx import parser
+
+MODEL = """
+<ir_version: 8, opset_import: ["" : 17]>
+g (float[n, 2] data, int64[k] ids, bool yes, string[2] words) => (y, z, s)
+{
+  y = Gather (data, ids)
+  z = If (yes) <
+    then_branch = t () => (a) { a = Gather <axis = 1> (data, ids) },
+    else_branch = f () => (b) { b = Gather (data, ids) } >
+  s = Gather (words, ids)
+}"""
+INPUTS = {
+    "data": np.array([[1, 2], [3, 4], [5, 6]], np.float32),
+    "ids": np.array([1, 0]),
+    "yes": np.array(True),
+    "words": np.array(["a", "b"]),
+}
+
+
+@pytest.fixture(autouse=True)
+def _files(folder: Path) -> None:
+    model = parser.parse_model(MODEL)
+    model.graph.node[0].name = "first gather/"
+    (folder / "model.onnx").write_bytes(model.SerializeToString())
+    np.savez(folder / "x.npz", allow_pickle=False, **INPUTS)
+
+
+ALL = ("extract", "model.onnx", "--inputs", "x.npz", "-o", "out", "--all")
+
+
+def test_each_gather_gets_a_folder_that_runs() -> None:
+    assert outcome(*ALL) == (
+        0,
+        "left out: main graph: Gather 's': data must be of a type that DirectML gathers (FLOAT64, "
+        "FLOAT32, FLOAT16, INT64, INT32, INT16, INT8, UINT64, UINT32, UINT16, UINT8), got STRING\n"
+        "left out: else_branch of z: Gather 'b': it did not run with these inputs\n"
+        "model.onnx -> out: 2 of 4 gathers\n",
+        "",
+    )
+    index = json.loads(Path("out/index.json").read_text(encoding="utf-8"))
+    folders = [gather["folder"] for gather in index["gathers"]]
+    assert sorted(str(folder) for folder in folders if folder) == [
+        "gathers/001_first_gather",
+        "gathers/003_a",
+    ]
+    assert outcome("run", "out/gathers/001_first_gather/program.json") == (
+        0,
+        "Resource 'output': 3, 4, 1, 2\n",
+        "",
+    )
+    assert outcome("run", "out/gathers/003_a/program.json")[1] == (
+        "Resource 'output': 2, 1, 4, 3, 6, 5\n"
+    )
+    script = ["out/gathers/003_a/repro.py"]
+    done = subprocess.run([sys.executable, *script], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("It does not differ.\n")
+
+
+def test_one_gather_is_chosen_by_its_name_or_its_output() -> None:
+    for name in ("first gather/", "y"):
+        arguments = ("extract", "model.onnx", "--inputs", "x.npz", "-o", "out", "--node", name)
+        assert outcome(*arguments)[:2] == (0, "model.onnx -> out: 1 of 1 gathers\n")
+    index = json.loads(Path("out/index.json").read_text(encoding="utf-8"))
+    assert index["gathers"][0]["descriptor"]["type"] == "DML_OPERATOR_GATHER"
+
+
+def test_what_cannot_be_extracted_is_refused() -> None:
+    node = ("extract", "model.onnx", "--inputs", "x.npz", "-o", "out", "--node", "yy")
+    assert outcome(*node) == (
+        2,
+        "",
+        "Error: model.onnx: node 'yy' must be one of the model's 4 gathers\n",
+    )
+    assert "give either --node NAME or --all" in outcome(*ALL[:-1])[2]
+    np.savez("y.npz", ids=INPUTS["ids"])
+    assert outcome("extract", "model.onnx", "--inputs", "y.npz", "-o", "out", "--all")[2] == (
+        "Error: model.onnx: the inputs must hold an array for each input of the model, got none "
+        "for 'data', 'yes', 'words'\n"
+    )
+    Path("other").mkdir()
+    Path("other/letter.txt").touch()
+    assert outcome(*ALL[:-2], "other", "--all")[2] == (
+        "Error: other: the folder must be new, empty or an earlier extract, got 'letter.txt'\n"
+    )
+    assert outcome(*ALL)[0] == outcome(*ALL)[0] == 0
