@@ -95,12 +95,15 @@ def _case(
     path: str, graph: Graph, node: Node, seen: list[Gathered]
 ) -> tuple[Extracted, Case | None]:
     told = Extracted(node.label, graph.where, node.operator, executions=len(seen))
-    if not seen:
+    data = None
+    if seen:
+        data = graph.constant(node.inputs[0]) if seen[0].data is None else seen[0].data
+    if data is None:
         return msgspec.structs.replace(told, left_out="it did not run with these inputs"), None
     number = node.attributes.get(ATTRIBUTES[node.operator], 0)
     where = f"{path}: {graph.where}: node {shown(node.label)}"
     try:
-        case = case_of_arrays(where, node.operator, number, seen[0].data, seen[0].indices)
+        case = case_of_arrays(where, node.operator, number, data, seen[0].indices)
     except OnnxGatherError as error:
         return msgspec.structs.replace(told, left_out=str(error).removeprefix(f"{where}: ")), None
     if isinstance(case, DescriptorCase):
