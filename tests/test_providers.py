@@ -17,7 +17,7 @@ def test_each_provider_says_what_to_install() -> None:
         "openvino": "onnxgather[openvino]",
         "cuda": "onnxruntime-gpu",
         "tensorrt": "onnxruntime-gpu",
-        "webgpu": "onnxruntime-webgpu",
+        "webgpu": "onnxruntime-webgpu, or run scripts/directml/setup.sh on Linux",
         "qnn": "onnxruntime-qnn on Windows",
         "coreml": "onnxgather[cpu] on macOS",
     }

@@ -277,7 +277,7 @@ main(["repro", "x.json", "-o", "out", "--lane", "openvino={python}"])
             ),
             (
                 ["--target", "gpu"],
-                "Invalid value for '--target': 'gpu' is not one of 'portable', 'cpu'.",
+                "Invalid value for '--target': 'gpu' is not one of 'portable', 'cpu', 'webgpu'.",
             ),
         ],
     )
