@@ -326,7 +326,7 @@ class _Examined(NamedTuple):
         """The first index out of range; None where all are in range, or an axis is not known."""
         if None in size:
             return None
-        mask = outside(indices, np.array(size))
+        mask = outside(indices, np.array(size)).reshape(indices.shape)
         if not mask.any():
             return None
         first = np.unravel_index(np.argmax(mask), mask.shape)

@@ -113,6 +113,14 @@ def test_constant_indices_are_proved_or_found_out_of_range() -> None:
     }
 
 
+def test_a_constant_scalar_index_out_of_range_is_found() -> None:
+    far = constant("far", np.int64(4))
+    gather = node("Gather", ["table", "far"], "row")
+    found = one(model([gather], [], ["row"], [TABLE, far])).range.found
+    assert found is not None
+    assert (found.at, found.value, found.count) == ((), 4, 1)
+
+
 def test_a_tuple_has_a_range_per_coordinate() -> None:
     data = constant("d", np.zeros((4, 9), np.float32))
     found = one(fixed([0, 8], [3, 1], op="GatherND", data=data)).range
