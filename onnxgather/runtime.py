@@ -186,7 +186,7 @@ class Opened:
         Raises:
             FailedError: The provider failed.
         """
-        feeds = {name: np.ascontiguousarray(array) for name, array in inputs.items()}
+        feeds = {name: np.asarray(array, order="C") for name, array in inputs.items()}
         try:
             outputs: list[Any] = self._session.run(None, feeds, self._run_options)
         except Exception as error:

@@ -227,7 +227,8 @@ class _Run:
         for k in range(last):
             if not going.all():
                 break
-            given = [np.array(k), going, *state]
+            sizes = body.type_of(*body.inputs[:1] or [""]).sizes or ()
+            given = [np.full([n or 1 for n in sizes], k), going, *state]
             pairs = zip(body.inputs, given, strict=False)
             fed = {name: array for name, array in pairs if array is not None}
             values = self.graph(body, {**around, **fed})

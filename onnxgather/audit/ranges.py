@@ -168,8 +168,9 @@ class Ranges:
     def _loop(self, call: Call) -> Sequence[Value]:
         trips, body = call.has(0), call.node.graphs["body"]
         last = LARGEST if trips is None else max(int(trips.whole[1]), 1)
-        counter = interval("INT64", (), 0, last - 1, why=(f"the iterations of {call.node.label}",))
-        fixed = [counter, unknown("BOOL", ())]
+        sizes = [body.types[name].sizes for name in body.inputs[:2]]
+        why = (f"the iterations of {call.node.label}",)
+        fixed = [interval("INT64", sizes[0], 0, last - 1, why=why), unknown("BOOL", sizes[1])]
         state, stacked = self._settled(body, fixed, call.inputs[2:], [], 1)
         if trips is None or trips.whole[0] < 1 or call.has(1) is not None:
             stacked = [_flat(value) for value in stacked]

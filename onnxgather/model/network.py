@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -491,11 +491,13 @@ class _Reader:
         kept = [value for value in graph.value_info if value.name not in computed]
         del graph.value_info[:]
         graph.value_info.extend(kept)
-        bodies = [body for node in graph.node for _, body in bodies_of(node)]
-        for value in (*graph.output, *(value for body in bodies for value in body.input)):
-            if value.type.HasField("tensor_type"):  # a body's node says what its inputs are
+        bodies = [(body, node.op_type) for node in graph.node for _, body in bodies_of(node)]
+        inputs = [list(body.input)[2 * (name == "Loop") :] for body, name in bodies]
+        for value in (*graph.output, *chain(*inputs)):
+            # A body's node says what its inputs are; of a Loop's first two, the body does.
+            if value.type.HasField("tensor_type"):
                 value.type.tensor_type.ClearField("shape")
-        for body in bodies:
+        for body, _ in bodies:
             check_names(self.path, body)
             self._forget(body)
 

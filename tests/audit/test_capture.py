@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import pytest
 from onnx_graphs import BOOL, INT64, constant, function, graph, info, model, node
 
 from onnxgather.audit.capture import Captured, capture, level_1
@@ -67,13 +68,27 @@ def test_each_iteration_of_a_loop_is_seen() -> None:
     assert seen(made, ids=[1]) == {"body of loop_1": [[[1], [3]], [[2], [6]]]}
 
 
+@pytest.mark.parametrize("sizes", [[], [1]])
+def test_the_number_of_an_iteration_has_the_sizes_that_the_body_declares(sizes: list[int]) -> None:
+    inputs = [info("k", INT64, sizes), info("going", BOOL, [])]
+    nodes = [node("Gather", ["table", "k"], "row", "row"), node("Identity", ["going"], "still")]
+    body = graph(nodes, inputs, ["still", "row"])
+    loop = node("Loop", ["twice", ""], "all", "loop_1", body=body)
+    made = model([loop], [], ["all"], [TABLE, constant("twice", np.int64(2))])
+    _, found = captured(made)
+    assert found.stop is None
+    (rows,) = found.gathers.values()
+    assert [one.indices.shape for one in rows] == [tuple(sizes)] * 2
+    assert [one.output.shape for one in rows if one.output is not None] == [(*sizes, 3)] * 2
+
+
 def test_each_row_of_a_scan_is_seen() -> None:
     body = graph([node("Gather", ["table", "row"], "got")], [info("row", INT64, [])], ["got"])
     scan = node("Scan", ["ids"], "all", "scan_1", body=body, num_scan_inputs=1)
     made = model([scan], [IDS], ["all"], [TABLE])
-    assert seen(made, ids=[2, 0]) == {"body of scan_1": [[2, [6]], [0, [0]]]}
+    assert seen(made, ids=[2, 0]) == {"body of scan_1": [[2, 6], [0, 0]]}
     made.graph.node[0].attribute.append(onnx.helper.make_attribute("scan_input_directions", [1]))
-    assert seen(made, ids=[2, 0]) == {"body of scan_1": [[0, [0]], [2, [6]]]}
+    assert seen(made, ids=[2, 0]) == {"body of scan_1": [[0, 0], [2, 6]]}
 
 
 def test_each_call_of_a_function_is_seen() -> None:

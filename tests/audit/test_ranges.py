@@ -220,6 +220,24 @@ def test_a_loop_ends_with_the_interval_of_any_number_of_iterations() -> None:
     assert (found.state, found.low, found.high) == ("proved", (0,), (98,))
 
 
+@pytest.mark.parametrize(("sizes", "size"), [([], 4), ([1], 1)])
+def test_the_number_of_an_iteration_has_the_rank_that_the_body_declares(
+    sizes: list[int], size: int
+) -> None:
+    names = [info("n", INT64, *sizes), info("c", onnx.TensorProto.BOOL, *sizes)]
+    nodes = [node("Gather", "table n", "row"), node("Gather", "row last", "r")]
+    nodes.append(node("Identity", "c", "d"))
+    outputs = [info("d", onnx.TensorProto.BOOL), info("r", FLOAT)]
+    loop = helper.make_node(
+        "Loop", ["high", ""], ["all"], body=helper.make_graph(nodes, "body", names, outputs)
+    )
+    initializers = [numpy_helper.from_array(np.array(3), name) for name in ("high", "last")]
+    outer = helper.make_graph([loop], "main", [TABLE], [info("all", FLOAT)], initializers)
+    network = read_network(helper.make_model(outer, ir_version=8))
+    body = network.main.nodes[0].graphs["body"]
+    assert proof_of(ranges_of(network), body, body.nodes[1]).sizes == (size,)
+
+
 def test_each_element_of_a_small_table_of_positions_has_an_interval_of_its_own() -> None:
     """Buckets of distances, as T5 has them: the logarithm of 0 is no integer, but is not taken."""
     nodes = [
