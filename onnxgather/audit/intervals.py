@@ -171,9 +171,9 @@ def _fitted(bounds: Array, sizes: Sizes) -> Array:
     if bounds.size > 2 * ELEMENTS:
         bounds = hull(bounds, range(bounds.ndim - (2 if bounds.shape[-2] <= COLUMNS else 1)))
     if bounds.ndim > rank + 1:
-        bounds = hull(bounds, range(bounds.ndim - 1))
-        return bounds.reshape(*(1,) * rank, 2)
-    return bounds.reshape(*(1,) * (rank + 1 - bounds.ndim), *bounds.shape)
+        bounds = hull(bounds, range(bounds.ndim - 1)).reshape(2)
+    bounds = bounds.reshape(*(1,) * (rank + 1 - bounds.ndim), *bounds.shape)
+    return hull(bounds, [k for k, n in enumerate(sizes or ()) if bounds.shape[k] != n])
 
 
 def unknown(data_type: str, sizes: Sizes, *stops: str) -> Value:
@@ -192,23 +192,6 @@ def constant(data_type: str, array: Array) -> Value:
         ends = [end.reshape(*(1,) * (array.ndim - 1), -1, 1) for end in (rows.min(0), rows.max(0))]
     nan = array.dtype.kind == "f" and bool(np.isnan(array).any())
     return interval(data_type, array.shape, ends[0], ends[1], nan, why=("constant",))
-
-
-def broadcast(*shapes: Sizes) -> Sizes:
-    """The sizes that values of these sizes broadcast to."""
-    known = [shape for shape in shapes if shape is not None]
-    if len(known) < len(shapes):
-        return None
-    rank = max(map(len, known), default=0)
-    columns = zip(*((1,) * (rank - len(shape)) + shape for shape in known), strict=True)
-    return tuple(_common(column) for column in columns)
-
-
-def _common(sizes: Sequence[int | None]) -> int | None:
-    ruling = {size for size in sizes if size is not None and size != 1}
-    if len(ruling) > 1:
-        raise ValueError("sizes that do not broadcast")
-    return ruling.pop() if ruling else None if None in sizes else 1
 
 
 def ordered(*values: Value) -> Array:

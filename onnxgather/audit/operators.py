@@ -1,10 +1,12 @@
 """The table of operators: the bounds of what each computes, from the bounds of its inputs.
 
-An operator that is not in the table computes anything that its data type holds.
+ONNX's shape inference tells the types and the sizes. An operator that is not in the table computes
+anything that its data type holds.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +23,6 @@ from onnxgather.audit.intervals import (
     LIMITS,
     Sizes,
     Value,
-    broadcast,
     constant,
     corners,
     elements_of,
@@ -32,7 +33,6 @@ from onnxgather.audit.intervals import (
     joined,
     least,
     ordered,
-    unknown,
 )
 from onnxgather.model.network import Node, ValueType
 
@@ -41,10 +41,6 @@ EXACT = 2**53
 
 LARGEST = INTEGERS["INT64"][1]
 """The bound of a size that is not known."""
-
-
-TYPES = " FLOAT UINT8 INT8 UINT16 INT16 INT32 INT64 STRING BOOL FLOAT16 DOUBLE UINT32 UINT64"
-"""The data types in the order of ONNX's numbers for them."""
 
 
 class Call(NamedTuple):
@@ -65,13 +61,6 @@ class Call(NamedTuple):
         return self.node.attributes
 
     @property
-    def data_type(self) -> str:
-        """The data type of the first output; "" where it is not known."""
-        number = int(self.attributes.get("to", self.attributes.get("dtype", 0)))
-        types = TYPES.split(" ")
-        return types[number] if 0 < number < len(types) else self.types[0].data_type
-
-    @property
     def x(self) -> Value:
         """The first input."""
         return self.of(0)
@@ -79,7 +68,9 @@ class Call(NamedTuple):
     def of(self, position: int) -> Value:
         """An input that the operator requires."""
         value = self.has(position)
-        return value if value is not None else unknown("", None)
+        if value is None:
+            raise LookupError("an input is missing")
+        return value
 
     def has(self, position: int) -> Value | None:
         """An input that may be left out."""
@@ -103,18 +94,24 @@ class Call(NamedTuple):
             return default
         return None if value.known is None else [int(number) for number in value.known.ravel()]
 
-    def axis(self, default: int, rank: int | None = None, name: str = "axis") -> int:
+    def axis(self, default: int) -> int:
         """The axis, counted from the front."""
-        axis = int(self.attributes.get(name, default))
-        return axis + (rank or len(self.x.sizes or ())) if axis < 0 else axis
+        axis, rank = int(self.attributes.get("axis", default)), len(self.x.sizes or ())
+        return axis + rank if axis < 0 else axis
 
-    def elementwise(self, low: Any, high: Any, nan: bool = False, data_type: str = "") -> Value:
-        """A value of the broadcast sizes of the inputs and the data type of the first one."""
-        sizes = broadcast(*(value.sizes for value in self.given))
+    def value(self, low: Any, high: Any, nan: bool = False, k: int = 0, **reasons: Any) -> Value:
+        """The value of an output with these bounds."""
+        return interval(*self.types[k], low, high, nan, **reasons)
+
+    def elementwise(self, low: Any, high: Any, nan: bool = False) -> Value | None:
+        """The value of an output whose elements are NaN where those of an input are."""
         if not all(value.data_type in LIMITS | FLOATS for value in self.given):
-            return unknown(self.x.data_type, sizes)
-        nan = nan or any(value.nan for value in self.given)
-        return interval(data_type or self.x.data_type, sizes, low, high, nan)
+            return None
+        return self.value(low, high, nan or any(value.nan for value in self.given))
+
+    def selected(self, bounds: Array, k: int = 0) -> Value:
+        """The value of an output whose elements are those of the first input."""
+        return self.value(bounds[..., :1], bounds[..., 1:], self.x.nan, k)
 
 
 Transfer = Callable[[Call], "Value | Sequence[Value] | None"]
@@ -147,64 +144,52 @@ def _is_infinite(value: Value) -> bool:
     return value.data_type not in LIMITS and bool(np.isinf(value.bounds.astype(float)).any())
 
 
-def _rounded(call: Call, low: Any, high: Any, nan: bool) -> Value:
-    """The bounds of sums and products. Providers compute FLOAT16 in more than one way."""
-    if call.x.data_type == "FLOAT16":
-        low, high = _loosened("FLOAT16", low, high, 2)
-    return call.elementwise(low, high, nan)
+def _loosened(data_type: str, bounds: tuple[Array, Array], roundings: int) -> tuple[Array, Array]:
+    """The bounds, wider by some roundings of a float type, as providers approximate."""
+    low, high = bounds
+    slack = roundings * float(np.finfo(FLOATS[data_type]).eps)
+    return low - slack * np.nan_to_num(abs(low)), high + slack * np.nan_to_num(abs(high))
 
 
-@computes("Add", "Sub", "Sum")
-def _add(call: Call) -> Value:
-    value, *others = call.given
-    for other in others:
-        low, high = other.low, other.high
-        if call.operator == "Sub":
-            low, high = -high, -low
-        nan = _is_infinite(value) and _is_infinite(other)
-        value = _rounded(call, value.low + low, value.high + high, nan)
-    return value
+def _divided(x: Array, y: Array) -> Array:
+    if x.dtype != object:
+        return np.true_divide(x, y)
+    quotient = abs(x) // abs(y)
+    return np.where((x < 0) == (y < 0), quotient, -quotient)
 
 
-@computes("Mul")
-def _mul(call: Call) -> Value:
+MONOTONIC_IN_EACH: dict[str, Callable[[Array, Array], Array]] = {
+    "Add": np.add,
+    "Sub": np.subtract,
+    "Mul": np.multiply,
+    "Div": _divided,
+}
+
+
+@computes(*MONOTONIC_IN_EACH)
+def _arithmetic(call: Call) -> Value | None:
     a, b = call.x, call.of(1)
-    nan = (_has_zero(a) and _is_infinite(b)) or (_has_zero(b) and _is_infinite(a))
-    return _rounded(call, *corners(np.multiply, a, b), nan)
-
-
-@computes("Div")
-def _div(call: Call) -> Value | None:
-    a, b = call.x, call.of(1)
-    if _has_zero(b):
+    if call.operator == "Div" and _has_zero(b):
         return None
-    if a.data_type not in LIMITS:
-        nan = _is_infinite(a) and _is_infinite(b)
-        return _rounded(call, *corners(np.true_divide, a, b), nan)
-
-    def truncated(x: Array, y: Array) -> Array:
-        quotient = abs(x) // abs(y)
-        return np.where((x < 0) == (y < 0), quotient, -quotient)
-
-    return call.elementwise(*corners(truncated, a, b))
+    ends = corners(MONOTONIC_IN_EACH[call.operator], a, b)
+    if a.data_type == "FLOAT16":  # providers compute it in more than one way
+        ends = _loosened(a.data_type, ends, 2)
+    nan = (_has_zero(a) and _is_infinite(b)) or (_has_zero(b) and _is_infinite(a))
+    return call.elementwise(*ends, nan and call.operator == "Mul")
 
 
 @computes("Mod")
 def _mod(call: Call) -> Value | None:
     a, b = call.x, call.of(1)
-    as_c = call.attributes.get("fmod", 0)
-    if _has_zero(b) or b.nan or a.nan or _is_infinite(a) or (not as_c and a.data_type in FLOATS):
+    as_c, is_integer = call.attributes.get("fmod", 0), a.data_type in LIMITS
+    if _has_zero(b) or b.nan or a.nan or _is_infinite(a) or not (as_c or is_integer):
         return None
-    if a.is_exact and b.is_exact and a.data_type in LIMITS and not as_c:
+    if a.is_exact and b.is_exact and not as_c:
         return call.elementwise(a.low % b.low, a.low % b.low)
-    step = int(a.data_type in LIMITS)
-    most = greatest(abs(b.low), abs(b.high)) - step
-    if as_c:
-        negative = greatest(least(a.low, 0 * a.low), -most)
-        return call.elementwise(negative, least(greatest(a.high, 0 * a.high), most))
+    most, signed = greatest(abs(b.low), abs(b.high)) - int(is_integer), a if as_c else b
     fits = (a.low >= 0) & (a.high < b.low)
-    low = np.where(fits, a.low, least(b.low + 1, 0 * b.low))
-    return call.elementwise(low, np.where(fits, a.high, greatest(b.high - 1, 0 * b.high)))
+    low = np.where(fits, a.low, np.where(signed.low < 0, -most, 0))
+    return call.elementwise(low, np.where(fits, a.high, np.where(signed.high > 0, most, 0)))
 
 
 MONOTONIC: dict[str, Callable[[Array], Array]] = {
@@ -213,6 +198,7 @@ MONOTONIC: dict[str, Callable[[Array], Array]] = {
     "Round": np.rint,
     "Sign": np.sign,
     "Sqrt": np.sqrt,  # of a negative number: NaN, so nothing is known
+    "Log": np.log,
     "Relu": lambda x: np.maximum(x, 0),
     "Neg": lambda x: -x[..., ::-1],
     "Not": lambda x: 1 - x[..., ::-1],
@@ -223,95 +209,42 @@ MONOTONIC: dict[str, Callable[[Array], Array]] = {
 @computes(*MONOTONIC)
 def _monotonic(call: Call) -> Value | None:
     bounds = MONOTONIC[call.operator](call.x.bounds)
+    low, high = bounds[..., :1], bounds[..., 1:]
+    if call.operator == "Log":
+        low, high = _loosened(call.x.data_type, (low, high), 16)
     if call.operator == "Sign" and not is_ordered(call.x):
-        bounds = np.array((-1, 1), object)
-    return call.elementwise(bounds[..., :1], bounds[..., 1:])
-
-
-@computes("Identity", "Dropout", quiet=True)
-def _identity(call: Call) -> Value | None:
-    if call.option("training_mode", 2, [0]) != [0]:
-        return None
-    return call.x if call.x.sizes is None else _selected(call.x, call.x.sizes, call.x.bounds)
+        low, high = -1, 1
+    return call.elementwise(low, high)
 
 
 @computes("Abs")
-def _abs(call: Call) -> Value:
+def _abs(call: Call) -> Value | None:
     low, high = abs(call.x.low), abs(call.x.high)
     inside = (call.x.low <= 0) & (call.x.high >= 0)
     return call.elementwise(np.where(inside, 0 * low, least(low, high)), greatest(low, high))
-
-
-IMAGES: dict[str, tuple[int, int]] = {
-    "Softmax": (0, 1),
-    "Sigmoid": (0, 1),
-    "HardSigmoid": (0, 1),
-    "Hardmax": (0, 1),
-} | dict.fromkeys(("Tanh", "Erf", "Sin", "Cos", "Softsign"), (-1, 1))
-"""Operators whose results stay in an interval whatever the input is."""
-
-
-@computes(*IMAGES)
-def _image(call: Call) -> Value | None:
-    if call.x.data_type not in FLOATS:
-        return None
-    low, high = _loosened(call.x.data_type, *IMAGES[call.operator])
-    return interval(call.x.data_type, call.x.sizes, low, high, call.x.nan or _is_infinite(call.x))
-
-
-def _loosened(data_type: str, low: Any, high: Any, roundings: int = 16) -> tuple[Any, Any]:
-    """The bounds, wider by some roundings of the type, as providers approximate."""
-    if data_type in LIMITS:
-        return low, high
-    slack = roundings * float(np.finfo(FLOATS[data_type]).eps)
-    return low - slack * np.nan_to_num(abs(low)), high + slack * np.nan_to_num(abs(high))
-
-
-@computes("Exp", "Log")
-def _exp(call: Call) -> Value | None:
-    if call.x.data_type not in FLOATS:
-        return None
-    wide = call.x.bounds.astype(np.float64)
-    bounds = np.exp(wide) if call.operator == "Exp" else np.log(wide)
-    return call.elementwise(*_loosened(call.x.data_type, bounds[..., :1], bounds[..., 1:]))
-
-
-@computes("Pow")
-def _pow(call: Call) -> Value | None:
-    a, b = call.x, call.of(1)
-    if not (
-        b.is_exact and b.low.min() >= 0 and a.low.min() >= 0 and a.data_type in LIMITS | FLOATS
-    ):
-        return None
-    with np.errstate(all="ignore"):
-        low, high = (end.astype(np.float64) ** b.low.astype(np.float64) for end in (a.low, a.high))
-    if a.data_type in FLOATS:
-        return call.elementwise(*_loosened(a.data_type, low, high))
-    return call.elementwise(low, high) if high.max() < EXACT and b.data_type in LIMITS else None
 
 
 # Order and choice.
 
 
 @computes("Max", "Min")
-def _extreme(call: Call) -> Value:
-    return _chosen(call, call.operator == "Max", call.given)
+def _extreme(call: Call) -> Value | None:
+    return call.elementwise(*_chosen(call.operator == "Max", *call.given))
 
 
-def _chosen(call: Call, largest: bool, values: list[Value]) -> Value:
-    """The largest or the smallest of values, any of them where one may be NaN."""
+def _chosen(largest: bool, *values: Value) -> tuple[Array, Array]:
+    """The bounds of the largest or smallest of values: of any of them where one may be NaN."""
     lows, highs = [value.low for value in values], [value.high for value in values]
     low, high = least(*lows), greatest(*highs)
-    if not any(value.nan for value in values):
-        alike, word = ordered(*values), 2**32 - 1
-        is_wide = not alike.all()
-        if largest:
-            most = greatest(*lows)
-            low = np.where(alike, most, greatest(low, most & ~word)) if is_wide else most
-        else:
-            most = least(*highs)
-            high = np.where(alike, most, least(high, most | word)) if is_wide else most
-    return call.elementwise(low, high)
+    if any(value.nan for value in values):
+        return low, high
+    alike, word = ordered(*values), 2**32 - 1
+    is_wide = not alike.all()
+    if largest:
+        most = greatest(*lows)
+        return np.where(alike, most, greatest(low, most & ~word)) if is_wide else most, high
+    most = least(*highs)
+    return low, np.where(alike, most, least(high, most | word)) if is_wide else most
 
 
 @computes("Clip")
@@ -331,8 +264,8 @@ def _clip(call: Call) -> Value | None:
     if low and high and (x.nan or (low.low.min() >= 0 and is_ordered(low, high) > is_ordered(x))):
         return call.elementwise(least(low.low, high.low), greatest(low.high, high.high))
     if low is not None:
-        x = _chosen(call, True, [x, low])
-    return x if high is None else _chosen(call, False, [x, high])
+        x = interval(x.data_type, x.sizes, *_chosen(True, x, low), x.nan)
+    return call.elementwise(*(_chosen(False, x, high) if high else (x.low, x.high)))
 
 
 COMPARISONS: dict[str, Callable[[Array, Array], Any]] = {
@@ -355,12 +288,11 @@ def _comparison(call: Call) -> Value:
             compare = COMPARISONS[call.operator]
             ends = [compare(a.low, b.high), compare(a.high, b.low)]
             sure, possible = ends[0] & ends[1], ends[0] | ends[1]
-    sizes = broadcast(a.sizes, b.sizes)
-    return interval("BOOL", sizes, np.asarray(sure), np.asarray(possible))
+    return call.value(np.asarray(sure), np.asarray(possible))
 
 
 @computes("And", "Or")
-def _logical(call: Call) -> Value:
+def _logical(call: Call) -> Value | None:
     combine = least if call.operator == "And" else greatest
     a, b = call.x, call.of(1)
     return call.elementwise(combine(a.low, b.low), combine(a.high, b.high))
@@ -369,30 +301,16 @@ def _logical(call: Call) -> Value:
 @computes("Where", quiet=True)
 def _where(call: Call) -> Value:
     condition, a, b = call.x, call.of(1), call.of(2)
-    if a.data_type != b.data_type:
-        return unknown("", None)
     surely, never = condition.low == 1, condition.high == 0
     low = np.where(surely, a.low, np.where(never, b.low, least(a.low, b.low)))
     high = np.where(surely, a.high, np.where(never, b.high, greatest(a.high, b.high)))
-    taken = [a] * (not never.all()) + [b] * (not surely.all())
-    sizes = broadcast(condition.sizes, a.sizes, b.sizes)
-    value = joined(taken)
-    nan = any(branch.nan for branch in taken)
-    return interval(a.data_type, sizes, low, high, nan, why=value.why, stops=value.stops)
-
-
-@computes("BitwiseAnd")
-def _bitwise_and(call: Call) -> Value | None:
-    highs = [value.high for value in call.given if value.low.min() >= 0]
-    return call.elementwise(0, least(*highs)) if highs else None
-
-
-# Data types.
+    taken = joined([a] * (not never.all()) + [b] * (not surely.all()))
+    return call.value(low, high, taken.nan, why=taken.why, stops=taken.stops)
 
 
 @computes("Cast", "CastLike", quiet=True)
-def _cast(call: Call) -> Value:
-    x, target = call.x, call.data_type
+def _cast(call: Call) -> Value | None:
+    x, target = call.x, call.types[0].data_type
     low, high, nan = x.low, x.high, x.nan
     if target == "BOOL":
         low, high = (low > 0) | (high < 0), (low != 0) | (high != 0)
@@ -404,152 +322,109 @@ def _cast(call: Call) -> Value:
         whole: Callable[[Array], Array] = np.vectorize(int, otypes=[object])
         low = np.where(fits, whole(np.where(fits, low, 0)), np.array(first, object))
         high = np.where(fits, whole(np.where(fits, high, 0)), np.array(last, object))
-    elif x.data_type not in LIMITS and x.data_type not in FLOATS:
-        return unknown(target, x.sizes)
-    return interval(target, x.sizes, low, high, nan and target in FLOATS)
+    elif x.data_type not in LIMITS | FLOATS:
+        return None
+    return call.value(low, high, nan and target in FLOATS)
 
 
 # Positions, which an axis bounds.
 
 
-def _position(call: Call, sizes: Sizes, size: int | None) -> Value:
+def _last(size: int | None) -> int:
+    """The last position on an axis."""
+    return LARGEST if size is None else max(size - 1, 0)
+
+
+def _position(call: Call, axis: int, k: int = 0) -> Value:
+    size = call.x.sizes[axis] if call.x.sizes else None
     reason = f"{call.operator} over axis of {size}" if size is not None else call.operator
-    last = LARGEST if size is None else max(size - 1, 0)
-    return interval("INT64", sizes, 0, last, why=(reason,))
-
-
-def _resized(sizes: Sizes, axis: int, size: int | None) -> Sizes:
-    return None if sizes is None else (*sizes[:axis], size, *sizes[axis + 1 :])
+    return call.value(0, _last(size), k=k, why=(reason,))
 
 
 @computes("ArgMax", "ArgMin")
-def _argmax(call: Call) -> Value | None:
-    sizes = call.x.sizes
-    if sizes is None:
-        return _position(call, None, None)
-    axis = call.axis(0)
-    kept = (1,) if call.attributes.get("keepdims", 1) else ()
-    return _position(call, (*sizes[:axis], *kept, *sizes[axis + 1 :]), sizes[axis])
+def _arg_extreme(call: Call) -> Value | None:
+    return _position(call, call.axis(0))
 
 
 @computes("TopK")
 def _top_k(call: Call) -> Sequence[Value]:
-    x, axis = call.x, call.axis(-1)
-    count = call.option("k", 1)
-    sizes = _resized(x.sizes, axis, count[0] if count else None)
-    size = x.sizes[axis] if x.sizes else None
-    return _selected(x, sizes), _position(call, sizes, size)
+    return call.selected(call.x.whole), _position(call, call.axis(-1), 1)
 
 
 @computes("NonZero")
 def _non_zero(call: Call) -> Value | None:
-    sizes = call.x.sizes
-    if sizes is None:
-        return interval("INT64", None, 0, LARGEST)
-    sizes = sizes or (1,)
     here, full = (call.x.low > 0) | (call.x.high < 0), call.x.full
     if full is not None and (call.x.is_exact or here.all()):
         rows = np.array(np.nonzero(np.atleast_1d(full.any(axis=-1))), np.int64)[..., None]
         return interval("INT64", rows.shape[:-1], rows, rows)
-    count = elements_of(sizes) if here.all() else None
-    lasts = [[LARGEST if size is None else max(size - 1, 0)] for size in sizes]
-    rows = np.array(lasts, object).reshape(len(sizes), 1, 1)
+    sizes = call.x.sizes or (None,)
+    rows = np.array([[[_last(size)]] for size in sizes], object)
     why = f"NonZero over axes of {', '.join('?' if s is None else str(s) for s in sizes)}"
-    return interval("INT64", (len(sizes), count), 0 * rows, rows, why=(why,))
+    return call.value(0 * rows, rows, why=(why,))
 
 
 @computes("NonMaxSuppression")
 def _non_max_suppression(call: Call) -> Value:
     boxes, scores = (call.of(k).sizes or (None,) * 3 for k in (0, 1))
-    counts = scores[0], scores[1], boxes[1]
-    lasts = [[LARGEST if size is None else max(size - 1, 0)] for size in counts]
+    lasts = [_last(size) for size in (scores[0], scores[1], boxes[1])]
     why = f"NonMaxSuppression of {'?' if boxes[1] is None else boxes[1]} boxes"
-    return interval("INT64", (None, 3), 0, np.array([lasts], object), why=(why,))
-
-
-@computes("MaxPool")
-def _max_pool(call: Call) -> Sequence[Value] | None:
-    return _selected(call.x, None), _position(call, None, elements_of(call.x.sizes))
+    return call.value(0, np.array(lasts, object).reshape(1, 3, 1), why=(why,))
 
 
 @computes("Shape", "Size")
-def _shape(call: Call) -> Value:
+def _shape(call: Call) -> Value | None:
     sizes = call.x.sizes
-    if call.operator == "Size" or sizes is None:
-        count = elements_of(sizes) if call.operator == "Size" else None
-        shape = () if call.operator == "Size" else (None,)
-        return interval("INT64", shape, count or 0, LARGEST if count is None else count)
-    sizes = sizes[call.attributes.get("start", 0) : call.attributes.get("end", len(sizes))]
-    ends = [[(size or 0, LARGEST if size is None else size)] for size in sizes]
-    bounds = np.array(ends, object).reshape(len(sizes), 2)
-    return interval("INT64", (len(sizes),), bounds[:, :1], bounds[:, 1:])
+    if call.operator == "Size":
+        sizes = (elements_of(sizes),)
+    elif sizes is None:
+        return call.value(0, LARGEST)
+    else:
+        sizes = sizes[call.attributes.get("start", 0) : call.attributes.get("end", len(sizes))]
+    low = [0 if size is None else size for size in sizes]
+    high = [LARGEST if size is None else size for size in sizes]
+    bounds = np.array([low, high], object).T
+    return call.value(bounds[:, :1], bounds[:, 1:])
 
 
 @computes("Range")
 def _range(call: Call) -> Value | None:
     start, limit, delta = values = [call.of(k) for k in range(3)]
-    if all(value.known is not None for value in values):
-        first, end, step = (value.known.item() for value in values if value.known is not None)
-        whole = all(float(x).is_integer() and abs(x) <= 2**11 for x in (first, end, step))
-        if step and (start.data_type in INTEGERS or whole):
-            numbers = range(int(first), int(end), int(step))
-            if len(numbers) <= ELEMENTS:
-                array = np.array(numbers, object)
-                return interval(start.data_type, array.shape, array[:, None], array[:, None])
+    if start.data_type in INTEGERS and all(value.is_exact for value in values):
+        numbers = range(*(int(value.whole[0]) for value in values))
+        if len(numbers) <= ELEMENTS:
+            array = np.array(numbers, object)[:, None]
+            return interval(start.data_type, (len(numbers),), array, array)
     if start.data_type not in INTEGERS or not is_ordered(start, limit, delta):
         return None
     if delta.low.min() > 0:
-        return interval(start.data_type, (None,), start.whole[0], limit.whole[1] - 1)
-    if delta.high.max() < 0:
-        return interval(start.data_type, (None,), limit.whole[0] + 1, start.whole[1])
-    return None
+        return call.value(start.whole[0], limit.whole[1] - 1)
+    return call.value(limit.whole[0] + 1, start.whole[1]) if delta.high.max() < 0 else None
 
 
 # Sums and extremes along axes.
 
 
-@computes("ReduceMax", "ReduceMin", "ReduceSum", "ReduceProd")
+@computes("ReduceMax", "ReduceMin", "ReduceSum")
 def _reduce(call: Call) -> Value | None:
     x, axes = call.x, call.option("axes", 1, [])
     if x.sizes is None or axes is None or x.data_type not in LIMITS | FLOATS:
         return None
     if not axes and not call.attributes.get("noop_with_empty_axes", 0):
         axes = list(range(len(x.sizes)))
-    axes = [axis % len(x.sizes) for axis in axes]
-    count = elements_of(tuple(x.sizes[axis] for axis in axes))
-    bounds = _reduced(call.operator, x, axes, count)
-    if bounds is None:
+    along = tuple(axis % len(x.sizes) for axis in axes)
+    count, bounds = elements_of(tuple(x.sizes[axis] for axis in along)), hull(x.bounds, along)
+    if call.operator == "ReduceSum":
+        largest = min(EXACT, LIMITS[x.data_type][1]) if x.data_type in INTEGERS else 0
+        if not count or abs(x.bounds).max() * count >= largest:
+            return None
+        repeated = count // math.prod(x.bounds.shape[axis] for axis in along)
+        bounds = x.bounds.sum(axis=along, keepdims=True) * repeated
+    elif not count:
         return None
-    sizes = tuple(1 if axis in axes else size for axis, size in enumerate(x.sizes))
-    if not call.attributes.get("keepdims", 1):
-        sizes = tuple(size for axis, size in enumerate(sizes) if axis not in axes)
-        bounds = np.squeeze(bounds, tuple(axes))
-    return interval(x.data_type, sizes, bounds[..., :1], bounds[..., 1:], x.nan)
-
-
-def _reduced(name: str, x: Value, axes: list[int], count: int | None) -> Array | None:
-    """The bounds with `axes`, of `count` elements together, reduced to 1."""
-    along = tuple(axes)
-    if name in ("ReduceMax", "ReduceMin"):
-        bounds = hull(x.bounds, along) if count else None
-        if bounds is not None and is_ordered(x) and not x.nan:
-            extreme = x.bounds.max if name == "ReduceMax" else x.bounds.min
-            bounds = extreme(axis=along, keepdims=True)
-        return bounds
-    if x.data_type not in INTEGERS or count is None:
-        return None
-    repeated = count // math.prod(x.bounds.shape[axis] for axis in axes) if count else 0
-    if name == "ReduceSum":
-        bounds, most = (
-            x.bounds.sum(axis=along, keepdims=True) * repeated,
-            abs(x.bounds).max() * count,
-        )
-    elif x.low.min() >= 0:
-        bounds = x.bounds.prod(axis=along, keepdims=True) ** repeated
-        most = bounds.max()
-    else:
-        return None
-    return bounds if most < min(EXACT, LIMITS[x.data_type][1]) else None
+    elif is_ordered(x) and not x.nan:
+        extreme = x.bounds.max if call.operator == "ReduceMax" else x.bounds.min
+        bounds = extreme(axis=along, keepdims=True)
+    return call.selected(bounds if call.attributes.get("keepdims", 1) else bounds.squeeze(along))
 
 
 @computes("CumSum")
@@ -557,193 +432,100 @@ def _cum_sum(call: Call) -> Value | None:
     x, axes = call.x, call.option("axis", 1)
     if x.sizes is None or axes is None or x.data_type not in INTEGERS:
         return None
-    count = x.sizes[axes[0] % len(x.sizes)]
+    count = x.sizes[axes[0]]
     if count is None:
         return None
     (low, high), fewest = x.whole, 0 if call.attributes.get("exclusive", 0) else 1
-    return interval(
-        x.data_type,
-        x.sizes,
-        min(fewest * low, count * low),
-        max(fewest * high, count * high),
-    )
+    return call.value(min(fewest * low, count * low), max(fewest * high, count * high))
 
 
 # Elements selected, moved and put together.
 
 
-def _selected(value: Value, sizes: Sizes, bounds: Array | None = None) -> Value:
-    """A value whose elements all come from `value`; by default any of them anywhere."""
-    bounds = value.whole if bounds is None else bounds
-    return interval(value.data_type, sizes, bounds[..., :1], bounds[..., 1:], value.nan)
-
-
 MEMBERS: dict[str, tuple[int, ...]] = {
     "Compress": (0,),
-    "DepthToSpace": (0,),
-    "SpaceToDepth": (0,),
-    "ReverseSequence": (0,),
-    "Unique": (0,),
-    "Scatter": (0, 2),
+    "GatherElements": (0,),
+    "GatherND": (0,),
+    "Pad": (0, 2),
     "ScatterElements": (0, 2),
     "ScatterND": (0, 2),
+    "Trilu": (0,),
 }
-"""Operators whose elements come from some of their inputs."""
+"""Operators whose elements come from some of their inputs, or are 0."""
 
 
-@computes(*MEMBERS, "Pad", "Trilu", "Resize", quiet=True)
+@computes(*MEMBERS, quiet=True)
 def _members(call: Call) -> Value | None:
-    x, attributes = call.x, call.attributes
-    values = [call.of(position) for position in MEMBERS.get(call.operator, (0,))]
-    sizes = x.sizes if call.operator.startswith(("Scatter", "Trilu")) else None
-    if attributes.get("reduction", "none") != "none":
+    if call.attributes.get("reduction", "none") != "none":
         return None
-    if call.operator == "Resize" and (
-        attributes.get("mode", "nearest") != "nearest"
-        or attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize"
-    ):
-        return None
-    if call.operator == "Pad":
-        if attributes.get("mode", "constant") == "constant":
-            number = constant(x.data_type, np.array(attributes.get("value", 0)))
-            values.append(call.has(2) or number)
-        pads = call.option("pads", 1)
-        if x.sizes is not None and pads is not None and call.has(3) is None:
-            pairs = zip(x.sizes, pads, pads[len(x.sizes) :], strict=False)
-            sizes = tuple(None if size is None else size + a + b for size, a, b in pairs)
-    if call.operator == "Trilu":
-        values.append(constant(x.data_type, np.array(0)))
-    return _selected(joined([_selected(value, None) for value in values]), sizes)
+    values = [call.inputs[k] for k in MEMBERS[call.operator] if k < len(call.inputs)]
+    if call.operator in ("Pad", "Trilu"):
+        values.append(constant(call.x.data_type, np.array(call.attributes.get("value", 0))))
+    bounds = [value.whole for value in values if value]
+    low, high = least(*(b[:1] for b in bounds)), greatest(*(b[1:] for b in bounds))
+    return call.value(low, high, any(value.nan for value in values if value))
 
 
-def _target(call: Call) -> list[int | None] | None:
-    """The sizes that the second input holds; each is None where it is not known."""
-    shape = call.of(1)
-    if shape.sizes is None or shape.sizes[0] is None or shape.full is None:
-        return None
-    return [int(low) if low == high else None for low, high in shape.full]
+@computes("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", quiet=True)
+def _rearranged(call: Call) -> Value:
+    """The same elements in the same order, in other sizes."""
+    return call.selected(_in_sizes(call.x, call.types[0].sizes))
 
 
-def _rearranged(x: Value, sizes: Sizes) -> Value:
-    """`x` with the same elements in the same order, or repeated along axes, in other sizes."""
+def _in_sizes(x: Value, sizes: Sizes) -> Array:
+    """The bounds of the elements of `x`, in the same order or repeated along axes."""
+    if sizes == x.sizes:
+        return x.bounds
     if x.full is not None and sizes is not None and elements_of(sizes) == elements_of(x.sizes):
-        return _selected(x, sizes, x.full.reshape(*map(int, (size or 0 for size in sizes)), 2))
-    columns = x.bounds.shape[-2] if x.sizes else 1
-    if sizes and x.sizes and sizes[-1] == x.sizes[-1] and columns <= COLUMNS:
-        return _selected(x, sizes, hull(x.bounds, range(x.bounds.ndim - 2)).reshape(-1, 2))
-    return _selected(x, sizes)
-
-
-@computes("Reshape", quiet=True)
-def _reshape(call: Call) -> Value:
-    x = call.x
-    shape = call.option("shape", 1)
-    target = _target(call) if shape is None else [int(size) for size in shape]
-    if target is None:
-        return _selected(x, None)
-    sizes = x.sizes or ()
-    if not call.attributes.get("allowzero", 0):
-        target = [
-            (sizes[k] if k < len(sizes) else None) if size == 0 else size
-            for k, size in enumerate(target)
-        ]
-    count = elements_of(x.sizes)
-    if -1 in target:
-        others = elements_of(tuple(size for size in target if size != -1))
-        inferred = count // others if count is not None and others else None
-        target = [inferred if size == -1 else size for size in target]
-    elif (
-        sum(size is None for size in target) == 1 and count is not None
-    ):  # what is not known may be -1 too
-        others = elements_of(tuple(size for size in target if size is not None))
-        target = [count // others if size is None and others else size for size in target]
-    return _rearranged(x, tuple(target))
-
-
-@computes("Flatten", quiet=True)
-def _flatten(call: Call) -> Value:
-    sizes = call.x.sizes
-    if sizes is None:
-        return _selected(call.x, (None, None))
-    axis = call.axis(1)
-    return _rearranged(call.x, (elements_of(sizes[:axis]), elements_of(sizes[axis:])))
+        return x.full.reshape(*(size or 0 for size in sizes), 2)
+    if sizes and x.sizes and sizes[-1] == x.sizes[-1] and x.bounds.shape[-2] <= COLUMNS:
+        return hull(x.bounds, range(x.bounds.ndim - 2)).reshape(-1, 2)
+    return x.whole
 
 
 @computes("Transpose", quiet=True)
 def _transpose(call: Call) -> Value:
-    x = call.x
-    if x.sizes is None:
-        return _selected(x, None)
-    order = call.option("perm", 9, [*range(len(x.sizes))][::-1]) or []
-    bounds = x.bounds.transpose(*order, len(order))
-    return _selected(x, tuple(x.sizes[axis] for axis in order), bounds)
-
-
-@computes("Squeeze", "Unsqueeze", quiet=True)
-def _squeeze(call: Call) -> Value:
-    x, axes = call.x, call.option("axes", 1, [])
-    if x.sizes is None or axes is None:
-        return _selected(x, None)
-    rank = len(x.sizes)
-    if call.operator == "Unsqueeze":
-        axes = [axis % (rank + len(axes)) for axis in axes]
-        sizes = list(x.sizes)
-        for axis in sorted(axes):
-            sizes.insert(axis, 1)
-        return _selected(x, tuple(sizes), np.expand_dims(x.bounds, tuple(axes)))
-    if not call.has(1) and "axes" not in call.attributes:
-        if None in x.sizes:
-            return _selected(x, None)
-        axes = [axis for axis, size in enumerate(x.sizes) if size == 1]
-    axes = [axis % rank for axis in axes]
-    sizes = tuple(size for axis, size in enumerate(x.sizes) if axis not in axes)
-    return _selected(x, sizes, np.squeeze(x.bounds, tuple(axes)))
+    rank = len(call.x.sizes or ())
+    order = call.option("perm", 9, [*range(rank)][::-1]) or []
+    return call.selected(call.x.bounds.transpose(*order, rank) if rank else call.x.bounds)
 
 
 @computes("Expand", quiet=True)
 def _expand(call: Call) -> Value:
-    target = _target(call)
-    sizes = None if target is None else broadcast(call.x.sizes, tuple(target))
-    return _selected(call.x, sizes, None if sizes is None else call.x.bounds)
+    return call.selected(call.x.bounds if call.types[0].sizes else call.x.whole)
 
 
 @computes("Tile", quiet=True)
 def _tile(call: Call) -> Value:
-    x, repeats = call.x, call.option("repeats", 1)
-    if x.sizes is None or repeats is None:
-        return _selected(x, None if x.sizes is None else (None,) * len(x.sizes))
-    pairs = list(zip(x.sizes, repeats, strict=True))
-    sizes = tuple(None if size is None else size * count for size, count in pairs)
-    if x.full is not None and (elements_of(sizes) or 0) <= ELEMENTS:
-        return _selected(x, sizes, np.tile(x.full, (*repeats, 1)))
-    return _rearranged(x, sizes)
+    sizes, repeats = call.types[0].sizes, call.option("repeats", 1)
+    if call.x.full is not None and repeats and (elements_of(sizes) or LARGEST) <= ELEMENTS:
+        return call.selected(np.tile(call.x.full, (*repeats, 1)))
+    return call.selected(_in_sizes(call.x, sizes))
+
+
+def _taken(bounds: Array, axis: int, positions: Sequence[int] | None) -> Array:
+    """The bounds at some positions of an axis; None: at any."""
+    if bounds.shape[axis] == 1:
+        return bounds
+    return hull(bounds, [axis]) if positions is None else np.take(bounds, positions, axis)
 
 
 @computes("Slice", quiet=True)
 def _slice(call: Call) -> Value:
-    x = call.x
-    if x.sizes is None:
-        return _selected(x, None)
-    starts, ends = call.option("starts", 1), call.option("ends", 2)
+    x, starts, ends = call.x, call.option("starts", 1), call.option("ends", 2)
     count = len(starts or ends or ())
     axes, steps = call.option("axes", 3, [*range(count)]), call.option("steps", 4, [1] * count)
-    if axes is None or (starts is None and ends is None):
-        axes_of = call.has(3)
-        return (
-            _selected(x, (None,) * len(x.sizes))
-            if axes_of is None or axes is None
-            else _cut(x, axes)
-        )
-    if starts is None or ends is None or steps is None:
-        return _cut(x, axes)
-    bounds, sizes = x.bounds, list(x.sizes)
-    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        axis, size = axis % len(sizes), sizes[axis]
-        chosen = _steps(start, end, step, size or 0)
-        sizes[axis] = None if size is None else len(chosen)
-        if bounds.shape[axis] > 1:
-            bounds = np.take(bounds, chosen, axis)
-    return _selected(x, tuple(sizes), bounds)
+    if not axes or x.sizes is None:
+        return call.selected(x.whole)
+    bounds, sizes = x.bounds, [*(call.types[0].sizes or (None,) * len(x.sizes))]
+    for k, axis in enumerate(axes):
+        axis, chosen = axis % len(sizes), None
+        size = x.sizes[axis]
+        if starts and ends and steps and size is not None:
+            chosen = _steps(starts[k], ends[k], steps[k], size)
+            sizes[axis] = len(chosen)
+        bounds = _taken(bounds, axis, chosen)
+    return interval(x.data_type, tuple(sizes), bounds[..., :1], bounds[..., 1:], x.nan)
 
 
 def _steps(start: int, end: int, step: int, size: int) -> range:
@@ -756,158 +538,54 @@ def _steps(start: int, end: int, step: int, size: int) -> range:
     return range(first, last, step)
 
 
-def _cut(x: Value, axes: Sequence[int]) -> Value:
-    """Some of the elements along some axes."""
-    rank = len(x.sizes or ())
-    axes = [axis % rank for axis in axes]
-    sizes = tuple(None if axis in axes else size for axis, size in enumerate(x.sizes or ()))
-    return _selected(x, sizes, hull(x.bounds, axes))
-
-
 @computes("Split", quiet=True)
 def _split(call: Call) -> Sequence[Value] | None:
-    x, axis = call.x, call.axis(0)
-    if x.sizes is None:
-        return [_selected(x, None)] * len(call.types)
-    size = x.sizes[axis]
-    if size is None:
-        return [_cut(x, [axis])] * len(call.types)
-    even = -(-size // len(call.types))
-    parts = call.option("split", 1, [even] * len(call.types))
-    if parts is None:
-        return [_cut(x, [axis])] * len(call.types)
-    values, start = list[Value](), 0
-    for part in parts:
-        part = min(part, size - start)
-        indices = range(start, start + part) if x.bounds.shape[axis] > 1 else [0]
-        bounds = np.take(x.bounds, indices, axis)
-        values.append(_selected(x, _resized(x.sizes, axis, part), bounds))
-        start += part
-    return values
+    axis = call.axis(0)
+    parts = [sizes[axis] if sizes else None for _, sizes in call.types]
+    ends = [*itertools.accumulate(size or 0 for size in parts)]
+    return [
+        call.selected(
+            _taken(call.x.bounds, axis, None if None in parts else range(end - (size or 0), end)), k
+        )
+        for k, (size, end) in enumerate(zip(parts, ends, strict=True))
+    ]
 
 
 @computes("Concat", quiet=True)
 def _concat(call: Call) -> Value:
-    ranks = {None if value.sizes is None else len(value.sizes) for value in call.given}
-    rank = ranks.pop() if len(ranks) == 1 else None
-    if rank is None:
-        return _selected(joined([_selected(value, None) for value in call.given]), None)
-    axis = call.axis(0, rank)
-    sizes = [(value.sizes or ())[axis] for value in call.given]
-    total = None if None in sizes else sum(size or 0 for size in sizes)
-    others = zip(*(value.sizes or () for value in call.given), strict=True)
-    shape = [next((size for size in column if size is not None), None) for column in others]
-    shape[axis] = total
-    parts = [value.bounds for value in call.given]
-    if total is None or total > ELEMENTS:
-        parts = [hull(part, [axis]) for part in parts]
-        whole = joined([_selected(value, None) for value in call.given])
-        return _selected(whole, tuple(shape))
-    common = np.broadcast_shapes(*(hull(part, [axis]).shape for part in parts))
+    sizes, axis = call.types[0].sizes, call.axis(0)
+    nan = any(value.nan for value in call.given)
+    if sizes is None or (sizes[axis] or LARGEST) > ELEMENTS:
+        whole = joined(call.given).whole
+        return call.value(whole[:1], whole[1:], nan)
+    common = np.broadcast_shapes(*(hull(value.bounds, [axis]).shape for value in call.given))
     parts = [
-        np.broadcast_to(part, (*common[:axis], size or 0, *common[axis + 1 :]))
-        for part, size in zip(parts, sizes, strict=True)
+        np.broadcast_to(
+            value.bounds, (*common[:axis], (value.sizes or ())[axis] or 0, *common[axis + 1 :])
+        )
+        for value in call.given
     ]
     bounds = np.concatenate(parts, axis)
-    nan = any(value.nan for value in call.given)
-    return interval(call.x.data_type, tuple(shape), bounds[..., :1], bounds[..., 1:], nan)
+    return call.value(bounds[..., :1], bounds[..., 1:], nan)
 
 
 @computes("Gather", quiet=True)
 def _gather(call: Call) -> Value:
-    x, indices = call.x, call.of(1)
-    if x.sizes is None:
-        return _selected(x, None)
-    axis = call.axis(0)
-    before, size, after = x.sizes[:axis], x.sizes[axis], x.sizes[axis + 1 :]
-    sizes = None if indices.sizes is None else (*before, *indices.sizes, *after)
+    x, indices, axis = call.x, call.of(1), call.axis(0)
+    if x.sizes is None or indices.sizes is None:
+        return call.selected(x.whole)
+    size, known = x.bounds.shape[axis], indices.known
+    if size > 1 and known is not None and ((known >= -size) & (known < size)).all():
+        return call.selected(np.take(x.bounds, known.astype(np.int64), axis))
     bounds = hull(x.bounds, [axis])
-    known = indices.known
-    if (
-        known is not None
-        and known.size
-        and size
-        and size == x.bounds.shape[axis] > 1
-        and (-size <= known.min() <= known.max() < size)
-    ):
-        return _selected(x, sizes, np.take(x.bounds, known.astype(np.int64), axis))
-    if sizes is None or indices.sizes is None:
-        return _selected(x, sizes)
-    shape = bounds.shape
-    shape = (*shape[:axis], *(1,) * len(indices.sizes), *shape[axis + 1 :])
-    return _selected(x, sizes, bounds.reshape(shape))
-
-
-@computes("GatherElements", quiet=True)
-def _gather_elements(call: Call) -> Value:
-    return _selected(call.x, call.of(1).sizes)
-
-
-@computes("GatherND", quiet=True)
-def _gather_nd(call: Call) -> Value:
-    x, indices = call.x.sizes, call.of(1).sizes
-    if x is None or not indices or indices[-1] is None:
-        return _selected(call.x, None)
-    taken = call.attributes.get("batch_dims", 0) + indices[-1]
-    bounds = hull(call.x.bounds, range(taken))
-    bounds = bounds.reshape(*(1,) * (len(indices) - 1), *bounds.shape[taken:])
-    return _selected(call.x, (*indices[:-1], *x[taken:]), bounds)
+    ones = (1,) * len(indices.sizes)
+    return call.selected(bounds.reshape(*bounds.shape[:axis], *ones, *bounds.shape[axis + 1 :]))
 
 
 @computes("ConstantOfShape", quiet=True)
 def _constant_of_shape(call: Call) -> Value:
-    shape = call.x.full
-    array = np.asarray(call.attributes.get("value", np.zeros(1, np.float32))).reshape(1)
-    sizes = None
-    if shape is not None:
-        sizes = tuple(int(low) if low == high else None for low, high in shape)
-    low = array if array.dtype.kind in "iufb" else 0
-    return interval(
-        call.data_type, sizes, low, low, bool(array.dtype.kind == "f" and np.isnan(array).any())
+    value = constant(
+        call.types[0].data_type,
+        np.asarray(call.attributes.get("value", np.zeros(1, np.float32))).ravel()[0],
     )
-
-
-@computes("OneHot")
-def _one_hot(call: Call) -> Value:
-    return _selected(call.of(2), None)
-
-
-@computes("EyeLike", "Bernoulli")
-def _zero_or_one(call: Call) -> Value:
-    return interval(call.data_type, call.x.sizes, 0, 1)
-
-
-# Operators of which only the sizes are told.
-
-
-SAME_SIZES = (
-    "Acos Asin Atan BatchNormalization BitShift BitwiseNot Celu Cosh Elu Gelu HardSwish "
-    "InstanceNormalization IsInf IsNaN LayerNormalization LeakyRelu LogSoftmax LRN "
-    "LpNormalization Mish PRelu QuantizeLinear DequantizeLinear RMSNormalization Reciprocal "
-    "Selu Sinh Softplus Swish Tan ThresholdedRelu GroupNormalization"
-)
-
-
-@computes(*SAME_SIZES.split())
-def _same_sizes(call: Call) -> Value:
-    return unknown(call.data_type, call.x.sizes)
-
-
-@computes("MatMul")
-def _mat_mul(call: Call) -> Value | None:
-    a, b = call.x.sizes, call.of(1).sizes
-    if a is None or b is None or min(len(a), len(b)) < 2:
-        return None
-    return unknown(call.data_type, (*(broadcast(a[:-2], b[:-2]) or ()), a[-2], b[-1]))
-
-
-@computes("Einsum")
-def _einsum(call: Call) -> Value | None:
-    terms, arrow, result = call.attributes["equation"].replace(" ", "").partition("->")
-    if not arrow or "." in terms:
-        return None
-    sizes: dict[str, int | None] = {}
-    for letters, value in zip(terms.split(","), call.given, strict=True):
-        for letter, size in zip(letters, value.sizes or (None,) * len(letters), strict=True):
-            (sizes[letter],) = broadcast((sizes.get(letter, 1),), (size,)) or (None,)
-    return unknown(call.data_type, tuple(sizes[letter] for letter in result))
+    return call.value(value.low, value.high, value.nan)

@@ -25,7 +25,8 @@ from onnxgather.audit.intervals import (
 )
 from onnxgather.audit.operators import LARGEST, OPERATORS, QUIET, Call
 from onnxgather.errors import OnnxGatherError
-from onnxgather.model.network import Graph, Network, ValueType
+from onnxgather.model.inside import inferred
+from onnxgather.model.network import Graph, Network, Node, ValueType
 
 WEIGHTS = 2**16
 """Float constants of more elements are not read."""
@@ -34,6 +35,9 @@ PATIENCE = 3
 """The iterations of a loop after which the bounds that still move are given up."""
 
 NOTHING = ValueType("", None)
+
+SHAPED = {"Reshape": 1, "ConstantOfShape": 0, "Expand": 2}
+"""Operators whose last input is a shape, and from which number on it holds sizes of the output."""
 
 
 class Range(NamedTuple):
@@ -123,38 +127,30 @@ class Ranges:
             if not node.graphs and all(name in graph.stored for name in node.outputs):
                 continue  # a constant, which `value` reads
             known = tuple(self.value(graph, name) if name else None for name in node.inputs)
-            types = [graph.types.get(name, NOTHING) for name in node.outputs]
-            if node.operator == "Loop":  # without an iteration, ONNX Runtime forgets the rank
-                types = [ValueType(told.data_type) for told in types]
-            call = Call(node, known, types)
-            for k, value in enumerate(self._computed(call)):
-                value = _reasoned(call, _typed(value, call.types[k]))
-                self._values[graph][node.outputs[k]] = value
+            call = Call(node, known, _types(graph, node, known))
+            for name, value in zip(node.outputs, self._computed(call), strict=False):
+                self._values[graph][name] = _reasoned(call, value)
         return [self.value(graph, name) for name in graph.outputs]
 
     def _computed(self, call: Call) -> Sequence[Value]:
-        """The outputs of a node, before the types that the network tells of them."""
-        node, nothing = call.node, [unknown("", None)] * len(call.types)
+        """The outputs of a node."""
+        node, nothing = call.node, [unknown(*told) for told in call.types]
         control = {"If": self._if, "Loop": self._loop, "Scan": self._scan}
         if "function" in node.graphs:
             inputs = [value or unknown("", None) for value in call.inputs]
-            return self.evaluate(node.graphs["function"], inputs)
-        compute = control.get(node.operator) or OPERATORS.get(node.operator)
-        if node.domain or compute is None:
-            return nothing
-        try:
-            with np.errstate(all="ignore"):
-                found = compute(call)
-        except (
-            ArithmeticError,
-            AttributeError,
-            LookupError,
-            TypeError,
-            ValueError,
-        ):  # a node that does not fit its inputs
-            return nothing
-        found = [found] if isinstance(found, Value) else [*(found or ())]
-        return [*found, *nothing[len(found) :]][: len(call.types)]
+            found = self.evaluate(node.graphs["function"], inputs)
+        elif node.domain or node.operator not in control | OPERATORS:
+            found = nothing
+        elif node.operator in control:
+            found = control[node.operator](call)
+        else:
+            try:
+                with np.errstate(all="ignore"):
+                    found = OPERATORS[node.operator](call) or nothing
+            except (ArithmeticError, LookupError, TypeError, ValueError):  # no inputs of this node
+                return nothing
+            return [found] if isinstance(found, Value) else found
+        return [*map(_typed, found, call.types), *nothing[len(found) :]]
 
     def _if(self, call: Call) -> Sequence[Value]:
         low, high = call.x.whole
@@ -247,6 +243,27 @@ def _stacked(value: Value, length: int | None, axis: int) -> Value:
 def _flat(value: Value) -> Value:
     """The value without what is known of its sizes."""
     return replace(value, sizes=None, bounds=value.whole)
+
+
+def _types(graph: Graph, node: Node, known: Sequence[Value | None]) -> list[ValueType]:
+    """The types of the outputs of a node, as far as the network or its inputs tell them."""
+    told = [graph.types.get(name, NOTHING) for name in node.outputs]
+    if node.operator == "Loop":  # without an iteration, ONNX Runtime forgets the rank
+        return [ValueType(each.data_type) for each in told]
+    inputs = {name: value for name, value in zip(node.inputs, known, strict=True) if value}
+    if all(each.is_static for each in told) and all(
+        value.sizes == graph.type_of(name).sizes for name, value in inputs.items()
+    ):
+        return told
+    types = {name: ValueType(value.data_type, value.sizes) for name, value in inputs.items()}
+    arrays = {name: value.known for name, value in inputs.items()}
+    better = inferred(node, graph.opsets, types, arrays)
+    shape = known[-1].full if node.operator in SHAPED and known[-1] else None
+    if shape is not None and (better[0].sizes or node.operator != "Expand"):
+        first = SHAPED[node.operator]
+        sizes = tuple(int(low) if low == high and low >= first else None for low, high in shape)
+        better[0] = better[0].refined(ValueType("", sizes))
+    return [a.refined(b) for a, b in zip(better, told, strict=True)]
 
 
 def _typed(value: Value, value_type: ValueType) -> Value:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import onnx
 from onnx import helper
 
 from onnxgather.arrays import Array
-from onnxgather.model.network import Graph, Network, ValueType
+from onnxgather.model.network import INFERRED_ELEMENTS, Graph, Network, Node, ValueType
 
 
 def uses(graph: Graph) -> set[str]:
@@ -48,6 +49,39 @@ def model_of(
         made.input.append(helper.make_tensor_value_info(name, element_type, array.shape))
     made.output.extend(onnx.ValueInfoProto(name=name) for name in wanted)
     return model.SerializeToString()
+
+
+def inferred(
+    node: Node,
+    opsets: Mapping[str, int],
+    types: Mapping[str, ValueType],
+    arrays: Mapping[str, Array | None],
+) -> list[ValueType]:
+    """The types of the outputs of a node that ONNX infers.
+
+    Args:
+        node: The node.
+        opsets: The versions of the operators, by domain.
+        types: The types of its inputs, by their names.
+        arrays: Its inputs where they are known.
+    """
+    numbers = dict(onnx.TensorProto.DataType.items())
+    found: dict[str, onnx.TypeProto] = {}
+    with suppress(Exception):  # onnx raises whatever a broken node leads to
+        given = {
+            name: helper.make_tensor_type_proto(numbers[known.data_type], known.sizes)
+            for name, known in types.items()
+        }
+        data = {
+            name: helper.make_tensor(name, numbers[types[name].data_type], array.shape, array)
+            for name, array in arrays.items()
+            if array is not None and array.size <= INFERRED_ELEMENTS
+        }
+        version = max(opsets.get(domain, 1) for domain in ("", "ai.onnx"))
+        schema = onnx.defs.get_schema(node.operator, version, node.domain)
+        found = onnx.shape_inference.infer_node_outputs(schema, node.proto, given, data)
+    outputs = ((name, found.get(name)) for name in node.outputs)
+    return [ValueType.of(onnx.ValueInfoProto(name=name, type=kind)) for name, kind in outputs]
 
 
 def learned(path: str) -> tuple[dict[str, ValueType], dict[str, onnx.TensorProto]]:

@@ -114,6 +114,8 @@ class Node:
     graphs: Mapping[str, Graph]
     """The bodies by attribute, such as then_branch. A call of a model-local function has the body
     "function": its inputs and outputs are those of the node, in their order."""
+    proto: onnx.NodeProto = field(default_factory=onnx.NodeProto)
+    """For the modules of this package."""
 
     @property
     def label(self) -> str:
@@ -545,7 +547,7 @@ class _Reader:
             attributes = {a.name: _plain(a, folder_of(self.path)) for a in plain if not constant}
         inputs, outputs, graphs = tuple(proto.input), tuple(proto.output), dict[str, Graph]()
         domain = domain_of(proto)
-        node = Node(proto.name, proto.op_type, domain, inputs, outputs, attributes, graphs)
+        node = Node(proto.name, proto.op_type, domain, inputs, outputs, attributes, graphs, proto)
         inside = "" if graph.where == MAIN else f" in {graph.where}"
         for name, body in bodies_of(proto):
             taken = tuple(value.name for value in body.input)
