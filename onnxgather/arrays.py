@@ -90,14 +90,19 @@ def plain_array(rule: str, array: object) -> Array:
     raise DescriptorError(f"{rule}, got {found}")
 
 
-def check_indices(desc: Descriptor, indices: Array) -> None:
+def check_indices(desc: Descriptor, indices: Array, size: int | None = None) -> None:
     """Check that every index is in range: [0, n), or [-n, n) for a signed type.
+
+    Args:
+        desc: The descriptor.
+        indices: IndicesTensor.
+        size: n; None means the size of the axis of each index.
 
     Raises:
         IndexOutOfRangeError: An index is out of range; the message names the first.
     """
     values = elements(desc.indices_tensor, indices)
-    sizes = np.array(axis_sizes(desc))
+    sizes = np.array(axis_sizes(desc) if size is None else size)
     mask = outside(values, sizes)
     if mask.any():
         first = np.unravel_index(np.argmax(mask), values.shape)

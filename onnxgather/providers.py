@@ -35,6 +35,8 @@ class Provider(NamedTuple):
     """Whether that program is a Python interpreter."""
     target: Target = "portable"
     """The target that suits the provider."""
+    int64_bits: int = 64
+    """How many bits of an INT64 index, the low ones, count in the provider's arithmetic."""
 
     @property
     def distribution(self) -> str:
@@ -92,6 +94,7 @@ PROVIDERS = {
         host="run-webgpu",
         host_is_python=True,
         target="webgpu",
+        int64_bits=32,  # a Cast of INT64 drops the others
     ),
     "qnn": Provider("QNNExecutionProvider", plugin="onnxruntime-qnn>=2.7", system="Windows"),
     "coreml": Provider("CoreMLExecutionProvider", _PLAIN, extra="cpu", system="macOS"),

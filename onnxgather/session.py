@@ -10,9 +10,11 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from functools import lru_cache
 
+import numpy as np
+
 from onnxgather.arrays import Array, check_indices, check_inputs
 from onnxgather.descriptors import Descriptor
-from onnxgather.errors import ProviderError
+from onnxgather.errors import IndexOutOfRangeError, ProviderError
 from onnxgather.model import to_onnx
 from onnxgather.options import OutOfRange, Target
 from onnxgather.providers import Provider, find_provider, target_of
@@ -51,13 +53,21 @@ def run(
     Raises:
         DescriptorError: An array does not fit its tensor.
         IndexOutOfRangeError: An index is out of range and `out_of_range` is "error".
-        ProviderError: The provider is missing, fails, or did not get every node.
+        ProviderError: The provider is missing, fails, or did not get every node; or its arithmetic
+            reads an index in part.
     """
     data, indices = check_inputs(desc, data, indices, out_of_range)
+    found = find_provider(provider)
     if out_of_range == "error":  # before the model, as some providers answer with zeros
         indices = indices.copy()  # as a provider may read on past an index that changes now
         check_indices(desc, indices)
-    session = open_session(desc, out_of_range, find_provider(provider))
+    elif indices.dtype == np.int64 and (bits := found.int64_bits) < 64:
+        try:
+            check_indices(desc, indices, 2 ** (bits - 1))
+        except IndexOutOfRangeError as error:
+            rule = f"{found.name} reads the low {bits} bits of INT64 indices"
+            raise ProviderError(f"{rule}: {error}") from None
+    session = open_session(desc, out_of_range, found)
     return session.run({"InputTensor": data, "IndicesTensor": indices})
 
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import onnxruntime
@@ -256,3 +257,26 @@ def test_a_provider_that_is_no_name_is_refused(name: Any, meant: str) -> None:
     rule = "provider must be one of cpu, directml, openvino, cuda, tensorrt, webgpu, qnn, coreml, "
     got = repr(name) if len(repr(name)) <= 200 else f"{repr(name)[:200]}…"
     assert str(caught.value) == f"{rule}or ONNX Runtime's full name of one, got {got}{meant}"
+
+
+@pytest.mark.parametrize("policy", ["clamp", "zero", "directml"])
+def test_indices_that_a_provider_would_read_in_part_are_refused_before_the_run(
+    policy: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = Mock()
+    monkeypatch.setattr("onnxgather.session.open_session", opened)
+    tensor = og.TensorDesc("INT64", [1, 2])
+    desc = og.GatherDesc(DESC.input_tensor, tensor, DESC.output_tensor, DESC.axis, 1)
+    indices = INDICES.astype(np.int64)
+    for outside, shown in ((2**31, "2147483648"), (-(2**31) - 1, "-2147483649")):
+        indices[0, 1] = outside
+        with pytest.raises(ProviderError) as caught:
+            og.run(desc, DATA, indices, policy, "webgpu")
+        assert str(caught.value) == (
+            "WebGpuExecutionProvider reads the low 32 bits of INT64 indices: "
+            f"IndicesTensor[0,1] must be in [-2147483648, 2147483648), got {shown}"
+        )
+    opened.assert_not_called()
+    og.run(desc, DATA, indices, policy, "cpu")
+    og.run(desc, DATA, np.array([[2**31 - 1, -(2**31)]]), policy, "webgpu")
+    assert opened.call_count == 2
