@@ -137,34 +137,25 @@ def by_node(
     # On an axis beyond 2^31 ONNX Runtime's Gather of INT32 indices overflows and reads anywhere.
     takes_int32 = node.onnx != "GatherND" or graph.narrow
     if takes_int32 and fits and (narrow or index.dtype == np.int32):
-        index = graph.cast(
-            index, np.int32, "indices_int32", f"an index type that {node.onnx} takes"
-        )
+        why = f"an index type that {node.onnx} takes"
+        index = graph.cast(index, np.int32, "indices_int32", why)
     else:
-        index = graph.cast(
-            index, np.int64, "indices_int64", f"the index type that {node.onnx} takes"
-        )
+        why = f"the index type that {node.onnx} takes"
+        index = graph.cast(index, np.int64, "indices_int64", why)
     if index.constant is not None:
         wide = index.constant.astype(np.int64)
         raised = np.where(wide < 0, wide + sizes, wide).astype(index.dtype)
         index = constant("indices", raised)
-    return add_node(graph, desc, node, data, index), mask
-
-
-def add_node(graph: Graph, desc: Descriptor, node: Gather, data: Value, index: Value) -> Value:
-    """Add ONNX's own operator on limited indices of a type that it takes; return its output."""
     if index.shape != node.indices:
         why = "repeats the indices of stride 0"
         index = graph.expand(index, gather_of(desc).indices, "indices_expanded", why)
         why = "gives the indices the leading ones of the output"
         index = graph.reshape(index, node.indices, "indices_shaped", why)
-    if node.onnx == "GatherND":
-        index = graph.cast(index, np.int64, "indices_int64", "the index type that GatherND takes")
     why = f"gives the data the shape that {node.onnx} reads the descriptor from"
     data = graph.reshape(data, node.data, "data", why)
     number: dict[str, Any] = {node.attribute: node.number}
     why, sizes = f"DML_OPERATOR_{desc.operator}", desc.output_tensor.sizes
-    return graph.add(node.onnx, "gathered", data, index, why=why, shape=sizes, **number)
+    return graph.add(node.onnx, "gathered", data, index, why=why, shape=sizes, **number), mask
 
 
 def _zero_outside(graph: Graph, gather: Gather, gathered: Value, mask: Value | None) -> Value:

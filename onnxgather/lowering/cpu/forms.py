@@ -28,7 +28,7 @@ from onnxgather.lowering.cpu.facts import (
     small,
     wide,
 )
-from onnxgather.lowering.cpu.indices import axis_indices, limited, narrowed, row_indices
+from onnxgather.lowering.cpu.indices import axis_indices, narrowed, row_indices
 from onnxgather.lowering.cpu.layout import (
     gather_elements,
     gather_in_one_row,
@@ -37,9 +37,9 @@ from onnxgather.lowering.cpu.layout import (
     with_zero,
 )
 from onnxgather.lowering.graph import Graph, Value, constant, size_of
-from onnxgather.lowering.indices import axis_limits, non_negative, read_indices
+from onnxgather.lowering.indices import non_negative, read_indices
 from onnxgather.lowering.offsets import find_offsets
-from onnxgather.lowering.portable import INPUT, OUTPUT, add_node, lower, lower_into, node_of
+from onnxgather.lowering.portable import INPUT, OUTPUT, lower, lower_into
 from onnxgather.lowering.positions import scatter
 from onnxgather.options import DEFAULT_THREADS, OutOfRange
 from onnxgather.strides import in_order
@@ -450,51 +450,6 @@ class Offsets:
         return gather_in_one_row(graph, found.buffer, offset, facts.sizes)
 
 
-class Clamp32:
-    """ONNX's own operator, the clamp of INT64 indices carried in 32 bits."""
-
-    name = "32-bit clamp"
-    reason = "ONNX's own operator, after a clamp by Clip in 32 bits instead of comparisons of INT64"
-    gain = 1.3
-
-    LONGEST = 128
-    """The most bytes of a row; the copy of a longer one takes much longer than the clamp."""
-
-    TINY = 16384
-    """Bytes of output up to which the form fits whatever the row, as it has fewer nodes."""
-
-    def passed_over(self, facts: Facts) -> str | None:
-        """Why the form does not fit; None where it fits."""
-        data_type, index_type = (
-            facts.desc.input_tensor.data_type,
-            facts.desc.indices_tensor.data_type,
-        )
-        if facts.known is not None:
-            return "the indices are known, so that none is clamped when the model runs"
-        if index_type != "INT64":
-            return f"the indices are {index_type}, this form clamps INT64"
-        row = facts.row * data_type.size
-        if row > self.LONGEST and facts.elements * data_type.size > self.TINY:
-            longest = f"beyond {self.LONGEST} the copy takes much longer than the clamp"
-            return f"rows have {row} bytes, {longest}"
-        if node_of(facts.desc) is None:
-            return "strides or a rank above 8 rule ONNX's own operator out"
-        return other_policy(facts, "clamp") or wide(facts)
-
-    def build(self, graph: Graph, facts: Facts, data: Value) -> Value:
-        """Add the nodes of the form to a graph; return OutputTensor's elements."""
-        desc, node = facts.desc, node_of(facts.desc)
-        assert node is not None
-        index = read_indices(graph, desc.indices_tensor, facts.gather.indices, node.indices, None)
-        index = narrowed(graph, limited(graph, index, axis_limits(node), "clamp"))
-        if node.onnx == "GatherND":
-            index = graph.cast(
-                index, np.int64, "indices_int64", "the index type that GatherND takes"
-            )
-        gathered = add_node(graph, desc, node, data, index)
-        return graph.expand(gathered, facts.sizes, "expanded", "repeats what is repeated")
-
-
 FORMS: tuple[Form, ...] = (
     Runs(),
     TransposedData(),
@@ -504,7 +459,6 @@ FORMS: tuple[Form, ...] = (
     NarrowRows(),
     Slices(),
     Offsets(),
-    Clamp32(),
 )
 """The forms, in the order tried. If none of them fits, the portable lowering is used."""
 
