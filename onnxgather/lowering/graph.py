@@ -85,7 +85,7 @@ class Graph:
         """The graph input with a name; it is added if the graph does not have it yet."""
         if name in self.values:
             return self.values[name]
-        value = self.values[name] = Value(self._unused(name), dtype, shape)
+        value = self.values[name] = Value(new_name(name, self._names), dtype, shape)
         self.inputs.append(value)
         return value
 
@@ -125,7 +125,7 @@ class Graph:
         names = tuple(self._reference(value) for value in inputs)
         key = (op, names, tuple(attributes.items()))
         if key not in self._made or bodies:
-            made = Value(self._unused(name), dtype, shape)
+            made = Value(new_name(name, self._names), dtype, shape)
             self._made[key] = self.values[made.name] = made
             self.nodes.append(Node(op, names, made.name, attributes, why, bodies or {}))
         return self._made[key]
@@ -226,16 +226,9 @@ class Graph:
             alike = stored.dtype == array.dtype and stored.shape == array.shape
             if alike and array.size <= 64 and stored.tobytes() == array.tobytes():
                 return name
-        name = self._unused(value.name)
+        name = new_name(value.name, self._names)
         self.constants[name] = array
         return name
-
-    def _unused(self, name: str) -> str:
-        unused, number = name, 2
-        while unused in self._names:
-            unused, number = f"{name}_{number}", number + 1
-        self._names.add(unused)
-        return unused
 
 
 LEFT_OUT = Value("", np.dtype(np.bool_), ())
@@ -250,6 +243,15 @@ DOMAINS = {"ArrayFeatureExtractor": ("ai.onnx.ml", 1)}
 ONNX_TYPES = {data_type.numpy: data_type.onnx for data_type in TensorDataType}
 ONNX_TYPES[np.dtype(np.bool_)] = 9
 """`TensorProto.DataType` by numpy's type: the eleven types of tensors, and bool for masks."""
+
+
+def new_name(name: str, taken: set[str]) -> str:
+    """The name, with a number behind it if it is taken; it is taken now."""
+    unused, number = name, 2
+    while unused in taken:
+        unused, number = f"{name}_{number}", number + 1
+    taken.add(unused)
+    return unused
 
 
 def constant(name: str, array: Array) -> Value:

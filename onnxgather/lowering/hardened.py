@@ -132,14 +132,12 @@ def _sizes(
 ) -> Value:
     """Some sizes of a value, INT64: a constant where they are known."""
     if sizes is not None:
-        found = [sizes[k] for k in map(int, dimensions.flat)]
+        found = [sizes[k] for k in dimensions.flat]
         if None not in found:
-            array = np.array(found, np.int64).reshape(dimensions.shape)
-            return constant("sizes", array)
+            return constant("sizes", np.array(found, np.int64).reshape(dimensions.shape))
     why = "sizes that are known when the model runs"
-    shape = graph.add(
-        "Shape", "data_shape", value, why=why, shape=(len(value.shape),), dtype=np.int64
-    )
+    rank, int64 = len(value.shape), np.int64
+    shape = graph.add("Shape", "data_shape", value, why=why, shape=(rank,), dtype=int64)
     if dimensions.shape == shape.shape:
         return shape
     which, why = constant("dimensions", dimensions), "those of some dimensions"
@@ -169,16 +167,14 @@ def _with_zeros(graph: Graph, node: GatherNode, data: Value) -> Value:
     axis = range(len(sizes))[node.number]
     zero = constant("zero", np.zeros((1,) * len(sizes), dtype))
     why = "zeros, for the indices out of range"
-    known = [size for k, size in enumerate(sizes) if k != axis and size is not None]
-    if len(known) == len(sizes) - 1:
-        zero = graph.expand(zero, (*known[:axis], 1, *known[axis:]), "zeros", why)
+    here = np.arange(len(sizes)) == axis
+    known = [1 if k == axis else size for k, size in enumerate(sizes)]
+    shape = _sizes(graph, data, known, np.arange(len(sizes)))
+    if shape.constant is not None:
+        zero = graph.expand(zero, tuple(shape.constant.tolist()), "zeros", why)
     else:
-        shape = _sizes(graph, data, None, np.arange(len(sizes)))
-        here = np.arange(len(sizes)) == axis
-        others, one = (
-            constant("others", (~here).astype(np.int64)),
-            constant("one", here.astype(np.int64)),
-        )
+        one = constant("one", here.astype(np.int64))
+        others = constant("others", 1 - here)
         shape = graph.add("Mul", "shape_off_axis", shape, others, why="the sizes off the axis")
         shape = graph.add("Add", "zeros_shape", shape, one, why="and one on it")
         zero = graph.add("Expand", "zeros", zero, shape, why=why, shape=data.shape)
@@ -194,10 +190,8 @@ def as_directml(node: GatherNode) -> Graph:
     Raises:
         OnnxGatherError: The sizes or the types are not known, or DirectML has no such descriptor.
     """
-    (data_type, data), (index_type, indices) = (
-        node.data.static("data"),
-        node.indices.static("indices"),
-    )
+    data_type, data = node.data.static("data")
+    index_type, indices = node.indices.static("indices")
     gather = gather_of_node(node.operator, data, indices, node.number)
     types = (data_type, index_type, data_type)
     tensors = list(map(TensorDesc, types, gather.tensor_sizes()))

@@ -258,29 +258,12 @@ def sum_tuples(graph: Graph, gather: Gather, offset: Value) -> Value:
     if offset.shape[-1] == 1:
         return graph.reshape(offset, shape, "tuple_offsets", "tuples of one coordinate")
     if graph.narrow:
-        of_tuples: dict[str, Any] = {"shape": shape, "axis": len(shape)}
-        of_tuples["why"] = "one coordinate of each tuple"
-        coordinates = [
-            graph.add(
-                "Gather",
-                "coordinate",
-                offset,
-                constant("number", np.array(k, np.int32)),
-                **of_tuples,
-            )
-            for k in range(offset.shape[-1])
-        ]
+        add = partial(graph.add, "Gather", "coordinate", offset, shape=shape, axis=len(shape))
+        numbers = [constant("number", k) for k in np.arange(offset.shape[-1], dtype=np.int32)]
+        coordinates = [add(k, why="one coordinate of each tuple") for k in numbers]
         why = "adds the coordinates; a ReduceSum of UINT32 is not everywhere, of INT32 not exact"
         return reduce(partial(graph.add, "Add", "tuple_offsets", why=why), coordinates)
     if offset.dtype != np.int32:
         offset = graph.cast(offset, np.int64, "offsets_int64", "a type that ReduceSum takes")
-    axes = constant("tuple_axis", np.array([-1], np.int64))
-    return graph.add(
-        "ReduceSum",
-        "tuple_offsets",
-        offset,
-        axes,
-        why="adds the coordinates of a tuple",
-        shape=shape,
-        keepdims=0,
-    )
+    axes, why = constant("tuple_axis", np.array([-1], np.int64)), "adds the coordinates of a tuple"
+    return graph.add("ReduceSum", "tuple_offsets", offset, axes, why=why, shape=shape, keepdims=0)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any, NamedTuple
 
-import numpy as np
 import onnx
 from onnx import ModelProto, helper, numpy_helper
 
@@ -14,14 +14,25 @@ from onnxgather.arrays import Array
 from onnxgather.checks import shown
 from onnxgather.errors import OnnxGatherError, located
 from onnxgather.gather import ATTRIBUTES
+from onnxgather.lowering.graph import ONNX_TYPES, Value, new_name
 from onnxgather.lowering.graph import Graph as Lowered
-from onnxgather.lowering.graph import Value
 from onnxgather.lowering.hardened import GatherNode, Operand, as_directml, harden
 from onnxgather.lowering.indices import INDICES
 from onnxgather.lowering.portable import INPUT, OUTPUT
-from onnxgather.model.network import Graph, Network, Node, ValueType, all_nodes, bodies_of
+from onnxgather.model.network import (
+    Graph,
+    Network,
+    Node,
+    ValueType,
+    all_nodes,
+    bodies_of,
+    name_of,
+)
 from onnxgather.model.write import node_proto
 from onnxgather.options import OPSETS, POLICIES, OutOfRange
+
+_DTYPES = {name_of(number): dtype for dtype, number in ONNX_TYPES.items()}
+"""numpy's types by ONNX's names, such as FLOAT."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +60,8 @@ class _Found(NamedTuple):
     proto: onnx.NodeProto
     opset: int
 
-    def operand(self, k: int) -> Operand:
-        known = self.graph.type_of(self.node.inputs[k])
-        return Operand(_dtype(known), known.sizes)
+    def known(self, k: int) -> ValueType:
+        return self.graph.type_of(self.node.inputs[k])
 
 
 def rewrite(
@@ -125,15 +135,6 @@ def _opset(imports: Iterable[onnx.OperatorSetIdProto]) -> int:
     return max((one.version for one in imports if one.domain in ("", "ai.onnx")), default=1)
 
 
-def _dtype(known: ValueType) -> np.dtype[Any] | None:
-    numbers = dict(onnx.TensorProto.DataType.items())
-    try:
-        dtype = helper.tensor_dtype_to_np_dtype(numbers[known.data_type])
-    except KeyError:
-        return None
-    return dtype if dtype.kind in "fiub" and known.data_type != "BFLOAT16" else None
-
-
 def _common(calls: list[_Found]) -> GatherNode:
     """What is known of a gather in all calls of the function that it is in.
 
@@ -146,27 +147,21 @@ def _common(calls: list[_Found]) -> GatherNode:
         listed = ", ".join(map(str, sorted(numbers)))
         name = ATTRIBUTES[operator]
         raise OnnxGatherError(f"{name} must be the same in all calls of the function, got {listed}")
-    data, indices = (_same([found.operand(k) for found in calls]) for k in (0, 1))
+    data, indices = (_operand([found.known(k) for found in calls]) for k in (0, 1))
     return GatherNode(operator, numbers.pop(), data, indices)
 
 
-def _same(operands: list[Operand]) -> Operand:
-    first, *others = operands
-    dtype, sizes = first.dtype, first.sizes
-    for other in others:
-        dtype = dtype if other.dtype == dtype else None
-        if sizes is not None and other.sizes is not None and len(sizes) == len(other.sizes):
-            sizes = tuple(n if n == m else None for n, m in zip(sizes, other.sizes, strict=True))
-        else:
-            sizes = None
-    return Operand(dtype, sizes)
+def _operand(calls: list[ValueType]) -> Operand:
+    types = {known.data_type for known in calls}
+    dtype = _DTYPES.get(types.pop()) if len(types) == 1 else None
+    return Operand(dtype, reduce(ValueType.common, calls).sizes)
 
 
 def _cropped(calls: Iterable[_Found]) -> tuple[int, ...]:
     """The dimensions off the axis where GatherElements has more data than indices."""
     dimensions: set[int] = set()
     for found in calls:
-        data, indices = (found.operand(k).sizes for k in (0, 1))
+        data, indices = (found.known(k).sizes for k in (0, 1))
         if found.node.operator == "GatherElements" and data and indices:
             axis = found.node.attributes.get("axis", 0) % len(data)
             pairs = enumerate(zip(data, indices, strict=True))
@@ -214,11 +209,7 @@ def _protos(
 
     def new(name: str) -> str:
         if name not in names:
-            unused, number = prefix + name, 2
-            while unused in taken:
-                unused, number = f"{prefix}{name}_{number}", number + 1
-            taken.add(unused)
-            names[name] = unused
+            names[name] = new_name(prefix + name, taken)
         return names[name]
 
     def held(name: str, array: Array) -> onnx.NodeProto:
@@ -234,12 +225,8 @@ def _protos(
 
 def _names(model: ModelProto) -> set[str]:
     """Every name of a node or a value, wherever in a model."""
-    names: set[str] = set()
-    functions = [node for function in model.functions for node in function.node]
-    nodes = [*all_nodes(model.graph.node), *all_nodes(functions)]
-    for node in nodes:
-        names.update((node.name, *node.input, *node.output))
-    graphs = [model.graph, *(body for node in nodes for _, body in bodies_of(node))]
+    nodes, graphs = _parts(model)
+    names = {name for node in nodes for name in (node.name, *node.input, *node.output)}
     for graph in graphs:
         names.update(value.name for value in (*graph.input, *graph.output, *graph.value_info))
         names.update(tensor.name for tensor in graph.initializer)
@@ -251,14 +238,19 @@ def _names(model: ModelProto) -> set[str]:
 
 def external_files(model: ModelProto) -> list[str]:
     """The files of a model's external data, as it names them, sorted."""
-    functions = [node for function in model.functions for node in function.node]
-    nodes = [*all_nodes(model.graph.node), *all_nodes(functions)]
-    graphs = [model.graph, *(body for node in nodes for _, body in bodies_of(node))]
+    nodes, graphs = _parts(model)
     tensors = [tensor for graph in graphs for tensor in graph.initializer]
-    for node in nodes:
-        tensors += [tensor for a in node.attribute for tensor in (a.t, *a.tensors)]
+    for attribute in (one for node in nodes for one in node.attribute):
+        tensors += (attribute.t, *attribute.tensors)
     entries = (entry for tensor in tensors for entry in tensor.external_data)
     return sorted({entry.value for entry in entries if entry.key == "location"})
+
+
+def _parts(model: ModelProto) -> tuple[list[onnx.NodeProto], list[onnx.GraphProto]]:
+    """The nodes and the graphs of a model, those in bodies and functions too."""
+    owners = (model.graph, *model.functions)
+    nodes = [node for owner in owners for node in all_nodes(owner.node)]
+    return nodes, [model.graph, *(body for node in nodes for _, body in bodies_of(node))]
 
 
 def _told_limit(node: GatherNode, out_of_range: OutOfRange) -> str:
