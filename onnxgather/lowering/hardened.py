@@ -132,7 +132,7 @@ def _sizes(
 ) -> Value:
     """Some sizes of a value, INT64: a constant where they are known."""
     if sizes is not None:
-        found = [sizes[k] for k in dimensions.flat]
+        found = [sizes[k] for k in map(int, dimensions.flat)]
         if None not in found:
             return constant("sizes", np.array(found, np.int64).reshape(dimensions.shape))
     why = "sizes that are known when the model runs"

@@ -259,7 +259,7 @@ def sum_tuples(graph: Graph, gather: Gather, offset: Value) -> Value:
         return graph.reshape(offset, shape, "tuple_offsets", "tuples of one coordinate")
     if graph.narrow:
         add = partial(graph.add, "Gather", "coordinate", offset, shape=shape, axis=len(shape))
-        numbers = [constant("number", k) for k in np.arange(offset.shape[-1], dtype=np.int32)]
+        numbers = [constant("number", np.array(k, np.int32)) for k in range(offset.shape[-1])]
         coordinates = [add(k, why="one coordinate of each tuple") for k in numbers]
         why = "adds the coordinates; a ReduceSum of UINT32 is not everywhere, of INT32 not exact"
         return reduce(partial(graph.add, "Add", "tuple_offsets", why=why), coordinates)
