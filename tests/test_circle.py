@@ -86,4 +86,4 @@ def test_each_known_difference_of_the_provider_has_a_repro(
     assert found.case.data.size == 1
     issue = (tmp_path / "repro" / "ISSUE.md").read_text(encoding="utf-8")
     assert issue.startswith("# DmlExecutionProvider r")
-    assert "without Python" in issue
+    assert "`repro.py` was not tried" in issue

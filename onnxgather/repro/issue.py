@@ -87,7 +87,7 @@ def issue_text(difference: Difference, trial: Trial, printed: str | None) -> str
         provider=info.provider,
     )
     if info.python is None:
-        text += "\nThe lane ran `model.onnx` over ONNX Runtime's C API, without Python.\n"
+        text += "\nThe lane itself ran `model.onnx`; `repro.py` was not tried.\n"
     if isinstance(case, DescriptorCase):
         text += "\n`program.json` says the same to dxdispatch, for DirectML itself.\n"
     return "\n\n".join(map(_filled, text.rstrip().split("\n\n"))) + "\n"
