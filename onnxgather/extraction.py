@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from importlib.metadata import version
 from typing import Any
@@ -13,18 +14,19 @@ import msgspec
 
 from onnxgather.arrays import Array
 from onnxgather.audit.capture import Gathered, capture, is_gather
-from onnxgather.audit.gathers import TIMEOUT
+from onnxgather.audit.gathers import EMPTY, TIMEOUT, audit
 from onnxgather.cases import Case, DescriptorCase
-from onnxgather.checks import shown, suggestion
+from onnxgather.checks import listed, shown, suggestion
 from onnxgather.corpus.export import is_export
-from onnxgather.dxdispatch import to_dict, write_program
-from onnxgather.errors import OnnxGatherError
+from onnxgather.descriptors import Descriptor
+from onnxgather.dxdispatch import from_dict, program_files, to_dict
+from onnxgather.errors import DescriptorError, OnnxGatherError
 from onnxgather.files import FolderKind
 from onnxgather.gather import ATTRIBUTES
 from onnxgather.model.network import Graph, Network, Node, read_network
 from onnxgather.providers import PROVIDERS
 from onnxgather.repro.folder import runnable
-from onnxgather.repro.node import case_of_arrays
+from onnxgather.repro.node import case_of_arrays, read_inputs
 from onnxgather.repro.trial import trials_of
 
 MADE_BY = "onnxgather extract"
@@ -50,6 +52,43 @@ class Extracted(msgspec.Struct, frozen=True):
     descriptor: dict[str, Any] | None = None
     executions: int = 0
     """How often it ran, as in a loop; its folder holds the first."""
+
+
+def gather_descriptors(
+    path: str, shapes: Mapping[str, Sequence[int]], node: str | None = None
+) -> Iterator[tuple[str, Descriptor | OnnxGatherError]]:
+    """Yield the gathers of a model by name, each with its descriptor or why it has none.
+
+    A name is the node's, with the way to it where several have that name.
+
+    Args:
+        path: The file of the model.
+        shapes: The sizes of graph inputs, by name.
+        node: As of `gather_cases`.
+
+    Raises:
+        OnnxGatherError: The model, a size or the node is not as it must be.
+    """
+    every = audit(path, shapes=shapes).gathers
+    found = [one for one in every if node in (None, one.node, one.output_name)]
+    _check_found(path, node, found, [one.node for one in every])
+    names, taken = Counter(one.node for one in found), set[str]()
+    for number, one in enumerate(found, 1):
+        name = one.node if names[one.node] == 1 else f"{one.node} in {one.place}"
+        name += f" ({number})" if name in taken else ""
+        taken.add(name)
+        if one.descriptor is not None:
+            yield name, from_dict(one.descriptor)
+        elif one.refused is not None:
+            yield name, DescriptorError(f"DirectML refuses it: {one.refused}")
+        elif one.range.why == EMPTY:
+            yield name, DescriptorError(EMPTY)
+        else:
+            pairs = [("data", one.data.sizes), ("indices", one.indices.sizes)]
+            known = (f"{role} {'?' if n is None else [*n]}" for role, n in pairs)
+            given = " and ".join(known).replace("None", "?")
+            rule = "its sizes must be known, as --shape NAME=2,16 of an input may tell"
+            yield name, OnnxGatherError(f"{rule}, got {given}")
 
 
 def gather_cases(
@@ -81,14 +120,41 @@ def gather_cases(
         yield _case(path, graph, one, seen)
 
 
+def case_of_gather(path: str, inputs: str | None, node: str | None) -> DescriptorCase:
+    """The case of the only gather of a model, or of one that is named.
+
+    Args:
+        path: The file of the model.
+        inputs: The .npz file of its graph inputs; None where it needs none.
+        node: As of `gather_cases`.
+
+    Raises:
+        OnnxGatherError: As `gather_cases`; or there are several gathers, or it did not run.
+    """
+    found = list(gather_cases(path, read_inputs(inputs) if inputs else {}, node))
+    names = [*dict.fromkeys(shown(told.node) for told, _ in found)]
+    if len(names) > 1:
+        raise OnnxGatherError(f"{path}: --node must be one of {listed(names, 10)}")
+    told, case = next((pair for pair in found if pair[1] is not None), found[0])
+    if not isinstance(case, DescriptorCase):
+        rule = told.left_out or (case.node.rule if case else "")
+        raise OnnxGatherError(f"{path}: {told.place}: node {shown(told.node)}: {rule}")
+    return case
+
+
 def _chosen(network: Network, name: str | None) -> Iterator[tuple[Graph, Node]]:
     every = [(graph, one) for graph in network.graphs() for one in graph.nodes if is_gather(one)]
     found = [(g, n) for g, n in every if name is None or name in (n.name, *n.outputs)]
-    names = [one.label for _, one in every]
-    if not found:
-        rule = f"{network.path}: node {shown(name)} must be one of the model's {len(every)} gathers"
-        raise OnnxGatherError(rule + suggestion(name or "", names))
+    _check_found(network.path, name, found, [one.label for _, one in every])
     yield from found
+
+
+def _check_found(path: str, name: str | None, found: Sequence[object], names: list[str]) -> None:
+    if name is None and not names:
+        raise OnnxGatherError(f"{path}: the model must have a gather, got none")
+    if not found:
+        rule = f"{path}: node {shown(name)} must be one of the model's {len(names)} gathers"
+        raise OnnxGatherError(rule + suggestion(name or "", names))
 
 
 def _case(
@@ -151,5 +217,4 @@ def _contents(path: str, told: Extracted, case: Case) -> Iterator[tuple[str, byt
     trial = next(trials_of(case, "portable"))
     yield from runnable(case, title, PROVIDERS["cpu"].name, trial).items()
     if isinstance(case, DescriptorCase):
-        program = write_program(case.descriptor, case.data, case.indices, comment=title)
-        yield "program.json", program.encode()
+        yield from program_files(case.descriptor, case.data, case.indices, title)

@@ -24,6 +24,21 @@ from onnxgather.errors import OnnxGatherError
 _REPORT = re.compile(rb'(\xef\xbb\xbf)?\s*\{\s*("schema"\s*:\s*\d+\s*,\s*)?"onnxgather"\s*:')
 """How a report starts, however it is formatted; reports of earlier versions have no schema."""
 
+_KINDS = {
+    rb"\Z": "an empty file",
+    rb"\x08[\x01-\x1f][\x12-\x7a]": "an ONNX model, which onnxgather audit, check, convert, "
+    "explain, extract, harden, repro and show take",
+    rb"\xff\xfe|\xfe\xff|\0.|.\0": "UTF-16, which must be UTF-8",
+    rb"\x1f\x8b": "a gzip file, which must be unpacked",
+    rb"PK\x03\x04|PK\x05\x06": "an .npz or zip file, which onnxgather audit, check, explain, "
+    "extract and repro take with --inputs",
+    rb"\x93NUMPY": "an .npy file, which a DxDispatch program names by sourcePath",
+    _REPORT.pattern: "a report, which onnxgather repro and report merge take",
+    rb'[^\x00-\x08]*"(resources|dispatchables)"\s*:': "a DxDispatch program, which onnxgather "
+    "check, convert, explain, repro, run and show take",
+}
+"""How files start, what they are, and which commands take them."""
+
 _UNFINISHED = re.compile(r"\.onnxgather\..*\.partial")
 """The random names of unfinished files, which an interruption may leave."""
 
@@ -187,6 +202,32 @@ def filled_in(template: str, **values: object) -> str:
 def is_report(start: bytes) -> bool:
     """Whether a file that starts with these bytes, at least 40, is a report of `check --json`."""
     return _REPORT.match(start) is not None
+
+
+def got(content: bytes, wanted: str) -> str:
+    """The end of a message about a file of the wrong kind: `, got an ONNX model, which ... take`.
+
+    Args:
+        content: The file, or how it starts.
+        wanted: How the name of the right kind starts, such as "an ONNX model".
+
+    Returns:
+        Nothing where the file is of the right kind, or of none that is known.
+    """
+    kinds = (kind for start, kind in _KINDS.items() if re.match(start, content, re.DOTALL))
+    kind = next(kinds, wanted)
+    return "" if kind.startswith(wanted) else f", got {kind}"
+
+
+def is_model(path: str) -> bool:
+    """Whether a file is an ONNX model, by its name or by how it starts."""
+    named = path.lower().endswith(".onnx")
+    if os.path.isfile(path):
+        with suppress(OSError), open(path, "rb") as stream:
+            start = stream.read(100)
+            named = named and start[:1] not in (b"{", b"/")  # as a program starts
+            return named or "an ONNX model" in got(start, "a program")
+    return named
 
 
 def reason(error: OSError | ValueError) -> str:

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from onnxgather.checks import check_choice
+from onnxgather.checks import check_choice, shown
 from onnxgather.cli import options
 from onnxgather.cli.report import Outputs, codes
 from onnxgather.cli.sources import Batch
 from onnxgather.cli.terminal import Interrupted, first_signal_kept, main
 from onnxgather.dxdispatch import Program
 from onnxgather.errors import DescriptorError, FileFormatError
-from onnxgather.files import check_writable, is_report
+from onnxgather.files import check_writable, is_model, is_report
 from onnxgather.options import OutOfRange, Target
 from onnxgather.providers import NAMES
 
@@ -75,6 +75,10 @@ class CheckOptions(Outputs):
     timeout: float
     required: tuple[str, ...]
     wrap: bool
+    node: str | None
+    """The only gather of ONNX models."""
+    inputs: str | None
+    """The file of their inputs."""
     out_of_range: OutOfRange | None
     """The policy; None means that of each case, and "clamp" for programs."""
     target: Target | None
@@ -136,7 +140,9 @@ class CheckOptions(Outputs):
     help="Workers of each lane; the lanes run side by side in any case.",
 )
 @options.flag("--wrap", help="Put each gather between two multiplications by one.")
-@options.policy("clamp; of the corpus and of --random: each case's own")
+@options.node
+@options.inputs
+@options.policy("clamp; of the corpus, of --random and of ONNX models: each case's own")
 @options.target("the one that run uses for the provider")
 @options.file(
     "--json",
@@ -163,8 +169,8 @@ class CheckOptions(Outputs):
 def check(**given: Any) -> int:
     """Compare what each lane returns with the reference, bit by bit.
 
-    A lane is an execution provider, in this environment or another. A PATH is a program, or a
-    folder: all *.json files in it and below it.
+    A lane is an execution provider, in this environment or another. A PATH is a program; or an
+    ONNX model, with --inputs; or a folder: all *.json files in it and below it.
     """
     asked = CheckOptions(**given)
     if asked.json_file is not None and _is_input(asked.json_file):  # the flag, and then a path
@@ -183,7 +189,10 @@ def _run(asked: CheckOptions) -> int:
     known = asked.known
     lanes = _lanes(asked)
     paths = list(dict.fromkeys(source.path for source in batch.sources(asked.paths)))
-    asked.check_apart(paths)
+    networks = [path for path in paths if is_model(path)]
+    if not networks and (asked.node is not None or asked.inputs is not None):
+        raise click.UsageError("--node and --inputs must come with an ONNX model, got none")
+    asked.check_apart([*paths, *filter(None, [asked.inputs])])
     for file in asked.files:
         check_writable(file)
     cases: Iterable[Case] = ()
@@ -195,8 +204,10 @@ def _run(asked: CheckOptions) -> int:
             stack.callback(lane.close)
         stack.callback(batch.progress.clear)
         try:
-            programs = _programs(asked, batch, paths, invalid)
-            cases, planned = _planned(asked, batch, programs, invalid)
+            of_models = _of_models(asked, batch, networks, invalid)
+            others = [path for path in paths if path not in networks]
+            programs = _programs(asked, batch, others, invalid)
+            cases, planned = _planned(asked, batch, programs, of_models, invalid)
         except Interrupted as signal:  # the report says so, and no lane starts
             signals, lanes = [signal], []
         stack.enter_context(first_signal_kept(signals))
@@ -238,13 +249,17 @@ def _lanes(asked: CheckOptions) -> list[Team]:
 
 
 def _planned(
-    asked: CheckOptions, batch: Batch, programs: Sequence[Program], invalid: Sequence[Invalid]
+    asked: CheckOptions,
+    batch: Batch,
+    programs: Sequence[Program],
+    of_models: Sequence[Case],
+    invalid: Sequence[Invalid],
 ) -> tuple[Iterator[Case], int]:
     """The cases, and how many they are."""
     from onnxgather.cases import program_cases, program_names
     from onnxgather.corpus import random_cases, random_names
 
-    built_in = list(_built_in(asked.out_of_range)) if asked.corpus else []
+    built_in = [*of_models, *(_built_in(asked.out_of_range) if asked.corpus else ())]
     random = asked.count or 0
     total = sum(len(program.dispatch_commands) for program in programs) + len(built_in) + random
     if not total + len(invalid):
@@ -304,6 +319,32 @@ def _programs(
             asked.check_apart(program.files)
             programs.append(program)
     return programs
+
+
+def _of_models(
+    asked: CheckOptions, batch: Batch, paths: Sequence[str], invalid: list[Invalid]
+) -> list[Case]:
+    """The gathers of ONNX models with what they get; those that DirectML refuses are invalid."""
+    from onnxgather.cases import DescriptorCase
+    from onnxgather.extraction import gather_cases
+    from onnxgather.parity.results import Invalid
+    from onnxgather.repro.node import read_inputs
+
+    cases: list[Case] = []
+    for path in paths:
+        with batch.step(path):
+            arrays = read_inputs(asked.inputs) if asked.inputs is not None else {}
+            for told, case in gather_cases(path, arrays, asked.node):
+                where = f"{told.place}: {told.operator} {shown(told.node)}: {told.left_out}"
+                if case is not None:
+                    if asked.out_of_range and isinstance(case, DescriptorCase):
+                        case = replace(case, out_of_range=asked.out_of_range)
+                    cases.append(case)
+                elif told.executions:
+                    invalid.append(Invalid(path, where))
+                else:
+                    batch.tell(f"{path}: left out: {where}")
+    return cases
 
 
 def _built_in(out_of_range: OutOfRange | None) -> Iterator[Case]:

@@ -11,6 +11,7 @@ from onnxgather.cli import options
 from onnxgather.cli.sources import Batch
 from onnxgather.cli.terminal import Progress, json_bytes, main, say
 from onnxgather.errors import FINDINGS, GOOD, NOT_RUN, UNUSABLE, OnnxGatherError
+from onnxgather.files import is_model
 from onnxgather.options import OutOfRange, Target
 from onnxgather.providers import PROVIDERS
 
@@ -56,8 +57,8 @@ def _lane(
     help="Where it differs.  [default: cpu; of a report: the lane that did not pass]",
 )
 @options.file("--plugin", metavar="LIBRARY", help="The library that brings the lane's provider.")
-@click.option("--node", metavar="NAME", help="Which gather of an ONNX model.")
-@options.file("--inputs", metavar="FILE", help="The model's inputs, as .npz.")
+@options.node
+@options.inputs
 @options.flag("--wrap", help="Put the gather between two multiplications by one.")
 @options.flag("--no-reduce", help="Keep the case as it is.")
 @options.policy("clamp; of a node and of a report: its own")
@@ -120,7 +121,7 @@ def repro(
             lane_name = sources.lane_of_finding(report, case.name, source).name
         reported = next((info for info in report.lanes if info.name == lane_name), None)
         target = target or (reported.target if reported else None)
-    elif source.lower().endswith(".onnx"):
+    elif is_model(source):
         raise OnnxGatherError(f"{source}: an ONNX model must come with --node, got none")
     else:
         program = Batch().read(source, allow_outside)

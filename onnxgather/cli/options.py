@@ -182,15 +182,18 @@ allow_outside = flag(
     help="Let the program name files outside its folder and the current one, and run write "
     "hidden files, through links and to devices.",
 )
+node = click.option("--node", metavar="NAME", help="Which gather of an ONNX model.")
+inputs = file("--inputs", metavar="FILE", help="The inputs of an ONNX model, as .npz.")
+shape = click.option(
+    "--shape",
+    "shapes",
+    multiple=True,
+    callback=_shapes,
+    metavar="NAME=2,16",
+    help="The sizes of an input of an ONNX model.",
+)
 given = _together(
-    click.option(
-        "--shape",
-        "shapes",
-        multiple=True,
-        callback=_shapes,
-        metavar="NAME=2,16",
-        help="The sizes of an input.",
-    ),
+    shape,
     click.option(
         "--range",
         "ranges",

@@ -5,19 +5,28 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import click
 
-from onnxgather.checks import listed
+from onnxgather.checks import listed, shown
 from onnxgather.cli.terminal import Progress, is_terminal, say
 from onnxgather.descriptors import Descriptor
 from onnxgather.dxdispatch import Program, parse_program, read_program
 from onnxgather.dxdispatch.document import Field
 from onnxgather.dxdispatch.program import MAX_PROGRAM_BYTES
-from onnxgather.errors import FINDINGS, GOOD, NOT_RUN, UNUSABLE, FileFormatError, OnnxGatherError
-from onnxgather.files import reason
+from onnxgather.errors import (
+    FINDINGS,
+    GOOD,
+    NOT_RUN,
+    UNUSABLE,
+    FileFormatError,
+    OnnxGatherError,
+    located,
+)
+from onnxgather.files import is_model, reason
 
 _UNSAFE = frozenset('%/\\:*?"<>|')
 """Characters that some file systems do not take in a name, and the % that escapes them."""
@@ -39,12 +48,28 @@ class Source(NamedTuple):
     """The path below the folder that the user named, or the file's name if the user named that."""
 
 
+class Gathers(NamedTuple):
+    """The gathers of a program or of an ONNX model."""
+
+    source: Source
+    files: Sequence[str]
+    """The files that they are read from."""
+    descriptors: Mapping[str, Descriptor]
+    """By the names of dispatchables or nodes."""
+    of_model: bool = False
+
+    def where(self, name: str) -> str:
+        """A gather in its file, such as `$.dispatchables.gather` or `node 'gather'`."""
+        if self.of_model:
+            return f"node {shown(name)}"
+        return Field({name: None}, "$.dispatchables").member(name).path
+
+
 class Job(NamedTuple):
-    """A dispatchable and the file that its model becomes."""
+    """A gather and the file that it becomes: a model, or a program of a model's gather."""
 
     source: str
-    dispatchable: str
-    """Its path in the source, such as `$.dispatchables.gather`."""
+    where: str
     descriptor: Descriptor
     output: str
 
@@ -82,8 +107,7 @@ class Batch:
         try:
             yield
         except OnnxGatherError as error:
-            self.progress.clear()
-            say(f"Error: {error}", err=True)
+            self.tell(f"Error: {error}")
             self.failures.append((name, error))
 
     def read(self, path: str, allow_outside: bool) -> Program:
@@ -94,9 +118,49 @@ class Batch:
             left_out = listed(program.left_out, 4)
             told.append(f"left out, as only gathers are translated: {left_out}")
         for text in told:
-            self.progress.clear()
-            say(f"{path}: {text}", err=True)
+            self.tell(f"{path}: {text}")
         return program
+
+    def tell(self, text: str) -> None:
+        """Print a line on the standard error."""
+        self.progress.clear()
+        say(text, err=True)
+
+    def gathers(
+        self,
+        source: Source,
+        allow_outside: bool,
+        shapes: Mapping[str, Sequence[int]],
+        node: str | None,
+    ) -> Gathers:
+        """The gathers of a program or of a model; those without a descriptor are failures.
+
+        Args:
+            source: The file.
+            allow_outside: As of `read`.
+            shapes: The sizes of a model's inputs, by name.
+            node: The name of the only gather of a model; None for all.
+
+        Raises:
+            OnnxGatherError: There is none.
+        """
+        path, found = source.path, dict[str, Descriptor]()
+        if not is_model(path):
+            if shapes or node is not None:
+                check_model(path, "--node and --shape")
+            program = self.read(path, allow_outside)
+            if not program.dispatchables:
+                raise FileFormatError(f"{path}: $.dispatchables must hold a gather")
+            found = {name: one.descriptor for name, one in program.dispatchables.items()}
+            return Gathers(source, [program.path, *program.files], found)
+        from onnxgather.extraction import gather_descriptors
+
+        for name, one in gather_descriptors(path, shapes, node):
+            with self.step(path), located(f"{path}: node {shown(name)}"):
+                if isinstance(one, OnnxGatherError):
+                    raise one
+                found[name] = one
+        return Gathers(source, [path], found, True)
 
     def say(self, text: str | bytes) -> None:
         """Print a line, or lines."""
@@ -108,6 +172,16 @@ class Batch:
         self.progress.clear()
         codes = [*codes, *(error.exit_code for _, error in self.failures)]
         return max(codes, key=_BEST_TO_WORST.index, default=GOOD)
+
+
+def check_model(path: str, asked: str) -> None:
+    """Check that what is asked for comes with an ONNX model.
+
+    Raises:
+        UsageError: The file is none.
+    """
+    if not is_model(path):
+        raise click.UsageError(f"{asked} must come with an ONNX model, got {path}")
 
 
 def read_source(path: str, allow_outside: bool) -> Program:
@@ -156,57 +230,59 @@ def _stop(error: OSError) -> None:
     raise error
 
 
-def plan(
-    programs: Sequence[tuple[Source, Program]], output: str | None, unread: Sequence[str] = ()
-) -> list[Job]:
-    """The models to write: one per dispatchable, each to a file of its own.
+def plan(sources: Sequence[Gathers], output: str | None, unread: Sequence[str] = ()) -> list[Job]:
+    """The files to write: a model per gather, and for those of ONNX models a program too.
 
     Args:
-        programs: The programs and where they come from.
+        sources: The gathers and where they come from.
         output: The file of the only model, if the name ends in .onnx or is `STANDARD`, else a
-            folder; None means beside each program.
+            folder; None means beside each source.
         unread: The inputs that failed to be read: each counts as a model, and none is written to.
 
     Raises:
-        OnnxGatherError: Two models would be one file, or a model would replace an input.
+        OnnxGatherError: Two files would be one, or a file would replace an input.
         UsageError: A model has no file to go to.
     """
-    models = len(unread) + sum(len(program.dispatchables) for _, program in programs)
+    models = len(unread) + sum(len(gathers.descriptors) for gathers in sources)
     is_file = output == STANDARD or (output or "").lower().endswith(".onnx")
     is_file = output is not None and is_file and not os.path.isdir(output)
     if is_file and models > 1:
         raise click.UsageError(f"--output must be a folder for {models} models, got {output}")
     if output == STANDARD and is_terminal(sys.stdout):
         raise click.UsageError("--output must be a file, as a terminal does not show a model")
-    inputs = [*unread]
-    for _, program in programs:
-        inputs += [program.path, *program.files]
+    inputs = [*unread, *chain.from_iterable(gathers.files for gathers in sources)]
     taken = {_identity(file): file for file in inputs}
     jobs: dict[str, Job] = {}
-    for source, program in programs:
-        is_pipe = os.path.exists(source.path) and not os.path.isfile(source.path)
-        if output is None and (is_pipe or source.path == STANDARD):
-            raise OnnxGatherError(f"{source.path}: the models of a pipe must come with -o PATH")
-        for name, dispatchable in program.dispatchables.items():
-            target = output if is_file and output else _target(source, program, name, output)
-            job = Job(source.path, dispatchable_path(name), dispatchable.descriptor, target)
-            identity = _identity(target)
-            rule = f"{target} must not be written"
-            if identity in taken:
-                raise OnnxGatherError(f"{rule}, as it is an input: {taken[identity]}")
-            if (other := jobs.get(identity)) is not None:
-                both = " and ".join(f"{one.dispatchable} of {one.source}" for one in (other, job))
-                raise OnnxGatherError(f"{rule} twice, for {both}")
-            jobs[identity] = job
+    for gathers in sources:
+        path = gathers.source.path
+        is_pipe = os.path.exists(path) and not os.path.isfile(path)
+        if output is None and (is_pipe or path == STANDARD):
+            raise OnnxGatherError(f"{path}: the models of a pipe must come with -o PATH")
+        for name, descriptor in gathers.descriptors.items():
+            model = output if is_file and output else _target(gathers, name, output)
+            with_program = gathers.of_model and output != STANDARD
+            program = [os.path.splitext(model)[0] + ".json"] if with_program else []
+            for target in (model, *program):
+                job = Job(path, gathers.where(name), descriptor, target)
+                identity = _identity(target)
+                rule = f"{target} must not be written"
+                if identity in taken:
+                    raise OnnxGatherError(f"{rule}, as it is an input: {taken[identity]}")
+                if (other := jobs.get(identity)) is not None:
+                    both = " and ".join(f"{one.where} of {one.source}" for one in (other, job))
+                    raise OnnxGatherError(f"{rule} twice, for {both}")
+                jobs[identity] = job
     return list(jobs.values())
 
 
-def _target(source: Source, program: Program, dispatchable: str, output: str | None) -> str:
-    """The file of a model beside its program, or at the same path in the output folder."""
-    path = source.path if output is None else os.path.join(output, source.inside)
-    stem = os.path.splitext(path)[0]
-    if len(program.dispatchables) > 1:
-        stem += "." + "".join(_safe(c) for c in dispatchable)
+def _target(gathers: Gathers, name: str, output: str | None) -> str:
+    """The file of a model beside its source, or at the same path in the output folder."""
+    source = gathers.source
+    stem = os.path.splitext(source.path if output is None else os.path.join(output, source.inside))[
+        0
+    ]
+    if gathers.of_model or len(gathers.descriptors) > 1:
+        stem += "." + "".join(map(_safe, name))
     return stem + ".onnx"
 
 
@@ -218,8 +294,3 @@ def _safe(character: str) -> str:
 def _identity(path: str) -> str:
     path = os.path.normcase(os.path.realpath(path))
     return path.casefold() if _CASELESS else path
-
-
-def dispatchable_path(name: str) -> str:
-    """The path to a dispatchable in its file, such as `$.dispatchables.gather`."""
-    return Field({name: None}, "$.dispatchables").member(name).path

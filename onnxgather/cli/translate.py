@@ -16,12 +16,12 @@ import click
 from onnxgather.checks import printable, shown
 from onnxgather.cli import options
 from onnxgather.cli.options import Lowering
-from onnxgather.cli.sources import STANDARD, Batch, Source, dispatchable_path, plan, read_source
+from onnxgather.cli.sources import STANDARD, Batch, Gathers, check_model, plan, read_source
 from onnxgather.cli.terminal import json_bytes, main, say
-from onnxgather.dxdispatch import Program, execute
+from onnxgather.dxdispatch import execute, write_program
 from onnxgather.errors import GOOD, DescriptorError, FileFormatError, located
 from onnxgather.feature_levels import FEATURE_LEVELS, check_feature_level
-from onnxgather.files import write_whole
+from onnxgather.files import is_model, write_whole
 from onnxgather.options import OutOfRange
 
 if TYPE_CHECKING:
@@ -43,12 +43,16 @@ if TYPE_CHECKING:
     metavar="LEVEL",
     help="Refuse descriptors that need more than this level, such as 3_0.",
 )
+@options.node
+@options.shape
 @options.allow_outside
 def convert(
     files: Sequence[str],
     output: str | None,
     feature_level: str | None,
     allow_outside: bool,
+    node: str | None,
+    shapes: dict[str, tuple[int, ...]],
     **lowering: Unpack[Lowering],
 ) -> int:
     """Write an ONNX model for each gather of each program.
@@ -57,22 +61,27 @@ def convert(
     Models go beside their programs as NAME.onnx, or as NAME.DISPATCHABLE.onnx where a program has
     several gathers.
     """
-    from onnxgather.model import check_model, to_onnx
+    from onnxgather.model import check_model as check
+    from onnxgather.model import to_onnx
 
     batch = Batch()
-    programs: list[tuple[Source, Program]] = []
+    found: list[Gathers] = []
     for source in batch.sources(files):
         with batch.step(source.path):
-            programs.append((source, _read_gathers(batch, source.path, allow_outside)))
-    jobs = plan(programs, output, [name for name, _ in batch.failures])
+            found.append(batch.gathers(source, allow_outside, shapes, node))
+    read = {gathers.source.path for gathers in found}
+    jobs = plan(found, output, [name for name, _ in batch.failures if name not in read])
     for number, job in enumerate(jobs, 1):
         with batch.step(job.source, number, len(jobs)):
-            with located(f"{job.source}: {job.dispatchable}"):
+            with located(f"{job.source}: {job.where}"):
                 if feature_level is not None:
                     check_feature_level(job.descriptor, feature_level)
-                model = to_onnx(job.descriptor, **lowering)
-                check_model(model)
-            content = model.SerializeToString(deterministic=True)
+                if job.output.endswith(".json"):
+                    content = write_program(job.descriptor, None, None, comment=job.where).encode()
+                else:
+                    model = to_onnx(job.descriptor, **lowering)
+                    check(model)
+                    content = model.SerializeToString(deterministic=True)
             if job.output == STANDARD:
                 say(content, end="")
             else:
@@ -122,10 +131,17 @@ def run(
 @main.command(short_help="Explain programs' gathers and their models.")
 @click.argument("files", nargs=-1, required=True, type=options.FILE, metavar="FILE...")
 @options.lowering
+@options.node
+@options.shape
 @options.as_json
 @options.allow_outside
 def show(
-    files: Sequence[str], as_json: bool, allow_outside: bool, **lowering: Unpack[Lowering]
+    files: Sequence[str],
+    as_json: bool,
+    allow_outside: bool,
+    node: str | None,
+    shapes: dict[str, tuple[int, ...]],
+    **lowering: Unpack[Lowering],
 ) -> int:
     """Explain each gather of each program: its descriptor, its formula, its ONNX nodes.
 
@@ -135,32 +151,28 @@ def show(
     from onnxgather.show import describe, render
 
     batch = Batch()
-    found: list[tuple[str, dict[str, Description]]] = []
+    found: list[tuple[Gathers, dict[str, Description]]] = []
     for source in batch.sources(files):
         with batch.step(source.path):
-            gathers = _read_gathers(batch, source.path, allow_outside).dispatchables
-            described = {k: describe(one.descriptor, **lowering) for k, one in gathers.items()}
-            found.append((source.path, described))
+            gathers = batch.gathers(source, allow_outside, shapes, node)
+            described = {k: describe(one, **lowering) for k, one in gathers.descriptors.items()}
+            found.append((gathers, described))
     if as_json:
-        documents = [{"file": file, "dispatchables": described} for file, described in found]
+        documents = [
+            {"file": of.source.path, "gathers" if of.of_model else "dispatchables": described}
+            for of, described in found
+        ]
         alone = len(files) == 1 and not os.path.isdir(files[0])
         for document in documents if alone else [documents]:
             batch.say(json_bytes(document))
     elif found:
         texts = [
-            printable(f"{file}: {dispatchable_path(name)}") + f"\n\n{render(description)}"
-            for file, described in found
+            printable(f"{of.source.path}: {of.where(name)}") + f"\n\n{render(description)}"
+            for of, described in found
             for name, description in described.items()
         ]
         say("\n\n\n".join(texts), as_is=True)
     return batch.finish()
-
-
-def _read_gathers(batch: Batch, path: str, allow_outside: bool) -> Program:
-    program = batch.read(path, allow_outside)
-    if not program.dispatchables:
-        raise FileFormatError(f"{path}: $.dispatchables must hold a gather")
-    return program
 
 
 @main.command(short_help="Say where an output element comes from.")
@@ -171,6 +183,8 @@ def _read_gathers(batch: Batch, path: str, allow_outside: bool) -> Program:
 @options.number(
     "--dispatch", "number", default=1, metavar="N", help="Which of the program's dispatches."
 )
+@options.node
+@options.inputs
 @options.out_of_range
 @options.as_json
 @options.allow_outside
@@ -178,6 +192,8 @@ def explain(
     file: str,
     at: str | None,
     number: int,
+    node: str | None,
+    inputs: str | None,
     out_of_range: OutOfRange,
     as_json: bool,
     allow_outside: bool,
@@ -189,13 +205,18 @@ def explain(
     from onnxgather.cases import program_cases
     from onnxgather.explain import explain as explain_element
     from onnxgather.explain import explain_all, picture
+    from onnxgather.extraction import case_of_gather
 
-    program = Batch().read(file, allow_outside)
-    cases = list(program_cases(program, out_of_range))
-    if number > len(cases):
-        rule = f"{program.path}: $.commands must hold {number} dispatches for --dispatch {number}"
-        raise FileFormatError(f"{rule}, got {len(cases)}")
-    case = cases[number - 1]
+    if node is not None or inputs is not None or is_model(file):
+        check_model(file, "--node and --inputs")
+        case = case_of_gather(file, inputs, node)
+    else:
+        program = Batch().read(file, allow_outside)
+        cases = list(program_cases(program, out_of_range))
+        if number > len(cases):
+            rule = f"{file}: $.commands must hold {number} dispatches for --dispatch {number}"
+            raise FileFormatError(f"{rule}, got {len(cases)}")
+        case = cases[number - 1]
     arrays = case.descriptor, case.data, case.indices
     try:
         if at is None:

@@ -6,7 +6,7 @@ Imports point one way: `document <- {descriptor, resources} <- {program <- execu
 from onnxgather.dxdispatch.descriptor import from_dict, to_dict
 from onnxgather.dxdispatch.execution import Dispatch, dispatches, execute, told_outside
 from onnxgather.dxdispatch.program import PrintCommand, Program, parse_program, read_program
-from onnxgather.dxdispatch.writer import write_program
+from onnxgather.dxdispatch.writer import program_files, write_program
 
 __all__ = [
     "Dispatch",
@@ -16,6 +16,7 @@ __all__ = [
     "execute",
     "from_dict",
     "parse_program",
+    "program_files",
     "read_program",
     "to_dict",
     "told_outside",

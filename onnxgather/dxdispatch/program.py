@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import math
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -25,7 +24,7 @@ from onnxgather.dxdispatch.descriptor import (
 from onnxgather.dxdispatch.document import UINT32_MAX, Field, parse_json, quoted
 from onnxgather.dxdispatch.resources import Resource, is_npy, read_resource, refuse_image
 from onnxgather.errors import DescriptorError, FileFormatError, located
-from onnxgather.files import is_report, reason
+from onnxgather.files import got, reason
 from onnxgather.tensors import LEAST_ALIGNMENT, TensorDesc
 
 MAX_NPY_DIMENSIONS = 32
@@ -36,16 +35,6 @@ MAX_PROGRAM_BYTES = 2**25
 
 MAX_RUN_BYTES = 2**30
 """The most bytes that a program may take when it runs, as `Program.check_run` counts them."""
-
-_OTHER_FILES = {
-    rb"\Z": "an empty file",
-    rb"\xff\xfe|\xfe\xff|\0.|.\0": "UTF-16, which must be UTF-8",
-    rb"\x1f\x8b": "a gzip file, which must be unpacked",
-    rb"PK\x03\x04": "a zip file or .npz file",
-    rb"\x93NUMPY": "an .npy file",
-    rb"\x08[\x01-\x1f][\x12-\x7a]": "an ONNX model, which onnxgather repro takes with --node",
-}
-"""How files that are no JSON start, and what they are."""
 
 _COMPILE_TYPES = ("DmlCompileOp", "DmlCompileGraph")
 _EXECUTION_FLAG_PREFIX = "DML_EXECUTION_FLAG_"
@@ -230,10 +219,8 @@ def _check_file(content: bytes) -> None:
     if len(content) > MAX_PROGRAM_BYTES:
         rule = f"must have at most {MAX_PROGRAM_BYTES} bytes, and larger values in files of their"
         raise FileFormatError(f"{rule} own, which sourcePath names")
-    kinds = (kind for start, kind in _OTHER_FILES.items() if re.match(start, content, re.DOTALL))
-    report = "a report, which onnxgather repro takes" if is_report(content[:100]) else None
-    if kind := next(kinds, report):
-        raise FileFormatError(f"must be a DxDispatch program, which is JSON, got {kind}")
+    if found := got(content, "a DxDispatch program"):
+        raise FileFormatError(f"must be a DxDispatch program, which is JSON{found}")
 
 
 def npy_header(data_type: TensorDataType, shape: tuple[int, ...]) -> bytes:

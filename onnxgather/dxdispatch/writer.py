@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import textwrap
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 import numpy as np
 
-from onnxgather.arrays import Array, check_inputs
+from onnxgather.arrays import Array, check_array
 from onnxgather.datatypes import TensorDataType
 from onnxgather.descriptors import Descriptor
 from onnxgather.dxdispatch.descriptor import is_owned, tensors, to_dict
@@ -19,13 +21,36 @@ from onnxgather.tensors import TensorDesc
 
 WIDTH = 100
 
+MOST_LISTED_BYTES = 2**16
+"""The most bytes of an array that a program lists; a larger one is in a file of its own."""
+
 _ROWS = textwrap.TextWrapper(WIDTH - 16, break_on_hyphens=False, break_long_words=False)
 
 _RESOURCES = {"InputTensor": "data", "IndicesTensor": "indices", "OutputTensor": "output"}
 
 
+def program_files(
+    desc: Descriptor, data: Array, indices: Array, comment: str
+) -> Iterator[tuple[str, bytes]]:
+    """Yield program.json as of `write_program`, after an .npy file for each large array."""
+    sources = dict[str, str]()
+    for name, array in (("data", data), ("indices", indices)):
+        if array.nbytes > MOST_LISTED_BYTES:
+            stream = io.BytesIO()
+            np.save(stream, np.ascontiguousarray(array), allow_pickle=False)
+            sources[name] = f"{name}.npy"
+            yield sources[name], stream.getvalue()
+    program = write_program(desc, data, indices, comment=comment, sources=sources)
+    yield "program.json", program.encode()
+
+
 def write_program(
-    desc: Descriptor, data: Array, indices: Array, *, comment: str | None = None
+    desc: Descriptor,
+    data: Array | None,
+    indices: Array | None,
+    *,
+    comment: str | None = None,
+    sources: Mapping[str, str] | None = None,
 ) -> str:
     """A program that runs a descriptor on two arrays and prints the output.
 
@@ -35,23 +60,27 @@ def write_program(
     Args:
         desc: The descriptor.
         data: InputTensor: an array of its sizes, or its 1-D buffer where it has strides.
-        indices: IndicesTensor, likewise.
+        indices: IndicesTensor, likewise. None for either: zeros.
         comment: Lines to put at the top.
+        sources: The files that "data" or "indices" are read from instead.
 
     Raises:
         DescriptorError: An array does not fit its tensor.
     """
-    data, indices = check_inputs(desc, data, indices)
-    output = desc.output_tensor
-    zeros = {"value": 0, "valueCount": math.prod(output.array_shape)}
+    given, resources = {"data": data, "indices": indices}, dict[str, Any]()
+    for role, tensor in tensors(desc).items():
+        name = _RESOURCES[role]
+        data_type: TensorDataType = tensor.data_type
+        values: object = {"value": 0, "valueCount": math.prod(tensor.array_shape)}
+        if sources and name in sources:
+            values = {"sourcePath": sources[name]}
+        elif (array := given.get(name)) is not None:
+            data_type, values = _numbers(check_array(role, tensor, array))
+        resources[name] = _resource(tensor, data_type, values)
     owned = {name: _RESOURCES[name] for name, tensor in tensors(desc).items() if is_owned(tensor)}
     bound = {name: _RESOURCES[name] for name in _RESOURCES if name not in owned}
     program = {
-        "resources": {
-            "data": _resource(desc.input_tensor, *_numbers(data)),
-            "indices": _resource(desc.indices_tensor, *_numbers(indices)),
-            "output": _resource(output, output.data_type, zeros),
-        },
+        "resources": resources,
         "dispatchables": {"gather": to_dict(desc) | ({"bindings": owned} if owned else {})},
         "commands": [
             {"type": "dispatch", "dispatchable": "gather", "bindings": bound},

@@ -20,7 +20,7 @@ from onnx import helper, numpy_helper
 from onnxgather.arrays import Array
 from onnxgather.checks import shown, suggestion
 from onnxgather.errors import OnnxGatherError
-from onnxgather.files import reason
+from onnxgather.files import got, reason
 from onnxgather.model.write import LARGEST_MODEL
 
 ModelProto = onnx.ModelProto
@@ -246,18 +246,22 @@ def load(path: str) -> onnx.ModelProto:
     Raises:
         OnnxGatherError: The file cannot be read, or holds no ONNX model.
     """
+    content = b""
     try:
         if os.path.exists(path) and not os.path.isfile(path):  # a device may have no end
             raise OnnxGatherError(f"{path}: must be a file, not a folder or a device")
         if os.path.getsize(path) > LARGEST_MODEL:
             raise OnnxGatherError(f"{path}: must be an ONNX model of at most 2 GiB")
-        model = onnx.ModelProto.FromString(Path(path).read_bytes())
+        content = Path(path).read_bytes()
+        model = onnx.ModelProto.FromString(content)
     except DecodeError:
-        raise OnnxGatherError(f"{path}: must be an ONNX model") from None
+        found = got(content, "an ONNX model")
+        raise OnnxGatherError(f"{path}: must be an ONNX model{found}") from None
     except (OSError, ValueError) as error:
         raise OnnxGatherError(f"{path}: {reason(error)}") from None
     if not model.graph.node:
-        raise OnnxGatherError(f"{path}: must be an ONNX model with nodes")
+        found = got(content, "an ONNX model")
+        raise OnnxGatherError(f"{path}: must be an ONNX model with nodes{found}")
     return model
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from onnxgather.checks import shown
 from onnxgather.errors import FileFormatError
-from onnxgather.files import is_report, reason
+from onnxgather.files import got, is_report, reason
 from onnxgather.parity.known import Known
 from onnxgather.parity.results import Report, read_report
 
@@ -37,7 +37,14 @@ def open_report(path: str) -> Report:
     Raises:
         FileFormatError: The file cannot be read, or holds no report.
     """
-    return _checked(path, _read(path, lambda file: read_report(_whole(file))))
+
+    def read(file: BufferedReader) -> Report:
+        content = _whole(file)
+        if found := got(content, "a report"):
+            raise FileFormatError(f"{path}: must be a report of onnxgather check{found}")
+        return read_report(content)
+
+    return _checked(path, _read(path, read))
 
 
 def find_report(path: str) -> Report | None:

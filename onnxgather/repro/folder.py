@@ -11,7 +11,7 @@ import numpy as np
 from onnxgather import runtime
 from onnxgather.cases import Case, DescriptorCase
 from onnxgather.checks import printable
-from onnxgather.dxdispatch import write_program
+from onnxgather.dxdispatch import program_files
 from onnxgather.files import FolderKind, filled_in
 from onnxgather.repro.issue import Difference, issue_text
 from onnxgather.repro.trial import Trial
@@ -19,11 +19,11 @@ from onnxgather.repro.trial import Trial
 REPRO = FolderKind(
     "repro",
     "the folder must be new, empty or an earlier repro, got {}",
-    sometimes=("expected.npy", "program.json", "runtime.py"),
+    sometimes=("expected.npy", "data.npy", "indices.npy", "program.json", "runtime.py"),
     always=("model.onnx", "inputs.npz", "repro.py", "ISSUE.md"),
 )
-"""A case that must be refused has no expected output, a forbidden node has no program, and repros
-of earlier versions have no runtime.py."""
+"""A case that must be refused has no expected output, a forbidden node has no program, few programs
+have large arrays, and repros of earlier versions have no runtime.py."""
 
 
 def write_folder(
@@ -46,8 +46,7 @@ def write_folder(
     case = difference.case
     if isinstance(case, DescriptorCase):
         comment = f"{difference.title}."
-        program = write_program(case.descriptor, case.data, case.indices, comment=comment)
-        contents["program.json"] = program.encode()
+        contents |= program_files(case.descriptor, case.data, case.indices, comment)
     REPRO.write(folder, contents.items())
 
 

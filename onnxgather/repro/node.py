@@ -12,15 +12,15 @@ from onnxgather.cases import Case
 from onnxgather.checks import listed, shown
 from onnxgather.datatypes import TensorDataType
 from onnxgather.errors import OnnxGatherError, ProviderError
-from onnxgather.files import reason
+from onnxgather.files import got, reason
 from onnxgather.gather import gather_of_node
 from onnxgather.lanes.lane import AnswerKind
 from onnxgather.lanes.python import ModelLane
 from onnxgather.model.read import GATHERED_TYPES, MOST_LISTED, NodeModel, type_name
 from onnxgather.repro.candidates import Candidate, case_of
 
-_NPZ, _NPY = (b"PK\x03\x04", b"PK\x05\x06"), b"\x93NUMPY"
-"""The first bytes of an .npz file, with arrays or without, and of an .npy file."""
+_NPZ = (b"PK\x03\x04", b"PK\x05\x06")
+"""The first bytes of an .npz file, with arrays or without."""
 
 
 def read_inputs(path: str) -> dict[str, Array]:
@@ -32,7 +32,7 @@ def read_inputs(path: str) -> dict[str, Array]:
     rule = f"{path}: must be an .npz file of arrays"
     try:
         with open(path, "rb") as stream:
-            start = stream.read(len(_NPY))
+            start = stream.read(100)
             stream.seek(0)
             arrays = dict[str, Any](np.load(stream) if start.startswith(_NPZ) else {})
     except OSError as error:
@@ -44,7 +44,7 @@ def read_inputs(path: str) -> dict[str, Array]:
         why = "it holds Python objects" if "allow_pickle" in why else why
         raise OnnxGatherError(f"{rule} ({why})") from None
     if not start.startswith(_NPZ):
-        raise OnnxGatherError(f"{rule}, got {'one array' if start == _NPY else 'something else'}")
+        raise OnnxGatherError(f"{rule}{got(start, 'an .npz') or ', got something else'}")
     for name, array in arrays.items():
         if not isinstance(array, np.ndarray):  # the bytes of another file in the archive
             raise OnnxGatherError(f"{rule}, got {shown(name)} in it")

@@ -242,7 +242,11 @@ main(["repro", "x.json", "-o", "out", "--lane", "openvino={python}"])
             (["m.ONNX"], "m.ONNX: an ONNX model must come with --node, got none"),
             (["none.onnx"], "none.onnx: no such file or directory"),
             (["cut.json"], "cut.json: $: Input data was truncated"),
-            (["cut.json", "--node", "x"], "cut.json: must be an ONNX model"),
+            (
+                ["cut.json", "--node", "x"],
+                "cut.json: must be an ONNX model, got a report, which onnxgather repro and report "
+                "merge take",
+            ),
         ],
     )
     def test_a_source_that_cannot_be_read_is_one_sentence(

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pytest
 from command_line import POSIX, changed, files, outcome, program
+from folders import MODELS
+from onnx import parser
 
 
 @POSIX
@@ -90,3 +95,178 @@ def test_other_operators_are_left_out_and_told() -> None:
         "GATHER_ND, GATHER_ND1, got 'DML_OPERATOR_ELEMENT_WISE_ADD'\n"
     )
     assert outcome("run", "x.json") == (2, "", sentence)
+
+
+TAKERS = {
+    "an ONNX model": {"audit", "check", "convert", "explain", "extract", "harden", "repro", "show"},
+    "a DxDispatch program": {"check", "convert", "explain", "repro", "run", "show"},
+    "a report": {"repro", "report merge"},
+    "an .npz or zip file": set[str](),
+}
+
+
+@pytest.mark.parametrize("kind", TAKERS)
+def test_a_command_takes_a_file_of_its_kind_and_says_which_take_another(kind: str) -> None:
+    Path("model.onnx").write_bytes((MODELS / "networks/keywords.onnx").read_bytes())
+    Path("x.npz").write_bytes((MODELS / "networks/keywords.npz").read_bytes())
+    Path("report.json").write_text('{"schema": 1, "onnxgather": "0.1"}', encoding="utf-8")
+    file = {
+        "an ONNX model": "model.onnx",
+        "a DxDispatch program": program("x.json"),
+        "a report": "report.json",
+        "an .npz or zip file": "x.npz",
+    }[kind]
+    commands = {
+        "audit": ["audit", file],
+        "check": ["check", file],
+        "convert": ["convert", file, "-o", "out"],
+        "explain": ["explain", file],
+        "extract": ["extract", file, "--all", "--inputs", "x.npz", "-o", "gathers"],
+        "harden": ["harden", file, "-o", "hardened.onnx"],
+        "repro": ["repro", file, "-o", "repro"],
+        "report merge": ["report", "merge", file],
+        "run": ["run", file],
+        "show": ["show", file],
+    }
+    refused = {name: outcome(*given) for name, given in commands.items()}
+    said = {name: err for name, (_, _, err) in refused.items() if f", got {kind}" in err}
+    assert commands.keys() - said == TAKERS[kind]
+    for name, err in said.items():
+        assert refused[name][0] == 2
+        told = re.search(r"which onnxgather ([\w, ]+) take(?: with --inputs)?\n", err)
+        assert told is not None
+        listed = {one for part in told[1].split(", ") for one in part.split(" and ")}
+        assert listed == TAKERS[kind] or "--inputs" in told[0]
+
+
+def test_a_program_may_be_named_as_a_model() -> None:
+    os.rename(program("x.json"), "x.onnx")
+    assert outcome("convert", "x.onnx", "-o", "out")[:2] == (0, "x.onnx -> out/x.onnx\n")
+
+
+@pytest.fixture
+def model() -> None:
+    """A model with a gather of known sizes, an open one, one that DirectML refuses, nested ones."""
+    text = """
+        <ir_version: 8, opset_import: ["" : 17]>
+        g (float[3, 2] data, int64[k] ids, int64[2] two, bool yes, string[2] words) => (y, o, z, s)
+        {
+          y = Gather (data, two)
+          o = Gather (data, ids)
+          z = If (yes) <
+            then_branch = t () => (a) { a = Gather <axis = 1> (data, ids) },
+            else_branch = f () => (a) { a = Gather (data, two) } >
+          s = Gather (words, two)
+        }"""
+    Path("m.onnx").write_bytes(parser.parse_model(text).SerializeToString())
+    arrays = {"data": np.arange(6, dtype=np.float32).reshape(3, 2), "ids": np.array([1, 0, 1])}
+    more = {"two": np.array([2, 7]), "yes": np.array(True), "words": np.array(["a", "b"])}
+    np.savez("x.npz", allow_pickle=False, **arrays, **more)
+
+
+OPEN = "its sizes must be known, as --shape NAME=2,16 of an input may tell, got data [3, 2] and "
+REFUSED = (
+    "Error: m.onnx: node 's': DirectML refuses it: InputTensor.DataType must be one of FLOAT64, "
+    "FLOAT32, FLOAT16, INT64, INT32, INT16, INT8, UINT64, UINT32, UINT16, UINT8, got 'STRING'\n"
+)
+
+
+@pytest.mark.usefixtures("model")
+class TestModel:
+    def test_each_gather_of_known_sizes_becomes_a_model_and_a_program(self) -> None:
+        code, out, err = outcome("convert", "m.onnx", "-o", "out")
+        written = [*(f"out/m.a in else_branch of z.{end}" for end in ("json", "onnx"))]
+        written += ["out/m.y.json", "out/m.y.onnx"]
+        assert (code, files()) == (2, ["m.onnx", *written, "x.npz"])
+        assert out.count("m.onnx -> out/m.y.") == 2
+        assert err == (
+            f"Error: m.onnx: node 'o': {OPEN}indices [?]\n{REFUSED}"
+            f"Error: m.onnx: node 'a in then_branch of z': {OPEN}indices [?]\n"
+        )
+        assert outcome("run", "out/m.y.json") == (0, "Resource 'output': 0, 0, 0, 0\n", "")
+
+    def test_given_sizes_leave_only_what_directml_refuses(self) -> None:
+        given = ("m.onnx", "--shape", "ids=3", "-o", "out")
+        assert outcome("convert", *given)[::2] == (1, REFUSED)
+        assert len(files()) == 10
+        assert outcome("convert", *given, "--node", "o")[0] == 0
+
+    def test_a_gather_is_shown(self) -> None:
+        code, out, err = outcome("show", "m.onnx", "--node", "y")
+        assert (code, err) == (0, "")
+        assert out.startswith("m.onnx: node 'y'\n\nDML_GATHER_OPERATOR_DESC\n")
+        code, out, err = outcome("show", "m.onnx", "--json", "--shape", "ids=3")
+        assert (code, err) == (1, REFUSED)
+        assert len(json.loads(out)["gathers"]) == 4
+
+    def test_an_element_of_a_nested_gather_is_explained(self) -> None:
+        given = ("m.onnx", "--node", "a", "--inputs", "x.npz", "--at", "2,0")
+        assert outcome("explain", *given) == (
+            0,
+            "output[2,0] = input[2, indices[0]] = input[2, 1] = 5\n",
+            "",
+        )
+
+    def test_the_gathers_are_checked_with_what_they_get(self) -> None:
+        code, out, err = outcome("check", "m.onnx", "--inputs", "x.npz", "--json")
+        report = json.loads(out)
+        states = {case["name"]: case["results"][0]["state"] for case in report["cases"]}
+        assert states == {
+            "m.onnx: main graph: node 'y'": "PASS",
+            "m.onnx: main graph: node 'o'": "PASS",
+            "m.onnx: then_branch of z: node 'a'": "PASS",
+        }
+        (invalid,) = report["invalid"]
+        assert invalid["reason"].startswith("main graph: Gather 's': data must be of a type that")
+        assert (code, err) == (
+            1,
+            "m.onnx: left out: else_branch of z: Gather 'a': it did not run with these inputs\n",
+        )
+
+    @pytest.mark.parametrize(
+        ("arguments", "sentence"),
+        [
+            (
+                ["explain", "m.onnx", "--inputs", "x.npz"],
+                "m.onnx: --node must be one of 'y', 'o', 's', 'a'",
+            ),
+            (
+                ["explain", "m.onnx", "--inputs", "x.npz", "--node", "s"],
+                "m.onnx: main graph: node 's': data must be of a type that DirectML gathers "
+                "(FLOAT64, FLOAT32, FLOAT16, INT64, INT32, INT16, INT8, UINT64, UINT32, UINT16, "
+                "UINT8), got STRING",
+            ),
+            (
+                ["show", "m.onnx", "--node", "yy"],
+                "m.onnx: node 'yy' must be one of the model's 5 gathers",
+            ),
+            (
+                ["check", "m.onnx"],
+                "m.onnx: the inputs must hold an array for each input of the model, got none for "
+                "'data', 'ids', 'two', 'yes', 'words'",
+            ),
+            (["show", "none.onnx", "--node", "y"], "none.onnx: no such file or directory"),
+        ],
+    )
+    def test_what_a_command_cannot_do_is_one_sentence(
+        self, arguments: list[str], sentence: str
+    ) -> None:
+        assert outcome(*arguments) == (2, "", f"Error: {sentence}\n")
+
+    @pytest.mark.parametrize(
+        ("arguments", "sentence"),
+        [
+            (["show", "x.json", "--node", "y"], "--node and --shape must come with an ONNX model"),
+            (["explain", "x.json", "--inputs", "x.npz"], "--node and --inputs must come with an"),
+            (
+                ["check", "x.json", "--node", "y"],
+                "--node and --inputs must come with an ONNX model",
+            ),
+        ],
+    )
+    def test_the_options_of_models_are_refused_for_programs(
+        self, arguments: list[str], sentence: str
+    ) -> None:
+        program("x.json")
+        code, _, err = outcome(*arguments)
+        assert (code, f"Error: {sentence}" in err) == (2, True)

@@ -365,7 +365,7 @@ class TestRefusals:
         Path(path).write_text("no model")
         assert refusal(path, "gather") == "must be an ONNX model"
         Path(path).write_bytes(b"")
-        assert refusal(path, "gather") == "must be an ONNX model with nodes"
+        assert refusal(path, "gather") == "must be an ONNX model with nodes, got an empty file"
 
 
 def _type_99(model: Any) -> None:
@@ -688,12 +688,15 @@ class TestInputs:
             np.save(file, DATA)
         with pytest.raises(OnnxGatherError) as caught:
             read_inputs(str(path))
-        assert str(caught.value) == f"{path}: must be an .npz file of arrays, got one array"
+        assert str(caught.value) == (
+            f"{path}: must be an .npz file of arrays, got an .npy file, which a DxDispatch program "
+            "names by sourcePath"
+        )
         np.savez(path, objects, allow_pickle=True)
         assert self.refusal(path) == " (it holds Python objects)"
-        for content in (b"PK no", b"text", b""):
+        for content, found in ((b"PK no", "something else"), (b"", "an empty file")):
             path.write_bytes(content)
-            assert self.refusal(path) == ", got something else"
+            assert self.refusal(path) == f", got {found}"
         with zipfile.ZipFile(path, "w") as archive:
             archive.writestr("read.me", "text")
         assert self.refusal(path) == ", got 'read.me' in it"
