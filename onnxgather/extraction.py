@@ -117,7 +117,7 @@ def gather_cases(
     )
     for graph, one in found:
         seen = captured.gathers.get(one, [])
-        yield _case(path, graph, one, seen)
+        yield taken_out(path, graph, one, seen)
 
 
 def case_of_gather(path: str, inputs: str | None, node: str | None) -> DescriptorCase:
@@ -157,9 +157,10 @@ def _check_found(path: str, name: str | None, found: Sequence[object], names: li
         raise OnnxGatherError(rule + suggestion(name or "", names))
 
 
-def _case(
+def taken_out(
     path: str, graph: Graph, node: Node, seen: list[Gathered]
 ) -> tuple[Extracted, Case | None]:
+    """A gather with the case of the first of its executions; without one, why it was left out."""
     told = Extracted(node.label, graph.where, node.operator, executions=len(seen))
     data = None
     if seen:

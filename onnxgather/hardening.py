@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from itertools import product
 
-from onnxgather.audit.gathers import audit
+from onnxgather.audit.gathers import examine, nodes_of
 from onnxgather.checks import check_choice, shown
 from onnxgather.errors import OnnxGatherError
 from onnxgather.files import write_whole
@@ -75,15 +74,7 @@ def _hardened(
     check_choice("out_of_range", out_of_range, HARDENED)
     plain = read_network(model)
     network = read_network(model, shapes) if shapes else plain
-    unproved = {
-        (gather.place, gather.output_name)
-        for gather in audit(model, None, shapes, ranges).gathers
-        if gather.range.state != "proved"
-    }
-    limited = {
-        node
-        for graph in network.graphs()
-        for node in graph.nodes
-        if not unproved.isdisjoint(product((graph.where, graph.place), node.outputs))
-    }
+    gathers = examine(model, None, shapes, ranges).gathers
+    unproved = {key for key, gather in gathers.items() if gather.range.state != "proved"}
+    limited = {node for key, _, node in nodes_of(network) if key in unproved}
     return rewrite(network, plain, limited, out_of_range)

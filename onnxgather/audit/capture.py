@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, NamedTuple
 
 import msgspec
@@ -51,6 +52,8 @@ class Captured:
     """What each gather had, once per execution."""
     stop: str | None = None
     """Where the run fails, and how; None where it does not."""
+    cut: set[str] = field(default_factory=set[str])
+    """The bodies of loops that have more iterations than are seen."""
 
 
 class _Answered(msgspec.Struct):
@@ -223,9 +226,11 @@ class _Run:
         around: Mapping[str, Array],
     ) -> None:
         going = np.array(True) if condition is None else condition
-        last = MOST_ITERATIONS if trips is None else min(MOST_ITERATIONS, int(trips.item()))
-        for k in range(last):
-            if not going.all():
+        for k in count():
+            if not going.all() or (trips is not None and k >= trips):
+                break
+            if k == MOST_ITERATIONS:
+                self.found.cut.add(body.where)
                 break
             sizes = body.type_of(*body.inputs[:1] or [""]).sizes or ()
             given = [np.full([n or 1 for n in sizes], k), going, *state]

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import zip_longest
+from typing import Any, Literal, NamedTuple, cast
 
 import msgspec
 import numpy as np
 
 from onnxgather.arrays import Array, outside, plain_array
-from onnxgather.audit.capture import Captured, Gathered, capture, is_gather, level_1
+from onnxgather.audit.capture import (
+    MOST_ITERATIONS,
+    Captured,
+    Gathered,
+    capture,
+    is_gather,
+    level_1,
+)
 from onnxgather.audit.proof import Proof, proof_of
 from onnxgather.audit.ranges import ranges_of
 from onnxgather.audit.shapes import shape_computations
@@ -24,6 +32,7 @@ from onnxgather.gather import ATTRIBUTES, from_onnx
 from onnxgather.model.network import Graph, ModelProto, Network, Node, ValueType, read_network
 from onnxgather.model.read import DIRECTML_NAMES, MOST_LISTED, type_name
 from onnxgather.parity.known import known_differences
+from onnxgather.parity.states import State
 from onnxgather.providers import PROVIDERS
 
 TIMEOUT = 60.0
@@ -98,7 +107,8 @@ class AuditedGather(msgspec.Struct, frozen=True):
     """The rule that the DirectML provider refuses the node by."""
     feature_level: str | None
     range: IndexRange
-    lanes: dict[str, str] = {}
+    lanes: dict[str, State] = {}
+    """What became of it on each lane that was asked; the worst of its executions."""
 
     @property
     def is_settled(self) -> bool:
@@ -132,8 +142,24 @@ class Audit(msgspec.Struct, frozen=True):
         return [gather for gather in self.gathers if gather.range.state == "not-proved"]
 
 
-_Key = tuple[str, int]
-"""The place of a graph and the number of a node in it: the same for each call of a function."""
+Key = tuple[int | str, ...]
+"""The way to a node: the numbers of nodes and the names of bodies, from the main graph or from
+the function that it is in. It is the same for each call of a function."""
+
+
+class Examined(NamedTuple):
+    """A model, its gathers in the order in which they run, and what a run showed of them."""
+
+    network: Network
+    """With the sizes that are given or seen."""
+    gathers: dict[Key, AuditedGather]
+    captured: Captured
+    notes: list[str]
+
+    @property
+    def audit(self) -> Audit:
+        """What is told of the model."""
+        return Audit([*self.gathers.values()], self.notes)
 
 
 def audit(
@@ -154,30 +180,50 @@ def audit(
         OnnxGatherError: The model, an input, a size or a range is not as it must be.
         ProviderError: There are inputs, but no CPU provider.
     """
+    return examine(model, inputs, shapes, ranges).audit
+
+
+def examine(
+    model: str | os.PathLike[str] | ModelProto,
+    inputs: Mapping[str, Array] | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    ranges: Mapping[str, tuple[int, int]] | None = None,
+) -> Examined:
+    """An audit with what it was made from; the arguments and errors are those of `audit`."""
     plain = read_network(model)
     given = {**(shapes or {}), **_checked(plain, inputs)}
     _check_ranges(plain, ranges or {})
-    examined = [_examined(plain, ranges, "file")]
-    network = plain
+    stages = [_stage(plain, ranges, "file")]
+    network, captured = plain, Captured()
     if given:
         network = read_network(plain, given)
-        examined.append(_examined(network, ranges, "given"))
-    if not inputs and not all(gather.is_settled for gather in examined[-1].values()):
+        stages.append(_stage(network, ranges, "given"))
+    if not inputs and not all(gather.is_settled for gather in stages[-1].values()):
         types, constants = level_1(network, TIMEOUT)
         _learn(network.main, types)
         for name in network.main.types.keys() & constants.keys():
             network.main.stored.setdefault(name, constants[name])
-        examined.append(_examined(network, ranges, "level-1"))
-    notes = list[str]()
+        stages.append(_stage(network, ranges, "level-1"))
     if inputs:
         captured = capture(network, inputs, TIMEOUT)
         for graph in network.graphs():
             _learn(graph, _sizes_seen(graph, captured))
-        examined.append(_examined(network, ranges, "run", captured))
-        if captured.stop:
-            notes.append(f"the run with the given inputs ends early: {captured.stop}")
-    gathers = [_first_settled([stage[key] for stage in examined]) for key in examined[0]]
-    return Audit(gathers, [*notes, *_notes(network, gathers)])
+        stages.append(_stage(network, ranges, "run", captured))
+    gathers = {key: _first_settled([stage[key] for stage in stages]) for key in stages[0]}
+    return Examined(network, gathers, captured, [*_notes(network, captured, gathers.values())])
+
+
+def nodes_of(network: Network) -> Iterator[tuple[Key, Graph, Node]]:
+    """Yield every node of a network as they run, those of a function once per call."""
+
+    def walk(graph: Graph, way: Key) -> Iterator[tuple[Key, Graph, Node]]:
+        for k, node in enumerate(graph.nodes):
+            yield (*way, k), graph, node
+            for name, body in node.graphs.items():
+                yield from walk(body, (body.place,) if name == "function" else (*way, k, name))
+
+    for graph in (network.main, *network.uncalled):
+        yield from walk(graph, (graph.place,))
 
 
 def _first_settled(stages: Sequence[AuditedGather]) -> AuditedGather:
@@ -221,53 +267,46 @@ def _check_input(network: Network, name: str, what: str) -> None:
         raise OnnxGatherError(f"{network.path}: {what} must be of an input ({names}), got {found}")
 
 
-def _examined(
+def _stage(
     network: Network,
     given: Mapping[str, tuple[int, int]] | None,
     source: SizesFrom,
     captured: Captured | None = None,
-) -> dict[_Key, AuditedGather]:
+) -> dict[Key, AuditedGather]:
     """Every gather of a network, that of a function once."""
     ranges, on_cpu = ranges_of(network, dict(given or {})), shape_computations(network)
-    nodes = {(graph.place, k): n for graph in network.graphs() for k, n in enumerate(graph.nodes)}
-    names = Counter(node.name for node in nodes.values())
-    found = dict[_Key, AuditedGather]()
-    for graph in network.graphs():
-        for k, node in enumerate(graph.nodes):
-            if not is_gather(node):
-                continue
-            where = f"{network.path}: node {shown(node.label)}"
-            if len(node.inputs) != 2 or len(node.outputs) != 1:
-                raise OnnxGatherError(f"{where} must have two inputs and one output")
-            try:
-                proof = proof_of(ranges, graph, node)
-            except (IndexError, TypeError, ValueError):
-                raise OnnxGatherError(f"{where} must be one that ONNX allows") from None
-            one = _Examined(graph, node, proof, source)
-            name = node.name if names[node.name] == 1 else node.outputs[0]
-            seen = captured.gathers.get(node, []) if captured else []
-            gather = one.gather(name or node.outputs[0], node in on_cpu, seen)
-            before = found.get((graph.place, k))
-            found[graph.place, k] = _joined(before, gather, graph.place) if before else gather
+    names = Counter({key: node.name for key, _, node in nodes_of(network)}.values())
+    found = dict[Key, AuditedGather]()
+    for key, graph, node in nodes_of(network):
+        if not is_gather(node):
+            continue
+        where = f"{network.path}: node {shown(node.label)}"
+        if len(node.inputs) != 2 or len(node.outputs) != 1:
+            raise OnnxGatherError(f"{where} must have two inputs and one output")
+        try:
+            proof = proof_of(ranges, graph, node)
+        except (IndexError, TypeError, ValueError):
+            raise OnnxGatherError(f"{where} must be one that ONNX allows") from None
+        name = node.name if names[node.name] == 1 else node.outputs[0]
+        seen = captured.gathers.get(node, []) if captured else []
+        one = _Seen(graph, node, proof, source, seen)
+        gather = one.gather(name or node.outputs[0], node in on_cpu)
+        found[key] = _joined(found[key], gather, graph.place) if key in found else gather
     return found
 
 
-class _Examined(NamedTuple):
-    """A gather, and what is known of it."""
+class _Seen(NamedTuple):
+    """A gather in one call, and what is known of it."""
 
     graph: Graph
     node: Node
     proof: Proof
     source: SizesFrom
+    seen: Sequence[Gathered]
+    """What its executions had."""
 
-    def gather(self, name: str, on_cpu: bool, seen: Sequence[Gathered]) -> AuditedGather:
-        """The record of the gather.
-
-        Args:
-            name: What it is called.
-            on_cpu: Whether it is a computation of shapes.
-            seen: What its executions had.
-        """
+    def gather(self, name: str, on_cpu: bool) -> AuditedGather:
+        """The record of the gather, with what it is called, and whether it computes shapes."""
         node, graph = self.node, self.graph
         data, indices, output = (
             _tensor(graph.type_of(name)) for name in (*node.inputs, *node.outputs)
@@ -296,10 +335,10 @@ class _Examined(NamedTuple):
             to_dict(descriptor) if descriptor else None,
             refused,
             minimum_feature_level(descriptor) if descriptor else None,
-            self._range(EMPTY if empty else self.proof.why, seen),
+            self._range(EMPTY if empty else self.proof.why),
         )
 
-    def _range(self, why: str, seen: Sequence[Gathered]) -> IndexRange:
+    def _range(self, why: str) -> IndexRange:
         state, low, high, size, _, stop = self.proof
         found = constant = None
         if state == "out-of-range":
@@ -307,7 +346,7 @@ class _Examined(NamedTuple):
         if constant is not None:
             found = self._found("constant", constant, size)
         elif state == "not-proved":
-            each = (self._found("inputs", one.indices, self._axes(one.data)) for one in seen)
+            each = (self._found("inputs", one.indices, self._axes(one.data)) for one in self.seen)
             found = next(filter(None, each), None)
         state = "out-of-range" if found else state
         stop = stop if state == "not-proved" else None
@@ -358,29 +397,21 @@ def _tensor(known: ValueType) -> Tensor:
 
 def _joined(one: AuditedGather, other: AuditedGather, place: str) -> AuditedGather:
     """A gather of a function, from its records in two calls."""
-    tensors = {
-        name: _common(getattr(one, name), getattr(other, name))
-        for name in ("data", "indices", "output")
-    }
-    described = {
-        name: getattr(one, name) if getattr(one, name) == getattr(other, name) else None
-        for name in ("descriptor", "feature_level")
-    }
-    worst = max(one.range, other.range, key=lambda each: _STATES.index(each.state))
-    low, high = (
-        _hull(getattr(one.range, name), getattr(other.range, name), choose)
-        for name, choose in (("low", min), ("high", max))
-    )
-    size = one.range.size if one.range.size == other.range.size else None
+    names = ("data", "indices", "output", "descriptor", "feature_level")
+    pair = (one.range, other.range)
     return msgspec.structs.replace(
         one,
         place=place,
         shape_computation=one.shape_computation and other.shape_computation,
         constant_indices=one.constant_indices and other.constant_indices,
         refused=one.refused or other.refused,
-        range=msgspec.structs.replace(worst, low=low, high=high, size=size),
-        **tensors,
-        **described,
+        range=msgspec.structs.replace(
+            max(pair, key=lambda each: _STATES.index(each.state)),
+            low=_hull(one.range.low, other.range.low, min),
+            high=_hull(one.range.high, other.range.high, max),
+            size=_same(one.range.size, other.range.size),
+        ),
+        **{name: _same(getattr(one, name), getattr(other, name)) for name in names},
     )
 
 
@@ -388,21 +419,21 @@ _STATES = ("proved", "not-proved", "out-of-range")
 """From the best to the worst."""
 
 
-def _common(one: Tensor, other: Tensor) -> Tensor:
-    kind = one.type if one.type == other.type else None
-    if one.sizes is None or other.sizes is None or len(one.sizes) != len(other.sizes):
-        return Tensor(kind, None)
-    pairs = zip(one.sizes, other.sizes, strict=True)
-    return Tensor(kind, tuple(n if n == m else None for n, m in pairs))
+def _same(one: Any, other: Any) -> Any:
+    """What holds of both; None for what does not."""
+    if isinstance(one, Tensor):
+        return Tensor(_same(one.type, other.type), _same(one.sizes, other.sizes))
+    if one != other and other is not None and isinstance(one, tuple):
+        sizes = cast("tuple[Any, ...]", one)
+        return tuple(map(_same, sizes, other)) if len(sizes) == len(other) else None
+    return one if one == other else None
 
 
 def _hull(one: Any, other: Any, choose: Any) -> tuple[int | None, ...] | None:
-    if one is None or other is None:  # no index at all in one of them
+    """The ends of the intervals that hold those of both; a call may have no index at all."""
+    if one is None or other is None:
         return other if one is None else one
-    if len(one) != len(other):
-        return (None,) * max(len(one), len(other))
-    pairs = zip(one, other, strict=True)
-    return tuple(None if None in pair else choose(pair) for pair in pairs)
+    return tuple(None if None in pair else choose(pair) for pair in zip_longest(one, other))
 
 
 def _learn(graph: Graph, types: Mapping[str, ValueType]) -> None:
@@ -423,12 +454,18 @@ def _sizes_seen(graph: Graph, captured: Captured) -> dict[str, ValueType]:
     return types
 
 
-def _notes(network: Network, gathers: Sequence[AuditedGather]) -> Iterator[str]:
-    """Yield what would take the audit further."""
+def _notes(
+    network: Network, captured: Captured, gathers: Collection[AuditedGather]
+) -> Iterator[str]:
+    """Yield what the run left out, and what would take the audit further."""
+    if captured.stop:
+        yield f"the run with the given inputs ends early: {captured.stop}"
+    for where in sorted(captured.cut):
+        yield f"the {where} has more iterations than the first {MOST_ITERATIONS}, which are seen"
     unknown = sum(not (_is_static(g.data) and _is_static(g.indices)) for g in gathers)
     if unknown:
         names = [n for n in network.main.inputs if not network.main.types[n].is_static]
-        what = f"shapes of {listed(names, MOST_LISTED)}, or inputs" if names else "inputs"
+        what = f"the shapes of {listed(names, MOST_LISTED)}, or inputs," if names else "inputs"
         yield f"{what} would tell the sizes of {_gathers(unknown)}"
     open_at = Counter(g.range.input for g in gathers if g.range.state == "not-proved")
     for name in network.main.inputs:

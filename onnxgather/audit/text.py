@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from onnxgather.audit.gathers import Audit, AuditedGather, IndexRange
 
@@ -18,6 +18,40 @@ def lines(name: str, audit: Audit, every: bool = False) -> Iterator[str]:
     """
     shapes = [gather for gather in audit.gathers if gather.shape_computation]
     proved = [g for g in audit.gathers if g.range.state == "proved" and (every or g not in shapes)]
+    yield f"{name}: {summary(audit)}"
+    for gather in audit.out_of_range:
+        yield f"OUT OF RANGE  {named(gather)}: {_where(gather.range)}"
+        for provider, made in gather.range.found.providers.items() if gather.range.found else ():
+            yield f"    {provider:<9} {made}"
+    for gather in audit.refused:
+        yield f"REFUSED       {named(gather)}: {gather.refused}"
+    for gather in audit.not_proved:
+        stop = f"; it depends on {gather.range.input}" if gather.range.input else ""
+        yield f"not proved    {named(gather)}: {interval(gather.range)}{stop}"
+    if every:
+        for gather in proved:
+            reason = gather.range.why
+            yield f"proved        {named(gather)}: {interval(gather.range)}, {reason}"
+    else:
+        reasons = Counter(gather.range.why for gather in proved)
+        for reason, count in reasons.most_common():
+            yield f"proved        {count:,} gather{'s' * (count != 1)}: {reason}"
+        if shapes:
+            yield f"shapes        {summary_of_shapes(shapes)}"
+    for note in audit.notes:
+        yield f"note          {note}"
+
+
+def summary_of_shapes(shapes: Sequence[AuditedGather]) -> str:
+    """What is said in one line of the gathers that compute shapes."""
+    known = sum(gather.range.state == "proved" for gather in shapes)
+    proved = "all" if known == len(shapes) else f"{known:,} of them"
+    gathers = "1 gather computes" if len(shapes) == 1 else f"{len(shapes):,} gathers compute"
+    return f"{gathers} shapes on the CPU, {proved} proved"
+
+
+def summary(audit: Audit) -> str:
+    """How many gathers there are, and what is said of them."""
     counts = [
         (len(audit.out_of_range), "out of range"),
         (len(audit.refused), "refused by DirectML"),
@@ -26,30 +60,7 @@ def lines(name: str, audit: Audit, every: bool = False) -> Iterator[str]:
     ]
     said = ", ".join(f"{count:,} {what}" for count, what in counts if count)
     total = len(audit.gathers)
-    yield f"{name}: {total:,} gather{'s' * (total != 1)}" + (f": {said}" if said else "")
-    for gather in audit.out_of_range:
-        yield f"OUT OF RANGE  {_named(gather)}: {_where(gather.range)}"
-        for provider, made in gather.range.found.providers.items() if gather.range.found else ():
-            yield f"    {provider:<9} {made}"
-    for gather in audit.refused:
-        yield f"REFUSED       {_named(gather)}: {gather.refused}"
-    for gather in audit.not_proved:
-        stop = f", reached by {gather.range.input}" if gather.range.input else ""
-        yield f"not proved    {_named(gather)}: {interval(gather.range)}{stop}"
-    if every:
-        for gather in proved:
-            reason = gather.range.why
-            yield f"proved        {_named(gather)}: {interval(gather.range)}, {reason}"
-    else:
-        reasons = Counter(gather.range.why for gather in proved)
-        for reason, count in reasons.most_common():
-            yield f"proved        {count:,} by {reason}"
-        if shapes:
-            known = sum(gather.range.state == "proved" for gather in shapes)
-            what = f"{len(shapes):,} compute shapes on the CPU"
-            yield f"shapes        {what}, {known:,} of them proved"
-    for note in audit.notes:
-        yield f"note          {note}"
+    return f"{total:,} gather{'s' * (total != 1)}" + (f": {said}" if said else "")
 
 
 def interval(found: IndexRange) -> str:
@@ -58,19 +69,20 @@ def interval(found: IndexRange) -> str:
         return "no index"
     sizes = found.size or (None,) * len(found.low)
     each = [
-        f"{_ends(low, high)} of {'?' if size is None else size}"
+        f"{_ends(low, high)} of {'an unknown size' if size is None else size}"
         for low, high, size in zip(found.low, found.high, sizes, strict=True)
     ]
     return each[0] if len(each) == 1 else f"({', '.join(each)})"
 
 
 def _ends(low: int | None, high: int | None) -> str:
-    if low is None and high is None:
-        return "any index"
-    return f"{'any' if low is None else low}..{'any' if high is None else high}"
+    if low is None or high is None:
+        return "any index" if low == high else f"{low} and up" if high is None else f"up to {high}"
+    return f"{low}" if low == high else f"{low}..{high}"
 
 
-def _named(gather: AuditedGather) -> str:
+def named(gather: AuditedGather) -> str:
+    """A gather with its operator and where it is."""
     return f"{gather.node} ({gather.op}, {gather.place})"
 
 

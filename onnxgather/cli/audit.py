@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
+from functools import partial
 
 import click
 
 from onnxgather.cli import options
+from onnxgather.cli.report import codes
+from onnxgather.cli.sources import Batch
 from onnxgather.cli.terminal import json_bytes, main, say
-from onnxgather.errors import FINDINGS, GOOD, OnnxGatherError
+from onnxgather.errors import FINDINGS, OnnxGatherError
 from onnxgather.files import write_whole
+from onnxgather.providers import NAMES
 
 
 @main.command(short_help="Say what becomes of each gather of an ONNX model.")
@@ -17,6 +22,11 @@ from onnxgather.files import write_whole
 @options.file("--inputs", metavar="FILE", help="The model's inputs, as .npz; the model then runs.")
 @options.given
 @options.flag("--all", "every", help="List each gather, those too that compute shapes.")
+@options.lane_names(
+    help=f"Providers that run each gather with what it gets on the CPU, with commas: {NAMES}; "
+    "directml-dll is DirectML itself.",
+)
+@options.lanes
 @options.file(
     "--json",
     "json_file",
@@ -25,6 +35,7 @@ from onnxgather.files import write_whole
     metavar="[FILE]",
     help="Write the records as JSON; print them where there is no FILE.",
 )
+@options.html
 @click.option(
     "--fail-on",
     type=click.Choice(["not-proved"]),
@@ -37,30 +48,54 @@ def audit(
     shapes: dict[str, tuple[int, ...]],
     ranges: dict[str, tuple[int, int]],
     every: bool,
+    lanes: list[str],
+    pythons: dict[str, str],
+    plugins: dict[str, str],
+    timeout: float,
     json_file: str | None,
+    html_file: str | None,
     fail_on: str | None,
 ) -> int:
     """Say of each gather what DirectML makes of it, and whether its indices are in range.
 
     A range is proved from the constants and the operators of the model; --shape, --range and
     --inputs tell more. A gather out of range, or one that the DirectML provider refuses, is a
-    finding.
+    finding, and so is one that a lane computes wrongly.
     """
-    from onnxgather.audit import gathers
+    from onnxgather.audit.gathers import examine
     from onnxgather.audit.text import lines
+    from onnxgather.comparison import compare, lane_lines, with_lanes
+    from onnxgather.lanes import open_lanes
+    from onnxgather.report.audit import audit_page
     from onnxgather.repro.node import read_inputs
 
     taken = [os.path.realpath(path) for path in (model, inputs) if path]
-    if json_file is not None and os.path.realpath(json_file) in taken:
-        raise OnnxGatherError(f"{json_file} must not be written, as it is an input")
-    arrays = read_inputs(inputs) if inputs is not None else None
-    found = gathers.audit(model, arrays, shapes, ranges)
-    if json_file == "-":
-        say(json_bytes(found))
-    else:
-        for line in lines(model, found, every):
-            say(line)
-        if json_file is not None:
-            write_whole(json_file, json_bytes(found))
+    for file in filter(None, (json_file, html_file)):
+        if os.path.realpath(file) in taken:
+            raise OnnxGatherError(f"{file} must not be written, as it is an input")
+        taken.append(os.path.realpath(file))
+    asked = bool(lanes or pythons or plugins)
+    if asked and inputs is None:
+        raise click.UsageError("--inputs must be given with lanes, which get what a run shows")
+    with ExitStack() as stack:
+        with options.as_usage(click.UsageError):
+            opened = open_lanes(lanes, pythons, plugins, "portable", timeout) if asked else []
+        for lane in opened:
+            stack.callback(lane.close)
+        arrays = read_inputs(inputs) if inputs is not None else None
+        examined = examine(model, arrays, shapes, ranges)
+        compared = compare(examined, opened)
+    found = with_lanes(examined.audit, compared)
+    of_lanes = [*lane_lines(found, compared)]
+    page = partial(audit_page, model, found, examined.network, compared.cases, compared.results)
+    made = [(json_file, partial(json_bytes, found)), (html_file, partial(page, of_lanes))]
+    for file, content in made:
+        if file not in (None, "-"):
+            write_whole(file, content())
+    for text in [content() for file, content in made if file == "-"] or [
+        *lines(model, found, every),
+        *of_lanes,
+    ]:
+        say(text)
     failed = found.out_of_range or found.refused or (fail_on and found.not_proved)
-    return FINDINGS if failed else GOOD
+    return Batch(prints=False).finish([*codes(compared.report), *([FINDINGS] if failed else [])])

@@ -51,13 +51,6 @@ def _shard(
         return parse_shard("the shard", value)
 
 
-def _names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> list[str]:
-    names = [name.strip() for name in (value or "").split(",") if name.strip()]
-    if value is not None and not names:
-        raise click.BadParameter(f"must be names with commas, got {value!r}")
-    return names
-
-
 @dataclass(frozen=True, slots=True)
 class CheckOptions(Outputs):
     """The arguments and options of `onnxgather check`."""
@@ -108,11 +101,7 @@ class CheckOptions(Outputs):
 @options.flag("--corpus", help="Check the built-in corpus.")
 @options.number("--random", "count", metavar="N", help="Check N random descriptors.")
 @click.option("--seed", type=click.IntRange(0), default=0, metavar="S", help="Of --random.")
-@click.option(
-    "--lanes",
-    callback=_names,
-    shell_complete=options.complete_names,
-    metavar="NAMES",
+@options.lane_names(
     help=f"Providers, with commas: {NAMES}; directml-dll is DirectML itself.  [default: cpu]",
 )
 @click.option("--provider", callback=options.provider, metavar="NAME", hidden=True)

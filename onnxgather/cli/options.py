@@ -56,6 +56,13 @@ def complete_names(_ctx: click.Context, _param: click.Parameter, incomplete: str
     return [start + comma + name for name in PROVIDERS if name.startswith(last)]
 
 
+def _names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> list[str]:
+    names = [name.strip() for name in (value or "").split(",") if name.strip()]
+    if value is not None and not names:
+        raise click.BadParameter(f"must be names with commas, got {value!r}")
+    return names
+
+
 def provider(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
     """Check the name of a provider."""
     with as_usage():
@@ -204,10 +211,14 @@ given = _together(
     ),
 )
 as_json = flag("--json", "as_json", help="Print one JSON document.")
+html = file("--html", "html_file", metavar="FILE", help="Write it as one page to read.")
 reports = _together(
     file("--junit", "junit_file", metavar="FILE", help="Write it for test reporters."),
-    file("--html", "html_file", metavar="FILE", help="Write it as one page to read."),
+    html,
     file("--markdown", "markdown_file", metavar="FILE", help="Write it as a CI summary."),
+)
+lane_names = partial(
+    click.option, "--lanes", callback=_names, shell_complete=complete_names, metavar="NAMES"
 )
 timeout = number(
     "--timeout",

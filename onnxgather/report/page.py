@@ -8,18 +8,20 @@ import os
 import re
 import shlex
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from html import escape
 from importlib.resources import files
+from itertools import islice
 from typing import Any
 
 import msgspec
 
-from onnxgather.dxdispatch.descriptor import from_dict
+from onnxgather.descriptors import Descriptor
+from onnxgather.dxdispatch.descriptor import from_dict, to_dict
 from onnxgather.lanes.lane import LaneInfo
 from onnxgather.lowering.graph import ONNX_TYPES
-from onnxgather.options import DEFAULT_OPSET, Target
+from onnxgather.options import DEFAULT_OPSET, OutOfRange, Target
 from onnxgather.parity.results import CaseResult, Report, Result, ResultKind
 from onnxgather.parity.states import BAD, BEST_TO_WORST, STATES
 from onnxgather.providers import target_of
@@ -34,6 +36,8 @@ CHUNK = 32
 _SCRIPTS = ("dom", "data", "overview", "graph", "grids", "picture", "details", "page")
 
 _SHOWN_OF_A_GRAPH = ("target", "opset", "choice", "inputs", "constants", "nodes")
+
+_TYPES = {number: dtype.name for dtype, number in ONNX_TYPES.items()}
 
 _built = msgspec.to_builtins
 
@@ -50,14 +54,21 @@ def html(report: Report) -> bytes:
         "verdict": escape(headline),
         "more": escape(more),
         "mood": mood,
-        "style": _resource("page.css"),
-        "script": "".join(_resource(f"{name}.js") for name in _SCRIPTS),
     }
+    return filled("page", texts, _SCRIPTS, _data(report))
+
+
+def filled(
+    template: str, texts: Mapping[str, str], scripts: Iterable[str], data: Mapping[str, Any]
+) -> bytes:
+    """A template of this package with texts, scripts and data, each where it names them."""
     parts = {name: text.encode() for name, text in texts.items()}
-    parts["data"] = _embedded(_data(report))
+    parts["style"] = _resource("page.css").encode()
+    parts["script"] = "".join(_resource(f"{name}.js") for name in scripts).encode()
+    parts["data"] = _embedded({"chunk": CHUNK, "types": _TYPES, **data})
     # One pass, so that nothing put in is itself replaced.
-    template = _resource("page.html").encode()
-    return re.sub(rb"\{\{(\w+)\}\}", lambda match: parts[match[1].decode()], template)
+    content = _resource(f"{template}.html").encode()
+    return re.sub(rb"\{\{(\w+)\}\}", lambda match: parts[match[1].decode()], content)
 
 
 def _data(report: Report) -> dict[str, Any]:
@@ -82,17 +93,15 @@ def _data(report: Report) -> dict[str, Any]:
         "states": list(STATES),
         "bad": BAD,
         "worst": BEST_TO_WORST,
-        "types": {number: dtype.name for dtype, number in ONNX_TYPES.items()},
-        "chunk": CHUNK,
-        "details": list(_packed(detailed, report.lanes)),
+        "details": [*packed(_detail(case, report.lanes) for case in detailed)],
     }
 
 
-def _packed(cases: Sequence[CaseResult], lanes: Sequence[LaneInfo]) -> Iterator[str]:
-    """Yield the details of the cases, a chunk of them at a time: JSON, zlib, base64."""
-    for start in range(0, len(cases), CHUNK):
-        details = [_detail(case, lanes) for case in cases[start : start + CHUNK]]
-        text = json.dumps(details, separators=(",", ":"))
+def packed(details: Iterable[Any]) -> Iterator[str]:
+    """Yield details, a chunk of them at a time: JSON, zlib, base64."""
+    left = iter(details)
+    while chunk := [*islice(left, CHUNK)]:
+        text = json.dumps(chunk, separators=(",", ":"))
         yield base64.b64encode(zlib.compress(text.encode(), 9)).decode()
 
 
@@ -106,11 +115,16 @@ def _detail(case: CaseResult, lanes: Sequence[LaneInfo]) -> dict[str, Any]:
     shared = {"repro": _repros(case, lanes), "picture": drawn}
     if desc is None:
         return {**shared, "node": _built(evidence.node)}
-    targets = _targets(case, lanes) or ["portable"]
-    graphs = [describe(desc, case.out_of_range, t, DEFAULT_OPSET, 1) for t in targets]
+    return {**shared, **described(desc, case.out_of_range, _targets(case, lanes) or ["portable"])}
+
+
+def described(
+    desc: Descriptor, out_of_range: OutOfRange, targets: Sequence[Target]
+) -> dict[str, Any]:
+    """A descriptor with its formula, and its graphs for some targets."""
+    graphs = [describe(desc, out_of_range, t, DEFAULT_OPSET, 1) for t in targets]
     return {
-        **shared,
-        "descriptor": evidence.descriptor,
+        "descriptor": to_dict(desc),
         "level": graphs[0].feature_level,
         "formula": _built(graphs[0].formula),
         "graphs": [

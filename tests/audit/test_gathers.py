@@ -80,7 +80,7 @@ def test_sizes_that_are_not_known_leave_no_descriptor() -> None:
     assert gather.indices == Tensor("INT64", (None, 2))
     assert (gather.descriptor, gather.refused, gather.feature_level) == (None, None, None)
     assert found.notes == [
-        "shapes of ids, or inputs would tell the sizes of 1 gather",
+        "the shapes of ids, or inputs, would tell the sizes of 1 gather",
         "a range of ids may prove 1 gather",
     ]
 

@@ -45,10 +45,10 @@ def test_what_is_not_proved_stands_first_and_shapes_are_one_line() -> None:
         0,
         """\
 m.onnx: 3 gathers: 1 not proved in range, 2 proved in range
-not proved    tokens (Gather, main graph): any index of 4, reached by ids
-proved        1 by constant
-shapes        1 compute shapes on the CPU, 1 of them proved
-note          shapes of ids, or inputs would tell the sizes of 1 gather
+not proved    tokens (Gather, main graph): any index of 4; it depends on ids
+proved        1 gather: constant
+shapes        1 gather computes shapes on the CPU, all proved
+note          the shapes of ids, or inputs, would tell the sizes of 1 gather
 note          a range of ids may prove 1 gather
 """,
         "",
@@ -62,8 +62,8 @@ def test_all_lists_each_gather() -> None:
         text
         == """\
 m.onnx: 3 gathers: 1 not proved in range, 2 proved in range
-not proved    tokens (Gather, main graph): any index of 4, reached by ids
-proved        counted (Gather, main graph): 1..1 of 2, constant
+not proved    tokens (Gather, main graph): any index of 4; it depends on ids
+proved        counted (Gather, main graph): 1 of 2, constant
 proved        fixed (Gather, main graph): 0..3 of 4, constant
 note          a range of ids may prove 1 gather
 """
@@ -80,7 +80,13 @@ def test_an_index_out_of_range_is_a_finding() -> None:
         "OUT OF RANGE  tokens (Gather, main graph): indices[1,1] is 4, by the given inputs, on an "
         "axis of 4"
     )
-    assert [line.split()[0] for line in providers] == ["cpu", "directml", "openvino", "webnn"]
+    assert [line.split()[0] for line in providers] == [
+        "cpu",
+        "directml",
+        "openvino",
+        "webgpu",
+        "webnn",
+    ]
     assert last.startswith("note          the run with the given inputs ends early: ")
 
 
@@ -95,7 +101,7 @@ def test_a_gather_that_directml_refuses_is_a_finding() -> None:
 m.onnx: 1 gather: 1 refused by DirectML, 1 proved in range
 REFUSED       odd (GatherElements, main graph): IndicesTensor.Sizes[1] must be \
 InputTensor.Sizes[1] (3), as it is not at Axis, got 2
-proved        1 by constant
+proved        1 gather: constant
 """
     )
 
