@@ -180,8 +180,8 @@ class TestModel:
         assert (code, files()) == (2, ["m.onnx", *written, "x.npz"])
         assert out.count("m.onnx -> out/m.y.") == 2
         assert err == (
-            f"Error: m.onnx: node 'o': {OPEN}indices [?]\n{REFUSED}"
-            f"Error: m.onnx: node 'a in then_branch of z': {OPEN}indices [?]\n"
+            f"Error: m.onnx: node 'o': {OPEN}indices [?]\n"
+            f"Error: m.onnx: node 'a in then_branch of z': {OPEN}indices [?]\n{REFUSED}"
         )
         assert outcome("run", "out/m.y.json") == (0, "Resource 'output': 0, 0, 0, 0\n", "")
 
