@@ -237,7 +237,8 @@ constexpr DataType DATA_TYPES[] = {
     {"float16", 10, 2}, {"float64", 11, 8}, {"uint32", 12, 4}, {"uint64", 13, 8},
 };
 
-const string CPU = "CPUExecutionProvider", DIRECTML = "DmlExecutionProvider";
+const string CPU = "CPUExecutionProvider", DIRECTML = "DmlExecutionProvider",
+             WEBGPU = "WebGpuExecutionProvider";
 
 #ifdef _WIN32
 // The Direct3D device, the queue and the DirectML device that the DirectML provider is given.
@@ -335,8 +336,9 @@ void entry(void* options, const char* key, const char* value) {
     call(AddSessionConfigEntry, options, key, value);
 }
 
-// A session on one provider, made as `Opened` of runtime.py makes it.
-Owned opened(const Bytes& model, const string& provider, int threads) {
+// A session on one provider, made as `Opened` of runtime.py makes it. A second one, with the
+// fallback, is for `proved` to name the node that went elsewhere.
+Owned opened(const Bytes& model, const string& provider, int threads, bool fallback = false) {
     std::vector<string> names = available();
     string every;
     for (const string& name : names) every += (every.empty() ? "" : ", ") + name;
@@ -348,22 +350,20 @@ Owned opened(const Bytes& model, const string& provider, int threads) {
     call(SetSessionLogSeverityLevel, options.get(), 4);
     call(SetIntraOpNumThreads, options.get(), threads);
     entry(options.get(), "session.record_ep_graph_assignment_info", "1");
-    if (provider != CPU) entry(options.get(), "session.disable_cpu_ep_fallback", "1");
+    if (provider != CPU)
+        entry(options.get(), "session.disable_cpu_ep_fallback", fallback ? "0" : "1");
+    if (provider == WEBGPU) {
+        entry(options.get(), "ep.webgpuexecutionprovider.preferredLayout", "NCHW");
+        entry(options.get(), "ep.webgpuexecutionprovider.enableInt64", "1");
+    }
     append(options.get(), provider);
-    auto make = [&] {
+    try {
         call(CreateSessionFromArray, environment, static_cast<const void*>(model.data()),
              model.size(), options.get(), session.put());
-    };
-    try {
-        make();
     } catch (const Failed& failed) {
+        if (fallback) throw NotRun("elsewhere", "some node would run on " + CPU);
         if (!std::strstr(failed.what(), "assigned to the default CPU EP")) throw;
-        entry(options.get(), "session.disable_cpu_ep_fallback", "0");
-        try {
-            make();
-        } catch (const Failed&) {
-            throw NotRun("elsewhere", "some node would run on " + CPU);
-        }
+        return opened(model, provider, threads, true);
     }
     return session;
 }

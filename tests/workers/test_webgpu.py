@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -16,11 +17,13 @@ from stub_runtime import environment
 import onnxgather as og
 from onnxgather.cases import DescriptorCase, smallest_case
 from onnxgather.corpus import corpus
+from onnxgather.lanes import open_lanes
 from onnxgather.lanes.python import ModelLane
 from onnxgather.lowering import lower
 from onnxgather.providers import PROVIDERS, target_of
 from onnxgather.session import open_session
-from onnxgather.workers.hosts import find_runtime
+from onnxgather.workers.hosts import find_runtime, made_folder
+from onnxgather.workers.library import compiled_host
 
 WEBGPU = PROVIDERS["webgpu"]
 
@@ -126,6 +129,31 @@ def test_int64_indices_are_clamped() -> None:
     assert found.tobytes() == DATA_4X3[:, [2, 0, 2]].tobytes()
     operators = [operator for _, operator in open_session(desc, "clamp", WEBGPU).assignment]
     assert "Gather" in operators
+
+
+@live
+@pytest.mark.skipif(shutil.which("c++") is None, reason="the host is compiled here by c++")
+def test_a_host_of_its_shared_library_answers_as_python_does() -> None:
+    python = made_folder() / WEBGPU.host
+    libraries = made_folder() / "root/usr/lib/x86_64-linux-gnu"
+    (library,) = (made_folder() / "root/lane/webgpu").glob("onnxruntime/capi/libonnxruntime.so.*")
+    # With the environment and the libraries of the lane's Python.
+    become = [str(python), "-c", "import os, sys; os.execv(sys.argv[1], sys.argv[1:])"]
+    loader = [str(libraries / "ld-linux-x86-64.so.2"), "--library-path", str(libraries)]
+    host = [*become, *loader, compiled_host(), str(library)]
+    names = ["gather/float32/int64/forward", "gather/float64/int64/forward"]
+    names += ["out-of-range/gather-nd1/int64/just-past/clamp", "gather/policy/directml-int64"]
+    cases = [case for case in corpus() if case.name in names]
+    (lane,) = open_lanes(["webgpu"])
+    native = ModelLane("webgpu@host", WEBGPU, host=host)
+    for case in cases:
+        found, wanted = native.answer(case), lane.answer(case)
+        assert (found.kind, found.nodes) == (wanted.kind, wanted.nodes)
+        assert found.elsewhere == wanted.elsewhere
+        assert np.array_equal(np.array(found.output), np.array(wanted.output))
+    native.close()
+    lane.close()
+    assert len(cases) == len(names)
 
 
 @live
