@@ -151,6 +151,8 @@ def by_node(
         index = graph.expand(index, gather_of(desc).indices, "indices_expanded", why)
         why = "gives the indices the leading ones of the output"
         index = graph.reshape(index, node.indices, "indices_shaped", why)
+    if node.onnx == "GatherND":
+        index = graph.cast(index, np.int64, "indices_int64", "the index type that GatherND takes")
     why = f"gives the data the shape that {node.onnx} reads the descriptor from"
     data = graph.reshape(data, node.data, "data", why)
     number: dict[str, Any] = {node.attribute: node.number}

@@ -91,6 +91,8 @@ def test_the_target_has_no_operator_that_the_provider_lacks() -> None:
             assert node.op in taken, case.name
             read = {types.get(name) for name in node.inputs[: 2 if node.op == "Where" else 1]}
             assert node.op == "Cast" or not read & {*wide}, (case.name, node.op)
+            tuples = [types.get(name) for name in node.inputs[1:] if node.op == "GatherND"]
+            assert {*tuples} <= {np.dtype(np.int64)}, case.name  # ONNX allows no other
         seen += 1
     assert seen > 700
 
