@@ -63,13 +63,20 @@ class GatherNode:
         """The dimensions of the data that are indexed: a scalar, or one per coordinate.
 
         Raises:
-            OnnxGatherError: How many they are is not known.
+            OnnxGatherError: How many they are is not known, or the data has no such dimensions.
         """
         count = 1
         if self.operator == "GatherND":
             count = (self.indices.sizes or (None,))[-1]
         if count is None:
             raise OnnxGatherError("the last size of the indices must be known, but is not")
+        rank = len(self.data.sizes) if self.data.sizes is not None else 2**31
+        ends = self.number, self.number + count - 1
+        if not all(end in range(-rank, rank) for end in ends):
+            found = " to ".join(map(str, dict.fromkeys(ends)))
+            raise OnnxGatherError(
+                f"the data must have the dimensions that are indexed, got {found}"
+            )
         return np.array(self.number if count == 1 else range(self.number, self.number + count))
 
 

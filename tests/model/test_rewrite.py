@@ -257,6 +257,14 @@ def test_what_is_not_known_of_a_gather_is_refused() -> None:
     assert message(tuples) == (
         "main graph: GatherND 'y': the last size of the indices must be known, but is not"
     )
+    far = parsed("g (float[3, 4] data, int64[2] i) => (y) { y = Gather <axis = -9> (data, i) }")
+    assert message(far) == (
+        "main graph: Gather 'y': the data must have the dimensions that are indexed, got -9"
+    )
+    long = parsed("g (float[3, 4] data, int64[2, 5] i) => (y) { y = GatherND (data, i) }")
+    assert message(long) == (
+        "main graph: GatherND 'y': the data must have the dimensions that are indexed, got 0 to 4"
+    )
     old = parsed(
         "g (float[3] data, int64[2] i) => (y) { y = Gather (data, i) }",
         'ir_version: 8, opset_import: ["" : 12]',
@@ -347,6 +355,14 @@ def test_data_is_cropped_although_the_indices_are_proved() -> None:
     assert operators == ["Constant"] * 2 + ["Slice", "GatherElements"]
     assert len(told.changes) == 1
     assert hardened(rewritten) == (rewritten, [])
+
+
+def test_gather_elements_of_two_ranks_is_no_traceback() -> None:
+    model = parsed(
+        """g (int64[3, 4] i) => (y) <float[5] data = {1, 2, 3, 4, 5}>
+{ y = GatherElements (data, i) }"""
+    )
+    assert hardened(model)[0].graph.node[-1].op_type == "GatherElements"
 
 
 def test_names_that_are_made_up_collide_with_none() -> None:
