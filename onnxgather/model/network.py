@@ -353,21 +353,27 @@ def _key_of(item: onnx.NodeProto | onnx.FunctionProto) -> _Key:
     return "" if item.domain == "ai.onnx" else item.domain, name, item.overload
 
 
-def _check_calls(path: str, functions: Mapping[_Key, onnx.FunctionProto]) -> None:
-    """Check that no function leads to itself, nor to a longer chain of calls than is followed."""
-    longest: dict[_Key, int] = {}
+def _check_calls(
+    path: str, functions: Mapping[_Key, onnx.FunctionProto], main: Iterable[onnx.NodeProto]
+) -> None:
+    """Check that no function leads to itself, nor to more calls or nodes than are followed."""
+    copied: dict[_Key, int] = {}
+
+    def count(nodes: Iterable[onnx.NodeProto], callers: tuple[_Key, ...]) -> int:
+        keys = map(_key_of, all_nodes(nodes))
+        return sum(1 + (measure(key, callers) if key in functions else 0) for key in keys)
 
     def measure(key: _Key, callers: tuple[_Key, ...]) -> int:
         if key in callers or len(callers) >= MOST_CALLS:
             rule = f"must not call itself, nor stand behind {MOST_CALLS} calls"
             raise OnnxGatherError(f"{path}: function {shown(key[1])} {rule}")
-        if key not in longest:
-            called = {_key_of(node) for node in all_nodes(functions[key].node)} & functions.keys()
-            longest[key] = 1 + max((measure(k, (*callers, key)) for k in called), default=0)
-        return longest[key]
+        if key not in copied:
+            copied[key] = count(functions[key].node, (*callers, key))
+        return copied[key]
 
-    for key in functions:
-        measure(key, ())
+    if max([count(main, ()), *(measure(key, ()) for key in functions)]) > MOST_NODES:
+        rule = f"must have at most {MOST_NODES:,} nodes, those of a function once per call"
+        raise OnnxGatherError(f"{path}: the model {rule}")
 
 
 def _give(path: str, inputs: Mapping[str, Any], shapes: Mapping[str, Sequence[int]]) -> None:
@@ -427,9 +433,8 @@ class _Reader:
     def __init__(self, path: str, model: onnx.ModelProto) -> None:
         self.path, self.model = path, model
         self.functions = {_key_of(function): function for function in model.functions}
-        self.left = MOST_NODES
         self.called = set[_Key]()
-        _check_calls(path, self.functions)
+        _check_calls(path, self.functions, model.graph.node)
 
     def network(self, shapes: Mapping[str, Sequence[int]]) -> Network:
         """The model, with the sizes of graph inputs that are given."""
@@ -541,10 +546,6 @@ class _Reader:
         return Graph(where, tuple(inputs), (), (), {}, outer, place, proto, {}, self.path, versions)
 
     def _node(self, proto: onnx.NodeProto, graph: Graph) -> Node:
-        self.left -= 1
-        if self.left < 0:
-            rule = f"must have at most {MOST_NODES:,} nodes, those of a function once per call"
-            raise OnnxGatherError(f"{self.path}: the model {rule}")
         plain = [a for a in proto.attribute if not (a.HasField("g") or a.graphs)]
         with reading(self.path, next(iter(proto.output), proto.name)):
             constant = proto.op_type == "Constant"
