@@ -363,7 +363,7 @@ class _Seen(NamedTuple):
         self, source: Literal["constant", "inputs"], indices: Array, size: Sequence[int | None]
     ) -> Found | None:
         """The first index out of range; None where all are in range, or an axis is not known."""
-        if None in size:
+        if None in size or indices.dtype.kind not in "iu":
             return None
         mask = outside(indices, np.array(size)).reshape(indices.shape)
         if not mask.any():

@@ -141,15 +141,17 @@ class Ranges:
             found = self.evaluate(node.graphs["function"], inputs)
         elif node.domain or node.operator not in control | OPERATORS:
             found = nothing
-        elif node.operator in control:
-            found = control[node.operator](call)
         else:
+            compute = control.get(node.operator) or OPERATORS[node.operator]
             try:
                 with np.errstate(all="ignore"):
-                    found = OPERATORS[node.operator](call) or nothing
-            except (ArithmeticError, LookupError, TypeError, ValueError):  # no inputs of this node
+                    found = compute(call) or nothing
+            except (ArithmeticError, LookupError, TypeError, ValueError):  # not as ONNX asks
                 return nothing
-            return [found] if isinstance(found, Value) else found
+            if isinstance(found, Value):
+                return [found]
+            if node.operator not in control:
+                return found
         return [*map(_typed, found, call.types), *nothing[len(found) :]]
 
     def _if(self, call: Call) -> Sequence[Value]:
