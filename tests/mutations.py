@@ -143,12 +143,24 @@ def programs(random: Random) -> None:
 
 
 def models(random: Random) -> None:
-    """Have a gather of a mutated model reproduced."""
+    """Put a mutated model to one of the commands that read models."""
     content, inputs = random.choice(mutants.MODELS)
     content, names = mutated_model(random, content)
     given = ["--inputs", written("inputs.npz", inputs)] if random.random() < 0.9 else []
     node = f"--node={random.choice(['y', 'y', 'y', *names])}"
-    command("repro", written("a.onnx", content), node, *given, "-o", "out", "--timeout=2")
+    sizes = random.choice([[], ["--shape=x=4,3", "--shape=i=2,2"], ["--shape=x=9,3"]])
+    options: dict[str, list[str]] = {
+        "audit": [*given, *sizes, random.choice(["--json", "--all", "--range=i=0:1"])],
+        "check": [node, *given, "--timeout=2"],
+        "convert": [*sizes, "-o", "out"],
+        "explain": [node, *given],
+        "extract": [*(given or ["--inputs=none"]), random.choice([node, "--all"]), "-o", "out"],
+        "harden": [*sizes, "-o", "b.onnx", f"--out-of-range={random.choice(mutants.RULES)}"],
+        "repro": [node, *given, "-o", "out", "--timeout=2"],
+        "show": [*sizes, random.choice([node, "--json"])],
+    }
+    name = random.choice([*options])
+    command(name, written("a.onnx", content), *options[name])
 
 
 def reports(random: Random) -> None:

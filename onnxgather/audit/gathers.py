@@ -281,8 +281,6 @@ def _stage(
         if not is_gather(node):
             continue
         where = f"{network.path}: node {shown(node.label)}"
-        if len(node.inputs) != 2 or len(node.outputs) != 1:
-            raise OnnxGatherError(f"{where} must have two inputs and one output")
         try:
             proof = proof_of(ranges, graph, node)
         except (IndexError, TypeError, ValueError):
@@ -464,7 +462,7 @@ def _notes(
         yield f"the {where} has more iterations than the first {MOST_ITERATIONS}, which are seen"
     unknown = sum(not (_is_static(g.data) and _is_static(g.indices)) for g in gathers)
     if unknown:
-        names = [n for n in network.main.inputs if not network.main.types[n].is_static]
+        names = [n for n in network.main.inputs if not network.main.type_of(n).is_static]
         what = f"the shapes of {listed(names, MOST_LISTED)}, or inputs," if names else "inputs"
         yield f"{what} would tell the sizes of {_gathers(unknown)}"
     open_at = Counter(g.range.input for g in gathers if g.range.state == "not-proved")

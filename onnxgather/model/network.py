@@ -21,6 +21,7 @@ from onnxgather.arrays import Array
 from onnxgather.checks import shown, suggestion
 from onnxgather.errors import OnnxGatherError
 from onnxgather.files import got, reason
+from onnxgather.gather import ATTRIBUTES
 from onnxgather.model.write import LARGEST_MODEL
 
 ModelProto = onnx.ModelProto
@@ -39,6 +40,9 @@ INFERRED_ELEMENTS = 1024
 """The most elements of a constant that shape inference reads."""
 
 MAIN = "main graph"
+
+_BODIES = {"If": {"then_branch", "else_branch"}, "Loop": {"body"}, "Scan": {"body"}}
+"""The bodies that nodes must have."""
 
 
 class ValueType(NamedTuple):
@@ -482,6 +486,10 @@ class _Reader:
         """A model with the types and sizes that ONNX infers; as they were where ONNX cannot."""
         check_names(self.path, graph)
         self._forget(graph)
+        for value in graph.input:
+            for size in value.type.tensor_type.shape.dim:
+                if size.dim_value < 0:  # which may crash onnx
+                    size.ClearField("dim_value")
         version = max(8, self.model.ir_version)
         model = onnx.ModelProto(graph=graph, ir_version=version, opset_import=opsets)
         if any(_key_of(node) in self.functions for node in all_nodes(graph.node)):
@@ -565,6 +573,14 @@ class _Reader:
         if function := self.functions.get(_key_of(proto)):
             where = f"function {function.name}, called by {node.label}{inside}"
             graphs["function"] = self._called(function, proto, graph, where)
+        where = f"{self.path}: node {shown(node.label)}"
+        if not domain and node.operator in ATTRIBUTES:
+            if len(inputs) != 2 or len(outputs) != 1:
+                raise OnnxGatherError(f"{where} must have two inputs and one output")
+            if not isinstance(attributes.get(ATTRIBUTES[node.operator], 0), int):
+                raise OnnxGatherError(f"{where} must be one that ONNX allows")
+        if not domain and not graphs.keys() >= _BODIES.get(node.operator, set()):
+            raise OnnxGatherError(f"{where} must be one that ONNX allows")
         return node
 
     def _called(

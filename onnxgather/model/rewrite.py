@@ -164,7 +164,7 @@ def _cropped(calls: Iterable[_Found]) -> tuple[int, ...]:
         data, indices = (found.known(k).sizes for k in (0, 1))
         if found.node.operator == "GatherElements" and data and indices:
             axis = found.node.attributes.get("axis", 0) % len(data)
-            pairs = enumerate(zip(data, indices, strict=False))  # whose ranks may differ
+            pairs = enumerate(zip(data, indices, strict=False))  # ONNX forbids other ranks
             dimensions |= {k for k, (n, m) in pairs if k != axis and n and m and m < n}
     return tuple(sorted(dimensions))
 

@@ -12,6 +12,8 @@ import pytest
 from command_line import outcome
 from onnx import parser
 
+from onnxgather.dxdispatch import read_program
+
 MODEL = """
 <ir_version: 8, opset_import: ["" : 17]>
 g (float[n, 2] data, int64[k] ids, bool yes, string[2] words) => (y, z, s)
@@ -96,3 +98,18 @@ def test_what_cannot_be_extracted_is_refused() -> None:
         "Error: other: the folder must be new, empty or an earlier extract, got 'letter.txt'\n"
     )
     assert outcome(*ALL)[0] == outcome(*ALL)[0] == 0
+
+
+def test_large_data_is_in_a_file_beside_the_program() -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[20000, 2] data, int64[20000] ids) => (y) { y = Gather (data, ids) }"""
+    Path("model.onnx").write_bytes(parser.parse_model(text).SerializeToString())
+    data = np.arange(40_000, dtype=np.float32).reshape(20_000, 2)
+    data.view(np.uint32)[0, 0] = 0x7F800001  # a NaN that JSON cannot express
+    np.savez("x.npz", allow_pickle=False, data=data, ids=np.arange(20_000)[::-1])
+    assert outcome(*ALL)[0] == 0
+    folder = Path("out/gathers/001_y")
+    assert (folder / "program.json").stat().st_size < 2000
+    found = read_program(folder / "program.json").resources
+    assert found["data"].initial_bytes().tobytes() == data.tobytes()
+    assert np.load(folder / "indices.npy").ravel().tolist() == [*range(20_000)][::-1]

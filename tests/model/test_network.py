@@ -301,3 +301,25 @@ def test_a_model_without_the_operators_that_onnx_infers_has_declared_types_alone
     assert found.main.type_of("y") == ValueType()
     assert found.main.type_of("ids") == ValueType("INT64", (None, 2))
     assert found.opset == 1
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        helper.make_node("Gather", ["x", "i"], ["y"], axis=[0]),
+        helper.make_node("If", ["c"], ["y"], then_branch=graph([], [], ["x"])),
+        helper.make_node("Loop", ["", "", "x"], ["y"]),
+    ],
+)
+def test_a_node_without_what_onnx_asks_of_it_is_one_sentence(broken: Any) -> None:
+    inputs = [info("x", FLOAT, [3]), info("i", INT64, [2]), info("c", BOOL, [])]
+    with pytest.raises(OnnxGatherError) as caught:
+        read_network(model([broken], inputs, ["y"]))
+    assert str(caught.value) == "the model: node 'y' must be one that ONNX allows"
+
+
+def test_a_negative_size_is_one_that_is_not_known() -> None:
+    gather = helper.make_node("GatherND", ["x", "i"], ["y"])
+    inputs = [info("x", FLOAT, [4, 3]), info("i", INT64, [2, -2147483647])]
+    network = read_network(model([gather], inputs, ["y"]))
+    assert network.main.type_of("i").sizes == (2, None)
