@@ -218,4 +218,4 @@ def _contents(path: str, told: Extracted, case: Case) -> Iterator[tuple[str, byt
     trial = next(trials_of(case, "portable"))
     yield from runnable(case, title, PROVIDERS["cpu"].name, trial).items()
     if isinstance(case, DescriptorCase):
-        yield from program_files(case.descriptor, case.data, case.indices, title)
+        yield from program_files(case.descriptor, case.data, case.indices, title).items()

@@ -15,7 +15,7 @@ import msgspec
 from onnxgather.checks import check_choice, shown
 from onnxgather.cli import options
 from onnxgather.cli.report import Outputs, codes
-from onnxgather.cli.sources import Batch
+from onnxgather.cli.sources import Batch, check_model
 from onnxgather.cli.terminal import Interrupted, first_signal_kept, main
 from onnxgather.dxdispatch import Program
 from onnxgather.errors import DescriptorError, FileFormatError
@@ -180,7 +180,7 @@ def _run(asked: CheckOptions) -> int:
     paths = list(dict.fromkeys(source.path for source in batch.sources(asked.paths)))
     networks = [path for path in paths if is_model(path)]
     if not networks and (asked.node is not None or asked.inputs is not None):
-        raise click.UsageError("--node and --inputs must come with an ONNX model, got none")
+        check_model(", ".join(paths) or "none")
     asked.check_apart([*paths, *filter(None, [asked.inputs])])
     for file in asked.files:
         check_writable(file)

@@ -145,9 +145,9 @@ class Batch:
             OnnxGatherError: There is none.
         """
         path, found = source.path, dict[str, Descriptor]()
+        if shapes or node is not None:
+            check_model(path)
         if not is_model(path):
-            if shapes or node is not None:
-                check_model(path, "--node and --shape")
             program = self.read(path, allow_outside)
             if not program.dispatchables:
                 raise FileFormatError(f"{path}: $.dispatchables must hold a gather")
@@ -174,14 +174,11 @@ class Batch:
         return max(codes, key=_BEST_TO_WORST.index, default=GOOD)
 
 
-def check_model(path: str, asked: str) -> None:
-    """Check that what is asked for comes with an ONNX model.
-
-    Raises:
-        UsageError: The file is none.
-    """
+def check_model(path: str) -> None:
+    """Check that options of models come with one; a UsageError says so."""
     if not is_model(path):
-        raise click.UsageError(f"{asked} must come with an ONNX model, got {path}")
+        rule = "--node, --shape and --inputs must come with an ONNX model"
+        raise click.UsageError(f"{rule}, got {path}")
 
 
 def read_source(path: str, allow_outside: bool) -> Program:

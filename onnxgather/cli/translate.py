@@ -208,7 +208,7 @@ def explain(
     from onnxgather.extraction import case_of_gather
 
     if node is not None or inputs is not None or is_model(file):
-        check_model(file, "--node and --inputs")
+        check_model(file)
         case = case_of_gather(file, inputs, node)
     else:
         program = Batch().read(file, allow_outside)

@@ -6,7 +6,6 @@ import io
 import json
 import math
 import textwrap
-from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -29,19 +28,11 @@ _ROWS = textwrap.TextWrapper(WIDTH - 16, break_on_hyphens=False, break_long_word
 _RESOURCES = {"InputTensor": "data", "IndicesTensor": "indices", "OutputTensor": "output"}
 
 
-def program_files(
-    desc: Descriptor, data: Array, indices: Array, comment: str
-) -> Iterator[tuple[str, bytes]]:
-    """Yield program.json as of `write_program`, after an .npy file for each large array."""
-    sources = dict[str, str]()
-    for name, array in (("data", data), ("indices", indices)):
-        if array.nbytes > MOST_LISTED_BYTES:
-            stream = io.BytesIO()
-            np.save(stream, np.ascontiguousarray(array), allow_pickle=False)
-            sources[name] = f"{name}.npy"
-            yield sources[name], stream.getvalue()
-    program = write_program(desc, data, indices, comment=comment, sources=sources)
-    yield "program.json", program.encode()
+def program_files(desc: Descriptor, data: Array, indices: Array, comment: str) -> dict[str, bytes]:
+    """The file program.json, as of `write_program`, and an .npy file for each large array."""
+    files = dict[str, bytes]()
+    program = write_program(desc, data, indices, comment=comment, files=files)
+    return {**files, "program.json": program.encode()}
 
 
 def write_program(
@@ -50,7 +41,7 @@ def write_program(
     indices: Array | None,
     *,
     comment: str | None = None,
-    sources: Mapping[str, str] | None = None,
+    files: dict[str, bytes] | None = None,
 ) -> str:
     """A program that runs a descriptor on two arrays and prints the output.
 
@@ -62,7 +53,7 @@ def write_program(
         data: InputTensor: an array of its sizes, or its 1-D buffer where it has strides.
         indices: IndicesTensor, likewise. None for either: zeros.
         comment: Lines to put at the top.
-        sources: The files that "data" or "indices" are read from instead.
+        files: Takes the .npy files of large arrays by name; None: the program lists all values.
 
     Raises:
         DescriptorError: An array does not fit its tensor.
@@ -72,10 +63,14 @@ def write_program(
         name = _RESOURCES[role]
         data_type: TensorDataType = tensor.data_type
         values: object = {"value": 0, "valueCount": math.prod(tensor.array_shape)}
-        if sources and name in sources:
-            values = {"sourcePath": sources[name]}
-        elif (array := given.get(name)) is not None:
-            data_type, values = _numbers(check_array(role, tensor, array))
+        if (array := given.get(name)) is not None:
+            array = check_array(role, tensor, array)
+            if files is None or array.nbytes <= MOST_LISTED_BYTES:
+                data_type, values = _numbers(array)
+            else:
+                values, stream = {"sourcePath": f"{name}.npy"}, io.BytesIO()
+                np.save(stream, np.ascontiguousarray(array), allow_pickle=False)
+                files[f"{name}.npy"] = stream.getvalue()
         resources[name] = _resource(tensor, data_type, values)
     owned = {name: _RESOURCES[name] for name, tensor in tensors(desc).items() if is_owned(tensor)}
     bound = {name: _RESOURCES[name] for name in _RESOURCES if name not in owned}
