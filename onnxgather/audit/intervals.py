@@ -107,6 +107,11 @@ class Value:
         """The elements, if each is known, as an array; None otherwise."""
         return self.full[..., 0] if self.full is not None and self.is_exact else None
 
+    def resized(self, sizes: Sizes) -> Value:
+        """The value with other sizes; its bounds broadcast to them, or hold for all elements."""
+        ends, reasons = (self.low, self.high, self.nan), {"why": self.why, "stops": self.stops}
+        return interval(self.data_type, sizes, *ends, **reasons)
+
 
 def elements_of(sizes: Sizes) -> int | None:
     """The number of elements, or None where it is not known."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from onnxgather.audit.intervals import elements_of
+import numpy as np
+
+from onnxgather.audit.intervals import COLUMNS, INTEGERS, UNBOUNDED, elements_of, hull
 from onnxgather.audit.ranges import Ranges
 from onnxgather.model.network import Graph, Node
 
@@ -38,12 +40,20 @@ class Proof(NamedTuple):
 def proof_of(ranges: Ranges, graph: Graph, node: Node) -> Proof:
     """The proof that the indices of a node of `GATHERS` are in range, as far as there is one."""
     data, indices = (ranges.value(graph, name) for name in node.inputs[:2])
-    low, high, _, why, stop = ranges.of(graph, node.inputs[1])
     first = int(node.attributes.get("batch_dims", 0))
+    columns = indices.sizes[-1] if indices.sizes and not indices.is_empty else None
+    bounds = indices.whole.reshape(1, 2)
     if node.operator != "GatherND":
         first = int(node.attributes.get("axis", 0))
-        low = (None if None in low else min(end for end in low if end is not None),)
-        high = (None if None in high else max(end for end in high if end is not None),)
+    elif columns is not None and columns <= COLUMNS:
+        rows = hull(indices.bounds, range(indices.bounds.ndim - 2))
+        bounds = np.broadcast_to(rows.reshape(-1, 2), (columns, 2))
+    wide = INTEGERS.get(indices.data_type, UNBOUNDED)
+    low, high = (
+        tuple(None if end == limit else end for end in ends)
+        for ends, limit in zip(bounds.T.tolist(), wide, strict=True)
+    )
+    why, stop = ", ".join(indices.why), ", ".join(indices.stops)
     rank = len(data.sizes or ())
     axes = [first + k for k in range(len(low))]
     sizes = tuple((data.sizes or ())[k] if -rank <= k < rank else None for k in axes)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
 
 import numpy as np
 
 from onnxgather.audit.intervals import (
-    COLUMNS,
     FLOATS,
     LIMITS,
     UNBOUNDED,
     Value,
     constant,
     elements_of,
-    hull,
     interval,
     joined,
     merged,
@@ -38,25 +36,6 @@ NOTHING = ValueType("", None)
 
 SHAPED = {"Reshape": 1, "ConstantOfShape": 0, "Expand": 2}
 """Operators whose last input is a shape, and from which number on it holds sizes of the output."""
-
-
-class Range(NamedTuple):
-    """The interval of the elements of a value.
-
-    Attributes:
-        low: The least numbers: one per column where the last axis has up to 16, else one for all;
-            None where there is no bound.
-        high: The greatest numbers, likewise.
-        nan: Whether an element may be NaN.
-        why: What the bounds come from, in words.
-        stop: The graph input or the operator that leaves the value without bounds.
-    """
-
-    low: tuple[Any, ...]
-    high: tuple[Any, ...]
-    nan: bool
-    why: str
-    stop: str
 
 
 def ranges_of(network: Network, given: Mapping[str, tuple[int, int]] | None = None) -> Ranges:
@@ -83,21 +62,6 @@ class Ranges:
 
     def __init__(self) -> None:
         self._values: dict[Graph, dict[str, Value]] = {}
-
-    def of(self, graph: Graph, name: str) -> Range:
-        """The interval of a value of a graph, or of one that the graph reads from around it."""
-        value = self.value(graph, name)
-        columns = value.sizes[-1] if value.sizes else None
-        bounds = value.whole.reshape(1, 2)
-        if columns is not None and 0 < columns <= COLUMNS and not value.is_empty:
-            rows = hull(value.bounds, range(value.bounds.ndim - 2))
-            bounds = np.broadcast_to(rows.reshape(-1, 2), (columns, 2))
-        wide = LIMITS[value.data_type] if value.data_type in ("INT32", "INT64") else UNBOUNDED
-        low, high = (
-            tuple(None if end == limit else end for end in ends)
-            for ends, limit in zip(bounds.T.tolist(), wide, strict=True)
-        )
-        return Range(low, high, value.nan, ", ".join(value.why), ", ".join(value.stops))
 
     def value(self, graph: Graph, name: str) -> Value:
         """What is known of a value of a graph, or of one that the graph reads from around it."""
@@ -164,87 +128,41 @@ class Ranges:
         return [joined(pair) for pair in zip(chosen, other, strict=True)]
 
     def _loop(self, call: Call) -> Sequence[Value]:
+        """The state after any number of iterations, and what is kept of each."""
         trips, body = call.has(0), call.node.graphs["body"]
         last = LARGEST if trips is None else max(int(trips.whole[1]), 1)
         sizes = [body.types[name].sizes for name in body.inputs[:2]]
         why = (f"the iterations of {call.node.label}",)
         fixed = [interval("INT64", sizes[0], 0, last - 1, why=why), unknown("BOOL", sizes[1])]
-        state, stacked = self._settled(body, fixed, call.inputs[2:], [], 1)
-        if trips is None or trips.whole[0] < 1 or call.has(1) is not None:
-            stacked = [_flat(value) for value in stacked]
-        return [*state, *(_stacked(value, None, 0) for value in stacked)]
+        first = state = [value or unknown("", None) for value in call.inputs[2:]]
+        outputs = list[Value]()
+        for iteration in itertools.count(1):
+            outputs = self.evaluate(body, [*fixed, *state])[1:]
+            after = [joined(pair) for pair in zip(state, outputs, strict=False)]
+            if all(map(_is_covered, state, after)):
+                break
+            state = list(map(widened, state, after)) if iteration > PATIENCE else after
+        # What holds for any iteration still holds one iteration later, and may be less.
+        state = [joined(pair) for pair in zip(first, outputs, strict=False)]
+        outputs = self.evaluate(body, [*fixed, *state])[1:]
+        state = [joined(pair) for pair in zip(first, outputs, strict=False)]
+        runs = trips is not None and trips.whole[0] >= 1 and call.has(1) is None
+        stacked = [
+            value.resized((None, *value.sizes) if runs and value.sizes is not None else None)
+            for value in outputs[len(state) :]
+        ]
+        return [*state, *stacked]
 
     def _scan(self, call: Call) -> Sequence[Value]:
-        attributes, body = call.attributes, call.node.graphs["body"]
-        count = int(attributes["num_scan_inputs"])
-        split, slices = len(call.inputs) - count, list[Value]()
-        if len(body.inputs) != len(call.inputs):  # before opset 9
-            return []
-        axes: Sequence[int] = attributes.get("scan_input_axes", (0,) * count)
-        length: int | None = None
-        for value, axis in zip(call.given[split:], axes, strict=True):
-            if value.sizes is None:
-                slices.append(_flat(value))
-                continue
-            axis = int(axis) % len(value.sizes)
-            length = value.sizes[axis]
-            sizes = value.sizes[:axis] + value.sizes[axis + 1 :]
-            bounds = np.squeeze(hull(value.bounds, [axis]), axis)
-            slices.append(replace(value, sizes=sizes, bounds=bounds))
-        state, stacked = self._settled(body, [], call.inputs[:split], slices, 0)
-        axes = attributes.get("scan_output_axes", (0,) * len(stacked))
-        pairs = zip(stacked, axes, strict=True)
-        return [*state, *(_stacked(value, length, axis) for value, axis in pairs)]
-
-    def _settled(
-        self,
-        body: Graph,
-        before: Sequence[Value],
-        start: Sequence[Value | None],
-        behind: Sequence[Value],
-        skipped: int,
-    ) -> tuple[list[Value], list[Value]]:
-        """What is known of the state of a loop after any number of iterations, and of the rest.
-
-        Args:
-            body: The body of the loop.
-            before: The inputs of the body before its state, which do not change.
-            start: The state before the first iteration.
-            behind: The inputs behind it.
-            skipped: How many outputs of the body stand before its state.
-        """
-        first = state = [value or unknown("", None) for value in start]
-        iteration = 0
-        while True:
-            outputs = self.evaluate(body, [*before, *state, *behind])[skipped:]
-            after = [joined(pair) for pair in zip(state, outputs, strict=False)]
-            if all(map(_is_covered, state, after)):  # so is what one more iteration leaves of it
-                state = [joined(pair) for pair in zip(first, outputs, strict=False)]
-                outputs = self.evaluate(body, [*before, *state, *behind])[skipped:]
-                after = [joined(pair) for pair in zip(first, outputs, strict=False)]
-                return after, outputs[len(state) :]
-            iteration += 1
-            state = list(map(widened, state, after)) if iteration > PATIENCE else after
+        body, stop = call.node.graphs["body"], f"Scan {call.node.label}"
+        self.evaluate(body, [unknown(*body.type_of(name), stop) for name in body.inputs])
+        return []
 
 
 def _is_covered(old: Value, new: Value) -> bool:
     """Whether `old` holds all that `new` does, which holds all that `old` does."""
     same = (old.data_type, old.sizes, old.nan) == (new.data_type, new.sizes, new.nan)
     return same and bool((old.low <= new.low).all() and (old.high >= new.high).all())
-
-
-def _stacked(value: Value, length: int | None, axis: int) -> Value:
-    """The value of every iteration, along a new axis."""
-    if value.sizes is None:
-        return value
-    axis = axis % (len(value.sizes) + 1)
-    sizes = (*value.sizes[:axis], length, *value.sizes[axis:])
-    return replace(value, sizes=sizes, bounds=np.expand_dims(value.bounds, axis))
-
-
-def _flat(value: Value) -> Value:
-    """The value without what is known of its sizes."""
-    return replace(value, sizes=None, bounds=value.whole)
 
 
 def _types(graph: Graph, node: Node, known: Sequence[Value | None]) -> list[ValueType]:
@@ -279,8 +197,7 @@ def _typed(value: Value, value_type: ValueType) -> Value:
         told = tuple(b if a is None else a for a, b in zip(sizes, told, strict=True))
     elif sizes is not None:
         return value
-    ends = value.low, value.high
-    return interval(value.data_type, told, *ends, value.nan, why=value.why, stops=value.stops)
+    return value.resized(told)
 
 
 def _reasoned(call: Call, value: Value) -> Value:

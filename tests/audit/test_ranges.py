@@ -266,3 +266,128 @@ def test_a_constant_around_a_subgraph_is_known_in_it() -> None:
         [choice, GATHER], TABLE, info("b", onnx.TensorProto.BOOL), six=np.int64(6), one=np.int64(1)
     )
     assert (found.state, found.low, found.high) == ("proved", (1,), (7,))
+
+
+BOOL = onnx.TensorProto.BOOL
+EXPORTED: dict[str, tuple[list[onnx.NodeProto], list[Any], dict[str, Any], Proof]] = {
+    "TopK": (
+        [node("TopK", "scores five", "v i"), GATHER],
+        [TABLE, info("scores", FLOAT, 2, 64)],
+        {"five": [5]},
+        Proof("proved", (0,), (63,), (64,), "TopK over axis of 64", ""),
+    ),
+    "ArgMax": (
+        [node("ArgMax", "scores", "i", axis=-1, keepdims=0), GATHER],
+        [TABLE, info("scores", FLOAT, 2, 64)],
+        {},
+        Proof("proved", (0,), (63,), (64,), "ArgMax over axis of 64", ""),
+    ),
+    "CumSum": (  # positions of the tokens that are no padding
+        [
+            node("Equal", "ids pad", "e"),
+            node("Not", "e", "n"),
+            node("Cast", "n", "m", to=INT32),
+            node("CumSum", "m one", "c"),
+            node("Mul", "c m", "p"),
+            node("Cast", "p", "q", to=INT64),
+            node("Add", "q pad", "i"),
+            GATHER,
+        ],
+        [TABLE, IDS],
+        {"pad": np.int64(1), "one": np.int64(1)},
+        Proof("proved", (1,), (17,), (64,), "Equal, Not, CumSum, Mul, Add", ""),
+    ),
+    "ReduceSum": (  # the last token of a mask
+        [
+            node("Cast", "mask", "m", to=INT64),
+            node("ReduceSum", "m axis", "s", keepdims=0),
+            node("Sub", "s one", "i"),
+            GATHER,
+        ],
+        [TABLE, info("mask", BOOL, 2, 16)],
+        {"axis": [1], "one": np.int64(1)},
+        Proof("proved", (-1,), (15,), (64,), "ReduceSum, Sub", ""),
+    ),
+    "NonMaxSuppression": (  # the boxes that are chosen
+        [
+            node("NonMaxSuppression", "boxes scores most", "n"),
+            node("Slice", "n two end one", "s"),
+            node("Squeeze", "s one", "i"),
+            node("Gather", "boxes i", "y", axis=1),
+        ],
+        [info("boxes", FLOAT, 1, 20, 4), info("scores", FLOAT, 1, 3, 20)],
+        {"most": [5], "two": [2], "end": [3], "one": [1]},
+        Proof("proved", (0,), (19,), (20,), "NonMaxSuppression of 20 boxes", ""),
+    ),
+    "NonZero": (
+        [
+            node("NonZero", "mask", "n"),
+            node("Transpose", "n", "i"),
+            node("GatherND", "mask i", "y"),
+        ],
+        [info("mask", BOOL, 5, 7)],
+        {},
+        Proof("proved", (0, 0), (4, 6), (5, 7), "NonZero over axes of 5, 7", ""),
+    ),
+    "Clip": (  # positions relative to one another
+        [
+            node("Shape", "ids", "shape"),
+            node("Gather", "shape one", "n"),
+            node("Range", "zero n step", "r"),
+            node("Unsqueeze", "r one", "column"),
+            node("Sub", "column r", "d"),
+            node("Clip", "d low high", "c"),
+            node("Add", "c eight", "i"),
+            GATHER,
+        ],
+        [TABLE, info("ids", INT64, 2, 2000)],
+        {
+            "one": [1],
+            "zero": np.int64(0),
+            "step": np.int64(1),
+            "low": np.int64(-8),
+            "high": np.int64(8),
+            "eight": np.int64(8),
+        },
+        Proof("proved", (0,), (16,), (64,), "Sub, Clip, Add", ""),
+    ),
+    "Mod": (
+        [node("Mod", "ids most", "i"), GATHER],
+        [TABLE, IDS],
+        {"most": np.int64(64)},
+        Proof("proved", (0,), (63,), (64,), "Mod", ""),
+    ),
+}
+"""What exporters write before a gather, by the operator that earns the proof."""
+
+
+@pytest.mark.parametrize("operator", EXPORTED)
+def test_what_exporters_write_is_proved_by_the_operator_that_bounds_it(
+    operator: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes, inputs, constants, expected = EXPORTED[operator]
+    assert proof(nodes, *inputs, **constants) == expected
+    monkeypatch.delitem(OPERATORS, operator)
+    assert proof(nodes, *inputs, **constants).state == "not-proved"
+
+
+def test_coordinates_clamped_as_floats_stop_at_the_input_that_may_be_nan() -> None:
+    limits = {"low": np.float32(0), "high": np.float32(7), "eight": np.int64(8), "last": [-1]}
+    nodes = [
+        node("Floor", "grid", "f"),
+        node("Clip", "f low high", "c"),
+        node("Cast", "c", "n", to=INT64),
+        node("Split", "n", "column row", axis=-1),
+        node("Mul", "row eight", "rows"),
+        node("Add", "rows column", "flat"),
+        node("Squeeze", "flat last", "i"),
+        GATHER,
+    ]
+    grid = info("grid", FLOAT, 4, 2)
+    assert proof(nodes, TABLE, grid, **limits) == Proof(
+        "not-proved", (None,), (None,), (64,), "constant", "grid"
+    )
+    whole = [node("Cast", "cells", "grid", to=FLOAT), *nodes]
+    assert proof(whole, TABLE, info("cells", INT32, 4, 2), **limits) == Proof(
+        "proved", (0,), (63,), (64,), "Floor, Clip, Mul, Add", ""
+    )
