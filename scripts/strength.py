@@ -20,8 +20,9 @@ import numpy as np
 import onnx
 import onnxruntime
 
-from onnxgather.audit.proof import GATHERS, proof_of
+from onnxgather.audit.proof import proof_of
 from onnxgather.audit.ranges import ranges_of
+from onnxgather.gather import ATTRIBUTES
 from onnxgather.model.network import Network, read_network
 
 
@@ -42,7 +43,7 @@ def left_by_level_1(network: Network) -> set[str]:
         providers = ["CPUExecutionProvider"]
         runtime.InferenceSession(model.SerializeToString(), options, providers=providers)
         left = onnx.ModelProto.FromString(Path(folder, "model.onnx").read_bytes())
-    return {node.output[0] for node in left.graph.node if node.op_type in GATHERS}
+    return {node.output[0] for node in left.graph.node if node.op_type in ATTRIBUTES}
 
 
 def main(folder: str) -> None:

@@ -401,29 +401,22 @@ def _range(call: Call) -> Value | None:
     return call.value(limit.whole[0] + 1, start.whole[1]) if delta.high.max() < 0 else None
 
 
-# Sums and extremes along axes.
+# Sums along axes.
 
 
-@computes("ReduceMax", "ReduceMin", "ReduceSum")
-def _reduce(call: Call) -> Value | None:
+@computes("ReduceSum")
+def _reduce_sum(call: Call) -> Value | None:
     x, axes = call.x, call.option("axes", 1, [])
-    if x.sizes is None or axes is None or x.data_type not in LIMITS | FLOATS:
+    if x.sizes is None or axes is None or x.data_type not in INTEGERS:
         return None
     if not axes and not call.attributes.get("noop_with_empty_axes", 0):
         axes = list(range(len(x.sizes)))
     along = tuple(axis % len(x.sizes) for axis in axes)
-    count, bounds = elements_of(tuple(x.sizes[axis] for axis in along)), hull(x.bounds, along)
-    if call.operator == "ReduceSum":
-        largest = min(EXACT, LIMITS[x.data_type][1]) if x.data_type in INTEGERS else 0
-        if not count or abs(x.bounds).max() * count >= largest:
-            return None
-        repeated = count // math.prod(x.bounds.shape[axis] for axis in along)
-        bounds = x.bounds.sum(axis=along, keepdims=True) * repeated
-    elif not count:
+    count = elements_of(tuple(x.sizes[axis] for axis in along))
+    if not count or abs(x.bounds).max() * count >= min(EXACT, LIMITS[x.data_type][1]):
         return None
-    elif is_ordered(x) and not x.nan:
-        extreme = x.bounds.max if call.operator == "ReduceMax" else x.bounds.min
-        bounds = extreme(axis=along, keepdims=True)
+    repeated = count // math.prod(x.bounds.shape[axis] for axis in along)
+    bounds = x.bounds.sum(axis=along, keepdims=True) * repeated
     return call.selected(bounds if call.attributes.get("keepdims", 1) else bounds.squeeze(along))
 
 

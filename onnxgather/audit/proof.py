@@ -12,9 +12,6 @@ from onnxgather.model.network import Graph, Node
 
 State = Literal["proved", "not-proved", "out-of-range"]
 
-GATHERS = ("Gather", "GatherElements", "GatherND")
-"""ONNX's gathers."""
-
 
 class Proof(NamedTuple):
     """What is known of the indices of a gather, before negative ones count from the end.
@@ -38,7 +35,7 @@ class Proof(NamedTuple):
 
 
 def proof_of(ranges: Ranges, graph: Graph, node: Node) -> Proof:
-    """The proof that the indices of a node of `GATHERS` are in range, as far as there is one."""
+    """The proof that the indices of a gather are in range, as far as there is one."""
     data, indices = (ranges.value(graph, name) for name in node.inputs[:2])
     first = int(node.attributes.get("batch_dims", 0))
     columns = indices.sizes[-1] if indices.sizes and not indices.is_empty else None

@@ -135,7 +135,7 @@ class Graph:
     """Such as "main graph", or "then_branch of if_1"."""
     inputs: tuple[str, ...]
     """Without the initializers of a model that lists them here too, as old ones do."""
-    outputs: tuple[str, ...]
+    outputs: tuple[str, ...] = ()
     nodes: tuple[Node, ...] = ()
     types: dict[str, ValueType] = field(default_factory=dict[str, ValueType])
     """What is known of the values of this graph."""
@@ -198,8 +198,6 @@ class Network:
     path: str
     """The file, or "the model" where it was given as an object."""
     main: Graph
-    opset: int
-    """The version of ONNX's own operators."""
     proto: onnx.ModelProto
     """The model as it was given, for the modules of this package."""
     outline: onnx.ModelProto
@@ -444,7 +442,8 @@ class _Reader:
         """The model, with the sizes of graph inputs that are given."""
         own, opsets = self.model.graph, self.model.opset_import
         check_names(self.path, own)
-        main = self._graph(MAIN, (), own, opsets=opsets)
+        versions = {one.domain: one.version for one in opsets}
+        main = Graph(MAIN, (), place=MAIN, proto=own, path=self.path, opsets=versions)
         graph = onnx.GraphProto(name="main", node=own.node, output=own.output)
         graph.value_info.extend(own.value_info)
         # Old models list their initializers as inputs too; in later ones these are defaults.
@@ -460,15 +459,13 @@ class _Reader:
         _give(self.path, {v.name: v for v in graph.input if v.name in main.inputs}, shapes)
         outline = self._inferred(graph, opsets)
         self._fill(main, outline.graph)
-        versions = [o.version for o in opsets if o.domain in ("", "ai.onnx")]
         uncalled = [
             self._called(function, onnx.NodeProto(), main, f"function {function.name}, not called")
             for key, function in self.functions.items()
             if key not in self.called
         ]
-        version = max(versions, default=1)
         required = tuple(n for n in main.inputs if n not in {t.name for t in own.initializer})
-        return Network(self.path, main, version, self.model, outline, required, tuple(uncalled))
+        return Network(self.path, main, self.model, outline, required, tuple(uncalled))
 
     def _store(
         self, graph: Graph, proto: onnx.GraphProto, name: str, tensor: onnx.TensorProto
@@ -541,18 +538,6 @@ class _Reader:
             graph.types[tensor.name] = ValueType.of_tensor(tensor)  # whatever is declared
         graph.nodes = tuple(self._node(node, graph) for node in proto.node)
 
-    def _graph(
-        self,
-        where: str,
-        inputs: Sequence[str],
-        proto: onnx.GraphProto,
-        outer: Graph | None = None,
-        place: str = MAIN,
-        opsets: Iterable[Any] = (),
-    ) -> Graph:
-        versions = outer.opsets if outer else {o.domain: o.version for o in opsets}
-        return Graph(where, tuple(inputs), (), (), {}, outer, place, proto, {}, self.path, versions)
-
     def _node(self, proto: onnx.NodeProto, graph: Graph) -> Node:
         plain = [a for a in proto.attribute if not (a.HasField("g") or a.graphs)]
         with reading(self.path, next(iter(proto.output), proto.name)):
@@ -566,7 +551,8 @@ class _Reader:
             taken = tuple(value.name for value in body.input)
             own = f"{name} of {node.label}"
             place = own if graph.place == MAIN else f"{own} in {graph.place}"
-            inner = self._graph(own + inside, taken, body, graph, place)
+            inner = Graph(own + inside, taken, (), (), {}, graph, place, body)
+            inner.path, inner.opsets = self.path, graph.opsets
             inner.stored |= {tensor.name: tensor for tensor in body.initializer}
             self._fill(inner, body)
             graphs[name] = inner
@@ -594,7 +580,9 @@ class _Reader:
         self.called.add(key)
         place = "function " + ".".join(filter(None, key))
         opsets = function.opset_import
-        graph = self._graph(where, function.input, proto, None, place, opsets)
+        versions = {one.domain: one.version for one in opsets}
+        graph = Graph(where, tuple(function.input), place=place, proto=proto)
+        graph.path, graph.opsets = self.path, versions
         given = call.input[: len(function.input)]
         for name, value in zip_longest(function.input, given, fillvalue=""):
             owner = caller.owner(value)

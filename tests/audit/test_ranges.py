@@ -15,8 +15,9 @@ from onnx import helper, numpy_helper
 from onnxgather.arrays import Array
 from onnxgather.audit.intervals import Value, interval
 from onnxgather.audit.operators import OPERATORS, Call
-from onnxgather.audit.proof import GATHERS, Proof, proof_of
+from onnxgather.audit.proof import Proof, proof_of
 from onnxgather.audit.ranges import ranges_of
+from onnxgather.gather import ATTRIBUTES
 from onnxgather.model.network import read_network
 
 
@@ -86,7 +87,7 @@ def proof(
     opsets = [helper.make_opsetid("", 17)]
     network = read_network(helper.make_model(made, opset_imports=opsets, ir_version=8))
     found = ranges_of(network, given)
-    gathers = [node for node in network.main.nodes if node.operator in GATHERS]
+    gathers = [node for node in network.main.nodes if node.operator in ATTRIBUTES]
     return proof_of(found, network.main, gathers[-1])
 
 

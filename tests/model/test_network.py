@@ -39,7 +39,7 @@ def test_a_graph_has_its_nodes_types_and_constants() -> None:
     assert (gather.name, gather.operator, gather.domain) == ("gather", "Gather", "")
     assert (gather.inputs, gather.outputs) == (("table", "ids"), ("rows",))
     assert gather.attributes == {"axis": 1}
-    assert (found.opset, found.main.where) == (17, "main graph")
+    assert (found.main.opsets[""], found.main.where) == (17, "main graph")
     assert (found.main.inputs, found.main.outputs) == (("ids",), ("rows",))
     assert found.main.types == {
         "table": ValueType("FLOAT", (4, 3)),
@@ -300,7 +300,7 @@ def test_a_model_without_the_operators_that_onnx_infers_has_declared_types_alone
     found = read_network(made)
     assert found.main.type_of("y") == ValueType()
     assert found.main.type_of("ids") == ValueType("INT64", (None, 2))
-    assert found.opset == 1
+    assert found.main.opsets == {}
 
 
 @pytest.mark.parametrize(
