@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import math
 import re
-import zlib
-from html.parser import HTMLParser
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
+from html_page import HOSTILE, LOADING, Page
 from msgspec.structs import replace
 from report_samples import (
     CPU,
@@ -39,45 +37,6 @@ from onnxgather.parity.results import Blob, Evidence, Invalid, Report
 from onnxgather.parity.states import STATES
 from onnxgather.report import html
 from onnxgather.report.page import CHUNK
-
-HOSTILE = "</script><script>alert(1)</script><!--'\"&\x00\x1b\udc80\u202e\u2028🦖{{data}}"
-
-VOID = {"meta", "input"}
-LOADING = {"src", "srcset", "href", "poster", "data", "action", "formaction", "background"}
-
-
-class Page(HTMLParser):
-    """A page taken apart: its texts by element, and whether its tags are balanced."""
-
-    def __init__(self, page: bytes) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.attributes: list[tuple[str, str]] = []
-        self.texts: dict[str, list[str]] = {}
-        self.feed(page.decode())
-        self.close()
-        assert not self.open
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.attributes += [(name, value or "") for name, value in attrs]
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if self.open and data.strip():
-            self.texts.setdefault(self.open[-1], []).append(data)
-
-    @property
-    def data(self) -> dict[str, Any]:
-        return json.loads(self.texts["script"][0])
-
-    @property
-    def details(self) -> list[dict[str, Any]]:
-        chunks = [zlib.decompress(base64.b64decode(text)) for text in self.data["details"]]
-        return [detail for chunk in chunks for detail in json.loads(chunk)]
 
 
 def test_everything_is_embedded_and_reads_back() -> None:
