@@ -22,7 +22,7 @@ from onnxgather.report.page import described, filled, packed
 from onnxgather.report.picture import picture
 from onnxgather.report.sentences import why
 
-NEAR = 4
+NEAR = 3
 """How many nodes before a gather are drawn, and how many after it."""
 
 _SCRIPTS = ("dom", "data", "graph", "grids", "picture", "details", "audit")
@@ -163,7 +163,7 @@ def around(graph: Graph, node: Node) -> dict[str, Any]:
 
     nodes = [
         {
-            "operator": f"{one.operator} (this one)" if one is node else one.operator,
+            "operator": f"▸ {one.operator}" if one is node else one.operator,
             "inputs": one.inputs,
             "output": value(next((n for n in one.outputs if n in used), one.outputs[0])),
         }

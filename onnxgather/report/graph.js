@@ -119,7 +119,7 @@ function boxDrawing(box) {
       height: BOX.height,
       rx: box.isInput ? 20 : 6,
     }),
-    draw("text", { ...at, y: box.y + 17 }, box.title),
+    draw("text", { ...at, y: box.y + 17 }, box.title.replace(/^.*(?=.{17}$)/s, "…")),
     draw("text", { ...at, y: box.y + 32, class: "shape" }, shape),
     draw("title", {}, valueText(box.output)),
   );

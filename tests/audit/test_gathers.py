@@ -300,6 +300,48 @@ class TestRuns:
             assert str(caught.value) == f"the model: {said}"
 
 
+def looping(trips: int) -> list[str]:
+    """The notes on a loop that goes round so often."""
+    state = [info("k", INT64, []), info("on", BOOL, [])]
+    inner = [node("Identity", ["on"], "still"), node("Gather", ["table", "k"], "row", "inner")]
+    body = graph(inner, state, ["still", "row"])
+    loop = node("Loop", ["trips", ""], "rows", "loop_1", body=body)
+    table = constant("table", np.zeros((300, 1), np.float32))
+    made = model([loop], [info("trips", INT64, [])], ["rows"], [table])
+    return og.audit(made, {"trips": np.array(trips)}).notes
+
+
+def test_iterations_that_are_not_seen_are_told() -> None:
+    said = "the body of loop_1 has more iterations than the first 256, which are seen"
+    assert said not in looping(256)
+    assert said in looping(257)
+    assert not any("iterations" in note for note in looping(-1))
+
+
+class TestNames:
+    """Two operators of one name, each with a gather in its body."""
+
+    def branches(self, indices: str) -> Any:
+        then = graph(
+            [node("Gather", ["table", indices], f"y_{indices}", "inner")], (), [f"y_{indices}"]
+        )
+        return node("If", ["on"], f"out_{indices}", "same", then_branch=then, else_branch=then)
+
+    def made(self) -> onnx.ModelProto:
+        zero = constant("zero", np.zeros((1, 2), np.int64))
+        nodes = [self.branches("ids"), self.branches("zero")]
+        outputs = ["out_ids", "out_zero"]
+        return model(nodes, [IDS, info("on", BOOL, [])], outputs, [TABLE, zero])
+
+    def test_each_gather_has_its_own_record(self) -> None:
+        states = [gather.range.state for gather in og.audit(self.made()).gathers]
+        assert states == [STOPPED, STOPPED, "proved", "proved"]
+
+    def test_those_that_are_proved_are_not_rewritten(self) -> None:
+        one, other = (n for n in og.harden(self.made()).graph.node if n.op_type == "If")
+        assert [len(n.attribute[0].g.node) > 1 for n in (one, other)] == [True, False]
+
+
 def test_sizes_that_level_1_finds_come_from_it() -> None:
     """ONNX's inference does not follow this value of a float; constant folding does."""
     nodes = [

@@ -129,6 +129,33 @@ def test_json_is_printed_or_written() -> None:
     assert json.loads(Path("a.json").read_text(encoding="utf-8")) == printed
 
 
+def test_lanes_run_each_gather_with_what_it_gets() -> None:
+    given = (
+        "--inputs",
+        npz(ids=[[0, 1]]),
+        "--lanes",
+        "cpu",
+        "--html",
+        "a.html",
+        "--json",
+        "a.json",
+    )
+    code, text, _ = outcome("audit", embedding(), *given)
+    assert (code, text.splitlines()[-1]) == (0, "lane          cpu: 3 PASS")
+    found = json.loads(Path("a.json").read_text(encoding="utf-8"))["gathers"]
+    assert [gather["lanes"] for gather in found] == [{"cpu": "PASS"}] * 3
+    assert Path("a.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_a_lane_that_does_not_start_is_exit_code_3() -> None:
+    lane = ("--lane", f"cpu={Path('python').absolute()}", "--inputs", npz(ids=[[0, 1]]))
+    code, text, _ = outcome("audit", embedding(), *lane)
+    assert code == 3
+    assert "lane          cpu: did not start: " in text
+    wild = ("--inputs", npz(ids=[[0, 4]]), *lane[:2])
+    assert call("audit", embedding(), *wild).exit_code == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
@@ -141,6 +168,7 @@ def test_json_is_printed_or_written() -> None:
         ),
         (("--inputs", "none.npz"), 2, "Error: none.npz: no such file or directory\n"),
         (("--json", "m.onnx"), 2, "Error: m.onnx must not be written, as it is an input\n"),
+        (("--html", "m.onnx"), 2, "Error: m.onnx must not be written, as it is an input\n"),
     ],
 )
 def test_what_is_wrong_is_one_sentence(arguments: tuple[str, ...], code: int, said: str) -> None:

@@ -45,7 +45,7 @@ def test_a_gather_has_its_graph_its_proof_and_its_picture() -> None:
     (detail,) = found.details
     assert [one["operator"] for one in detail["around"]["nodes"]] == [
         "Neg",
-        "Gather (this one)",
+        "▸ Gather",
         "Abs",
     ]
     assert detail["around"]["inputs"] == [
