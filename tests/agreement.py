@@ -17,6 +17,8 @@ from onnxgather.session import Session
 
 POLICIES: list[OutOfRange] = ["clamp", "error", "zero", "directml"]
 OPSETS = [13, 14, 16, 17, 18, 19, 21, 23, 24, 25]
+LONG = settings().max_examples > 100
+"""Whether pytest runs with --long."""
 EXAMPLES = 5 * settings().max_examples
 """Random descriptors whose models must equal the reference: 500, or 5000 with --long."""
 

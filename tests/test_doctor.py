@@ -672,7 +672,8 @@ def get_ep_devices():
         assert (found.python, found.versions["onnxruntime"]) == (library, "1.31.1")
         what = (
             f"{library}: webgpu@library: WebGpuExecutionProvider is not available (available: "
-            "CPUExecutionProvider); install onnxruntime-webgpu"
+            "CPUExecutionProvider); install onnxruntime-webgpu, or run "
+            "scripts/directml/setup.sh on Linux"
         )
         assert checkup.findings == (Finding(what),)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from agreement import LONG
 from recordings import (
     CROPPED,
     E_INVALIDARG,
@@ -38,7 +39,9 @@ def assert_gives(case: dict[str, Any], policy: OutOfRange) -> None:
     desc, data, indices, output = recorded(case)
     expected = og.reference(desc, data, indices, policy)
     assert elements(desc.output_tensor, expected).tobytes() == output
-    models = [og.to_onnx(desc, policy, target, threads=1) for target in TARGETS]
+    # The target webgpu has the arithmetic of the portable one in other operators: some are enough.
+    targets = TARGETS if LONG or case["number"] % 8 == 0 else TARGETS[:2]
+    models = [og.to_onnx(desc, policy, target, threads=1) for target in targets]
     # The targets differ in the metadata; most graphs are the same, and run once.
     for model in {model.graph.SerializeToString(): model for model in models}.values():
         session = Session(model.SerializeToString(), PROVIDERS["cpu"], 1)

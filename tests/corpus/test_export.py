@@ -19,6 +19,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from agreement import LONG
 from onnx.backend.base import Backend, BackendRep
 from onnx.backend.test.loader import load_model_tests
 
@@ -32,18 +33,23 @@ from onnxgather.options import FORMATS, FormatName
 
 
 @cache
-def cases() -> tuple[Case, ...]:
+def every() -> tuple[Case, ...]:
     return tuple(corpus())
+
+
+def cases() -> tuple[Case, ...]:
+    """Return the cases that are exported: with --long all, else those in a part of the corpus."""
+    return every()[:: 1 if LONG else 4]
 
 
 def few() -> tuple[Case, ...]:
     """Return some cases of every sort."""
-    return cases()[::150]
+    return every()[::150]
 
 
 @pytest.fixture(scope="module")
 def exports(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with the whole corpus in each format."""
+    """Return a folder with the cases in each format."""
     folder = tmp_path_factory.mktemp("exports")
     for name in FORMATS:
         export(cases(), name, folder / name)
@@ -161,7 +167,7 @@ def test_onnx_runs_every_exported_test(exports: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_wrong_bit_does_not_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    case = next(case for case in cases() if case.name == "gather/extremes/float32")
+    case = next(case for case in every() if case.name == "gather/extremes/float32")
     export([case], "onnx", tmp_path)
     [path] = tmp_path.rglob("output_0.pb")
     expected = onnx.numpy_helper.to_array(onnx.TensorProto.FromString(path.read_bytes())).copy()
@@ -259,7 +265,7 @@ def test_the_readme_runs_its_export(tmp_path: Path, name: FormatName) -> None:
 
 
 def test_an_export_says_what_it_leaves_out(tmp_path: Path) -> None:
-    chosen = [case for case in cases() if case.name.startswith(("forbidden", "gather/policy"))]
+    chosen = [case for case in every() if case.name.startswith(("forbidden", "gather/policy"))]
     reasons: dict[FormatName, str] = {
         "onnx": "must be refused, which an ONNX backend test cannot say",
         "dxdispatch": "is an ONNX node that no descriptor says",
