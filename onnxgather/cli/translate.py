@@ -18,7 +18,7 @@ from onnxgather.cli import options
 from onnxgather.cli.options import Lowering
 from onnxgather.cli.sources import STANDARD, Batch, Gathers, check_model, plan, read_source
 from onnxgather.cli.terminal import json_bytes, main, say
-from onnxgather.dxdispatch import execute, write_program
+from onnxgather.dxdispatch import execute, write_program_of_zeros
 from onnxgather.errors import GOOD, DescriptorError, FileFormatError, located
 from onnxgather.feature_levels import FEATURE_LEVELS, check_feature_level
 from onnxgather.files import is_model, write_whole
@@ -77,7 +77,7 @@ def convert(
                 if feature_level is not None:
                     check_feature_level(job.descriptor, feature_level)
                 if job.output.endswith(".json"):
-                    content = write_program(job.descriptor, None, None, comment=job.where).encode()
+                    content = write_program_of_zeros(job.descriptor, job.where).encode()
                 else:
                     model = to_onnx(job.descriptor, **lowering)
                     check(model)

@@ -6,7 +6,11 @@ Imports point one way: `document <- {descriptor, resources} <- {program <- execu
 from onnxgather.dxdispatch.descriptor import from_dict, to_dict
 from onnxgather.dxdispatch.execution import Dispatch, dispatches, execute, told_outside
 from onnxgather.dxdispatch.program import PrintCommand, Program, parse_program, read_program
-from onnxgather.dxdispatch.writer import program_files, write_program
+from onnxgather.dxdispatch.writer import (
+    program_files,
+    write_program,
+    write_program_of_zeros,
+)
 
 __all__ = [
     "Dispatch",
@@ -21,4 +25,5 @@ __all__ = [
     "to_dict",
     "told_outside",
     "write_program",
+    "write_program_of_zeros",
 ]

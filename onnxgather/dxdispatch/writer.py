@@ -6,11 +6,12 @@ import io
 import json
 import math
 import textwrap
+from collections.abc import Mapping
 from typing import Any, cast
 
 import numpy as np
 
-from onnxgather.arrays import Array, check_array
+from onnxgather.arrays import Array, check_inputs
 from onnxgather.datatypes import TensorDataType
 from onnxgather.descriptors import Descriptor
 from onnxgather.dxdispatch.descriptor import is_owned, tensors, to_dict
@@ -37,8 +38,8 @@ def program_files(desc: Descriptor, data: Array, indices: Array, comment: str) -
 
 def write_program(
     desc: Descriptor,
-    data: Array | None,
-    indices: Array | None,
+    data: Array,
+    indices: Array,
     *,
     comment: str | None = None,
     files: dict[str, bytes] | None = None,
@@ -51,20 +52,34 @@ def write_program(
     Args:
         desc: The descriptor.
         data: InputTensor: an array of its sizes, or its 1-D buffer where it has strides.
-        indices: IndicesTensor, likewise. None for either: zeros.
+        indices: IndicesTensor, likewise.
         comment: Lines to put at the top.
         files: Takes the .npy files of large arrays by name; None: the program lists all values.
 
     Raises:
         DescriptorError: An array does not fit its tensor.
     """
-    given, resources = {"data": data, "indices": indices}, dict[str, Any]()
+    data, indices = check_inputs(desc, data, indices)
+    return _program(desc, {"data": data, "indices": indices}, comment, files)
+
+
+def write_program_of_zeros(desc: Descriptor, comment: str) -> str:
+    """A program as of `write_program`, whose inputs are zeros."""
+    return _program(desc, {}, comment, None)
+
+
+def _program(
+    desc: Descriptor,
+    given: Mapping[str, Array],
+    comment: str | None,
+    files: dict[str, bytes] | None,
+) -> str:
+    resources = dict[str, Any]()
     for role, tensor in tensors(desc).items():
         name = _RESOURCES[role]
         data_type: TensorDataType = tensor.data_type
         values: object = {"value": 0, "valueCount": math.prod(tensor.array_shape)}
         if (array := given.get(name)) is not None:
-            array = check_array(role, tensor, array)
             if files is None or array.nbytes <= MOST_LISTED_BYTES:
                 data_type, values = _numbers(array)
             else:
