@@ -318,7 +318,8 @@ def packed(array: np.ndarray[Any, Any], blobs: bytearray) -> list[Any]:
     """Append an array to `blobs`; return its data type, shape, and offset in bytes."""
     offset = len(blobs)
     blobs += array.tobytes()
-    return [array.dtype.name, array.shape, offset]
+    dtype = array.dtype
+    return [dtype.str if dtype.kind in "SU" else dtype.name, array.shape, offset]
 
 
 def unpacked(described: Sequence[Any], blobs: bytes) -> np.ndarray[Any, Any]:

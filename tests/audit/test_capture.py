@@ -43,6 +43,20 @@ def test_a_gather_has_its_arrays() -> None:
     assert seen(made, ids=[1, -2]) == {"main graph": [[[-1, 2], [9, 6]]]}
 
 
+def test_a_model_of_texts_runs() -> None:
+    words = info("words", onnx.TensorProto.STRING, ["n"])
+    nodes = [
+        node("Equal", ["words", "stop"], "stops"),
+        node("Cast", ["stops"], "which", to=INT64),
+        node("Gather", ["table", "which"], "rows", "g"),
+    ]
+    made = model(nodes, [words], ["rows"], [TABLE, constant("stop", np.array(["the"]))])
+    made.opset_import[0].version = 19  # Equal of texts
+    _, found = captured(made, words=["the", "cat"])
+    assert found.stop is None
+    assert [one.indices.tolist() for one, in found.gathers.values()] == [[1, 0]]
+
+
 def test_only_the_branch_that_runs_is_seen() -> None:
     then = graph([node("Gather", ["table", "ids"], "y")], (), ["y"])
     other = graph([node("Gather", ["table", "moved"], "z")], (), ["z"])
