@@ -54,7 +54,7 @@ def test_a_model_of_texts_runs() -> None:
     made.opset_import[0].version = 19  # Equal of texts
     _, found = captured(made, words=["the", "cat"])
     assert found.stop is None
-    assert [one.indices.tolist() for one, in found.gathers.values()] == [[1, 0]]
+    assert [one.indices.tolist() for (one,) in found.gathers.values()] == [[1, 0]]
 
 
 def test_only_the_branch_that_runs_is_seen() -> None:
