@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import onnxruntime
 import pytest
 from agreement import LONG
 from recordings import (
@@ -33,6 +34,9 @@ from onnxgather.options import OutOfRange
 from onnxgather.providers import PROVIDERS
 from onnxgather.session import Session
 
+WHERE_OF_UINT32 = not onnxruntime.__version__.startswith("1.24.")
+"""Whether the CPU provider has this operator of the target webgpu."""
+
 
 def assert_gives(case: dict[str, Any], policy: OutOfRange) -> None:
     """Assert that the models of the targets return the recorded elements, zeros between them."""
@@ -40,7 +44,8 @@ def assert_gives(case: dict[str, Any], policy: OutOfRange) -> None:
     expected = og.reference(desc, data, indices, policy)
     assert elements(desc.output_tensor, expected).tobytes() == output
     # The target webgpu has the arithmetic of the portable one in other operators: some are enough.
-    targets = TARGETS if LONG or case["number"] % 8 == 0 else TARGETS[:2]
+    some = WHERE_OF_UINT32 and (LONG or case["number"] % 8 == 0)
+    targets = TARGETS if some else TARGETS[:2]
     models = [og.to_onnx(desc, policy, target, threads=1) for target in targets]
     # The targets differ in the metadata; most graphs are the same, and run once.
     for model in {model.graph.SerializeToString(): model for model in models}.values():

@@ -605,18 +605,6 @@ def mat_mul(d: Draft) -> Made:
     return "MatMul", [x, d.small(str(d.values[x].dtype), [inner, 2])], 1, {}
 
 
-def einsum(d: Draft) -> Made:
-    x = d.pick("float32", rank=2)
-    inner = d.values[x].shape[-1]
-    letters = "abcdef"[: d.values[x].ndim - 1]
-    return (
-        "Einsum",
-        [x, d.small("float32", [inner, 2])],
-        1,
-        {"equation": f"{letters}y, yz -> {letters}z"},
-    )
-
-
 def resize(d: Draft) -> Made:
     shape = [1, 1, d.random.randint(1, 4), 3]
     x = d.constant(numbers(d.random, "float32", shape, wild=False), "float32")
@@ -721,7 +709,6 @@ TEMPLATES: dict[str, Template] = {
     "Concat": concat,
     "CumSum": cum_sum,
     "Div": div,
-    "Einsum": einsum,
     "Expand": expand,
     "EyeLike": eye_like,
     "Flatten": flatten,
