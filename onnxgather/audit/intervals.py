@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -179,6 +179,24 @@ def _fitted(bounds: Array, sizes: Sizes) -> Array:
         bounds = hull(bounds, range(bounds.ndim - 1)).reshape(2)
     bounds = bounds.reshape(*(1,) * (rank + 1 - bounds.ndim), *bounds.shape)
     return hull(bounds, [k for k, n in enumerate(sizes or ()) if bounds.shape[k] != n])
+
+
+def broadcast(values: Sequence[Value | None]) -> tuple[Value | None, ...]:
+    """Values for an operator that broadcasts them, with no more bounds in all than are kept.
+
+    Raises:
+        ValueError: Their sizes do not broadcast.
+    """
+    shapes = [value.bounds.shape[:-1] for value in values if value is not None]
+    if math.prod(np.broadcast_shapes(*shapes)) <= ELEMENTS:
+        return tuple(values)
+    columns = max(shape[-1] for shape in shapes if shape) <= COLUMNS
+
+    def fewer(value: Value) -> Value:
+        kept = range(value.bounds.ndim - (2 if columns else 1))
+        return replace(value, bounds=hull(value.bounds, kept))
+
+    return tuple(value and fewer(value) for value in values)
 
 
 def unknown(data_type: str, sizes: Sizes, *stops: str) -> Value:

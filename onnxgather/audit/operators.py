@@ -23,6 +23,7 @@ from onnxgather.audit.intervals import (
     LIMITS,
     Sizes,
     Value,
+    broadcast,
     constant,
     corners,
     elements_of,
@@ -122,11 +123,16 @@ QUIET: set[str] = set()
 """Operators that select elements, which a proof in words does not name."""
 
 
-def computes(*names: str, quiet: bool = False) -> Callable[[Transfer], Transfer]:
-    """Enter a function in the table."""
+def computes(
+    *names: str, quiet: bool = False, broadcasts: bool = False
+) -> Callable[[Transfer], Transfer]:
+    """Enter a function in the table; perhaps one whose inputs are broadcast."""
 
     def enter(function: Transfer) -> Transfer:
-        OPERATORS.update(dict.fromkeys(names, function))
+        def limited(call: Call) -> Value | Sequence[Value] | None:
+            return function(call._replace(inputs=broadcast(call.inputs)))
+
+        OPERATORS.update(dict.fromkeys(names, limited if broadcasts else function))
         QUIET.update(names if quiet else ())
         return function
 
@@ -166,7 +172,7 @@ MONOTONIC_IN_EACH: dict[str, Callable[[Array, Array], Array]] = {
 }
 
 
-@computes(*MONOTONIC_IN_EACH)
+@computes(*MONOTONIC_IN_EACH, broadcasts=True)
 def _arithmetic(call: Call) -> Value | None:
     a, b = call.x, call.of(1)
     if call.operator == "Div" and _has_zero(b):
@@ -178,7 +184,7 @@ def _arithmetic(call: Call) -> Value | None:
     return call.elementwise(*ends, nan and call.operator == "Mul")
 
 
-@computes("Mod")
+@computes("Mod", broadcasts=True)
 def _mod(call: Call) -> Value | None:
     a, b = call.x, call.of(1)
     as_c, is_integer = call.attributes.get("fmod", 0), a.data_type in LIMITS
@@ -227,7 +233,7 @@ def _abs(call: Call) -> Value | None:
 # Order and choice.
 
 
-@computes("Max", "Min")
+@computes("Max", "Min", broadcasts=True)
 def _extreme(call: Call) -> Value | None:
     return call.elementwise(*_chosen(call.operator == "Max", *call.given))
 
@@ -276,7 +282,7 @@ COMPARISONS: dict[str, Callable[[Array, Array], Any]] = {
 }
 
 
-@computes(*COMPARISONS, "Equal")
+@computes(*COMPARISONS, "Equal", broadcasts=True)
 def _comparison(call: Call) -> Value:
     a, b = call.x, call.of(1)
     sure, possible = False, True
@@ -291,14 +297,14 @@ def _comparison(call: Call) -> Value:
     return call.value(np.asarray(sure), np.asarray(possible))
 
 
-@computes("And", "Or")
+@computes("And", "Or", broadcasts=True)
 def _logical(call: Call) -> Value | None:
     combine = least if call.operator == "And" else greatest
     a, b = call.x, call.of(1)
     return call.elementwise(combine(a.low, b.low), combine(a.high, b.high))
 
 
-@computes("Where", quiet=True)
+@computes("Where", quiet=True, broadcasts=True)
 def _where(call: Call) -> Value:
     condition, a, b = call.x, call.of(1), call.of(2)
     surely, never = condition.low == 1, condition.high == 0

@@ -13,7 +13,7 @@ from audit import random_networks
 from onnx import helper, numpy_helper
 
 from onnxgather.arrays import Array
-from onnxgather.audit.intervals import Value, interval
+from onnxgather.audit.intervals import Value, broadcast, constant, interval
 from onnxgather.audit.operators import OPERATORS, Call
 from onnxgather.audit.proof import Proof, proof_of
 from onnxgather.audit.ranges import ranges_of
@@ -370,6 +370,16 @@ def test_what_exporters_write_is_proved_by_the_operator_that_bounds_it(
     assert proof(nodes, *inputs, **constants) == expected
     monkeypatch.delitem(OPERATORS, operator)
     assert proof(nodes, *inputs, **constants).state == "not-proved"
+
+
+def test_what_is_broadcast_has_no_more_bounds_than_are_kept() -> None:
+    column = constant("INT64", np.arange(4096).reshape(-1, 1))
+    found = broadcast((column, None, constant("INT64", np.arange(4096))))
+    assert [value and value.bounds.tolist() for value in found] == [
+        [[[0, 4095]]],
+        None,
+        [[0, 4095]],
+    ]
 
 
 def test_coordinates_clamped_as_floats_stop_at_the_input_that_may_be_nan() -> None:
