@@ -166,3 +166,8 @@ class Fields(msgspec.StructMeta):
             require(given.count(field) == 1, f"{name} must have the field {field} once", "two")
         for field in fields[: most - len(self.__struct_defaults__)]:
             require(field in given, f"{name} must have the field {field}", "none")
+
+
+def number_of(number: int, noun: str) -> str:
+    """A number with its noun, in the singular where it is one, such as `1,500 cases`."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")

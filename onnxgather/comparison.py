@@ -11,13 +11,14 @@ from msgspec.structs import replace
 from onnxgather.audit.gathers import Audit, AuditedGather, Examined, Key, nodes_of
 from onnxgather.audit.text import named
 from onnxgather.cases import Case
+from onnxgather.checks import number_of
 from onnxgather.extraction import taken_out
 from onnxgather.lanes.lane import Lane
 from onnxgather.parity.check import check
 from onnxgather.parity.known import Known
 from onnxgather.parity.results import CaseResult, Report, ResultKind
 from onnxgather.parity.states import State, counts_text, worst
-from onnxgather.report.sentences import causes, number_of, why
+from onnxgather.report.sentences import causes, why
 
 MOST_EXECUTIONS = 8
 """How many executions of a gather, as in a loop, each lane is asked."""

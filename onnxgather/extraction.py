@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from onnxgather.arrays import Array
-from onnxgather.audit.capture import Gathered, capture, is_gather
+from onnxgather.audit.capture import Gathered, capture
 from onnxgather.audit.gathers import EMPTY, TIMEOUT, audit
 from onnxgather.cases import Case, DescriptorCase
 from onnxgather.checks import listed, shown, suggestion
@@ -143,7 +143,7 @@ def case_of_gather(path: str, inputs: str | None, node: str | None) -> Descripto
 
 
 def _chosen(network: Network, name: str | None) -> Iterator[tuple[Graph, Node]]:
-    every = [(graph, one) for graph in network.graphs() for one in graph.nodes if is_gather(one)]
+    every = [(graph, one) for graph in network.graphs() for one in graph.nodes if one.is_gather]
     found = [(g, n) for g, n in every if name is None or name in (n.name, *n.outputs)]
     _check_found(network.path, name, found, [one.label for _, one in every])
     yield from found

@@ -21,7 +21,6 @@ import numpy as np
 from onnxgather import runtime
 from onnxgather.arrays import Array
 from onnxgather.errors import ProviderError
-from onnxgather.gather import ATTRIBUTES
 from onnxgather.model.inside import learned, model_of, uses
 from onnxgather.model.network import MAIN, Graph, Network, Node, folder_of
 from onnxgather.providers import PROVIDERS
@@ -68,11 +67,6 @@ class _FailedError(Exception):
 
 class _UnknownError(Exception):
     """A value was not seen, as it is no tensor of numbers or comes after a failure."""
-
-
-def is_gather(node: Node) -> bool:
-    """Whether a node is one of ONNX's gathers."""
-    return node.operator in ATTRIBUTES and not node.domain
 
 
 def capture(network: Network, inputs: Mapping[str, Array], timeout: float) -> Captured:
@@ -126,14 +120,14 @@ class _Run:
         """The values of a graph that are of interest: those of gathers, of bodies, its outputs."""
         wanted = dict.fromkeys(graph.outputs)
         for node in graph.nodes:
-            if is_gather(node) or node.graphs:
+            if node.is_gather or node.graphs:
                 taken = (name for body in node.graphs.values() for name in uses(body))
                 wanted |= dict.fromkeys((*node.inputs, *node.outputs, *taken))
         names = {name for name in wanted if name in graph.types} - fed.keys()
         values = fed | self._longest(graph, sorted(names - graph.stored.keys()), fed)
         for node in graph.nodes:
             try:
-                if is_gather(node):
+                if node.is_gather:
                     indices = self._value(graph, node.inputs[1], values)
                     data, output = values.get(node.inputs[0]), values.get(node.outputs[0])
                     if data is None and not graph.is_constant(node.inputs[0]):

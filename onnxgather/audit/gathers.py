@@ -17,13 +17,12 @@ from onnxgather.audit.capture import (
     Captured,
     Gathered,
     capture,
-    is_gather,
     level_1,
 )
 from onnxgather.audit.proof import Proof, proof_of
 from onnxgather.audit.ranges import ranges_of
 from onnxgather.audit.shapes import shape_computations
-from onnxgather.checks import listed, shown, suggestion
+from onnxgather.checks import listed, number_of, shown, suggestion
 from onnxgather.descriptors import TABLE
 from onnxgather.dxdispatch.descriptor import to_dict
 from onnxgather.errors import DescriptorError, OnnxGatherError
@@ -278,7 +277,7 @@ def _stage(
     names = Counter({key: node.name for key, _, node in nodes_of(network)}.values())
     found = dict[Key, AuditedGather]()
     for key, graph, node in nodes_of(network):
-        if not is_gather(node):
+        if not node.is_gather:
             continue
         where = f"{network.path}: node {shown(node.label)}"
         try:
@@ -464,12 +463,8 @@ def _notes(
     if unknown:
         names = [n for n in network.main.inputs if not network.main.type_of(n).is_static]
         what = f"the shapes of {listed(names, MOST_LISTED)}, or inputs," if names else "inputs"
-        yield f"{what} would tell the sizes of {_gathers(unknown)}"
+        yield f"{what} would tell the sizes of {number_of(unknown, 'gather')}"
     open_at = Counter(g.range.input for g in gathers if g.range.state == "not-proved")
     for name in network.main.inputs:
         if open_at[name]:
-            yield f"a range of {name} may prove {_gathers(open_at[name])}"
-
-
-def _gathers(count: int) -> str:
-    return f"{count:,} gather" + "s" * (count != 1)
+            yield f"a range of {name} may prove {number_of(open_at[name], 'gather')}"

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from onnxgather.audit.gathers import Audit, AuditedGather, IndexRange
+from onnxgather.checks import number_of
 
 
 def lines(name: str, audit: Audit, every: bool = False) -> Iterator[str]:
@@ -35,7 +36,7 @@ def lines(name: str, audit: Audit, every: bool = False) -> Iterator[str]:
     else:
         reasons = Counter(gather.range.why for gather in proved)
         for reason, count in reasons.most_common():
-            yield f"proved        {count:,} gather{'s' * (count != 1)}: {reason}"
+            yield f"proved        {number_of(count, 'gather')}: {reason}"
         if shapes:
             yield f"shapes        {summary_of_shapes(shapes)}"
     for note in audit.notes:
@@ -59,8 +60,7 @@ def summary(audit: Audit) -> str:
         (sum(g.range.state == "proved" for g in audit.gathers), "proved in range"),
     ]
     said = ", ".join(f"{count:,} {what}" for count, what in counts if count)
-    total = len(audit.gathers)
-    return f"{total:,} gather{'s' * (total != 1)}" + (f": {said}" if said else "")
+    return number_of(len(audit.gathers), "gather") + (f": {said}" if said else "")
 
 
 def interval(found: IndexRange) -> str:

@@ -126,6 +126,11 @@ class Node:
         """The name of the node, or of its first output where the node has none."""
         return self.name or next(iter(self.outputs), "")
 
+    @property
+    def is_gather(self) -> bool:
+        """Whether it is one of ONNX's gathers."""
+        return self.operator in ATTRIBUTES and not self.domain
+
 
 @dataclass(eq=False, slots=True)
 class Graph:

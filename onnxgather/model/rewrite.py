@@ -118,7 +118,7 @@ def _gathers(network: Network, model: ModelProto) -> Iterator[_Found]:
 
     def walk(graph: Graph, siblings: Any, opset: int) -> Iterator[_Found]:
         for node, proto in zip(graph.nodes, list(siblings), strict=True):
-            if node.operator in ATTRIBUTES and not node.domain:
+            if node.is_gather:
                 yield _Found(graph, node, siblings, proto, opset)
             bodies = dict(bodies_of(proto))
             for name, inner in node.graphs.items():

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from onnxgather.checks import printable
+from onnxgather.checks import number_of, printable
 from onnxgather.parity.results import Report
 from onnxgather.parity.states import STATES, State
-from onnxgather.report.sentences import about, causes, number_of, why
+from onnxgather.report.sentences import about, causes, why
 from onnxgather.report.verdict import verdict
 
 MOST_BYTES = 2**20

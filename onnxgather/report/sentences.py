@@ -10,11 +10,6 @@ from onnxgather.parity.results import CaseResult, Report, Result
 from onnxgather.parity.states import STATES
 
 
-def number_of(number: int, noun: str) -> str:
-    """A number with its noun, in the singular where it is one, such as `1,500 cases`."""
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
-
-
 def about(lane: LaneInfo) -> str:
     """A lane's provider, versions and devices, or why it did not start."""
     if lane.not_run is not None:

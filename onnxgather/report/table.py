@@ -6,10 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from onnxgather.checks import printable
+from onnxgather.checks import number_of, printable
 from onnxgather.parity.results import CaseResult, Report
 from onnxgather.parity.states import BAD, STATES, State, counts_text, worst
-from onnxgather.report.sentences import about, causes, evidence_lines, number_of, title, why
+from onnxgather.report.sentences import about, causes, evidence_lines, title, why
 from onnxgather.report.verdict import MOODS, verdict
 
 MOST_ROWS = 30

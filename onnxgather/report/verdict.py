@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Literal, NamedTuple
 
-from onnxgather.checks import printable
+from onnxgather.checks import number_of, printable
 from onnxgather.parity.results import Report
 from onnxgather.parity.states import State
-from onnxgather.report.sentences import about, number_of
+from onnxgather.report.sentences import about
 
 Mood = Literal["good", "known", "open", "bad"]
 """How a report is to be read. good: everything ran and agrees. known: nothing is new, but results
