@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from onnxgather.descriptors import Descriptor
-from onnxgather.gather import Gather, Sizes
+from onnxgather.gather import GatherSizes, Sizes
 from onnxgather.strides import packed_strides
 from onnxgather.tensors import TensorDesc, TensorFlags
 
@@ -87,7 +87,7 @@ PACKED = (Layout(), Layout(), Layout())
 
 
 def laid_out(
-    gather: Gather, data_type: str, index_type: str, layouts: Sequence[Layout] = PACKED
+    gather: GatherSizes, data_type: str, index_type: str, layouts: Sequence[Layout] = PACKED
 ) -> Descriptor:
     """The descriptor of a gather with given data types and layouts.
 

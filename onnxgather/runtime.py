@@ -110,6 +110,7 @@ class Opened:
         level: How much of the graph is optimized: 0 nothing, 1 what needs no provider; None all.
         saved: The file that the optimized graph is written to; None for none.
         folder: The folder of the external data of a model that is given as bytes.
+        operators: The shared library of operators that ONNX does not have, if one is used.
 
     Raises:
         NotRunError: The provider is missing, or did not get every node.
@@ -125,6 +126,7 @@ class Opened:
         level: int | None = None,
         saved: str | None = None,
         folder: str | None = None,
+        operators: str | None = None,
     ) -> None:
         runtime = load(provider, library)
         options = runtime.SessionOptions()
@@ -146,6 +148,8 @@ class Opened:
             options.execution_mode = runtime.ExecutionMode.ORT_SEQUENTIAL
         if library is not None:
             options.add_provider_for_devices(_plugin_devices(runtime, provider), {})
+        if operators is not None:
+            options.register_custom_ops_library(operators)
         names = [provider] if library is None else []
         make = partial(runtime.InferenceSession, model, options, providers=names, enable_fallback=0)
         try:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 import onnxgather as og
-from onnxgather.gather import Gather
+from onnxgather.gather import GatherSizes
 from onnxgather.strides import packed_strides
 
 Array = npt.NDArray[Any]
@@ -60,13 +60,13 @@ class Workload:
     """The indices, where they are known when the model is made."""
 
     @property
-    def gather(self) -> Gather:
+    def gather(self) -> GatherSizes:
         """The sizes that count; those of GATHER_ELEMENTS without the ones of the indices."""
         indices = self.indices
         if self.operator == "GATHER_ELEMENTS":
             axis = self.axis
             indices = (*self.data[:axis], indices[axis], *self.data[axis + 1 :])
-        return Gather(self.operator, self.data, indices, self.axis)
+        return GatherSizes(self.operator, self.data, indices, self.axis)
 
     @property
     def output(self) -> Shape:

@@ -20,7 +20,7 @@ from onnxgather.arrays import Array, outside
 from onnxgather.cases import DescriptorCase
 from onnxgather.corpus.values import data_values
 from onnxgather.datatypes import INDEX_TYPES
-from onnxgather.gather import Gather, Sizes
+from onnxgather.gather import GatherSizes, Sizes
 from onnxgather.lanes import open_lanes
 from onnxgather.layouts import PACKED, Layout, laid_out
 from onnxgather.options import OutOfRange
@@ -36,16 +36,16 @@ LONG = 2**20
 MANY: tuple[Sizes, ...] = (*FEW, (1,), (2**16 + 1,), (2**24 + 1,), (2**31 + 1,), (2**16 + 1, 3))
 
 
-def gathers(axes: Sizes, rows: int) -> Iterator[Gather]:
+def gathers(axes: Sizes, rows: int) -> Iterator[GatherSizes]:
     """Gathers along these axes, with a number of tuples; of batches and the like there are two."""
     if axes[0] > LONG:
-        yield Gather("GATHER", axes, (rows,))
+        yield GatherSizes("GATHER", axes, (rows,))
         return
     if len(axes) == 1:
-        yield Gather("GATHER", (2, *axes), (rows,), 1)
-        yield Gather("GATHER_ELEMENTS", (2, *axes), (2, rows), 1)
-    yield Gather("GATHER_ND", (*axes, 2), (rows, len(axes)))
-    yield Gather("GATHER_ND1", (2, *axes), (2, rows, len(axes)), 1)
+        yield GatherSizes("GATHER", (2, *axes), (rows,), 1)
+        yield GatherSizes("GATHER_ELEMENTS", (2, *axes), (2, rows), 1)
+    yield GatherSizes("GATHER_ND", (*axes, 2), (rows, len(axes)))
+    yield GatherSizes("GATHER_ND1", (2, *axes), (2, rows, len(axes)), 1)
 
 
 def values_of(index_type: str, axes: Sizes, policy: OutOfRange) -> Array:

@@ -14,7 +14,7 @@ from strategies import random_data, random_indices
 
 import onnxgather as og
 from onnxgather.errors import ProviderError
-from onnxgather.gather import Gather, gather_of
+from onnxgather.gather import GatherSizes, gather_of
 from onnxgather.lowering import graph, offsets, portable, positions
 from onnxgather.options import OutOfRange
 from onnxgather.providers import PROVIDERS
@@ -44,13 +44,13 @@ def differs(policy: OutOfRange, *, wild: bool = False) -> bool:
     return False
 
 
-def change_node(change: Callable[[Gather], Gather]) -> Patch:
+def change_node(change: Callable[[GatherSizes], GatherSizes]) -> Patch:
     """Return a patch that changes the node of the portable lowering."""
 
     def patch(monkeypatch: pytest.MonkeyPatch) -> None:
         find = portable.node_of
 
-        def changed(desc: og.Descriptor) -> Gather | None:
+        def changed(desc: og.Descriptor) -> GatherSizes | None:
             node = find(desc)
             return node and change(node)
 
@@ -59,28 +59,28 @@ def change_node(change: Callable[[Gather], Gather]) -> Patch:
     return patch
 
 
-def axis_off_by_one(node: Gather) -> Gather:
+def axis_off_by_one(node: GatherSizes) -> GatherSizes:
     """Gather along the dimension before."""
     return node if node.has_tuples else replace(node, number=max(0, node.number - 1))
 
 
-def ignored_batch_count(node: Gather) -> Gather:
+def ignored_batch_count(node: GatherSizes) -> GatherSizes:
     """Read the batch dimensions as plain ones."""
     return replace(node, number=0) if node.has_tuples else node
 
 
-def lost_leading_one(node: Gather) -> Gather:
+def lost_leading_one(node: GatherSizes) -> GatherSizes:
     """Drop a leading one that the output needs."""
     if node.onnx == "GatherElements" or len(node.indices) < 2 or node.indices[0] != 1:
         return node
     return replace(node, indices=node.indices[1:])
 
 
-def change_gather(change: Callable[[Gather, og.Descriptor], Gather]) -> Patch:
+def change_gather(change: Callable[[GatherSizes, og.Descriptor], GatherSizes]) -> Patch:
     """Return a patch that changes what the lowering is told of a descriptor."""
 
     def patch(monkeypatch: pytest.MonkeyPatch) -> None:
-        def changed(desc: og.Descriptor) -> Gather:
+        def changed(desc: og.Descriptor) -> GatherSizes:
             return change(gather_of(desc), desc)
 
         for module in (portable, offsets):
@@ -89,48 +89,48 @@ def change_gather(change: Callable[[Gather, og.Descriptor], Gather]) -> Patch:
     return patch
 
 
-def batch_off_by_one(gather: Gather, _: og.Descriptor) -> Gather:
+def batch_off_by_one(gather: GatherSizes, _: og.Descriptor) -> GatherSizes:
     """Count one batch dimension less."""
     batched = gather.has_tuples and gather.number
     return replace(gather, number=gather.number - 1) if batched else gather
 
 
-def axis_not_shifted(gather: Gather, desc: og.Descriptor) -> Gather:
+def axis_not_shifted(gather: GatherSizes, desc: og.Descriptor) -> GatherSizes:
     """Leave Axis as it is where leading ones of the input are cropped."""
     if isinstance(desc, og.GatherDesc) and desc.axis < len(gather.data):
         return replace(gather, number=desc.axis)
     return gather
 
 
-def leading_one_not_counted(gather: Gather, _: og.Descriptor) -> Gather:
+def leading_one_not_counted(gather: GatherSizes, _: og.Descriptor) -> GatherSizes:
     """Give the output as few dimensions as its sizes need."""
     return replace(gather, dimension_count=0)
 
 
 def tuples_backwards(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the last coordinate of a tuple choose from the first indexed dimension."""
-    indexed = Gather.indexed.fget
+    indexed = GatherSizes.indexed.fget
     assert indexed is not None
-    monkeypatch.setattr(Gather, "indexed", property(lambda self: indexed(self)[::-1]))
+    monkeypatch.setattr(GatherSizes, "indexed", property(lambda self: indexed(self)[::-1]))
 
 
 def limits_backwards(monkeypatch: pytest.MonkeyPatch) -> None:
     """Clamp the coordinates of a tuple to one another's axes."""
-    axes = Gather.axes.fget
+    axes = GatherSizes.axes.fget
     assert axes is not None
-    monkeypatch.setattr(Gather, "axes", property(lambda self: axes(self)[::-1]))
+    monkeypatch.setattr(GatherSizes, "axes", property(lambda self: axes(self)[::-1]))
 
 
 def passed_one_too_far(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take the position of each passed dimension from the one before it."""
-    passed = Gather.passed.fget
+    passed = GatherSizes.passed.fget
     assert passed is not None
 
-    def moved(self: Gather) -> list[tuple[int, int]]:
+    def moved(self: GatherSizes) -> list[tuple[int, int]]:
         rank = max(1, len(self.output))
         return [((o + rank - 1) % rank - rank, d) for o, d in passed(self)]
 
-    monkeypatch.setattr(Gather, "passed", property(moved))
+    monkeypatch.setattr(GatherSizes, "passed", property(moved))
 
 
 def int32_cast(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from onnxgather.corpus.forbidden import forbidden_cases
 from onnxgather.corpus.splitmix import seed_of
 from onnxgather.corpus.table import EXAMPLES, TABLE, Example, Group
 from onnxgather.corpus.values import data_values, index_values, takes
-from onnxgather.gather import Gather
+from onnxgather.gather import GatherSizes
 from onnxgather.layouts import laid_out
 
 
@@ -59,6 +59,6 @@ def _documented(example: Example) -> DescriptorCase:
     return DescriptorCase(name, desc, data.reshape(desc.input_tensor.sizes), indices, "error")
 
 
-def _operator(gather: Gather) -> str:
+def _operator(gather: GatherSizes) -> str:
     """The operator as the names of cases spell it, such as gather-nd1."""
     return gather.operator.lower().replace("_", "-")

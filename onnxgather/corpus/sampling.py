@@ -16,7 +16,7 @@ from onnxgather.corpus.splitmix import Stream, seed_of, splitmix64
 from onnxgather.corpus.values import data_values, index_values
 from onnxgather.datatypes import INDEX_TYPES, TensorDataType
 from onnxgather.descriptors import OPERATORS, Descriptor, GatherDesc
-from onnxgather.gather import Gather, Sizes
+from onnxgather.gather import GatherSizes, Sizes
 from onnxgather.layouts import Layout, laid_out
 from onnxgather.options import POLICIES, OutOfRange
 from onnxgather.tensors import TensorFlags
@@ -107,23 +107,23 @@ def _sizes(stream: Stream, rank: int, product: int, largest: int = 4) -> Sizes:
     return tuple(sizes)
 
 
-def _scalars(stream: Stream, operator: str, count: int) -> Gather:
+def _scalars(stream: Stream, operator: str, count: int) -> GatherSizes:
     rank = stream.between(0, count)
     data = _sizes(stream, stream.between(1, count - max(0, rank - 1)), MOST, 6)
     axis = stream.between(0, len(data) - 1)
     indices = _sizes(stream, rank, MOST * data[axis] // math.prod(data))
-    return Gather(operator, data, indices, axis, count)
+    return GatherSizes(operator, data, indices, axis, count)
 
 
-def _elements(stream: Stream, operator: str, count: int) -> Gather:
+def _elements(stream: Stream, operator: str, count: int) -> GatherSizes:
     data = _sizes(stream, stream.between(1, count), MOST, 6)
     axis = stream.between(0, len(data) - 1)
     most = min(7, MOST * data[axis] // math.prod(data))
     indices = (*data[:axis], stream.between(1, most), *data[axis + 1 :])
-    return Gather(operator, data, indices, axis, count)
+    return GatherSizes(operator, data, indices, axis, count)
 
 
-def _tuples(stream: Stream, operator: str, count: int) -> Gather:
+def _tuples(stream: Stream, operator: str, count: int) -> GatherSizes:
     rank, index_rank = stream.between(1, count), stream.between(1, count)
     most = min(rank, index_rank) - 1 if operator == "GATHER_ND1" else 0
     batches = stream.between(0, most)
@@ -135,7 +135,7 @@ def _tuples(stream: Stream, operator: str, count: int) -> Gather:
     data = _sizes(stream, rank, MOST, 3 if rank > 5 else 5)
     outside = math.prod(data[:batches]) * max(length, math.prod(data[batches + length :]))
     rows = _sizes(stream, index_rank - 1 - batches, max(1, MOST // outside))
-    return Gather(operator, data, (*data[:batches], *rows, length), batches, count)
+    return GatherSizes(operator, data, (*data[:batches], *rows, length), batches, count)
 
 
 _GATHERS = {

@@ -11,7 +11,7 @@ import numpy as np
 from onnxgather.arrays import Array, array_of, elements
 from onnxgather.cases import Case, DescriptorCase, ForbiddenNode, NodeCase
 from onnxgather.descriptors import TENSORS
-from onnxgather.gather import Gather, gather_of, gather_of_node
+from onnxgather.gather import GatherSizes, gather_of, gather_of_node
 from onnxgather.layouts import PACKED, Layout, laid_out, layout_of
 from onnxgather.options import OutOfRange
 
@@ -33,9 +33,9 @@ class Candidate:
     """The layouts of InputTensor, IndicesTensor and OutputTensor."""
 
     @property
-    def gather(self) -> Gather:
+    def gather(self) -> GatherSizes:
         """The gather with these sizes."""
-        return Gather(self.operator, self.data.shape, self.indices.shape, self.number)
+        return GatherSizes(self.operator, self.data.shape, self.indices.shape, self.number)
 
     @property
     def index_type(self) -> str:

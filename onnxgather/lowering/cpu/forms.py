@@ -17,7 +17,7 @@ import numpy as np
 
 from onnxgather.arrays import Array, brought_in_range, elements, outside
 from onnxgather.descriptors import Descriptor
-from onnxgather.gather import Gather
+from onnxgather.gather import GatherSizes
 from onnxgather.lowering.cpu.facts import (
     Facts,
     Form,
@@ -169,7 +169,7 @@ def _order(facts: Facts) -> list[int]:
     return sorted(range(len(sizes)), key=lambda k: (sizes[k] > 1, -strides[k], k))
 
 
-def _packed(facts: Facts, lying: Gather) -> Descriptor:
+def _packed(facts: Facts, lying: GatherSizes) -> Descriptor:
     """The descriptor of the gather on packed data with its dimensions in the order of strides."""
     data, _, output = lying.tensor_sizes()
     data_type = facts.desc.input_tensor.data_type

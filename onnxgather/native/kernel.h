@@ -1,0 +1,46 @@
+/* Gathers as nested loops, in C11: what the ONNX operator and the Python module run. */
+#ifndef ONNXGATHER_KERNEL_H
+#define ONNXGATHER_KERNEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define GATHER_MOST_LOOPS 8
+
+enum gather_policy { GATHER_CLAMP, GATHER_ERROR, GATHER_ZERO, GATHER_DIRECTML };
+enum gather_index_type { GATHER_UINT32, GATHER_UINT64, GATHER_INT32, GATHER_INT64 };
+
+/* A gather: onnxgather/loops.py makes these numbers and says what they mean. They may come from a
+   hostile file, so gather_check must have accepted a gather before it is run. Loops are numbered
+   from the outermost; strides and counts are in elements. */
+struct gather {
+    uint32_t element_size; /* 1, 2, 4 or 8 bytes */
+    uint32_t index_type;
+    uint32_t policy;
+    uint32_t loop_count;
+    uint32_t tuple_size;
+    uint64_t sizes[GATHER_MOST_LOOPS];
+    uint64_t data_strides[GATHER_MOST_LOOPS];
+    uint64_t index_strides[GATHER_MOST_LOOPS];
+    uint64_t output_strides[GATHER_MOST_LOOPS];
+    uint64_t tuple_stride;                    /* from one coordinate of a tuple to the next */
+    uint64_t axis_sizes[GATHER_MOST_LOOPS];   /* per coordinate of a tuple */
+    uint64_t axis_strides[GATHER_MOST_LOOPS];
+    uint64_t data_count, index_count, output_count; /* elements of the three buffers */
+    uint64_t reachable_count; /* under "directml": elements of the data, padding included */
+};
+
+/* NULL, or why the numbers are no gather: one sentence's end. */
+const char *gather_check(const struct gather *gather);
+
+/* How many parts a gather may be cut into that threads can run at the same time, 1 or more. */
+size_t gather_parts(const struct gather *gather, size_t most);
+
+/* Zeros between the elements of the output, before its parts are run. */
+void gather_clear(const struct gather *gather, void *output);
+
+/* Run one part of a gather. False if the policy is "error" and an index is out of range. */
+int gather_run(const struct gather *gather, const void *data, const void *indices, void *output,
+               size_t part, size_t parts);
+
+#endif
