@@ -43,6 +43,17 @@ _UNFINISHED = re.compile(r"\.onnxgather\..*\.partial")
 """The random names of unfinished files, which an interruption may leave."""
 
 
+def check_not_input(path: str, inputs: Iterable[str]) -> None:
+    """Check that a file to write is none that is read.
+
+    Raises:
+        OnnxGatherError: It is.
+    """
+    for other in inputs:
+        if os.path.realpath(path) == os.path.realpath(other):
+            raise OnnxGatherError(f"{path} must not be written, as it is an input: {other}")
+
+
 def write_whole(path: str, *content: bytes | memoryview, follow: bool = True) -> None:
     """Write a file as `replace_file` does.
 

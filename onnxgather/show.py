@@ -89,7 +89,7 @@ class Description(msgspec.Struct, frozen=True):
     feature_level: str
     needs: tuple[Requirement, ...]
     """The fields that need that level."""
-    out_of_range: str
+    out_of_range: OutOfRange
     formula: Formula
     target: str
     opset: int

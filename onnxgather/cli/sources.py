@@ -56,11 +56,12 @@ class Gathers(NamedTuple):
     """The files that they are read from."""
     descriptors: Mapping[str, Descriptor]
     """By the names of dispatchables or nodes."""
-    of_model: bool = False
+    program: Program | None = None
+    """None of an ONNX model."""
 
     def where(self, name: str) -> str:
         """A gather in its file, such as `$.dispatchables.gather` or `node 'gather'`."""
-        if self.of_model:
+        if self.program is None:
             return f"node {shown(name)}"
         return Field({name: None}, "$.dispatchables").member(name).path
 
@@ -152,7 +153,7 @@ class Batch:
             if not program.dispatchables:
                 raise FileFormatError(f"{path}: $.dispatchables must hold a gather")
             found = {name: one.descriptor for name, one in program.dispatchables.items()}
-            return Gathers(source, [program.path, *program.files], found)
+            return Gathers(source, [program.path, *program.files], found, program)
         from onnxgather.extraction import gather_descriptors
 
         for name, one in gather_descriptors(path, shapes, node):
@@ -160,7 +161,7 @@ class Batch:
                 if isinstance(one, OnnxGatherError):
                     raise one
                 found[name] = one
-        return Gathers(source, [path], found, True)
+        return Gathers(source, [path], found)
 
     def say(self, text: str | bytes) -> None:
         """Print a line, or lines."""
@@ -257,7 +258,7 @@ def plan(sources: Sequence[Gathers], output: str | None, unread: Sequence[str] =
             raise OnnxGatherError(f"{path}: the models of a pipe must come with -o PATH")
         for name, descriptor in gathers.descriptors.items():
             model = output if is_file and output else _target(gathers, name, output)
-            with_program = gathers.of_model and output != STANDARD
+            with_program = gathers.program is None and output != STANDARD
             program = [os.path.splitext(model)[0] + ".json"] if with_program else []
             for target in (model, *program):
                 job = Job(path, gathers.where(name), descriptor, target)
@@ -278,7 +279,7 @@ def _target(gathers: Gathers, name: str, output: str | None) -> str:
     stem = os.path.splitext(source.path if output is None else os.path.join(output, source.inside))[
         0
     ]
-    if gathers.of_model or len(gathers.descriptors) > 1:
+    if gathers.program is None or len(gathers.descriptors) > 1:
         stem += "." + "".join(map(_safe, name))
     return stem + ".onnx"
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import click
 
-from onnxgather.checks import printable, shown
+from onnxgather.checks import number_of, printable, shown
 from onnxgather.cli import options
 from onnxgather.cli.options import Lowering
 from onnxgather.cli.sources import STANDARD, Batch, Gathers, check_model, plan, read_source
@@ -21,7 +21,7 @@ from onnxgather.cli.terminal import json_bytes, main, say
 from onnxgather.dxdispatch import execute, write_program_of_zeros
 from onnxgather.errors import GOOD, DescriptorError, FileFormatError, located
 from onnxgather.feature_levels import FEATURE_LEVELS, check_feature_level
-from onnxgather.files import is_model, write_whole
+from onnxgather.files import check_not_input, is_model, write_whole
 from onnxgather.options import OutOfRange
 
 if TYPE_CHECKING:
@@ -134,10 +134,12 @@ def run(
 @options.node
 @options.shape
 @options.as_json
+@options.html
 @options.allow_outside
 def show(
     files: Sequence[str],
     as_json: bool,
+    html_file: str | None,
     allow_outside: bool,
     node: str | None,
     shapes: dict[str, tuple[int, ...]],
@@ -146,7 +148,8 @@ def show(
     """Explain each gather of each program: its descriptor, its formula, its ONNX nodes.
 
     A FILE may also be a folder: all *.json files in it and below it; or -, the standard input.
-    With --json, several files, or a folder, are a list.
+    With --json, several files, or a folder, are a list. With --html, the page has a picture of each
+    gather, in which pointing at an element shows where it came from.
     """
     from onnxgather.show import describe, render
 
@@ -157,9 +160,12 @@ def show(
             gathers = batch.gathers(source, allow_outside, shapes, node)
             described = {k: describe(one, **lowering) for k, one in gathers.descriptors.items()}
             found.append((gathers, described))
+    if html_file is not None and found:
+        _write_page(html_file, found, lowering["out_of_range"])
+        return batch.finish()
     if as_json:
         documents = [
-            {"file": of.source.path, "gathers" if of.of_model else "dispatchables": described}
+            {"file": of.source.path, "dispatchables" if of.program else "gathers": described}
             for of, described in found
         ]
         alone = len(files) == 1 and not os.path.isdir(files[0])
@@ -173,6 +179,30 @@ def show(
         ]
         say("\n\n\n".join(texts), as_is=True)
     return batch.finish()
+
+
+def _write_page(
+    file: str, found: list[tuple[Gathers, dict[str, Description]]], out_of_range: OutOfRange
+) -> None:
+    """Write the page of `show`, with the data that the programs have."""
+    from onnxgather.cases import program_cases
+    from onnxgather.report.lesson import lesson, lesson_page
+
+    lessons: list[dict[str, Any]] = []
+    for of, described in found:
+        check_not_input(file, of.files)
+        cases = [*program_cases(of.program, out_of_range)] if of.program else []
+        arrays = {c.origin.dispatchable: (c.data, c.indices) for c in reversed(cases) if c.origin}
+        for name, description in described.items():
+            title = f"{of.source.path}: {of.where(name)}"
+            desc = of.descriptors[name]
+            lessons.append(lesson(title, desc, description, arrays.get(name)))
+    name = found[0][0].source.path if len(found) == 1 else number_of(len(found), "file")
+    page = lesson_page(name, lessons)
+    if file == STANDARD:
+        say(page, end="")
+    else:
+        write_whole(file, page)
 
 
 @main.command(short_help="Say where an output element comes from.")

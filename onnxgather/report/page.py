@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from onnxgather.descriptors import Descriptor
-from onnxgather.dxdispatch.descriptor import from_dict, to_dict
+from onnxgather.dxdispatch.descriptor import from_dict
 from onnxgather.lanes.lane import LaneInfo
 from onnxgather.lowering.graph import ONNX_TYPES
 from onnxgather.options import DEFAULT_OPSET, OutOfRange, Target
@@ -28,7 +28,7 @@ from onnxgather.providers import target_of
 from onnxgather.report.picture import picture
 from onnxgather.report.sentences import causes, why
 from onnxgather.report.verdict import verdict
-from onnxgather.show import describe
+from onnxgather.show import Description, describe
 
 CHUNK = 32
 """Cases whose details are compressed together; the page unpacks a chunk when one is opened."""
@@ -122,9 +122,13 @@ def described(
     desc: Descriptor, out_of_range: OutOfRange, targets: Sequence[Target]
 ) -> dict[str, Any]:
     """A descriptor with its formula, and its graphs for some targets."""
-    graphs = [describe(desc, out_of_range, t, DEFAULT_OPSET, 1) for t in targets]
+    return facts_of([describe(desc, out_of_range, t, DEFAULT_OPSET, 1) for t in targets])
+
+
+def facts_of(graphs: Sequence[Description]) -> dict[str, Any]:
+    """What the page says of a descriptor that is described for one or more targets."""
     return {
-        "descriptor": to_dict(desc),
+        "descriptor": graphs[0].descriptor,
         "level": graphs[0].feature_level,
         "formula": _built(graphs[0].formula),
         "graphs": [

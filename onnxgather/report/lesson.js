@@ -1,0 +1,20 @@
+// The page of gathers: for each its lesson, its picture, its descriptor, its formula and its graph.
+
+function lessonOf(gather, number) {
+  const title = `lesson${number}`;
+  const types = { data: gather.type, index: gather.index_type };
+  const large = make("p", { class: "hint" }, "There is no picture, as a tensor is too large for one.");
+  const example = "The arrays are examples: elements that count up, and indices in range.";
+  return make(
+    "section",
+    { class: "body", "aria-labelledby": title },
+    make("h2", { id: title }, gather.name),
+    make("p", {}, gather.lesson),
+    gather.picture && gather.is_example ? make("p", { class: "hint" }, example) : null,
+    gather.picture ? pictureSection(gather.picture, types) : large,
+    make("div", { class: "beside" }, formulaSection(gather), descriptorSection(gather)),
+    gather.graphs.map(graphSection),
+  );
+}
+
+document.getElementById("gathers").append(...report.gathers.map(lessonOf));

@@ -1,0 +1,81 @@
+"""Gathers as one HTML page that teaches: each with its picture, formula, descriptor and graph."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from onnxgather.arrays import Array
+from onnxgather.checks import number_of, printable
+from onnxgather.corpus.values import index_values
+from onnxgather.descriptors import Descriptor
+from onnxgather.report.page import facts_of, filled
+from onnxgather.report.picture import LARGEST_OUTPUT, picture
+from onnxgather.show import Description
+
+_SCRIPTS = ("dom", "data", "graph", "grids", "picture", "details", "lesson")
+
+_LESSONS = {
+    "GATHER": "Each index chooses a slice of InputTensor along Axis. The slices stand in "
+    "OutputTensor where the indices stand in IndicesTensor.",
+    "GATHER_ELEMENTS": "Each index chooses one element of InputTensor along Axis. The element's "
+    "other coordinates are those of the index.",
+    "GATHER_ND": "The last dimension of IndicesTensor is a tuple of indices. It chooses from as "
+    "many dimensions of InputTensor, and what lies behind them is copied whole.",
+    "GATHER_ND1": "The last dimension of IndicesTensor is a tuple of indices. Each batch has "
+    "tuples of its own, which choose from the same batch of InputTensor.",
+}
+"""What each operator does, in words."""
+
+
+def lesson_page(name: str, lessons: Sequence[Mapping[str, Any]]) -> bytes:
+    """Gathers as an HTML page in UTF-8, which loads nothing.
+
+    Args:
+        name: What they are read from.
+        lessons: What `lesson` says of each.
+    """
+    title = escape(f"{number_of(len(lessons), 'gather')} of {printable(name)}")
+    return filled("lesson", {"title": title}, _SCRIPTS, {"cases": [], "gathers": lessons})
+
+
+def lesson(
+    name: str, desc: Descriptor, description: Description, arrays: tuple[Array, Array] | None
+) -> dict[str, Any]:
+    """What the page says of a gather; it has a picture where its tensors are small enough.
+
+    Args:
+        name: The heading.
+        desc: Any of the four gather descriptors.
+        description: Its description, with the policy and the target that it is shown for.
+        arrays: Those of InputTensor and IndicesTensor. None stands for examples: elements that
+            count up, and indices in range.
+
+    Raises:
+        DescriptorError: The arrays do not fit their tensors.
+    """
+    drawn, tensors = None, (desc.input_tensor, desc.indices_tensor, desc.output_tensor)
+    if max(math.prod(tensor.array_shape) for tensor in tensors) <= LARGEST_OUTPUT:
+        data, indices = arrays or _example(desc)
+        drawn = picture(desc, data, indices, description.out_of_range)
+    return {
+        "name": name,
+        "lesson": _LESSONS[desc.operator],
+        "is_example": arrays is None,
+        "picture": msgspec.to_builtins(drawn),
+        "type": desc.input_tensor.data_type.name,
+        "index_type": desc.indices_tensor.data_type.name,
+        **facts_of([description]),
+    }
+
+
+def _example(desc: Descriptor) -> tuple[Array, Array]:
+    tensor = desc.input_tensor
+    dtype, count = tensor.data_type.numpy, math.prod(tensor.array_shape)
+    data = np.arange(count) % (100 if dtype.itemsize == 1 else 1000)  # numbers that every type has
+    return data.astype(dtype).reshape(tensor.array_shape), index_values(desc, "any", 1)

@@ -1,0 +1,186 @@
+"""The page of `show`: each gather drawn, and told for every element."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from command_line import call
+from folders import MODELS
+from html_page import HOSTILE, LOADING, Page
+
+import onnxgather as og
+from onnxgather.cases import DescriptorCase
+from onnxgather.corpus import corpus
+from onnxgather.report.lesson import lesson, lesson_page
+from onnxgather.show import describe
+
+CHROMIUM = shutil.which("chromium")
+
+PROBE = """
+<script>
+setTimeout(() => {
+  const told = {};
+  for (const stage of document.querySelectorAll(".picture"))
+    for (const cell of stage.querySelectorAll(".panel td[aria-label]")) {
+      cell.focus();
+      told[cell.getAttribute("aria-label")] = stage.querySelector(".status").textContent;
+    }
+  const [first] = document.querySelectorAll(".panel.input td[aria-label]");
+  first.focus();
+  first.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true }));
+  const found = {
+    told,
+    next: document.activeElement.getAttribute("aria-label"),
+    overflow: document.documentElement.scrollWidth - innerWidth,
+  };
+  const made = document.createElement("output");
+  made.id = "probe";
+  made.textContent = JSON.stringify(found);
+  document.body.append(made);
+}, 500);
+</script>
+"""
+"""Visits every element by the keyboard's way, and writes down what the page says."""
+
+
+def page_of(desc: og.Descriptor, arrays: Any = None, name: str = "gather") -> bytes:
+    description = describe(desc, "clamp", "portable", 17)
+    return lesson_page("FILE", [lesson(name, desc, description, arrays)])
+
+
+DESC = og.GatherDesc(
+    og.TensorDesc("FLOAT16", [4, 3]),
+    og.TensorDesc("INT32", [1, 2]),
+    og.TensorDesc("FLOAT16", [4, 2]),
+    axis=1,
+    index_dimensions=1,
+)
+
+
+def test_the_page_holds_the_lesson_the_picture_and_the_graph_and_loads_nothing() -> None:
+    arrays = np.arange(12, dtype=np.float16).reshape(4, 3), np.array([[2, -3]], np.int32)
+    page = Page(page_of(DESC, arrays))
+    (told,) = page.data["gathers"]
+    assert told["lesson"].startswith("Each index chooses a slice of InputTensor along Axis.")
+    assert told["formula"]["equation"] == "out[a, i] = in[a, idx[0, i]]"
+    assert told["graphs"][0]["nodes"][-1]["operator"] == "Gather"
+    assert told["picture"]["output"][0]["values"] == "2 0 5 3 8 6 11 9"
+    assert told["is_example"] is False
+    assert page.texts["h1"] == ["1 gather of FILE"]
+    assert not LOADING & {name for name, _ in page.attributes}
+
+
+def test_no_name_becomes_markup() -> None:
+    content = lesson_page(HOSTILE, [])
+    assert b"alert(1)</script>" not in content
+    assert len(Page(page_of(DESC, name="</script><b>")).texts["script"]) == 2
+
+
+@pytest.mark.parametrize("data_type", [kind.name for kind in og.TensorDataType])
+def test_a_gather_without_data_is_drawn_with_elements_that_count_up(data_type: str) -> None:
+    desc = og.GatherDesc(
+        og.TensorDesc(data_type, [120, 30]),
+        og.TensorDesc("UINT32", [1, 2]),
+        og.TensorDesc(data_type, [120, 2]),
+        axis=1,
+        index_dimensions=1,
+    )
+    (told,) = Page(page_of(desc)).data["gathers"]
+    assert told["is_example"] is True
+    shown = told["picture"]["input"][0]
+    largest = 100 if desc.input_tensor.data_type.numpy.itemsize == 1 else 1000
+    numbers = [offset % largest for offset in shown["offsets"]]
+    assert [float(text) for text in shown["values"].split(" ")] == numbers
+    assert "outside" not in told["picture"]
+
+
+def test_a_large_tensor_has_no_picture() -> None:
+    desc = og.GatherDesc(
+        og.TensorDesc("UINT8", [2**20 + 1]),
+        og.TensorDesc("UINT32", [2]),
+        og.TensorDesc("UINT8", [2]),
+        axis=0,
+        index_dimensions=1,
+    )
+    (told,) = Page(page_of(desc)).data["gathers"]
+    assert told["picture"] is None
+
+
+def test_every_gather_of_the_corpus_has_a_page() -> None:
+    cases = (case for case in corpus() if isinstance(case, DescriptorCase))
+    chosen = [*{str(case.descriptor): case for case in cases}.values()][::60]
+    assert len(chosen) > 10
+    for case in chosen:
+        (told,) = Page(page_of(case.descriptor, (case.data, case.indices))).data["gathers"]
+        assert told["picture"]["links"]
+
+
+class TestCommand:
+    def test_the_page_has_the_data_of_the_program(self, tmp_path: Path) -> None:
+        page = tmp_path / "page.html"
+        ran = call("show", str(MODELS / "token_embedding.json"), "--html", str(page))
+        assert (ran.exit_code, ran.stdout, ran.stderr) == (0, "", "")
+        (told,) = Page(page.read_bytes()).data["gathers"]
+        assert told["picture"]["indices"][0]["values"] == "1 4 2 3 5 0"
+        assert told["name"].endswith("token_embedding.json: $.dispatchables.gather")
+
+    def test_a_model_is_drawn_with_examples(self, tmp_path: Path) -> None:
+        model = MODELS / "token_embedding.onnx"
+        page = tmp_path / "page.html"
+        ran = call("show", str(model), "--html", str(page))
+        assert ran.exit_code == 0
+        assert {told["is_example"] for told in Page(page.read_bytes()).data["gathers"]} == {True}
+
+    def test_the_page_is_not_written_over_what_is_read(self, tmp_path: Path) -> None:
+        program = tmp_path / "program.json"
+        shutil.copy(MODELS / "token_embedding.json", program)
+        before = program.read_bytes()
+        ran = call("show", str(program), "--html", str(program))
+        assert (ran.exit_code, program.read_bytes()) == (2, before)
+        assert ran.stderr == (
+            f"Error: {program} must not be written, as it is an input: {program}\n"
+        )
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+@pytest.mark.parametrize("width", [390, 1280])
+def test_each_element_is_told_by_keyboard_in_a_browser_and_the_page_fits(
+    tmp_path: Path, width: int
+) -> None:
+    data, indices = np.arange(12, dtype=np.float16).reshape(4, 3), np.array([[2, -3]], np.int32)
+    content = page_of(DESC, (data, indices)).replace(b"</body>", PROBE.encode() + b"</body>")
+    path = tmp_path / "page.html"
+    path.write_bytes(content)
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=3000"]
+    size = f"--window-size={width},1000"
+    ran = subprocess.run(
+        [str(CHROMIUM), *options, size, f"--user-data-dir={tmp_path}", "--dump-dom", path.as_uri()],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    probe = re.search(r'<output id="probe">(.*?)</output>', ran.stdout, re.S)
+    assert probe is not None, ran.stderr
+    found = json.loads(probe[1].replace("&amp;", "&").replace("&lt;", "<").replace("&gt;", ">"))
+    expected = og.reference(DESC, data, indices)
+    for a in range(4):
+        for i, index in enumerate((2, -3)):
+            label = f"OutputTensor[{a}, {i}]: {expected[a, i]:g}"
+            assert found["told"][label] == (
+                f"OutputTensor[{a}, {i}] comes from InputTensor[{a}, {index % 3}] = "
+                f"{data[a, index]:g}, by IndicesTensor[0, {i}] = {index}."
+            )
+    assert len(found["told"]) == 12 + 2 + 8
+    assert found["told"]["InputTensor[0, 1]: 1"] == (
+        "InputTensor[0, 1] = 1 goes to no element that is shown."
+    )
+    assert found["next"] == "InputTensor[0, 1]: 1"
+    assert found["overflow"] <= 0
