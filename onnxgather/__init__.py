@@ -30,6 +30,7 @@ from onnxgather.errors import (
 )
 from onnxgather.feature_levels import minimum_feature_level
 from onnxgather.gather import from_onnx
+from onnxgather.kernels import custom_ops_library
 from onnxgather.options import OutOfRange
 from onnxgather.reference import reference
 from onnxgather.tensors import TensorDesc, TensorFlags
@@ -59,6 +60,7 @@ __all__ = [
     "TensorDesc",
     "TensorFlags",
     "audit",
+    "custom_ops_library",
     "from_dict",
     "from_onnx",
     "harden",

@@ -122,7 +122,7 @@ def test_a_session_completes_every_public_name(monkeypatch: pytest.MonkeyPatch) 
     completer = Completer({"og": og})
     for name in og.__all__:
         found = completer.attr_matches(f"og.{name}")
-        assert any(match.rstrip("(") == f"og.{name}" for match in found), name
+        assert any(match.rstrip("()") == f"og.{name}" for match in found), name
 
 
 def test_links_of_the_pages_lead_somewhere() -> None:
