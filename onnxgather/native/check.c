@@ -1,53 +1,134 @@
+/* Whether numbers are a gather that stays inside its three buffers, and which index is wrong. */
 #include "kernel.h"
 
-#define LARGEST ((uint64_t)1 << 32) /* sizes, strides and counts of DirectML's tensors fit */
+#include <stdio.h>
 
-/* Whether the offset of the last element lies below count. */
-static int reaches(const struct gather *gather, const uint64_t *strides, uint64_t offset,
-                   uint64_t count) {
-    for (uint32_t k = 0; k < gather->loop_count; k++) {
-        uint64_t steps = gather->sizes[k] - 1;
-        if (strides[k] && steps > LARGEST * 8 / strides[k]) return 0;
-        offset += steps * strides[k];
-        if (offset >= count) return 0;
+/* No number of a DirectML tensor is larger. */
+#define LARGEST ((uint64_t)1 << 32)
+
+/* Whether the sizes are at least 1, and their product is at most 2^32. */
+static int product(const uint64_t *sizes, uint32_t count, uint64_t *result) {
+    *result = 1;
+    for (uint32_t k = 0; k < count; k++) {
+        if (sizes[k] < 1 || sizes[k] > LARGEST / *result) return 0;
+        *result *= sizes[k]; /* at most 2^32, by the line above */
     }
-    return offset < count;
+    return 1;
+}
+
+/* Add the offset of the last element along dimensions of sizes of at least 1 to an offset. False if
+   the sum is not below count, which is 1 to 2^32. */
+static int reaches(const uint64_t *sizes, const uint64_t *strides, uint32_t dimensions,
+                   uint64_t count, uint64_t *offset) {
+    for (uint32_t k = 0; k < dimensions; k++) {
+        if (strides[k] > LARGEST) return 0; /* also along a size of 1, where it leads nowhere */
+        if (strides[k] && sizes[k] - 1 > (count - 1) / strides[k]) return 0;
+        /* So each product is below 2^32, and all sums of at most 17 of them fit. */
+        *offset += (sizes[k] - 1) * strides[k];
+    }
+    return *offset < count;
+}
+
+/* Whether the loops reach every element of an output that has as many elements as they. They do if
+   they are packed in some order, and then none overlap; no other loops do. */
+static int fills(const struct gather *g) {
+    for (uint64_t packed = 1; packed < g->output_count;) {
+        uint32_t k = 0;
+        while (k < g->loop_count && (g->sizes[k] == 1 || g->output_strides[k] != packed)) k++;
+        if (k == g->loop_count) return 0;
+        packed *= g->sizes[k]; /* it grows, so no loop is taken twice: at most their product */
+    }
+    return 1;
 }
 
 const char *gather_check(const struct gather *gather) {
     const struct gather *g = gather;
-    uint64_t coordinates = 0, elements = 1;
-    if (g->element_size != 1 && g->element_size != 2 && g->element_size != 4 && g->element_size != 8)
-        return "elements must have 1, 2, 4 or 8 bytes";
-    if (g->index_type > GATHER_INT64 || g->policy > GATHER_DIRECTML)
-        return "the index type and the policy must be known";
-    if (g->loop_count > GATHER_MOST_LOOPS) return "sizes must be at most 8";
-    if (g->tuple_size < 1 || g->tuple_size > GATHER_MOST_LOOPS) return "axis_sizes must be 1 to 8";
-    if (g->data_count > LARGEST || g->index_count > LARGEST || g->output_count > LARGEST ||
-        g->reachable_count > LARGEST || g->tuple_stride > LARGEST || !g->data_count)
-        return "counts must be at most 2^32";
-    for (uint32_t k = 0; k < g->loop_count; k++) {
-        if (g->sizes[k] < 1 || g->sizes[k] > LARGEST || g->data_strides[k] > LARGEST ||
-            g->index_strides[k] > LARGEST || g->output_strides[k] > LARGEST)
-            return "sizes must be 1 to 2^32, strides at most 2^32";
-        if (elements > LARGEST / g->sizes[k]) return "the loops must be at most 2^32 elements";
-        elements *= g->sizes[k];
-    }
-    for (uint32_t k = 0; k < g->tuple_size; k++) {
-        if (g->axis_sizes[k] < 1 || g->axis_sizes[k] > LARGEST || g->axis_strides[k] > LARGEST)
-            return "axis_sizes must be 1 to 2^32, axis_strides at most 2^32";
-        if (g->axis_strides[k] && g->axis_sizes[k] - 1 > LARGEST / g->axis_strides[k])
-            return "the axes must lie inside the data";
-        coordinates += (g->axis_sizes[k] - 1) * g->axis_strides[k];
-    }
-    if (g->policy == GATHER_DIRECTML) {
-        if (g->reachable_count < 1) return "reachable_count must be at least 1";
-    } else if (!reaches(g, g->data_strides, coordinates, g->data_count)) {
-        return "the loops must lie inside the data";
-    }
-    if (!reaches(g, g->index_strides, (g->tuple_size - 1) * g->tuple_stride, g->index_count))
-        return "the loops must lie inside the indices";
-    if (!reaches(g, g->output_strides, 0, g->output_count))
-        return "the loops must lie inside the output";
+    const uint64_t counts[] = {g->data_count, g->index_count, g->output_count};
+    const uint64_t tuple[] = {g->tuple_size};
+    uint64_t elements, unused, last;
+    if (g->element_size != 1 && g->element_size != 2 && g->element_size != 4 &&
+        g->element_size != 8)
+        return "element_size must be 1, 2, 4 or 8";
+    if (g->index_type > GATHER_INT64) return "index_type must be a number below 4";
+    if (g->policy > GATHER_DIRECTML) return "policy must be a number below 4";
+    if (g->loop_count < 1 || g->loop_count > GATHER_MOST_LOOPS)
+        return "sizes must be 1 to 8 numbers";
+    if (g->tuple_size < 1 || g->tuple_size > GATHER_MOST_LOOPS)
+        return "axis_sizes must be 1 to 8 numbers";
+    if (g->indices_rank > GATHER_MOST_LOOPS) return "indices_sizes must be at most 8 numbers";
+    for (size_t k = 0; k < 3; k++)
+        if (counts[k] < 1 || counts[k] > LARGEST) return "counts must be from 1 to 2^32";
+    if (g->reachable_count < 1 || g->reachable_count > LARGEST)
+        return "reachable_count must be from 1 to 2^32";
+    for (uint32_t k = 0; k < g->tuple_size; k++)
+        if (g->axis_sizes[k] < 1 || g->axis_sizes[k] > LARGEST)
+            return "axis_sizes must be from 1 to 2^32";
+    if (!product(g->sizes, g->loop_count, &elements))
+        return "sizes must be from 1, and their product up to 2^32";
+    if (!product(g->indices_sizes, g->indices_rank, &unused))
+        return "indices_sizes must be from 1, and their product up to 2^32";
+    if (g->tuple_size > 1 && g->indices_rank &&
+        g->indices_sizes[g->indices_rank - 1] != g->tuple_size)
+        return "indices_sizes must end with the number of axis_sizes";
+
+    last = 0;
+    if (!reaches(g->axis_sizes, g->axis_strides, g->tuple_size, g->data_count, &last))
+        return "axis_strides must lead to elements of InputTensor";
+    if (!reaches(g->sizes, g->data_strides, g->loop_count, g->data_count, &last))
+        return "data_strides must lead to elements of InputTensor";
+    last = 0;
+    if (!reaches(tuple, &g->tuple_stride, 1, g->index_count, &last))
+        return "tuple_stride must lead to elements of IndicesTensor";
+    if (!reaches(g->sizes, g->index_strides, g->loop_count, g->index_count, &last))
+        return "index_strides must lead to elements of IndicesTensor";
+    last = 0;
+    if (!reaches(g->indices_sizes, g->indices_strides, g->indices_rank, g->index_count, &last))
+        return "indices_strides must lead to elements of IndicesTensor";
+    last = 0;
+    if (!reaches(g->sizes, g->output_strides, g->loop_count, g->output_count, &last))
+        return "output_strides must lead to elements of OutputTensor";
+    /* Where there are fewer loops than elements, gather_clear has written every element before. */
+    if (elements > g->output_count || (elements == g->output_count && !fills(g)))
+        return "output_strides must lead to different elements of OutputTensor";
     return NULL;
+}
+
+void gather_first_outside(const struct gather *gather, const void *indices, char *message,
+                          size_t room) {
+    const struct gather *g = gather;
+    uint64_t at[GATHER_MOST_LOOPS] = {0}, offset = 0;
+    const int is_signed = g->index_type == GATHER_INT32 || g->index_type == GATHER_INT64;
+    int k;
+    do {
+        const uint64_t axis =
+            g->axis_sizes[g->tuple_size > 1 && g->indices_rank ? at[g->indices_rank - 1] : 0];
+        uint64_t value, wrapped;
+        switch (g->index_type) {
+        case GATHER_UINT32: value = ((const uint32_t *)indices)[offset]; break;
+        case GATHER_INT32: value = (uint64_t)((const int32_t *)indices)[offset]; break;
+        default: value = ((const uint64_t *)indices)[offset]; break;
+        }
+        wrapped = is_signed && value >> 63 ? value + axis : value;
+        if (wrapped >= axis) {
+            const char *before = "IndicesTensor[";
+            size_t used = 0;
+            for (uint32_t d = 0; d < g->indices_rank && used < room; d++, before = ",")
+                used += (size_t)snprintf(message + used, room - used, "%s%llu", before,
+                                         (unsigned long long)at[d]);
+            if (used < room && is_signed)
+                snprintf(message + used, room - used, "] must be in [-%llu, %llu), got %lld",
+                         (unsigned long long)axis, (unsigned long long)axis, (long long)value);
+            else if (used < room)
+                snprintf(message + used, room - used, "] must be in [0, %llu), got %llu",
+                         (unsigned long long)axis, (unsigned long long)value);
+            return;
+        }
+        for (k = (int)g->indices_rank - 1; k >= 0; k--) {
+            offset += g->indices_strides[k];
+            if (++at[k] < g->indices_sizes[k]) break;
+            offset -= at[k] * g->indices_strides[k];
+            at[k] = 0;
+        }
+    } while (k >= 0);
+    snprintf(message, room, "IndicesTensor must have indices in range"); /* it has changed since */
 }

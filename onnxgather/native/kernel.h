@@ -28,10 +28,17 @@ struct gather {
     uint64_t axis_strides[GATHER_MOST_LOOPS];
     uint64_t data_count, index_count, output_count; /* elements of the three buffers */
     uint64_t reachable_count; /* under "directml": elements of the data, padding included */
+    uint32_t indices_rank;    /* of IndicesTensor, to name an index that is out of range; else 0 */
+    uint64_t indices_sizes[GATHER_MOST_LOOPS];
+    uint64_t indices_strides[GATHER_MOST_LOOPS];
 };
 
-/* NULL, or why the numbers are no gather: one sentence's end. */
+/* NULL, or the rule that the numbers break; it starts with the name of the number. */
 const char *gather_check(const struct gather *gather);
+
+/* Write the sentence that names the first index of IndicesTensor that is out of range. */
+void gather_first_outside(const struct gather *gather, const void *indices, char *message,
+                          size_t room);
 
 /* How many parts a gather may be cut into that threads can run at the same time, 1 or more. */
 size_t gather_parts(const struct gather *gather, size_t most);
