@@ -31,7 +31,7 @@ SHARED = ("kernel.c", "check.c")
 OTHERS = ["-O2", "-std=c11", "-fvisibility=hidden", "-shared", "-fPIC"]
 if sys.platform == "darwin":
     OTHERS += ["-undefined", "dynamic_lookup"]
-MSVC = ["/nologo", "/O2", "/std:c11", "/LD"]
+MSVC = ["/nologo", "/O2", "/std:c11", "/experimental:c11atomics", "/LD"]
 MSVC_LINKED = ["/link", f"/LIBPATH:{sys.base_prefix}\\libs"]
 
 

@@ -64,9 +64,9 @@ const char *gather_check(const struct gather *gather) {
         if (g->axis_sizes[k] < 1 || g->axis_sizes[k] > LARGEST)
             return "axis_sizes must be from 1 to 2^32";
     if (!product(g->sizes, g->loop_count, &elements))
-        return "sizes must be from 1, and their product up to 2^32";
+        return "sizes must be 1 or more, and their product at most 2^32";
     if (!product(g->indices_sizes, g->indices_rank, &unused))
-        return "indices_sizes must be from 1, and their product up to 2^32";
+        return "indices_sizes must be 1 or more, and their product at most 2^32";
     if (g->tuple_size > 1 && g->indices_rank &&
         g->indices_sizes[g->indices_rank - 1] != g->tuple_size)
         return "indices_sizes must end with the number of axis_sizes";

@@ -88,7 +88,7 @@ static const char *check_shape(const struct kernel *kernel) {
         const uint64_t size = (uint64_t)kernel->output_shape[k];
         left = size && left % size == 0 ? left / size : 0;
     }
-    return left == 1 ? NULL : "output_shape must have the elements that counts says";
+    return left == 1 ? NULL : "output_shape must hold as many elements as counts says";
 }
 
 /* Read the attributes. False if they are no gather; then why says which rule they break. */
@@ -105,7 +105,7 @@ static int read_attributes(const OrtApi *api, const OrtKernelInfo *info, struct 
         *policy = 0;
     while (gather->policy < POLICIES && strcmp(policy, policies[gather->policy])) gather->policy++;
     if (gather->policy == POLICIES) {
-        snprintf(why, ROOM, "policy must be clamp, error, zero or directml");
+        snprintf(why, ROOM, "policy must be clamp, error, zero or directml, got '%s'", policy);
         return 0;
     }
     for (const struct attribute *a = attributes; a < attributes + ATTRIBUTES; a++) {
@@ -118,9 +118,11 @@ static int read_attributes(const OrtApi *api, const OrtKernelInfo *info, struct 
             there = succeeds(api, ORT(api, KernelInfoGetAttributeArray_int64)(info, a->name, values,
                                                                               &count));
         if (!there || !count || (*length && count != *length)) {
-            const char *range = *length ? "" : "1 to ";
-            snprintf(why, ROOM, "%s must be %s%zu integers", a->name, range,
-                     *length ? *length : GATHER_MOST_LOOPS);
+            if (*length)
+                snprintf(why, ROOM, "%s must be %zu integer%s", a->name, *length,
+                         *length > 1 ? "s" : "");
+            else
+                snprintf(why, ROOM, "%s must be 1 to %d integers", a->name, GATHER_MOST_LOOPS);
             return 0;
         }
         *length = count;
@@ -144,21 +146,22 @@ static int read_attributes(const OrtApi *api, const OrtKernelInfo *info, struct 
 
 /* --- The kernel ----------------------------------------------------------------------------- */
 
-static uint32_t element_size(int type) {
-    switch (type) {
-    case ORT_UINT8:
-    case ORT_INT8: return 1;
-    case ORT_FLOAT16:
-    case ORT_UINT16:
-    case ORT_INT16: return 2;
-    case ORT_FLOAT32:
-    case ORT_UINT32:
-    case ORT_INT32: return 4;
-    case ORT_FLOAT64:
-    case ORT_UINT64:
-    case ORT_INT64: return 8;
-    default: return 0;
-    }
+/* The data types of DirectML, by their numbers in ONNX Runtime. */
+static const struct type {
+    const char *name;
+    uint32_t size;
+} types[] = {
+    [ORT_FLOAT32] = {"FLOAT32", 4}, [ORT_UINT8] = {"UINT8", 1},     [ORT_INT8] = {"INT8", 1},
+    [ORT_UINT16] = {"UINT16", 2},   [ORT_INT16] = {"INT16", 2},     [ORT_INT32] = {"INT32", 4},
+    [ORT_INT64] = {"INT64", 8},     [ORT_FLOAT16] = {"FLOAT16", 2}, [ORT_FLOAT64] = {"FLOAT64", 8},
+    [ORT_UINT32] = {"UINT32", 4},   [ORT_UINT64] = {"UINT64", 8},
+};
+#define TYPES ((int)(sizeof types / sizeof *types))
+
+/* The type of a number; one without a size if it is none of DirectML's. */
+static struct type type_of(int number) {
+    if (number > 0 && number < TYPES && types[number].name) return types[number];
+    return (struct type){"another type", 0};
 }
 
 static int index_type(int type) {
@@ -191,7 +194,7 @@ static OrtStatus *ORT_CALL create_kernel(const OrtCustomOp *op, const OrtApi *ap
     size_t room = sizeof name;
     TRY(input_type(api, info, 0, &kernel.types[0]));
     TRY(input_type(api, info, 1, &kernel.types[1]));
-    kernel.gather.element_size = element_size(kernel.types[0]);
+    kernel.gather.element_size = type_of(kernel.types[0]).size;
     kernel.gather.index_type = (uint32_t)index_type(kernel.types[1]);
     if (!kernel.gather.element_size)
         snprintf(why, ROOM, "InputTensor must have a data type of DirectML");
@@ -226,8 +229,8 @@ static OrtStatus *memory_of(const OrtApi *api, const OrtValue *value, const char
     for (size_t k = 0; k < rank; k++) elements *= (uint64_t)shape[k]; /* of a tensor in memory */
     if (found == type && elements == count)
         return ORT(api, GetTensorMutableData)((OrtValue *)value, data);
-    snprintf(message, ROOM, "%s must have %" PRIu64 " elements of type %d, got %" PRIu64 " of %d",
-             name, count, type, elements, found);
+    snprintf(message, ROOM, "%s must have %" PRIu64 " elements of %s, got %" PRIu64 " of %s", name,
+             count, type_of(type).name, elements, type_of(found).name);
     return refuse(api, message);
 }
 
@@ -278,26 +281,30 @@ static OrtStatus *ORT_CALL compute(void *state, OrtKernelContext *context) {
 
 static _Atomic(const OrtApi *) shared_api; /* of the one ONNX Runtime that this library serves */
 
-/* The output has the type of InputTensor and the shape that the node says. ONNX Runtime ignores
-   what is returned here; whatever is wrong is refused when the kernel is made. */
+/* The output has the type of InputTensor and the shape that the node says. Whatever is wrong is
+   refused when the kernel is made, as ONNX Runtime ignores what is returned here. */
 static OrtStatus *ORT_CALL infer(const OrtCustomOp *op, OrtInference *context) {
     const OrtApi *api = atomic_load(&shared_api);
     const OrtOpAttr *attribute;
     OrtTensorInfo *input, *output;
     int64_t shape[GATHER_MOST_LOOPS];
-    size_t size;
+    size_t size = 0, rank;
     int type;
     (void)op;
     if (!succeeds(api, ORT(api, ShapeInferContext_GetInputTypeShape)(context, 0, &input)) ||
         !succeeds(api, ORT(api, GetTensorElementType)(input, &type)) ||
-        !succeeds(api, ORT(api, ShapeInferContext_GetAttribute)(context, "output_shape",
-                                                                &attribute)) ||
-        !succeeds(api, ORT(api, ReadOpAttr)(attribute, ORT_OP_ATTR_INTS, shape, sizeof shape,
-                                            &size)) ||
         !succeeds(api, ORT(api, CreateTensorTypeAndShapeInfo)(&output)))
         return NULL;
+    if (!succeeds(api, ORT(api, ShapeInferContext_GetAttribute)(context, "output_shape",
+                                                                &attribute)) ||
+        !succeeds(api, ORT(api, ReadOpAttr)(attribute, ORT_OP_ATTR_INTS, shape, sizeof shape,
+                                            &size)))
+        size = 0; /* it may say how much there would be */
+    rank = size / sizeof *shape;
+    for (size_t k = 0; k < rank; k++)
+        if (shape[k] < 1) rank = 0;
     if (succeeds(api, ORT(api, SetTensorElementType)(output, type)) &&
-        succeeds(api, ORT(api, SetDimensions)(output, shape, size / sizeof *shape)))
+        succeeds(api, ORT(api, SetDimensions)(output, shape, rank)))
         succeeds(api, ORT(api, ShapeInferContext_SetOutputTypeShape)(context, 0, output));
     ORT(api, ReleaseTensorTypeAndShapeInfo)(output);
     return NULL;
