@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from importlib.metadata import version
 from typing import Any
@@ -15,18 +15,21 @@ import msgspec
 from onnxgather.arrays import Array
 from onnxgather.audit.capture import Gathered, capture
 from onnxgather.audit.gathers import EMPTY, TIMEOUT, audit
+from onnxgather.audit.inputs import checked, read_inputs
 from onnxgather.cases import Case, DescriptorCase
 from onnxgather.checks import listed, shown, suggestion
 from onnxgather.corpus.export import is_export
+from onnxgather.datatypes import TensorDataType
 from onnxgather.descriptors import Descriptor
 from onnxgather.dxdispatch import from_dict, program_files, to_dict
 from onnxgather.errors import DescriptorError, OnnxGatherError
 from onnxgather.files import FolderKind
-from onnxgather.gather import ATTRIBUTES
-from onnxgather.model.network import Graph, Network, Node, read_network
+from onnxgather.gather import ATTRIBUTES, gather_of_node
+from onnxgather.model.inside import part_of
+from onnxgather.model.network import DIRECTML_NAMES, Graph, Network, Node, read_network, type_name
 from onnxgather.providers import PROVIDERS
+from onnxgather.repro.candidates import Candidate, case_of
 from onnxgather.repro.folder import runnable
-from onnxgather.repro.node import case_of_arrays, read_inputs
 from onnxgather.repro.trial import trials_of
 
 MADE_BY = "onnxgather extract"
@@ -92,65 +95,92 @@ def gather_descriptors(
 
 
 def gather_cases(
-    path: str, inputs: Mapping[str, Array], node: str | None = None
+    path: str, inputs: Mapping[str, Array], node: str | None = None, timeout: float = TIMEOUT
 ) -> Iterator[tuple[Extracted, Case | None]]:
     """Yield the gathers of a model, each with the case of its first execution.
 
     Args:
         path: The file of the model.
-        inputs: Arrays for its graph inputs, by name.
+        inputs: Arrays for its graph inputs, by name. For a node these may be its part of them, and
+            other values of the main graph, which are then not computed.
         node: The name of a gather or of its output; None for all gathers.
+        timeout: Seconds that the run may take.
 
     Raises:
         OnnxGatherError: The model, an input or the node is not as it must be.
         ProviderError: There is no CPU provider.
     """
     network = read_network(path)
-    missing = [name for name in network.required if name not in inputs]
-    if missing:
-        rule = f"{path}: the inputs must hold an array for each input of the model"
-        raise OnnxGatherError(f"{rule}, got none for {', '.join(map(shown, missing))}")
-    network = read_network(network, {name: inputs[name].shape for name in network.required})
-    found = list(_chosen(network, node))
-    captured = capture(
-        network, {k: v for k, v in inputs.items() if k in network.main.inputs}, TIMEOUT
-    )
+    found = _chosen(network, node)
+    if node is not None:
+        inputs = checked(network, inputs, inner=True)
+        holders = (n for n in network.main.nodes if _holds(n, {one for _, one in found}))
+        wanted = [name for holder in holders for name in holder.outputs]
+        network = part_of(network, wanted, inputs)
+        found = _chosen(network, node)
+    inputs = {name: inputs[name] for name in inputs if node is None or name in network.main.inputs}
+    captured = capture(network, checked(network, inputs), timeout)
+    names = Counter(label for label, _ in {(one.label, one.outputs) for _, one in found})
+    stop = captured.stop if node is not None else None
     for graph, one in found:
-        seen = captured.gathers.get(one, [])
-        yield taken_out(path, graph, one, seen)
+        told, case = taken_out(path, graph, one, captured.gathers.get(one, []), stop)
+        if names[one.label] > 1:
+            told = msgspec.structs.replace(told, node=one.outputs[0])
+        yield told, case
 
 
-def case_of_gather(path: str, inputs: str | None, node: str | None) -> DescriptorCase:
+def case_of_node(
+    path: str, inputs: Mapping[str, Array], node: str | None, timeout: float = TIMEOUT
+) -> Case:
     """The case of the only gather of a model, or of one that is named.
 
     Args:
         path: The file of the model.
-        inputs: The .npz file of its graph inputs; None where it needs none.
+        inputs: As of `gather_cases`.
         node: As of `gather_cases`.
+        timeout: As of `gather_cases`.
 
     Raises:
         OnnxGatherError: As `gather_cases`; or there are several gathers, or it did not run.
+        ProviderError: There is no CPU provider.
     """
-    found = list(gather_cases(path, read_inputs(inputs) if inputs else {}, node))
+    found = list(gather_cases(path, inputs, node, timeout))
     names = [*dict.fromkeys(shown(told.node) for told, _ in found)]
     if len(names) > 1:
         raise OnnxGatherError(f"{path}: --node must be one of {listed(names, 10)}")
     told, case = next((pair for pair in found if pair[1] is not None), found[0])
-    if not isinstance(case, DescriptorCase):
-        rule = told.left_out or (case.node.rule if case else "")
-        raise OnnxGatherError(f"{path}: {told.place}: node {shown(told.node)}: {rule}")
+    if case is None:
+        raise OnnxGatherError(f"{path}: {told.place}: node {shown(told.node)}: {told.left_out}")
     return case
 
 
-def _chosen(network: Network, name: str | None) -> Iterator[tuple[Graph, Node]]:
+def case_of_gather(path: str, inputs: str | None, node: str | None) -> DescriptorCase:
+    """The case of `case_of_node` with the inputs of an .npz file; None where it needs none.
+
+    Raises:
+        OnnxGatherError: As `case_of_node`; or ONNX forbids the node.
+    """
+    case = case_of_node(path, read_inputs(inputs) if inputs else {}, node)
+    if not isinstance(case, DescriptorCase):
+        raise OnnxGatherError(f"{case.name}: {case.node.rule}")
+    return case
+
+
+def _chosen(network: Network, name: str | None) -> list[tuple[Graph, Node]]:
     every = [(graph, one) for graph in network.graphs() for one in graph.nodes if one.is_gather]
     found = [(g, n) for g, n in every if name is None or name in (n.name, *n.outputs)]
     _check_found(network.path, name, found, [one.label for _, one in every])
-    yield from found
+    return found
+
+
+def _holds(node: Node, chosen: Collection[Node]) -> bool:
+    """Whether a node is one of some nodes, or has one of them inside."""
+    inner = (one for body in node.graphs.values() for one in body.nodes)
+    return node in chosen or any(_holds(one, chosen) for one in inner)
 
 
 def _check_found(path: str, name: str | None, found: Sequence[object], names: list[str]) -> None:
-    if name is None and not names:
+    if not names:
         raise OnnxGatherError(f"{path}: the model must have a gather, got none")
     if not found:
         rule = f"{path}: node {shown(name)} must be one of the model's {len(names)} gathers"
@@ -158,24 +188,44 @@ def _check_found(path: str, name: str | None, found: Sequence[object], names: li
 
 
 def taken_out(
-    path: str, graph: Graph, node: Node, seen: list[Gathered]
+    path: str, graph: Graph, node: Node, seen: Sequence[Gathered], stop: str | None = None
 ) -> tuple[Extracted, Case | None]:
-    """A gather with the case of the first of its executions; without one, why it was left out."""
+    """A gather with the case of the first of its executions; without one, why it was left out.
+
+    Args:
+        path: The file of the model.
+        graph: The graph of the gather.
+        node: The gather; an index out of range is an error, as in ONNX.
+        seen: Its executions.
+        stop: Why it did not run, if that is known.
+    """
     told = Extracted(node.label, graph.where, node.operator, executions=len(seen))
     data = None
     if seen:
         data = graph.constant(node.inputs[0]) if seen[0].data is None else seen[0].data
     if data is None:
-        return msgspec.structs.replace(told, left_out="it did not run with these inputs"), None
-    number = node.attributes.get(ATTRIBUTES[node.operator], 0)
-    where = f"{path}: {graph.where}: node {shown(node.label)}"
+        left_out = stop or "it did not run with these inputs"
+        return msgspec.structs.replace(told, left_out=left_out), None
+    indices, where = seen[0].indices, f"{path}: {graph.where}: node {shown(node.label)}"
     try:
-        case = case_of_arrays(where, node.operator, number, data, seen[0].indices)
+        _check_type("data", data)
+        _check_type("indices", indices)
+        number = node.attributes.get(ATTRIBUTES[node.operator], 0)
+        gather = gather_of_node(node.operator, data.shape, indices.shape, number)
+        candidate = Candidate(gather.operator, gather.number, data, indices)
+        case = case_of(candidate, where, "error")
     except OnnxGatherError as error:
-        return msgspec.structs.replace(told, left_out=str(error).removeprefix(f"{where}: ")), None
+        return msgspec.structs.replace(told, left_out=str(error)), None
     if isinstance(case, DescriptorCase):
         told = msgspec.structs.replace(told, descriptor=to_dict(case.descriptor))
     return told, case
+
+
+def _check_type(role: str, array: Array) -> None:
+    if type_name(array) not in DIRECTML_NAMES:
+        types = ", ".join(TensorDataType.__members__)
+        rule = f"{role} must be of a type that DirectML gathers ({types})"
+        raise OnnxGatherError(f"{rule}, got {type_name(array)}")
 
 
 def extract(

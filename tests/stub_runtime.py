@@ -19,6 +19,7 @@ PLACE = "StubExecutionProvider"
 NODES = ["Gather"]
 class Any_:
     def __init__(self, **fields): self.__dict__.update(fields)
+GraphOptimizationLevel = int
 class SessionOptions:
     def add_session_config_entry(self, *_): pass
 def get_available_providers(): return PROVIDERS

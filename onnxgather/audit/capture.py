@@ -123,14 +123,16 @@ class _Run:
             if node.is_gather or node.graphs:
                 taken = (name for body in node.graphs.values() for name in uses(body))
                 wanted |= dict.fromkeys((*node.inputs, *node.outputs, *taken))
-        names = {name for name in wanted if name in graph.types} - fed.keys()
-        values = fed | self._longest(graph, sorted(names - graph.stored.keys()), fed)
+        given = fed.keys() | graph.stored.keys() | {*graph.inputs}
+        names = [name for name in wanted if name in graph.types.keys() - given]
+        values = fed | self._longest(graph, names, fed)
         for node in graph.nodes:
             try:
                 if node.is_gather:
                     indices = self._value(graph, node.inputs[1], values)
                     data, output = values.get(node.inputs[0]), values.get(node.outputs[0])
-                    if data is None and not graph.is_constant(node.inputs[0]):
+                    is_held = graph.is_constant(node.inputs[0]) or node.inputs[0] in graph.defaults
+                    if data is None and not is_held:
                         continue
                     gathered = Gathered(data, indices, output)
                     self.found.gathers.setdefault(node, []).append(gathered)

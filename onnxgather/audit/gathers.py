@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, cast
 import msgspec
 import numpy as np
 
-from onnxgather.arrays import Array, outside, plain_array
+from onnxgather.arrays import Array, outside
 from onnxgather.audit.capture import (
     MOST_ITERATIONS,
     Captured,
@@ -19,17 +19,26 @@ from onnxgather.audit.capture import (
     capture,
     level_1,
 )
+from onnxgather.audit.inputs import MOST_LISTED, check_input, checked
 from onnxgather.audit.proof import Proof, proof_of
 from onnxgather.audit.ranges import ranges_of
 from onnxgather.audit.shapes import shape_computations
-from onnxgather.checks import listed, number_of, shown, suggestion
+from onnxgather.checks import listed, number_of, shown
 from onnxgather.descriptors import TABLE
 from onnxgather.dxdispatch.descriptor import to_dict
 from onnxgather.errors import DescriptorError, OnnxGatherError
 from onnxgather.feature_levels import minimum_feature_level
 from onnxgather.gather import ATTRIBUTES, from_onnx
-from onnxgather.model.network import Graph, ModelProto, Network, Node, ValueType, read_network
-from onnxgather.model.read import DIRECTML_NAMES, MOST_LISTED, type_name
+from onnxgather.model.network import (
+    DIRECTML_NAMES,
+    Graph,
+    ModelProto,
+    Network,
+    Node,
+    ValueType,
+    read_network,
+    type_name,
+)
 from onnxgather.parity.known import known_differences
 from onnxgather.parity.states import State
 from onnxgather.providers import PROVIDERS
@@ -190,7 +199,8 @@ def examine(
 ) -> Examined:
     """An audit with what it was made from; the arguments and errors are those of `audit`."""
     plain = read_network(model)
-    given = {**(shapes or {}), **_checked(plain, inputs)}
+    inputs = checked(plain, inputs) if inputs is not None else None
+    given = {**(shapes or {}), **{name: array.shape for name, array in (inputs or {}).items()}}
     _check_ranges(plain, ranges or {})
     stages = [_stage(plain, ranges, "file")]
     network, captured = plain, Captured()
@@ -232,38 +242,12 @@ def _first_settled(stages: Sequence[AuditedGather]) -> AuditedGather:
     return msgspec.structs.replace(chosen, range=next(decided, chosen.range))
 
 
-def _checked(network: Network, inputs: Mapping[str, Array] | None) -> dict[str, tuple[int, ...]]:
-    """The sizes of the given inputs, which must be all that the model needs, of its types."""
-    if inputs is None:
-        return {}
-    where, main = network.path, network.main
-    for name, array in inputs.items():
-        plain = plain_array(f"{where}: input {shown(name)} must be an array", array)
-        _check_input(network, name, "an input")
-        known = main.types[name]
-        if not known.admits(plain.shape) or known.data_type not in ("", type_name(plain)):
-            found = f"{plain.dtype} {[*plain.shape]}"
-            raise OnnxGatherError(f"{where}: input {shown(name)} must be {known}, got {found}")
-    missing = [shown(name) for name in network.required if name not in inputs]
-    if missing:
-        rule = f"{where}: inputs must hold an array for each input of the model"
-        raise OnnxGatherError(f"{rule}, got none for {listed(missing, MOST_LISTED)}")
-    return {name: array.shape for name, array in inputs.items()}
-
-
 def _check_ranges(network: Network, ranges: Mapping[str, tuple[int, int]]) -> None:
     for name, ends in ranges.items():
-        _check_input(network, name, "a range")
+        check_input(network, name, "a range")
         if ends[0] > ends[1]:
             rule = f"{network.path}: the range of {shown(name)} must be from a low to a high number"
             raise OnnxGatherError(f"{rule}, got {ends[0]}:{ends[1]}")
-
-
-def _check_input(network: Network, name: str, what: str) -> None:
-    inputs = network.main.inputs
-    if name not in inputs:
-        names, found = ", ".join(map(shown, inputs)), shown(name) + suggestion(name, inputs)
-        raise OnnxGatherError(f"{network.path}: {what} must be of an input ({names}), got {found}")
 
 
 def _stage(

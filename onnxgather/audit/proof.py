@@ -62,7 +62,7 @@ def proof_of(ranges: Ranges, graph: Graph, node: Node) -> Proof:
     ):
         return Proof("proved", low, high, sizes, why, "")
     # Where both ends of an interval are reached, one beyond the axis is an index beyond it.
-    is_reached = indices.is_exact or graph.constant(node.inputs[1]) is not None
+    is_reached = indices.is_exact or graph.is_constant(node.inputs[1])
     if is_reached and elements_of(indices.sizes) and None not in sizes:
         return Proof("out-of-range", low, high, sizes, why, "")
     unsized = f"the size of {node.inputs[0]}" if None in sizes else ""

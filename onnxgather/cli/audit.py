@@ -63,11 +63,11 @@ def audit(
     finding, and so is one that a lane computes wrongly.
     """
     from onnxgather.audit.gathers import examine
+    from onnxgather.audit.inputs import read_inputs
     from onnxgather.audit.text import lines
     from onnxgather.comparison import compare, lane_lines, with_lanes
     from onnxgather.lanes import open_lanes
     from onnxgather.report.audit import audit_page
-    from onnxgather.repro.node import read_inputs
 
     taken = [os.path.realpath(path) for path in (model, inputs) if path]
     for file in filter(None, (json_file, html_file)):

@@ -314,10 +314,10 @@ def _of_models(
     asked: CheckOptions, batch: Batch, paths: Sequence[str], invalid: list[Invalid]
 ) -> list[Case]:
     """The gathers of ONNX models with what they get; those that DirectML refuses are invalid."""
+    from onnxgather.audit.inputs import read_inputs
     from onnxgather.cases import DescriptorCase
     from onnxgather.extraction import gather_cases
     from onnxgather.parity.results import Invalid
-    from onnxgather.repro.node import read_inputs
 
     cases: list[Case] = []
     for path in paths:

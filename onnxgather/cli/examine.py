@@ -13,7 +13,6 @@ from onnxgather.cli.terminal import Progress, json_bytes, main, say
 from onnxgather.errors import FINDINGS, GOOD, NOT_RUN, UNUSABLE, OnnxGatherError
 from onnxgather.files import is_model
 from onnxgather.options import OutOfRange, Target
-from onnxgather.providers import PROVIDERS
 
 
 @main.command(short_help="Say which wheels and providers work.")
@@ -88,10 +87,10 @@ def repro(
     DIR gets model.onnx, inputs.npz, a repro.py that needs only onnxruntime, numpy and the
     runtime.py that comes with it, and the text of an issue.
     """
+    from onnxgather.audit.inputs import read_inputs
+    from onnxgather.extraction import case_of_node
     from onnxgather.lanes import open_lanes
-    from onnxgather.lanes.python import ModelLane
     from onnxgather.parity.reading import find_report
-    from onnxgather.repro import node as nodes
     from onnxgather.repro import sources
     from onnxgather.repro.flow import make_repro
 
@@ -103,9 +102,8 @@ def repro(
         if name or out_of_range or target:
             rule = "--case, --out-of-range and --target must come without --node"
             raise click.UsageError(f"{rule}, as a node runs as it is in ONNX")
-        arrays = nodes.read_inputs(inputs) if inputs is not None else {}
-        with closing(ModelLane("cpu", PROVIDERS["cpu"], timeout=timeout)) as cpu:
-            case = nodes.case_of_node(source, node, arrays, cpu)
+        arrays = read_inputs(inputs) if inputs is not None else {}
+        case = case_of_node(source, arrays, node, timeout)
         target = "portable"
     elif (report := find_report(source)) is not None:
         if out_of_range:

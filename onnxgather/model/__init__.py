@@ -1,6 +1,6 @@
 """ONNX models, written and read; the only package that imports onnx."""
 
-from onnxgather.model.read import operators
+from onnxgather.model.network import operators
 from onnxgather.model.write import VERSION, bare_model, check_model, tensor_bytes, to_onnx, wrapped
 
 __all__ = [

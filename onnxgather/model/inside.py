@@ -2,37 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import onnx
 from onnx import helper
 
 from onnxgather.arrays import Array
-from onnxgather.model.network import INFERRED_ELEMENTS, Graph, Network, Node, ValueType
+from onnxgather.model.network import (
+    INFERRED_ELEMENTS,
+    Graph,
+    Network,
+    Node,
+    ValueType,
+    read_network,
+)
 
 
 def uses(graph: Graph) -> set[str]:
     """The names of values around a graph that it takes."""
-    used = {*graph.outputs}
-    for node in graph.nodes:
-        used.update(node.inputs)
-        for name, body in node.graphs.items():
-            used.update(() if name == "function" else uses(body))
-    return used - graph.types.keys() - {""}
+    used = {*graph.outputs}.union(*map(_taken, graph.nodes))
+    return used - graph.types.keys()
+
+
+def _taken(node: Node) -> set[str]:
+    """The names of the values that a node takes, with those that its bodies take."""
+    bodies = (body for name, body in node.graphs.items() if name != "function")
+    return {*node.inputs}.union(*map(uses, bodies)) - {""}
+
+
+def _leading(
+    graph: Graph, count: int, wanted: Iterable[str], given: Collection[str]
+) -> tuple[list[int], set[str]]:
+    """Which of the first nodes of a graph lead to values, and the values that they need.
+
+    Args:
+        graph: The graph.
+        count: How many nodes.
+        wanted: The names of the values.
+        given: The names of values that are not computed, nor needed.
+    """
+    kept, needed = list[int](), {*wanted}.difference(given)
+    for k in reversed(range(count)):
+        if not needed.isdisjoint(graph.nodes[k].outputs):
+            kept.append(k)
+            needed |= _taken(graph.nodes[k]).difference(given)
+    return kept[::-1], needed
+
+
+def part_of(network: Network, wanted: Iterable[str], given: Mapping[str, Array]) -> Network:
+    """The part of a network that computes values of its main graph, with all that it needs.
+
+    Args:
+        network: The network.
+        wanted: The names of the values.
+        given: Arrays by the names of values. They are inputs of the part, not computed there.
+    """
+    count, wanted = len(network.main.nodes), list(wanted)
+    _, needed = _leading(network.main, count, wanted, given)
+    part = onnx.ModelProto.FromString(model_of(network, network.main, count, wanted, given))
+    inputs = (value for value in network.proto.graph.input if value.name in needed)
+    part.graph.input.extend(inputs)
+    return read_network(replace(network, proto=part))
 
 
 def model_of(
-    network: Network, graph: Graph, count: int, wanted: Iterable[str], fed: Mapping[str, Array]
+    network: Network, graph: Graph, count: int, wanted: Collection[str], fed: Mapping[str, Array]
 ) -> bytes:
-    """A serialized model of the first nodes of a graph, whose outputs are values of the graph.
+    """A serialized model of nodes of a graph, whose outputs are values of the graph.
 
     Args:
         network: The network of the graph.
         graph: Any of its graphs.
-        count: How many nodes.
-        wanted: The names of the outputs.
+        count: How many nodes of the graph there are to choose from, the first ones.
+        wanted: The names of the outputs; the model has the nodes that lead there.
         fed: The arrays of the inputs, by name.
     """
     own, model = graph.proto, onnx.ModelProto()
@@ -41,9 +86,11 @@ def model_of(
     model.functions.extend(network.proto.functions)
     made = model.graph
     made.name = "inside"
-    made.node.extend(own.node[:count])
-    made.initializer.extend(tensor for tensor in own.initializer if tensor.name not in fed)
-    made.sparse_initializer.extend(own.sparse_initializer)
+    kept, needed = _leading(graph, count, wanted, fed)
+    made.node.extend(own.node[k] for k in kept)
+    made.initializer.extend(one for one in own.initializer if one.name in needed)
+    sparse = (one for one in own.sparse_initializer if one.values.name in needed)
+    made.sparse_initializer.extend(sparse)
     for name, array in fed.items():
         element_type = helper.np_dtype_to_tensor_dtype(array.dtype)
         made.input.append(helper.make_tensor_value_info(name, element_type, array.shape))

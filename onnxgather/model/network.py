@@ -19,6 +19,7 @@ from onnx import helper, numpy_helper
 
 from onnxgather.arrays import Array
 from onnxgather.checks import shown, suggestion
+from onnxgather.datatypes import TensorDataType
 from onnxgather.errors import OnnxGatherError
 from onnxgather.files import got, reason
 from onnxgather.gather import ATTRIBUTES
@@ -40,6 +41,9 @@ INFERRED_ELEMENTS = 1024
 """The most elements of a constant that shape inference reads."""
 
 MAIN = "main graph"
+
+DIRECTML_NAMES = {onnx.TensorProto.DataType.Name(row.onnx): row.name for row in TensorDataType}
+"""DirectML's names of data types by ONNX's, such as FLOAT32 of FLOAT."""
 
 _BODIES = {"If": {"then_branch", "else_branch"}, "Loop": {"body"}, "Scan": {"body"}}
 """The bodies that nodes must have."""
@@ -152,6 +156,8 @@ class Graph:
     """For the modules of this package."""
     stored: dict[str, onnx.TensorProto] = field(default_factory=dict[str, onnx.TensorProto])
     """The constants of this graph that are not sparse."""
+    defaults: dict[str, onnx.TensorProto] = field(default_factory=dict[str, onnx.TensorProto])
+    """What inputs of the main graph hold where they are not given."""
     path: str = ""
     """The file of the model."""
     opsets: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -160,20 +166,21 @@ class Graph:
     def constant(self, name: str) -> Array | None:
         """The array of an initializer or of a Constant node, of an outer graph too.
 
-        The array is read now, from another file where it is there. None where the value is no
-        constant, or a sparse one.
+        The array is read now, from another file where it is there. None where the value is neither
+        a constant nor an input with a default, or a sparse one.
 
         Raises:
             OnnxGatherError: It cannot be read.
         """
         owner = self.owner(name)
-        if owner is None or name not in owner.stored:
+        tensor = owner.stored.get(name, owner.defaults.get(name)) if owner else None
+        if tensor is None:
             return None
         with reading(self.path, name):
-            return array_of(owner.stored[name], folder_of(self.path))
+            return array_of(tensor, folder_of(self.path))
 
     def is_constant(self, name: str) -> bool:
-        """Whether a value is what `constant` reads."""
+        """Whether a value is a constant that `constant` reads."""
         owner = self.owner(name)
         return owner is not None and name in owner.stored
 
@@ -297,6 +304,8 @@ def array_of(tensor: onnx.TensorProto, folder: str) -> Array:
     Raises:
         ValueError: The sizes do not fit the data; other errors of onnx too.
     """
+    if tensor.data_type not in onnx.TensorProto.DataType.values():
+        raise ValueError(f"its type must be one of ONNX's, got {name_of(tensor.data_type)}")
     array = numpy_helper.to_array(tensor, folder)
     if [*array.shape] != [*tensor.dims]:  # numpy takes -1 for the size that is left
         raise ValueError(f"its sizes must be at least 0, got {[*tensor.dims]}")
@@ -329,6 +338,14 @@ def name_of(data_type: int) -> str:
     return names.Name(data_type) if data_type in names.values() else f"data type {data_type}"
 
 
+def type_name(array: Array) -> str:
+    """ONNX's name of an array's type; numpy's name in capitals where ONNX has no such type."""
+    try:
+        return name_of(helper.np_dtype_to_tensor_dtype(array.dtype))
+    except (KeyError, ValueError):
+        return array.dtype.name.upper()
+
+
 def domain_of(node: onnx.NodeProto) -> str:
     """The domain of a node, "" for ONNX's own."""
     return "" if node.domain == "ai.onnx" else node.domain
@@ -349,6 +366,11 @@ def all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
         yield node
         for _, body in bodies_of(node):
             yield from all_nodes(body.node)
+
+
+def operators(model: onnx.ModelProto) -> Counter[str]:
+    """How often each operator stands in a model, its subgraphs included."""
+    return Counter(node.op_type for node in all_nodes(model.graph.node))
 
 
 _Key = tuple[str, str, str]
@@ -452,9 +474,10 @@ class _Reader:
         graph = onnx.GraphProto(name="main", node=own.node, output=own.output)
         graph.value_info.extend(own.value_info)
         # Old models list their initializers as inputs too; in later ones these are defaults.
-        defaults = {value.name for value in own.input if self.model.ir_version >= 4}
+        inputs = {value.name for value in own.input if self.model.ir_version >= 4}
+        main.defaults = {tensor.name: tensor for tensor in own.initializer if tensor.name in inputs}
         for tensor in own.initializer:
-            if tensor.name not in defaults:
+            if tensor.name not in inputs:
                 self._store(main, graph, tensor.name, tensor)
         for sparse in own.sparse_initializer:
             graph.input.append(_info(sparse.values.name, sparse.values.data_type, sparse.dims))
@@ -469,7 +492,7 @@ class _Reader:
             for key, function in self.functions.items()
             if key not in self.called
         ]
-        required = tuple(n for n in main.inputs if n not in {t.name for t in own.initializer})
+        required = tuple(name for name in main.inputs if name not in main.defaults)
         return Network(self.path, main, self.model, outline, required, tuple(uncalled))
 
     def _store(
@@ -568,7 +591,8 @@ class _Reader:
         if not domain and node.operator in ATTRIBUTES:
             if len(inputs) != 2 or len(outputs) != 1:
                 raise OnnxGatherError(f"{where} must have two inputs and one output")
-            if not isinstance(attributes.get(ATTRIBUTES[node.operator], 0), int):
+            name, names = ATTRIBUTES[node.operator], [a.name for a in proto.attribute]
+            if names not in ([], [name]) or not isinstance(attributes.get(name, 0), int):
                 raise OnnxGatherError(f"{where} must be one that ONNX allows")
         if not domain and not graphs.keys() >= _BODIES.get(node.operator, set()):
             raise OnnxGatherError(f"{where} must be one that ONNX allows")

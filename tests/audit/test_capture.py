@@ -164,3 +164,11 @@ def test_level_1_knows_what_onnx_does_not_infer() -> None:
 def test_a_model_that_onnx_runtime_does_not_take_tells_nothing_more() -> None:
     made = model([node("Odd", ["ids"], "y", domain="own")], [IDS], ["y"])
     assert level_1(read_network(made), 60) == ({}, {})
+
+
+def test_a_gather_from_the_default_of_an_input_is_seen() -> None:
+    gather = node("Gather", ["table", "ids"], "rows")
+    table = info("table", onnx.TensorProto.FLOAT, [4, 3])
+    made = model([gather], [IDS, table], ["rows"], [TABLE])
+    ((one,),) = captured(made, ids=[1])[1].gathers.values()
+    assert (one.data, one.indices.tolist()) == (None, [1])
