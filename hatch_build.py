@@ -28,7 +28,7 @@ LIBRARIES = {
 SHARED = ("kernel.c", "check.c")
 """The sources of both libraries."""
 
-OTHERS = ["-O2", "-std=c11", "-fvisibility=hidden", "-shared", "-fPIC"]
+OTHERS = ["-O2", "-std=c11", "-fvisibility=hidden", "-shared", "-fPIC", "-pthread"]
 if sys.platform == "darwin":
     OTHERS += ["-undefined", "dynamic_lookup"]
 MSVC = ["/nologo", "/O2", "/std:c11", "/experimental:c11atomics", "/LD"]

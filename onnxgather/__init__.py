@@ -32,6 +32,7 @@ from onnxgather.feature_levels import minimum_feature_level
 from onnxgather.gather import from_onnx
 from onnxgather.kernels import custom_ops_library
 from onnxgather.options import OutOfRange
+from onnxgather.prepared import Gather
 from onnxgather.reference import reference
 from onnxgather.tensors import TensorDesc, TensorFlags
 
@@ -48,6 +49,7 @@ __all__ = [
     "Descriptor",
     "DescriptorError",
     "FileFormatError",
+    "Gather",
     "GatherDesc",
     "GatherElementsDesc",
     "GatherND1Desc",

@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from onnxgather.checks import check_choice, shown
+from onnxgather.checks import check_choice, printable, shown
 from onnxgather.descriptors import OPERATORS, Descriptor, GatherDesc, GatherElementsDesc
 from onnxgather.errors import DescriptorError, IndexOutOfRangeError
 from onnxgather.options import POLICIES
@@ -83,11 +83,37 @@ def plain_array(rule: str, array: object) -> Array:
         found = "a masked array, whose masked values would be lost"
     elif issubclass(kind, np.ndarray):
         return np.asarray(cast("Array", array))
-    elif issubclass(kind, list | tuple) or hasattr(kind, "__array__"):
-        found = f"{kind.__name__}, of which numpy.asarray makes an array"
     else:
-        found = shown(array)
+        try:
+            memory = _memory_of(array)
+        except Exception as error:
+            found = f"{kind.__name__}, whose memory numpy cannot read: {printable(str(error))}"
+        else:
+            if memory is not None:
+                return memory
+            found = shown(array)
+            if issubclass(kind, list | tuple) or hasattr(kind, "__array__"):
+                found = f"{kind.__name__}, of which numpy.asarray makes an array"
     raise DescriptorError(f"{rule}, got {found}")
+
+
+def _memory_of(array: Any) -> Array | None:
+    """An array of numpy over the memory of an object, or None if the object tells of none."""
+    kind = cast("type[object]", type(array))
+    if hasattr(kind, "data_ptr"):  # torch and ONNX Runtime: DLPack loses their BOOL or the writing
+        found = np.asarray(array.numpy())
+        if found.ctypes.data != array.data_ptr():
+            raise BufferError("it is not on the CPU")
+        return found
+    if hasattr(kind, "__dlpack__"):
+        return np.from_dlpack(array)
+    if hasattr(kind, "__array__"):  # such as a scalar of numpy, which has a buffer too
+        return None
+    try:
+        memory = memoryview(array)
+    except TypeError:
+        return None
+    return np.asarray(memory)
 
 
 def check_indices(desc: Descriptor, indices: Array, size: int | None = None) -> None:

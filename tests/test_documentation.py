@@ -26,8 +26,8 @@ CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
 
 
-def test_python_block_of_the_readme_runs() -> None:
-    (block,) = re.findall(r"```python\n(.+?)```", README, re.DOTALL)
+def test_python_blocks_of_the_readme_run() -> None:
+    block = "".join(re.findall(r"```python\n(.+?)```", README, re.DOTALL))
     names: dict[str, Any] = {}
     exec(compile(block, "README.md", "exec"), names)
     (promised,) = re.findall(r"# (\[\[.+\]\])", block)

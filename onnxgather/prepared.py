@@ -1,0 +1,187 @@
+"""Gathers prepared for many calls: the native kernels without ONNX Runtime, else numpy."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Sequence
+from typing import Any, TypeVar, overload
+
+import numpy as np
+
+from onnxgather.arrays import Array, check_array, check_descriptor, check_indices, check_policy
+from onnxgather.checks import MAX_DIMENSIONS, uint
+from onnxgather.descriptors import Descriptor
+from onnxgather.errors import DescriptorError, OnnxGatherError
+from onnxgather.kernels import python_kernels
+from onnxgather.loops import POLICY_NUMBERS, loops_of
+from onnxgather.options import OutOfRange
+from onnxgather.reference import reference
+from onnxgather.tensors import TensorDesc
+
+T = TypeVar("T")
+
+MOST_THREADS = 64
+"""The most threads of a gather; memory is the limit long before."""
+
+THREADED_BYTES = 2**18
+"""The fewest bytes of output that are worth several threads: each costs 10 us to make."""
+
+_INDEX_NUMBERS = {"UINT32": 0, "UINT64": 1, "INT32": 2, "INT64": 3}
+"""The numbers of the index types in `native/kernel.h`."""
+
+_UNUSABLE = {
+    "c_contiguous": "be C-contiguous, got strides {0.strides}",
+    "writeable": "be writable, got a read-only array",
+    "aligned": "be aligned to {0.itemsize} bytes, got the address {0.ctypes.data:#x}",
+}
+"""What `out` must be, by numpy's flags."""
+
+
+class Gather:
+    """A gather, prepared for many calls: `gather(data, indices)` or `gather(data, indices, out)`.
+
+    The native kernels run it where they are built, else numpy; the bytes and the errors are the
+    same. Threads may call one gather at the same time. A call on arrays of numpy that are
+    C-contiguous copies nothing and needs no memory beside the output.
+
+    Args:
+        desc: Any of the four gather descriptors.
+        out_of_range: What an index out of range does; see `OutOfRange`.
+        indices: IndicesTensor where it is known; it is copied, and the calls are `gather(data)`
+            or `gather(data, out=out)`.
+        threads: How many threads a large gather may use; None means one per core that the
+            program may run on.
+
+    Raises:
+        DescriptorError: `indices` does not fit IndicesTensor, or `desc` is no descriptor.
+        IndexOutOfRangeError: `indices` holds an index out of range, and `out_of_range` is "error".
+        OnnxGatherError: `out_of_range` or `threads` is not one of those above.
+    """
+
+    def __init__(
+        self,
+        desc: Descriptor,
+        out_of_range: OutOfRange = "clamp",
+        indices: object = None,
+        threads: int | None = None,
+    ) -> None:
+        check_descriptor(desc)
+        check_policy(out_of_range)
+        self.desc = desc
+        self.out_of_range: OutOfRange = out_of_range
+        threads = min(_cores(), MOST_THREADS) if threads is None else threads
+        self.threads = uint("threads", threads, MOST_THREADS, 1, OnnxGatherError)
+        self.indices = None
+        if indices is not None:
+            known = check_array("IndicesTensor", desc.indices_tensor, indices)
+            self.indices = known.copy("C")
+            self.indices.flags.writeable = False
+            if out_of_range == "error":
+                check_indices(desc, self.indices)
+        tensor = desc.output_tensor
+        self._shape, self._dtype = tensor.array_shape, tensor.data_type.numpy
+        self._run = _kernel(desc, out_of_range, self.threads)
+
+    @overload
+    def __call__(self, data: object, indices: object = None, out: None = None) -> Array: ...
+    @overload
+    def __call__(self, data: object, indices: object, out: T) -> T: ...
+    @overload
+    def __call__(self, data: object, indices: object = None, *, out: T) -> T: ...
+    def __call__(self, data: object, indices: object = None, out: object = None) -> object:
+        """The output of the gather.
+
+        An array is one of numpy, a tensor of torch or an OrtValue on the CPU, or anything else
+        with DLPack or the buffer protocol. Data and indices that are not C-contiguous are copied.
+
+        Args:
+            data: InputTensor: an array of its `sizes`, or its 1-D buffer where it has strides.
+            indices: IndicesTensor, likewise; left out if the gather was made with indices.
+            out: OutputTensor, likewise: C-contiguous, writable, and no memory of the inputs. After
+                an error it holds anything.
+
+        Returns:
+            `out`, or a new array of numpy.
+
+        Raises:
+            DescriptorError: An array does not fit its tensor.
+            IndexOutOfRangeError: An index is out of range and `out_of_range` is "error".
+        """
+        if self.indices is not None:
+            if indices is not None:
+                raise DescriptorError("indices must be left out, as the gather was made with them")
+            indices = self.indices
+        output = np.empty(self._shape, self._dtype) if out is None else out
+        # The kernel checks its arrays itself; what does not fit it as it is takes the longer way.
+        return output if self._run(data, indices, output) else self._adapt(data, indices, output)
+
+    def _adapt(self, data: object, indices: object, out: object) -> object:
+        """Run the gather on arrays as the kernel needs them, or tell why it cannot run."""
+        data = _usable("InputTensor", self.desc.input_tensor, data)
+        indices = _usable("IndicesTensor", self.desc.indices_tensor, indices)
+        output = check_array("out", self.desc.output_tensor, out)
+        for flag, rule in _UNUSABLE.items():
+            if not getattr(output.flags, flag):
+                raise DescriptorError(f"out must {rule.format(output)}")
+        for name, array in {"InputTensor": data, "IndicesTensor": indices}.items():
+            if np.may_share_memory(array, output):
+                raise DescriptorError(f"out must be memory of its own, got memory of {name}")
+        ran = self._run(data, indices, output)
+        if not ran and self.out_of_range == "error":
+            indices = indices.copy()  # as another thread may change those that are checked
+            check_indices(self.desc, indices)
+            ran = self._run(data, indices, output)
+        if not ran:
+            output[...] = reference(self.desc, data, indices, self.out_of_range)
+        return out
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What pickle makes the same gather of."""
+        return Gather, (self.desc, self.out_of_range, self.indices, self.threads)
+
+
+def _usable(name: str, tensor: TensorDesc, given: object) -> Array:
+    """The array of an input as the kernel reads it: C-contiguous and aligned, else copied."""
+    return np.require(check_array(name, tensor, given), requirements=["C", "A"])
+
+
+def _kernel(desc: Descriptor, out_of_range: OutOfRange, threads: int) -> Any:
+    """The function that runs a gather on three arrays.
+
+    It returns True, or False if an index is out of range, or None if it cannot take the arrays.
+    """
+    native = python_kernels()
+    if native is None:
+        return _no_kernel
+    loops = loops_of(desc, out_of_range)
+    tensors = desc.input_tensor, desc.indices_tensor, desc.output_tensor
+    types = [tensor.data_type for tensor in tensors]
+    numbers = [types[0].size, _INDEX_NUMBERS[types[1]], POLICY_NUMBERS[out_of_range]]
+    numbers += [len(loops.sizes), len(loops.axis_sizes)]
+    for values in (loops.sizes, loops.data_strides, loops.index_strides, loops.output_strides):
+        numbers += _filled(values)
+    numbers += [loops.tuple_stride, *_filled(loops.axis_sizes), *_filled(loops.axis_strides)]
+    numbers += [*loops.counts, loops.reachable_count]
+    packed = struct.pack(f"={len(numbers)}Q", *numbers)
+    kinds = "".join(data_type.numpy.kind for data_type in types)
+    shapes = [tensor.array_shape for tensor in tensors]
+    if loops.counts[2] * types[2].size < THREADED_BYTES:
+        threads = 1
+    return native.Gather(np.ndarray, packed, kinds, *shapes, threads).run
+
+
+def _filled(values: Sequence[int]) -> list[int]:
+    """A list of struct gather, filled up with zeros."""
+    return [*values, *[0] * (MAX_DIMENSIONS - len(values))]
+
+
+def _no_kernel(data: Any, indices: Any, output: Any) -> None:
+    """A kernel that takes no arrays, so that numpy gathers."""
+
+
+def _cores() -> int:
+    """How many cores the program may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
