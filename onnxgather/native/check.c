@@ -45,7 +45,7 @@ const char *gather_check(const struct gather *gather) {
     const struct gather *g = gather;
     const uint64_t counts[] = {g->data_count, g->index_count, g->output_count};
     const uint64_t tuple[] = {g->tuple_size};
-    uint64_t elements, unused, last;
+    uint64_t elements, indices, last;
     if (g->element_size != 1 && g->element_size != 2 && g->element_size != 4 &&
         g->element_size != 8)
         return "element_size must be 1, 2, 4 or 8";
@@ -65,8 +65,9 @@ const char *gather_check(const struct gather *gather) {
             return "axis_sizes must be from 1 to 2^32";
     if (!product(g->sizes, g->loop_count, &elements))
         return "sizes must be 1 or more, and their product at most 2^32";
-    if (!product(g->indices_sizes, g->indices_rank, &unused))
-        return "indices_sizes must be 1 or more, and their product at most 2^32";
+    /* So no more indices are looked through for a message than the loops read. */
+    if (!product(g->indices_sizes, g->indices_rank, &indices) || indices > elements * g->tuple_size)
+        return "indices_sizes must be 1 or more, and their product at most what the loops read";
     if (g->tuple_size > 1 && g->indices_rank &&
         g->indices_sizes[g->indices_rank - 1] != g->tuple_size)
         return "indices_sizes must end with the number of axis_sizes";
