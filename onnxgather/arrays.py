@@ -140,6 +140,15 @@ def check_indices(desc: Descriptor, indices: Array, size: int | None = None) -> 
         )
 
 
+def all_in_range(desc: Descriptor, indices: Array) -> bool:
+    """Whether every index is in range, as `check_indices` finds it."""
+    try:
+        check_indices(desc, indices)
+    except IndexOutOfRangeError:
+        return False
+    return True
+
+
 def elements(tensor: TensorDesc, array: Array) -> Array:
     """The elements of a tensor in the array that stands for it, with the shape of its `sizes`.
 

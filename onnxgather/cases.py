@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self, TypeAlias, cast
 
 import numpy as np
 
-from onnxgather.arrays import Array, check_indices, check_inputs
+from onnxgather.arrays import Array, all_in_range, check_inputs
 from onnxgather.descriptors import Descriptor
 from onnxgather.dxdispatch import Program, dispatches, told_outside
 from onnxgather.errors import IndexOutOfRangeError
@@ -120,11 +120,7 @@ class DescriptorCase(_Arrays):
     @property
     def in_range(self) -> bool:
         """Whether every index is in range."""
-        try:
-            check_indices(self.descriptor, self.indices)
-        except IndexOutOfRangeError:
-            return False
-        return True
+        return all_in_range(self.descriptor, self.indices)
 
     @property
     def must_refuse(self) -> bool:

@@ -38,13 +38,14 @@ POLICIES: dict[OutOfRange, Policy] = {
 HARDENED: tuple[OutOfRange, ...] = tuple(name for name in POLICIES if name != "error")
 """The policies that make a value of an index out of range."""
 
-Target = Literal["portable", "cpu", "webgpu"]
+Target = Literal["portable", "cpu", "webgpu", "native"]
 """The name of a target: the provider or providers that a model is for; see `TARGETS`."""
 
 TARGETS: dict[Target, str] = {
     "portable": "standard ONNX for every provider",
     "cpu": "what ONNX Runtime's CPU provider runs fastest",
     "webgpu": "what ONNX Runtime's WebGPU provider computes, which has no 64-bit arithmetic",
+    "native": "one node of onnxgather's own operators, and standard ONNX for where they are not",
 }
 """The one table of targets, and what their models are. All models compute the same."""
 

@@ -8,12 +8,13 @@ from typing import Any
 
 import msgspec
 
+from onnxgather.arrays import Array
 from onnxgather.descriptors import Descriptor
 from onnxgather.dxdispatch.descriptor import to_dict
 from onnxgather.feature_levels import feature_requirements, minimum_feature_level
 from onnxgather.gather import gather_of
 from onnxgather.lowering import lower
-from onnxgather.lowering.graph import ONNX_TYPES, Graph, Value, constant
+from onnxgather.lowering.graph import ONNX_TYPES, Attribute, Graph, Value, constant
 from onnxgather.options import POLICIES, OutOfRange, Target
 from onnxgather.reference import directml_strides
 
@@ -69,7 +70,7 @@ class DescribedNode(msgspec.Struct, frozen=True):
 
     operator: str
     inputs: tuple[str, ...]
-    attributes: dict[str, int | tuple[int, ...]]
+    attributes: dict[str, Attribute]
     output: DescribedValue
     why: str
 
@@ -129,7 +130,7 @@ def describe(
         target,
         opset,
         tuple(map(_described, graph.inputs)),
-        tuple(_described(constant(name, array)) for name, array in graph.constants.items()),
+        tuple(_described(constant(*each)) for each in _constants(graph).items()),
         tuple(_nodes(graph)),
         graph.choice,
         tuple(PassedOver(*pair) for pair in graph.passed_over),
@@ -198,6 +199,12 @@ def _nodes(graph: Graph, within: str = "") -> Iterator[DescribedNode]:
         yield DescribedNode(node.op, node.inputs, dict(node.attributes), output, within + node.why)
         for name, body in node.bodies.items():
             yield from _nodes(body, f"{name} of {node.output}: ")
+
+
+def _constants(graph: Graph) -> dict[str, Array]:
+    """The constants of a graph and of the functions that it calls."""
+    bodies = (body for node in graph.nodes for body in node.bodies.values())
+    return {name: array for each in (graph, *bodies) for name, array in each.constants.items()}
 
 
 def _described(value: Value) -> DescribedValue:

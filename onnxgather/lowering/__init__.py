@@ -1,10 +1,10 @@
 """The lowering: descriptors as graphs of ONNX nodes, made without the package onnx."""
 
-from onnxgather.arrays import Array, check_indices
+from onnxgather.arrays import Array, all_in_range
 from onnxgather.descriptors import Descriptor
-from onnxgather.errors import IndexOutOfRangeError
 from onnxgather.lowering.cpu import lower_cpu
 from onnxgather.lowering.graph import Graph
+from onnxgather.lowering.native import lower_native
 from onnxgather.lowering.portable import lower as lower_portable
 from onnxgather.options import OutOfRange, Target
 
@@ -28,16 +28,10 @@ def lower(
         target: The provider or providers that the graph is for.
         threads: How many threads the graph will run on, for the target "cpu"; None stands for 2.
     """
-    if out_of_range == "directml" and indices is not None and not _any_outside(desc, indices):
+    if out_of_range == "directml" and indices is not None and all_in_range(desc, indices):
         out_of_range = "clamp"  # in range all policies agree, and "clamp" makes smaller models
     if target == "cpu":
         return lower_cpu(desc, out_of_range, indices, threads)
+    if target == "native":
+        return lower_native(desc, out_of_range, indices)
     return lower_portable(desc, out_of_range, indices, narrow=target == "webgpu")
-
-
-def _any_outside(desc: Descriptor, indices: Array) -> bool:
-    try:
-        check_indices(desc, indices)
-    except IndexOutOfRangeError:
-        return True
-    return False

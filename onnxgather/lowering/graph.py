@@ -15,10 +15,11 @@ import numpy as np
 
 from onnxgather.arrays import Array
 from onnxgather.datatypes import TensorDataType
+from onnxgather.descriptors import OPERATORS
 
 Shape = tuple[int, ...]
 
-Attribute = int | tuple[int, ...]
+Attribute = int | str | tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,8 @@ class Node:
     attributes: Mapping[str, Attribute]
     why: str
     bodies: Mapping[str, Graph] = field(default_factory=dict[str, "Graph"])
-    """The subgraph of a Scan; it reads the outer graph's values and constants."""
+    """The subgraph of a Scan, which reads the outer graph's values and constants; or as `FUNCTION`
+    the body of a function, which reads the inputs of the node."""
 
 
 @dataclass(slots=True)
@@ -237,7 +239,13 @@ LEFT_OUT = Value("", np.dtype(np.bool_), ())
 LONGEST_INLINE = 1024
 """The most elements of a constant that is written into the model where nodes can compute it."""
 
-DOMAINS = {"ArrayFeatureExtractor": ("ai.onnx.ml", 1)}
+FUNCTION = "function"
+"""The name of the body of a node that stands for a function of the model."""
+
+NATIVE = "org.onnxgather"
+"""The domain of onnxgather's own operators, which are named after DirectML's."""
+
+DOMAINS = {"ArrayFeatureExtractor": ("ai.onnx.ml", 1), **dict.fromkeys(OPERATORS, (NATIVE, 1))}
 """The operators outside ONNX's own domain: their domain, and its opset."""
 
 ONNX_TYPES = {data_type.numpy: data_type.onnx for data_type in TensorDataType}

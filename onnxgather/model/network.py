@@ -369,8 +369,9 @@ def all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
 
 
 def operators(model: onnx.ModelProto) -> Counter[str]:
-    """How often each operator stands in a model, its subgraphs included."""
-    return Counter(node.op_type for node in all_nodes(model.graph.node))
+    """How often each operator stands in a model, its subgraphs and functions included."""
+    bodies = (model.graph, *model.functions)
+    return Counter(node.op_type for body in bodies for node in all_nodes(body.node))
 
 
 _Key = tuple[str, str, str]

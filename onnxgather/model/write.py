@@ -25,7 +25,8 @@ from onnxgather.descriptors import Descriptor
 from onnxgather.dxdispatch.descriptor import to_dict
 from onnxgather.errors import OnnxGatherError
 from onnxgather.lowering import lower
-from onnxgather.lowering.graph import DOMAINS, ONNX_TYPES, Graph, Node, Value
+from onnxgather.lowering.graph import DOMAINS, FUNCTION, ONNX_TYPES, Graph, Node, Value
+from onnxgather.model.functions import function_of
 from onnxgather.options import DEFAULT_OPSET, DEFAULT_THREADS, OPSETS, TARGETS, OutOfRange, Target
 
 VERSION = version("onnxgather")
@@ -55,7 +56,8 @@ def to_onnx(
         desc: Any of the four gather descriptors.
         out_of_range: What an index out of range does; see `OutOfRange`.
         target: "portable" is standard ONNX for every provider, "cpu" what ONNX Runtime's CPU
-            provider runs fastest, "webgpu" what its WebGPU provider computes.
+            provider runs fastest, "webgpu" what its WebGPU provider computes, "native" one node of
+            onnxgather's own operators beside a function of standard ONNX.
         opset: The version of the ONNX operator set, 13 to the newest that both the installed
             onnx and the oldest supported ONNX Runtime know.
         indices: The array of IndicesTensor if it is known. It becomes an initializer instead of
@@ -95,9 +97,10 @@ def to_onnx(
         producer_version=VERSION,
         doc_string=f"{operator}; out_of_range={out_of_range}, target={target}",
     )
-    model.graph.initializer.extend(
-        numpy_helper.from_array(array, name) for name, array in graph.constants.items()
-    )
+    model.graph.initializer.extend(_tensors(graph))
+    for node, proto in zip(graph.nodes, model.graph.node, strict=True):
+        if FUNCTION in node.bodies:
+            model.functions.append(function_of(proto, _function(node.bodies[FUNCTION], own_opset)))
     metadata = {
         "onnxgather.descriptor": msgspec.json.encode(to_dict(desc)).decode(),
         "onnxgather.out_of_range": out_of_range,
@@ -107,6 +110,23 @@ def to_onnx(
         metadata |= {"onnxgather.threads": str(threads), "onnxgather.form": graph.choice}
     helper.set_model_props(model, metadata)
     return model
+
+
+def _function(graph: Graph, opset: onnx.OperatorSetIdProto) -> onnx.FunctionProto:
+    """A graph as a function without a name; its constants are nodes."""
+    constants = [
+        helper.make_node("Constant", [], [tensor.name], value=tensor) for tensor in _tensors(graph)
+    ]
+    return onnx.FunctionProto(
+        input=[value.name for value in graph.inputs],
+        output=[cast("Value", graph.output).name],
+        node=[*constants, *map(node_proto, graph.nodes)],
+        opset_import=[opset],
+    )
+
+
+def _tensors(graph: Graph) -> list[onnx.TensorProto]:
+    return [numpy_helper.from_array(array, name) for name, array in graph.constants.items()]
 
 
 def _check_size(size: int, bound: str = "") -> None:
@@ -128,7 +148,7 @@ def node_proto(node: Node) -> onnx.NodeProto:
     """A node of a graph, named after its output; its reason is its documentation."""
     domain = DOMAINS[node.op][0] if node.op in DOMAINS else None
     made = helper.make_node(node.op, node.inputs, [node.output], node.output, node.why, domain)
-    bodies = {key: _graph(body, key) for key, body in node.bodies.items()}
+    bodies = {key: _graph(b, key) for key, b in node.bodies.items() if key != FUNCTION}
     made.attribute.extend(
         helper.make_attribute(key, cast("Any", value))
         for key, value in (*node.attributes.items(), *bodies.items())

@@ -1,0 +1,57 @@
+"""Functions of the domain of onnxgather's own operators, and the nodes that call them.
+
+A node of this domain runs a kernel where onnxgather's library of operators is registered, and the
+body of the function of its name anywhere else. The library knows `MOST` names of each operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import sha256
+from itertools import count
+
+from onnx import AttributeProto, FunctionProto, NodeProto, helper
+
+from onnxgather.lowering.graph import NATIVE
+
+MOST = 8
+"""How many functions of one operator a model may have whose nodes the kernels run."""
+
+
+def function_of(node: NodeProto, body: FunctionProto) -> FunctionProto:
+    """The function that a node calls, named as the node's operator.
+
+    The node gets an attribute whose name has the digest of the body, and the body a reference to
+    it. So ONNX refuses a model where the node meets another body, as after a careless merge.
+
+    Args:
+        node: The node.
+        body: A function without domain and name.
+    """
+    digest = f"body_{sha256(body.SerializeToString(deterministic=True)).hexdigest()[:8]}"
+    node.attribute.append(helper.make_attribute(digest, 1))
+    guard = helper.make_node("Constant", [], [digest], doc_string="refuses a node of another body")
+    guard.attribute.append(
+        AttributeProto(name="value_int", ref_attr_name=digest, type=AttributeProto.INT)
+    )
+    made = FunctionProto(domain=NATIVE, name=node.op_type, attribute=[digest], node=[guard])
+    made.MergeFrom(body)
+    return made
+
+
+def name_apart(node: NodeProto, function: FunctionProto, others: Iterable[FunctionProto]) -> None:
+    """Name a function, and the operator of the node that calls it, apart from other functions.
+
+    The name is the first of GATHER, GATHER_2, GATHER_3, … that is free or means the same function.
+
+    Args:
+        node: The node.
+        function: The function of `function_of`.
+        others: The functions of the model that the two come into.
+    """
+    taken = {other.name: other for other in others if other.domain == NATIVE}
+    operator = node.op_type
+    for number in count(1):
+        function.name = node.op_type = operator if number == 1 else f"{operator}_{number}"
+        if taken.get(function.name, function) == function:
+            return
