@@ -67,6 +67,7 @@ _NOT_RUN = {
     "no-device": "the plugin library of {name} loads, but offers no device for it",
     "elsewhere": "{name} must run every node, but {detail}",
     "folded": "{name} must run a node, but {detail}",
+    "operators": "{name} must run onnxgather's own operators, but {detail}",
 }
 """The sentence for each kind of `runtime.NotRunError`."""
 

@@ -64,6 +64,7 @@ NotRunKind = Literal[
     "no-device",
     "elsewhere",
     "folded",
+    "operators",
 ]
 """Why a provider did not run a model.
 
@@ -71,7 +72,8 @@ no-runtime: onnxruntime is not installed. empty-runtime: its package is empty. a
 has no such provider; the detail names those that it has. too-old: it records no node assignment;
 the detail is its version. library: the plugin library does not load; the detail is its error.
 no-device: the plugin library offers no device. elsewhere: a node went to another provider; the
-detail names both. folded: no node was left to run.
+detail names both. folded: no node was left to run. operators: onnxgather's own operators did not
+run; the detail says why.
 """
 
 
@@ -149,7 +151,11 @@ class Opened:
         if library is not None:
             options.add_provider_for_devices(_plugin_devices(runtime, provider), {})
         if operators is not None:
-            options.register_custom_ops_library(operators)
+            try:
+                options.register_custom_ops_library(operators)
+            except Exception as error:
+                detail = f"their library does not load: {_line(error)}"
+                raise NotRunError("operators", detail) from error
         names = [provider] if library is None else []
         make = partial(runtime.InferenceSession, model, options, providers=names, enable_fallback=0)
         try:

@@ -237,7 +237,7 @@ lanes = _together(
         help="A lane that runs in another Python environment, which needs onnxruntime and numpy "
         "only, or on a shared library of ONNX Runtime. PATH is the interpreter, or ends in .so, "
         ".so.1, .dll or .dylib; for directml-dll, the folder of its program. NAME may have a "
-        "label: cpu@old.",
+        "label: cpu@old; a last label that is a target, as in cpu@native, is that of its models.",
     ),
     click.option(
         "--plugin",

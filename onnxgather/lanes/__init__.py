@@ -11,7 +11,7 @@ from onnxgather.errors import OnnxGatherError
 from onnxgather.lanes.directml import DIRECTML_DLL, DirectMLLane
 from onnxgather.lanes.lane import TIMEOUT, Lane
 from onnxgather.lanes.python import ModelLane
-from onnxgather.options import Target
+from onnxgather.options import TARGETS, Target
 from onnxgather.providers import find_provider
 from onnxgather.workers.hosts import find_runtime
 from onnxgather.workers.library import is_library
@@ -34,12 +34,14 @@ def open_lanes(
 
     Args:
         names: The names of the lanes: a provider's short or full name, and `@` with any label if
-            the provider has several lanes, such as `cpu@1.24.4`. "directml-dll" is DirectML
-            itself; "reference" adds no lane.
+            the provider has several lanes, such as `cpu@1.24.4`. A last label that is a target, as
+            in `cpu@native` or `cpu@1.24.4@native`, is the target of the lane's models.
+            "directml-dll" is DirectML itself; "reference" adds no lane.
         pythons: The interpreters of lanes that run in another environment, or shared libraries of
             ONNX Runtime, by the lanes' names. For DirectML itself it is the folder of its host.
         plugins: The plugin libraries that bring the providers of lanes, by the lanes' names.
-        target: The target of the models; None is the one that suits the provider.
+        target: The target of the models of lanes whose names have none; None is the one that
+            suits the provider.
         timeout: Seconds that one case may take.
 
     Raises:
@@ -81,14 +83,16 @@ def model_lane(
         path: The interpreter of another environment, or a shared library of ONNX Runtime; None
             means the host of the provider if there is one, else this environment.
         plugin: The plugin library that brings the provider, if one does.
-        target: The target of the models; None is the one that suits the provider.
+        target: The target of the models, unless the name has one; None is the one that suits the
+            provider.
         timeout: Seconds that one case may take.
 
     Raises:
         ProviderError: The name is not that of a provider.
         OnnxGatherError: There is a plugin beside a shared library, or the timeout is none.
     """
-    provider = find_provider(name.partition("@")[0])
+    provider, label = find_provider(name.partition("@")[0]), name.rpartition("@")[2]
+    target = label if "@" in name and label in TARGETS else target
     host = find_runtime(provider) if path is plugin is None else []
     if path and is_library(path):
         if plugin:

@@ -10,14 +10,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from onnxgather import kernels
 from onnxgather.arrays import Array
 from onnxgather.cases import Case, DescriptorCase, NodeCase, smallest_case
+from onnxgather.descriptors import OPERATORS
 from onnxgather.errors import OnnxGatherError
 from onnxgather.lanes.lane import TIMEOUT, Answer, AnswerKind, LaneInfo
 from onnxgather.model import bare_model, operators, to_onnx, wrapped
 from onnxgather.options import Target
 from onnxgather.providers import Provider, target_of
-from onnxgather.runtime import NotRunError, RefusedError
+from onnxgather.runtime import CPU, NotRunError, RefusedError
 from onnxgather.session import threads_for
 from onnxgather.workers.child import Breakdown, NoAnswerError
 from onnxgather.workers.worker import About, Worker
@@ -44,6 +46,7 @@ class ModelLane:
     def __post_init__(self) -> None:
         """Make the worker, which starts with its first request."""
         self._target: Target = target_of(self.provider.name, self.target)
+        self._operators = None if self.host else operators_of(self.provider.name, self._target)
         self._worker = Worker(self.python, self.timeout, self.host)
 
     def start(self) -> LaneInfo:
@@ -91,6 +94,8 @@ class ModelLane:
             sent: How often each operator stands in the model; None where any may have run.
         """
         session = {"provider": self.provider.name, "threads": threads, "library": self.library}
+        if self._operators:
+            session["operators"] = self._operators
         try:
             ran = self._worker.run(model, session, feeds, sent)
         except NoAnswerError as error:
@@ -102,6 +107,13 @@ class ModelLane:
         except RefusedError as error:
             return Answer(AnswerKind.REFUSED, str(error))
         nodes = tuple(operator for _, operator in ran.assignment)
+        own = OPERATORS.keys() & (sent or {}).keys()
+        if self.provider.name == CPU and own - {*nodes}:
+            detail = f"the body of {', '.join(own)} ran"
+            if not self._operators:
+                detail = "the lane's host registers none" if self.host else kernels.why_not()
+            reason = self.provider.why_not_run("operators", detail)
+            return Answer(AnswerKind.NOT_RUN, reason, how="operators", detail=detail)
         proof, output = ran.outputs[0], ran.outputs[-1]
         proved = None if len(feeds) == 1 or isinstance(proof, str) else proof
         if isinstance(output, str):
@@ -111,6 +123,16 @@ class ModelLane:
     def close(self) -> None:
         """End the worker."""
         self._worker.close()
+
+
+def operators_of(provider: str, target: Target) -> str | None:
+    """The library of onnxgather's own operators that a provider takes for models of a target.
+
+    Args:
+        provider: The provider's full name; the kernels are the CPU provider's.
+        target: The target.
+    """
+    return kernels.operators() if (provider, target) == (CPU, "native") else None
 
 
 class Question(NamedTuple):

@@ -71,6 +71,7 @@ def _properties(suite: ET.Element, report: Report, number: int, headline: str) -
         "machine": report.machine,
         "provider": lane.provider,
         **lane.versions,
+        "target": lane.target or "",
         "devices": ", ".join(lane.devices),
         "interpreter": lane.python or "",
         "required": "yes" if lane.required else "",

@@ -41,9 +41,9 @@ function laneItem(lane, number) {
   const versions = Object.entries(lane.versions ?? {}).map(
     ([name, version]) => `${name} ${version}`,
   );
-  const facts = [versions.join(", "), (lane.devices ?? []).join(", "), lane.python ?? ""].filter(
-    Boolean,
-  );
+  const target = lane.target ? `target ${lane.target}` : "";
+  const devices = (lane.devices ?? []).join(", ");
+  const facts = [versions.join(", "), target, devices, lane.python ?? ""].filter(Boolean);
   const stopped = lane.not_run !== undefined;
   return make(
     "li",

@@ -11,11 +11,12 @@ from onnxgather.parity.states import STATES
 
 
 def about(lane: LaneInfo) -> str:
-    """A lane's provider, versions and devices, or why it did not start."""
+    """A lane's provider, versions, target and devices, or why it did not start."""
     if lane.not_run is not None:
         return f"did not start: {lane.not_run}"
     devices = "; " + ", ".join(lane.devices) if lane.devices else ""
-    return ", ".join([lane.provider, *map(" ".join, lane.versions.items())]) + devices
+    target = [f"target {lane.target}"] if lane.target else []
+    return ", ".join([lane.provider, *map(" ".join, lane.versions.items()), *target]) + devices
 
 
 def why(result: Result) -> str:

@@ -13,7 +13,7 @@ from onnxgather.cases import Case
 from onnxgather.checks import shown
 from onnxgather.errors import OnnxGatherError
 from onnxgather.lanes.lane import Lane, LaneInfo
-from onnxgather.lanes.python import ModelLane
+from onnxgather.lanes.python import ModelLane, operators_of
 from onnxgather.parity.judge import judge, result_of
 from onnxgather.parity.results import Result, ResultKind
 from onnxgather.repro.folder import REPRO, runnable, write_folder
@@ -94,12 +94,12 @@ def make_repro(
         difference = Difference(candidate, info, result)
         return True
 
-    library = library and os.path.abspath(library)
+    libraries = library and os.path.abspath(library), operators_of(info.provider, info.target)
     trial = trouble = printed = stop = script = None
     try:
         if reduce:
             reduce_case(case, still)
-        for trial in trials_of(difference.case, info.target, library):
+        for trial in trials_of(difference.case, info.target, *libraries):
             if info.python is None:
                 script, trouble = "the lane", _asked(lane, trial, difference.result)
             else:
@@ -112,7 +112,7 @@ def make_repro(
     except KeyboardInterrupt as error:
         stop, how = error, "interrupted: smaller cases may show it too, and repro.py was not tried"
     if trial is None or stop is not None:
-        *_, trial = trials_of(difference.case, info.target, library)
+        *_, trial = trials_of(difference.case, info.target, *libraries)
     write_folder(folder, difference, trial, printed)
     text = f"{folder}: {difference.title}; {how}"
     return Outcome(

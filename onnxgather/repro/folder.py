@@ -65,6 +65,7 @@ def runnable(case: Case, title: str, provider: str, trial: Trial) -> dict[str, b
         title=json.dumps(title)[1:-1],  # escaped, as it stands between quotes
         provider=json.dumps(provider)[1:-1],
         library=repr(trial.library),
+        operators=repr(trial.operators),
         threads=trial.threads,
         rule=repr(printable(rule)) if isinstance(rule, str) else None,
     )

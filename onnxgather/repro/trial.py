@@ -25,9 +25,13 @@ class Trial:
     """How many threads ONNX Runtime may use; 0 means one per core."""
     library: str | None = None
     """The plugin library that brings the provider, if one does."""
+    operators: str | None = None
+    """The library of onnxgather's own operators, if the session takes them."""
 
 
-def trials_of(case: Case, target: Target, library: str | None = None) -> Iterator[Trial]:
+def trials_of(
+    case: Case, target: Target, library: str | None = None, operators: str | None = None
+) -> Iterator[Trial]:
     """Yield the ways to run a case, the plainest first; the last is what the lane ran.
 
     If one ONNX node computes the case, the plainest model is that node alone, on the sizes that
@@ -35,8 +39,9 @@ def trials_of(case: Case, target: Target, library: str | None = None) -> Iterato
 
     Args:
         case: The case.
-        target: The target of the lane's models: portable, cpu or webgpu.
+        target: The target of the lane's models.
         library: The plugin library that brings the lane's provider, if one does.
+        operators: The library of onnxgather's own operators, if the lane registers it.
     """
     rule = case.expected()
     expected = None if isinstance(rule, str) else rule
@@ -48,7 +53,7 @@ def trials_of(case: Case, target: Target, library: str | None = None) -> Iterato
         model, inputs, *_ = question_of(plain, target)
         output = None if expected is None else expected.reshape(node.output_shape)
         yield Trial(model, inputs, output, asked.threads, library)
-    yield Trial(asked.model, asked.inputs, expected, asked.threads, library)
+    yield Trial(asked.model, asked.inputs, expected, asked.threads, library, operators)
 
 
 def _is_one_node(case: DescriptorCase) -> bool:

@@ -281,7 +281,8 @@ main(["repro", "x.json", "-o", "out", "--lane", "openvino={python}"])
             ),
             (
                 ["--target", "gpu"],
-                "Invalid value for '--target': 'gpu' is not one of 'portable', 'cpu', 'webgpu'.",
+                "Invalid value for '--target': 'gpu' is not one of 'portable', 'cpu', 'webgpu', "
+                "'native'.",
             ),
         ],
     )

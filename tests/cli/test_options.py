@@ -24,7 +24,7 @@ def _completed(*words: str) -> list[tuple[str, str]]:
         (["run", "x.json", "--prov"], ["--provider"]),
         (["run", "x.json", "--provider", "o"], ["openvino"]),
         (["check", "--lanes", "cpu,o"], ["cpu,openvino"]),
-        (["check", "--target", ""], ["portable", "cpu", "webgpu"]),
+        (["check", "--target", ""], ["portable", "cpu", "webgpu", "native"]),
         (["show", "--out-of-range", ""], ["clamp", "error", "zero", "directml"]),
         (["convert", "--feature-level", "3"], ["3_0", "3_1"]),
         (["corpus", "export", "--format", "d"], ["dxdispatch"]),

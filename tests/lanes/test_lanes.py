@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -10,6 +11,7 @@ import pytest
 import onnxgather as og
 from onnxgather.lanes import LONGEST_LABEL, model_lane, open_lanes
 from onnxgather.lanes.lane import LaneInfo
+from onnxgather.options import Target
 
 
 @pytest.mark.parametrize("label", ["1.24.4", "an old one", "größe", "x" * LONGEST_LABEL])
@@ -68,3 +70,22 @@ def test_a_lane_whose_provider_is_no_name_is_not_read(provider: str) -> None:
         "Expected `str` matching regex "
         "'^([A-Za-z0-9]{1,64}ExecutionProvider|DirectML\\\\.dll)\\\\Z' - at `$.provider`"
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "target"),
+    [
+        ("cpu", None, "cpu"),
+        ("cpu@old", None, "cpu"),
+        ("cpu@native", None, "native"),
+        ("cpu@1.24.4@native", "portable", "native"),
+        ("openvino@cpu", None, "cpu"),
+        ("openvino", "native", "native"),
+        ("cpu@native@old", None, "cpu"),
+    ],
+)
+def test_a_last_label_that_is_a_target_is_the_target_of_the_lane(
+    tmp_path: Path, name: str, asked: Target | None, target: Target
+) -> None:
+    with closing(model_lane(name, str(tmp_path / "no python"), target=asked)) as lane:
+        assert lane.start().target == target
