@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from onnxgather.audit.gathers import audit
     from onnxgather.hardening import harden
     from onnxgather.model import to_onnx
-    from onnxgather.session import run
+    from onnxgather.session import Session, run
 
 __version__ = version("onnxgather")
 
@@ -58,6 +58,7 @@ __all__ = [
     "OnnxGatherError",
     "OutOfRange",
     "ProviderError",
+    "Session",
     "TensorDataType",
     "TensorDesc",
     "TensorFlags",
@@ -75,6 +76,7 @@ __all__ = [
 
 # onnx and onnxruntime take longer to import than all else together, so they wait for their use.
 _LATE = {
+    "Session": "onnxgather.session",
     "audit": "onnxgather.audit.gathers",
     "harden": "onnxgather.hardening",
     "run": "onnxgather.session",

@@ -19,7 +19,9 @@ from onnxgather.strides import overlaps
 from onnxgather.tensors import TensorDesc, TensorFlags
 
 
-class GatherFamilyDesc(msgspec.Struct, frozen=True, rename="pascal", metaclass=Fields):
+class GatherFamilyDesc(
+    msgspec.Struct, frozen=True, cache_hash=True, rename="pascal", metaclass=Fields
+):
     """What the four gather descriptors share: three tensors of one `DimensionCount`."""
 
     operator: ClassVar[str]
@@ -74,7 +76,7 @@ class GatherFamilyDesc(msgspec.Struct, frozen=True, rename="pascal", metaclass=F
         require(output == fitted, rule, list(output))
 
 
-class GatherDesc(GatherFamilyDesc, frozen=True, rename="pascal"):
+class GatherDesc(GatherFamilyDesc, frozen=True, cache_hash=True, rename="pascal"):
     """`DML_GATHER_OPERATOR_DESC`: `out[a…, i…, b…] = in[a…, idx[i…], b…]`.
 
     Args:
@@ -113,7 +115,7 @@ class GatherDesc(GatherFamilyDesc, frozen=True, rename="pascal"):
         self._check_output(sizes[cropped:], formula)
 
 
-class GatherElementsDesc(GatherFamilyDesc, frozen=True, rename="pascal"):
+class GatherElementsDesc(GatherFamilyDesc, frozen=True, cache_hash=True, rename="pascal"):
     """`DML_GATHER_ELEMENTS_OPERATOR_DESC`: `out[p] = in[p with p[Axis] := idx[p]]`.
 
     Args:
@@ -138,7 +140,7 @@ class GatherElementsDesc(GatherFamilyDesc, frozen=True, rename="pascal"):
         self._check_output(indices, "IndicesTensor.Sizes")
 
 
-class _TupleDesc(GatherFamilyDesc, frozen=True, rename="pascal"):
+class _TupleDesc(GatherFamilyDesc, frozen=True, cache_hash=True, rename="pascal"):
     """What GATHER_ND and GATHER_ND1 share; a GATHER_ND has no batches."""
 
     input_dimension_count: int
@@ -184,7 +186,7 @@ class _TupleDesc(GatherFamilyDesc, frozen=True, rename="pascal"):
         )
 
 
-class GatherNDDesc(_TupleDesc, frozen=True, rename="pascal"):
+class GatherNDDesc(_TupleDesc, frozen=True, cache_hash=True, rename="pascal"):
     """`DML_GATHER_ND_OPERATOR_DESC`: `out[i…, s…] = in[idx[i…, 0], …, idx[i…, t-1], s…]`.
 
     Args:
@@ -201,7 +203,7 @@ class GatherNDDesc(_TupleDesc, frozen=True, rename="pascal"):
     operator: ClassVar[str] = "GATHER_ND"
 
 
-class GatherND1Desc(_TupleDesc, frozen=True, rename="pascal"):
+class GatherND1Desc(_TupleDesc, frozen=True, cache_hash=True, rename="pascal"):
     """`DML_GATHER_ND1_OPERATOR_DESC`: GATHER_ND in each of the batches.
 
     `out[n…, i…, s…] = in[n…, idx[n…, i…, 0], …, idx[n…, i…, t-1], s…]`

@@ -19,7 +19,7 @@ import signal
 import struct
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from queue import SimpleQueue
 from typing import Any, BinaryIO, Literal
@@ -113,6 +113,8 @@ class Opened:
         saved: The file that the optimized graph is written to; None for none.
         folder: The folder of the external data of a model that is given as bytes.
         operators: The shared library of operators that ONNX does not have, if one is used.
+        settings: The provider's own options.
+        thrifty: Whether a run gives back the memory that it took, for sessions that are kept.
 
     Raises:
         NotRunError: The provider is missing, or did not get every node.
@@ -129,6 +131,8 @@ class Opened:
         saved: str | None = None,
         folder: str | None = None,
         operators: str | None = None,
+        settings: Mapping[str, str] | None = None,
+        thrifty: bool = True,
     ) -> None:
         runtime = load(provider, library)
         options = runtime.SessionOptions()
@@ -149,20 +153,20 @@ class Opened:
             options.enable_mem_pattern = False
             options.execution_mode = runtime.ExecutionMode.ORT_SEQUENTIAL
         if library is not None:
-            options.add_provider_for_devices(_plugin_devices(runtime, provider), {})
+            options.add_provider_for_devices(_plugin_devices(runtime, provider), settings or {})
         if operators is not None:
             try:
                 options.register_custom_ops_library(operators)
             except Exception as error:
                 detail = f"their library does not load: {_line(error)}"
                 raise NotRunError("operators", detail) from error
-        names = [provider] if library is None else []
-        make = partial(runtime.InferenceSession, model, options, providers=names, enable_fallback=0)
+        named = [(provider, settings) if settings else provider] if library is None else []
+        make = partial(runtime.InferenceSession, model, options, providers=named, enable_fallback=0)
         try:
             self._session = make()
         except Exception as error:
             if "assigned to the default CPU EP" not in str(error):
-                raise RefusedError(_line(error)) from error
+                raise RefusedError(line(error)) from error
             options.add_session_config_entry("session.disable_cpu_ep_fallback", "0")
             try:  # with the fallback, so that `_prove` can name the node
                 self._session = make()
@@ -171,38 +175,70 @@ class Opened:
         if not hasattr(self._session, _ASSIGNMENT):
             raise NotRunError("too-old", runtime.__version__)
         self.assignment = self._prove(provider)
+        self.keeps_bindings = provider == CPU
+        """Whether bound arrays are read at each run; other providers copy them to a device."""
+        # DirectML's provider does not allow calls from several threads at once.
+        self._turns = threading.Lock() if provider == DIRECTML else None
+        # On the CPU the checks of ONNX Runtime's Python layer, a third of a short call, are idle.
+        core = getattr(self._session, "_sess", None) if provider == CPU else None
+        self._core, self._outputs = self._session, None
+        if core is not None:
+            self._core, self._outputs = core, [one.name for one in self._session.get_outputs()]
+        self._run = self._in_turn(self._core.run)
         self._run_options: Any = None
-        if provider == CPU and threads != 1:  # so that cached sessions give memory back
+        if thrifty and provider == CPU and threads != 1:
             self._run_options = runtime.RunOptions()
             entry = ("memory.enable_memory_arena_shrinkage", "cpu:0")
             self._run_options.add_run_config_entry(*entry)
 
-    def run(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+    def run(self, inputs: Mapping[str, Any]) -> np.ndarray[Any, Any]:
         """The model's first output.
 
         Raises:
             FailedError: The provider failed.
         """
         output = self.run_all(inputs)[0]
-        if output is None:
+        if not _is_plain(output):
             raise FailedError("the output is no array of numbers, but text or several arrays")
         return output
 
-    def run_all(
-        self, inputs: Mapping[str, np.ndarray[Any, Any]]
-    ) -> list[np.ndarray[Any, Any] | None]:
-        """The model's outputs, None for one that is no array of numbers.
+    def run_all(self, inputs: Mapping[str, Any]) -> list[Any]:
+        """The model's outputs, from arrays or OrtValues by the names of the inputs.
 
         Raises:
             FailedError: The provider failed.
         """
-        feeds = {name: np.asarray(array, order="C") for name, array in inputs.items()}
         try:
-            outputs: list[Any] = self._session.run(None, feeds, self._run_options)
+            return self._run(self._outputs, inputs, self._run_options)
         except Exception as error:
-            raise FailedError(_line(error)) from error
-        plain = (getattr(output, "dtype", np.dtype(object)) for output in outputs)
-        return [None if d.hasobject else o for d, o in zip(plain, outputs, strict=True)]
+            raise FailedError(line(error)) from error
+
+    def bound(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Callable[[], Any]:
+        """A call that runs the model from inputs into outputs, which stay bound to it.
+
+        The call raises what ONNX Runtime raises. One thread at a time may use it.
+
+        Args:
+            inputs: C-contiguous arrays, or OrtValues, by the names of the inputs.
+            outputs: Likewise, writable, which must outlive the call.
+        """
+        binding = self._session.io_binding()
+        for name, value in inputs.items():
+            kind = "ortvalue" if is_ort_value(value) else "cpu"
+            getattr(binding, f"bind_{kind}_input")(name, value)
+        for name, value in outputs.items():
+            if is_ort_value(value):
+                binding.bind_ortvalue_output(name, value)
+            else:
+                memory = value.dtype, value.shape, value.ctypes.data
+                binding.bind_output(name, "cpu", 0, *memory)
+        run = self._in_turn(self._core.run_with_iobinding)
+        bound = binding if self._outputs is None else binding._iobinding
+        return partial(run, bound, self._run_options)
+
+    def _in_turn(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """A call that waits for its turn where the provider allows one at a time."""
+        return partial(_one_at_a_time, self._turns, call) if self._turns else call
 
     def _prove(self, provider: str) -> tuple[tuple[str, str], ...]:
         """The name and operator of each node; raises NotRunError if another provider has one."""
@@ -231,7 +267,7 @@ def load(provider: str, library: str | None = None) -> Any:
     try:
         import onnxruntime
     except ImportError as error:
-        raise NotRunError("no-runtime", _line(error)) from error
+        raise NotRunError("no-runtime", line(error)) from error
     runtime: Any = onnxruntime
     if not hasattr(runtime, "InferenceSession"):
         raise NotRunError("empty-runtime")
@@ -243,7 +279,7 @@ def load(provider: str, library: str | None = None) -> Any:
         try:
             runtime.register_execution_provider_library(provider, library)
         except Exception as error:
-            raise NotRunError("library", _line(error)) from error
+            raise NotRunError("library", line(error)) from error
         if not _plugin_devices(runtime, provider):
             raise NotRunError("no-device")
     return runtime
@@ -272,7 +308,7 @@ def about() -> dict[str, Any]:
             offered.setdefault(each.ep_name, []).append(f"{kind} {each.device.vendor}")
         known["devices"] = offered
     except (ImportError, AttributeError) as error:  # the first request fails likewise
-        known["fault"] = _line(error)
+        known["fault"] = line(error)
     return known
 
 
@@ -280,7 +316,7 @@ def _plugin_devices(runtime: Any, provider: str) -> list[Any]:
     return [device for device in runtime.get_ep_devices() if device.ep_name == provider]
 
 
-def _line(error: BaseException) -> str:
+def line(error: BaseException) -> str:
     """An error of ONNX Runtime on one line."""
     return " ".join(str(error).split())[:LONGEST_MESSAGE]
 
@@ -312,7 +348,7 @@ def answer(request: Mapping[str, Any], blobs: bytes) -> tuple[dict[str, Any], by
         try:
             if request.get("every"):
                 found = opened.run_all(arrays)
-                outputs.append([None if one is None else packed(one, content) for one in found])
+                outputs.append([packed(one, content) if _is_plain(one) else None for one in found])
             else:
                 outputs.append(packed(opened.run(arrays), content))
         except FailedError as error:
@@ -322,6 +358,21 @@ def answer(request: Mapping[str, Any], blobs: bytes) -> tuple[dict[str, Any], by
 
 
 _kept = lru_cache(maxsize=1)(Opened)
+
+
+def is_ort_value(value: object) -> bool:
+    """Whether a value is ONNX Runtime's own kind of tensor."""
+    return isinstance(value, getattr(sys.modules.get("onnxruntime"), "OrtValue", ()))
+
+
+def _is_plain(output: Any) -> bool:
+    """Whether an output is an array of numbers."""
+    return not getattr(output, "dtype", np.dtype(object)).hasobject
+
+
+def _one_at_a_time(turns: threading.Lock, call: Callable[..., Any], *arguments: Any) -> Any:
+    with turns:
+        return call(*arguments)
 
 
 def packed(array: np.ndarray[Any, Any], blobs: bytearray) -> list[Any]:

@@ -46,7 +46,7 @@ class TensorFlags(enum.IntFlag):
         return flags
 
 
-class TensorDesc(msgspec.Struct, frozen=True, rename="pascal", metaclass=Fields):
+class TensorDesc(msgspec.Struct, frozen=True, cache_hash=True, rename="pascal", metaclass=Fields):
     """`DML_BUFFER_TENSOR_DESC`: the data type, sizes and strides of a tensor in a buffer.
 
     Args:

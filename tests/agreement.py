@@ -12,7 +12,6 @@ from onnxgather.arrays import Array
 from onnxgather.errors import ProviderError
 from onnxgather.model import check_model
 from onnxgather.options import OutOfRange, Target
-from onnxgather.providers import PROVIDERS
 from onnxgather.session import Session
 
 POLICIES: list[OutOfRange] = ["clamp", "error", "zero", "directml"]
@@ -25,7 +24,7 @@ EXAMPLES = 5 * settings().max_examples
 
 def compute(model: onnx.ModelProto, case: Case, threads: int = 1) -> Array:
     """Return what a model computes on the CPU provider."""
-    session = Session(model.SerializeToString(), PROVIDERS["cpu"], threads)
+    session = Session(model, threads=threads)
     inputs = {"InputTensor": case.data}
     if len(model.graph.input) == 2:
         inputs["IndicesTensor"] = case.indices

@@ -17,7 +17,6 @@ from onnxgather.errors import ProviderError
 from onnxgather.gather import GatherSizes, gather_of
 from onnxgather.lowering import graph, offsets, portable, positions
 from onnxgather.options import OutOfRange
-from onnxgather.providers import PROVIDERS
 from onnxgather.session import Session
 
 Patch = Callable[[pytest.MonkeyPatch], None]
@@ -35,7 +34,7 @@ def differs(policy: OutOfRange, *, wild: bool = False) -> bool:
             indices = random_indices(desc, rng, wild=0)
             expected = og.reference(desc, data, indices, policy)
         try:
-            session = Session(og.to_onnx(desc, policy).SerializeToString(), PROVIDERS["cpu"], 1)
+            session = Session(og.to_onnx(desc, policy), threads=1)
             found = session.run({"InputTensor": data, "IndicesTensor": indices})
         except (ProviderError, ValueError):  # refused, by ONNX Runtime or in the lowering
             return True
@@ -234,7 +233,7 @@ def one_index(index_type: str, index: int) -> tuple[og.Descriptor, Any, Any]:
 def refuses(index_type: str, index: int) -> bool:
     """Return whether the model of policy "error" refuses an index, alone, without `run`."""
     desc, data, indices = one_index(index_type, index)
-    session = Session(og.to_onnx(desc, "error").SerializeToString(), PROVIDERS["cpu"], 1)
+    session = Session(og.to_onnx(desc, "error"), threads=1)
     try:
         session.run({"InputTensor": data, "IndicesTensor": indices})
     except ProviderError:
@@ -263,7 +262,7 @@ def clamps(index: int) -> bool:
         indices_tensor=og.TensorDesc("INT64", [8]),
         output_tensor=og.TensorDesc("FLOAT32", [8]),
     )
-    session = Session(og.to_onnx(wide).SerializeToString(), PROVIDERS["cpu"], 1)
+    session = Session(og.to_onnx(wide), threads=1)
     try:
         found = session.run({"InputTensor": data, "IndicesTensor": indices.repeat(8)})
     except ProviderError:

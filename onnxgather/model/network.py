@@ -279,6 +279,54 @@ def load(path: str) -> onnx.ModelProto:
     return model
 
 
+def loaded(source: object) -> tuple[bytes | str, onnx.ModelProto]:
+    """A model as ONNX Runtime takes it, in bytes or as the path of a file, and as onnx does.
+
+    Raises:
+        OnnxGatherError: The source is no model, nor the path of one.
+    """
+    if isinstance(source, str | os.PathLike):
+        path = os.fspath(cast("str | os.PathLike[str]", source))
+        return path, load(path)
+    try:
+        if isinstance(source, onnx.ModelProto):
+            return source.SerializeToString(), source
+        if isinstance(source, bytes):
+            return source, onnx.ModelProto.FromString(source)
+    except DecodeError:
+        found = got(cast("bytes", source), "an ONNX model")
+        raise OnnxGatherError(f"the model must be an ONNX model{found}") from None
+    except ValueError:
+        raise OnnxGatherError("the model must have at most 2 GiB") from None
+    rule = "source must be a descriptor, an onnx.ModelProto, its bytes, or the path of its file"
+    raise OnnxGatherError(f"{rule}, got {shown(source)}")
+
+
+class Value(NamedTuple):
+    """An input or an output of a model."""
+
+    name: str
+    dtype: np.dtype[Any] | None
+    """Of its arrays; None for texts, and for what is no tensor."""
+    type: ValueType
+    """ONNX's data type, and the sizes."""
+
+
+def values_of(model: onnx.ModelProto) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
+    """The inputs of a model that have no default, and its outputs."""
+    given = {tensor.name for tensor in model.graph.initializer}
+
+    def values(infos: Iterable[onnx.ValueInfoProto]) -> Iterator[Value]:
+        for info in infos:
+            number, kind = info.type.tensor_type.elem_type, ValueType.of(info)
+            known = number in helper.get_all_tensor_dtypes()
+            dtype = helper.tensor_dtype_to_np_dtype(number) if known else np.dtype(object)
+            yield Value(info.name, None if dtype.hasobject else dtype, kind)
+
+    inputs = (info for info in model.graph.input if info.name not in given)
+    return tuple(values(inputs)), tuple(values(model.graph.output))
+
+
 @contextmanager
 def reading(path: str, value: str) -> Generator[None]:
     """Turn what onnx raises while data is read into an error that names the value."""

@@ -7,11 +7,12 @@ import sys
 from collections.abc import Mapping
 from functools import lru_cache, partial
 from pathlib import Path
+from typing import Any
 
 from onnxgather import runtime
 from onnxgather.arrays import Array
 from onnxgather.providers import Provider
-from onnxgather.runtime import FailedError, NotRunError, Opened
+from onnxgather.runtime import FailedError, NotRunError, Opened, RefusedError
 from onnxgather.workers.library import cache_folder
 from onnxgather.workers.worker import Worker
 
@@ -25,8 +26,7 @@ class OpenedThere:
     Args:
         worker: The worker.
         model: The serialized model.
-        provider: The full name of the only provider that may run its nodes.
-        threads: How many threads the provider may use; 0 means one per core.
+        session: The other arguments of `Opened`.
 
     Raises:
         NotRunError: The provider is missing, or did not get every node.
@@ -34,13 +34,12 @@ class OpenedThere:
         NoAnswerError: The worker gives no answer.
     """
 
-    def __init__(self, worker: Worker, model: bytes, provider: str, threads: int) -> None:
-        session = {"provider": provider, "threads": threads}
+    def __init__(self, worker: Worker, model: bytes, session: Mapping[str, Any]) -> None:
         self._ran = partial(worker.run, model, session, keep=True)
         self.assignment = self._ran().assignment
 
-    def run(self, inputs: Mapping[str, Array]) -> Array:
-        """The model's output.
+    def run_all(self, inputs: Mapping[str, Array]) -> list[Array]:
+        """The model's only output.
 
         Raises:
             FailedError: The provider failed.
@@ -50,22 +49,32 @@ class OpenedThere:
         (output,) = self._ran([inputs]).outputs
         if isinstance(output, str):
             raise FailedError(output)
-        return output.copy()  # a frame's bytes are read-only
+        return [output.copy()]  # a frame's bytes are read-only
 
 
-def open_model(model: bytes, provider: Provider, threads: int) -> Opened | OpenedThere:
+def open_model(
+    model: bytes | str, provider: Provider, session: Mapping[str, Any]
+) -> Opened | OpenedThere:
     """A model on a provider of this environment, or else of the host that runs the provider.
+
+    Args:
+        model: The serialized model, or the path of its file.
+        provider: The only provider that may run its nodes.
+        session: The other arguments of `Opened`.
 
     Raises:
         NotRunError, RefusedError, NoAnswerError: As `Opened` and `OpenedThere`.
     """
     try:
-        return Opened(model, provider.name, threads)
+        return Opened(model, provider.name, **session)
     except NotRunError as error:
         host = find_runtime(provider)
         if error.kind not in ("no-runtime", "empty-runtime", "absent") or not host:
             raise
-    return OpenedThere(_shared(*host), model, provider.name, threads)
+    if session.get("settings"):
+        raise RefusedError("the program that runs it here takes no options of the provider")
+    model = Path(model).read_bytes() if isinstance(model, str) else model
+    return OpenedThere(_shared(*host), model, {**session, "provider": provider.name})
 
 
 @lru_cache

@@ -11,7 +11,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from onnxgather.arrays import Array
 from onnxgather.providers import PROVIDERS
-from onnxgather.workers.hosts import find_runtime, open_model
+from onnxgather.session import Session
+from onnxgather.workers.hosts import find_runtime
 
 _NEAR = [2**bits + k for bits in (31, 32) for k in (-1, 0, 1)]
 _ABOVE = [0, 1, 2, 5, 100, *_NEAR, 2**40, 2**53, 2**63 - 1]
@@ -58,7 +59,7 @@ def wrong(operator: str, provider: str) -> int:
     """How many elements of the output are wrong."""
     model, inputs = model_of(operator)
     expected = OPERATORS[operator][0](*inputs.values(), *OPERATORS[operator][2])
-    found = open_model(model, PROVIDERS[provider], 1).run(inputs)
+    found = Session(model, provider, threads=1).run(inputs)
     return int((found != expected.astype(np.int64)).sum())
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+import onnxruntime
 import pytest
 from command_line import DATA_4X3 as DATA
 from command_line import DESC, INDICES, outcome
@@ -73,7 +74,7 @@ class TestSessions:
         output = gathered()
         assert output.tobytes() == WANTED.tobytes()
         output[:] = 0  # it is the caller's
-        session = open_session(DESC, "clamp", PROVIDERS["directml"])
+        session = open_session(DESC, "clamp", "directml")
         assert session.assignment == (("Gather", "Gather"),)
 
     def test_one_host_runs_all_models_and_keeps_the_last_one_open(
@@ -116,6 +117,32 @@ class TestSessions:
                 og.run(DESC, DATA, np.array([[1, 0]], np.uint32), provider="directml")
             assert str(caught.value) == f"DmlExecutionProvider failed: {reason}"
             worker.timeout = 30
+
+    def test_a_host_takes_arrays_alone(self, make: Callable[..., Path]) -> None:
+        make()
+        session = og.Session(DESC, "directml")
+        assert session.run(DATA, INDICES).tobytes() == WANTED.tobytes()
+        value = onnxruntime.OrtValue.ortvalue_from_numpy(DATA)
+        for call in (
+            lambda: session.run_into(DATA, INDICES, out=WANTED.copy()),
+            lambda: session.run(value, INDICES),
+            lambda: session.run(type("Tensor", (), {"__dlpack__": None})(), INDICES),
+        ):
+            with pytest.raises(ProviderError) as caught:
+                call()
+            assert str(caught.value) == (
+                "DmlExecutionProvider runs in another program here, which takes numpy arrays and "
+                "returns one: it has no run_into, and takes no OrtValue and no DLPack"
+            )
+
+    def test_a_host_takes_no_options_of_a_provider(self, make: Callable[..., Path]) -> None:
+        make()
+        with pytest.raises(ProviderError) as caught:
+            og.Session(DESC, "directml", provider_options={"device_id": "0"})
+        assert str(caught.value) == (
+            "DmlExecutionProvider cannot run the model: the program that runs it here takes no "
+            "options of the provider"
+        )
 
     def test_a_model_that_a_host_refuses_is_told(self, make: Callable[..., Path]) -> None:
         make("InferenceSession.open = lambda _: 1 / 0")
