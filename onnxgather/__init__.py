@@ -11,6 +11,7 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from onnxgather.cpp import to_cpp
 from onnxgather.datatypes import TensorDataType
 from onnxgather.descriptors import (
     OPERATORS,
@@ -70,6 +71,7 @@ __all__ = [
     "minimum_feature_level",
     "reference",
     "run",
+    "to_cpp",
     "to_dict",
     "to_onnx",
 ]

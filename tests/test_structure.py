@@ -25,7 +25,7 @@ def layers() -> list[set[str]]:
 
 
 LAYERS = layers()
-SPEAKERS = {"onnx": {"model"}, "onnxruntime": {"runtime"}, "click": {"cli"}}
+SPEAKERS = {"onnx": {"model"}, "onnxruntime": {"runtime"}, "click": {"cli"}, "tree_sitter": {"cpp"}}
 APART = [
     ("runtime", ""),  # it runs where the package is not
     ("reference", "lowering"),

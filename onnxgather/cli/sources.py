@@ -13,6 +13,7 @@ import click
 
 from onnxgather.checks import listed, shown
 from onnxgather.cli.terminal import Progress, is_terminal, say
+from onnxgather.cpp import is_cpp, read_cpp
 from onnxgather.descriptors import Descriptor
 from onnxgather.dxdispatch import Program, parse_program, read_program
 from onnxgather.dxdispatch.document import Field
@@ -24,7 +25,6 @@ from onnxgather.errors import (
     UNUSABLE,
     FileFormatError,
     OnnxGatherError,
-    located,
 )
 from onnxgather.files import is_model, reason
 
@@ -49,20 +49,27 @@ class Source(NamedTuple):
 
 
 class Gathers(NamedTuple):
-    """The gathers of a program or of an ONNX model."""
+    """The gathers of a program, of an ONNX model or of a file of C or C++."""
 
     source: Source
     files: Sequence[str]
     """The files that they are read from."""
     descriptors: Mapping[str, Descriptor]
-    """By the names of dispatchables or nodes."""
+    """By the names of dispatchables, nodes or variables."""
     program: Program | None = None
-    """None of an ONNX model."""
+    """None of an ONNX model and of C++."""
+    kind: str = "node"
+    """What has the names, where there is no program: a `node` or, in C++, a `variable`."""
+
+    @property
+    def of_model(self) -> bool:
+        """Whether they are those of an ONNX model."""
+        return self.program is None and self.kind == "node"
 
     def where(self, name: str) -> str:
         """A gather in its file, such as `$.dispatchables.gather` or `node 'gather'`."""
         if self.program is None:
-            return f"node {shown(name)}"
+            return f"{self.kind} {shown(name)}"
         return Field({name: None}, "$.dispatchables").member(name).path
 
 
@@ -134,7 +141,7 @@ class Batch:
         shapes: Mapping[str, Sequence[int]],
         node: str | None,
     ) -> Gathers:
-        """The gathers of a program or of a model; those without a descriptor are failures.
+        """The gathers of a program, of a model or of C++; those without a descriptor are failures.
 
         Args:
             source: The file.
@@ -148,20 +155,24 @@ class Batch:
         path, found = source.path, dict[str, Descriptor]()
         if shapes or node is not None:
             check_model(path)
-        if not is_model(path):
+        if not (is_model(path) or is_cpp(path)):
             program = self.read(path, allow_outside)
             if not program.dispatchables:
                 raise FileFormatError(f"{path}: $.dispatchables must hold a gather")
             found = {name: one.descriptor for name, one in program.dispatchables.items()}
             return Gathers(source, [program.path, *program.files], found, program)
-        from onnxgather.extraction import gather_descriptors
+        if is_cpp(path):
+            kind, every = "variable", read_cpp(path)
+        else:
+            from onnxgather.extraction import gather_descriptors
 
-        for name, one in gather_descriptors(path, shapes, node):
-            with self.step(path), located(f"{path}: node {shown(name)}"):
+            kind, every = "node", gather_descriptors(path, shapes, node)
+        for name, one in every:
+            with self.step(path):
                 if isinstance(one, OnnxGatherError):
-                    raise one
+                    raise one if kind == "variable" else one.at(f"{path}: node {shown(name)}")
                 found[name] = one
-        return Gathers(source, [path], found)
+        return Gathers(source, [path], found, kind=kind)
 
     def say(self, text: str | bytes) -> None:
         """Print a line, or lines."""
@@ -189,6 +200,9 @@ def read_source(path: str, allow_outside: bool) -> Program:
         FileFormatError: As `read_program`.
         DescriptorError: As `read_program`.
     """
+    if is_cpp(path):
+        rule = "must be a DxDispatch program, which is JSON, got C or C++"
+        raise FileFormatError(f"{path}: {rule}, which onnxgather convert and show take")
     if path != STANDARD:
         return read_program(path, allow_outside=allow_outside)
     name = "standard input"
@@ -258,7 +272,7 @@ def plan(sources: Sequence[Gathers], output: str | None, unread: Sequence[str] =
             raise OnnxGatherError(f"{path}: the models of a pipe must come with -o PATH")
         for name, descriptor in gathers.descriptors.items():
             model = output if is_file and output else _target(gathers, name, output)
-            with_program = gathers.program is None and output != STANDARD
+            with_program = gathers.of_model and output != STANDARD
             program = [os.path.splitext(model)[0] + ".json"] if with_program else []
             for target in (model, *program):
                 job = Job(path, gathers.where(name), descriptor, target)
@@ -279,7 +293,7 @@ def _target(gathers: Gathers, name: str, output: str | None) -> str:
     stem = os.path.splitext(source.path if output is None else os.path.join(output, source.inside))[
         0
     ]
-    if gathers.program is None or len(gathers.descriptors) > 1:
+    if gathers.of_model or len(gathers.descriptors) > 1:
         stem += "." + "".join(map(_safe, name))
     return stem + ".onnx"
 

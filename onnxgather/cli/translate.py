@@ -18,6 +18,7 @@ from onnxgather.cli import options
 from onnxgather.cli.options import Lowering
 from onnxgather.cli.sources import STANDARD, Batch, Gathers, check_model, plan, read_source
 from onnxgather.cli.terminal import json_bytes, main, say
+from onnxgather.cpp import to_cpp, variable_names
 from onnxgather.dxdispatch import execute, write_program_of_zeros
 from onnxgather.errors import GOOD, DescriptorError, FileFormatError, located
 from onnxgather.feature_levels import FEATURE_LEVELS, check_feature_level
@@ -57,7 +58,8 @@ def convert(
 ) -> int:
     """Write an ONNX model for each gather of each program.
 
-    A FILE may also be a folder: all *.json files in it and below it; or -, the standard input.
+    A FILE may also be a folder: all *.json files in it and below it; or -, the standard input; or C
+    or C++, whose gathers are named by their variables.
     Models go beside their programs as NAME.onnx, or as NAME.DISPATCHABLE.onnx where a program has
     several gathers.
     """
@@ -134,11 +136,13 @@ def run(
 @options.node
 @options.shape
 @options.as_json
+@options.flag("--cpp", "as_cpp", help="Print the descriptors as C++.")
 @options.html
 @options.allow_outside
 def show(
     files: Sequence[str],
     as_json: bool,
+    as_cpp: bool,
     html_file: str | None,
     allow_outside: bool,
     node: str | None,
@@ -147,12 +151,14 @@ def show(
 ) -> int:
     """Explain each gather of each program: its descriptor, its formula, its ONNX nodes.
 
-    A FILE may also be a folder: all *.json files in it and below it; or -, the standard input.
-    With --json, several files, or a folder, are a list. With --html, the page has a picture of each
-    gather, in which pointing at an element shows where it came from.
+    A FILE may also be a folder: all *.json files in it and below it; or -, the standard input; or C
+    or C++. With --json, several files, or a folder, are a list. With --html, the page has a picture
+    of each gather, in which pointing at an element shows where it came from.
     """
     from onnxgather.show import describe, render
 
+    if as_cpp + as_json + (html_file is not None) > 1:
+        raise click.UsageError("--cpp, --json and --html must come one at a time")
     batch = Batch()
     found: list[tuple[Gathers, dict[str, Description]]] = []
     for source in batch.sources(files):
@@ -163,7 +169,12 @@ def show(
     if html_file is not None and found:
         _write_page(html_file, found, lowering["out_of_range"])
         return batch.finish()
-    if as_json:
+    if as_cpp:
+        every = [pair for of, _ in found for pair in of.descriptors.items()]
+        names = variable_names(name for name, _ in every)
+        texts = (to_cpp(desc, name) for name, (_, desc) in zip(names, every, strict=True))
+        say("\n".join(texts), end="", as_is=True)
+    elif as_json:
         documents = [
             {"file": of.source.path, "dispatchables" if of.program else "gathers": described}
             for of, described in found

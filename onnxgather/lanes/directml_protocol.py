@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO
 
 from onnxgather.checks import shown, uint
-from onnxgather.datatypes import TYPE_PREFIX, TensorDataType
+from onnxgather.datatypes import DATA_TYPES, TYPE_PREFIX, TensorDataType
 from onnxgather.descriptors import TABLE, TENSORS, header_names
 from onnxgather.errors import DescriptorError
 from onnxgather.runtime import frame, read_frame
@@ -31,8 +31,6 @@ _RUN, _CREATE = 0, 1
 GUARDS_TOUCHED, DEVICE_LOST = 3, 4
 """Bits of the flags of an answer."""
 
-# DML_TENSOR_DATA_TYPE of DirectML.h, types that no gather takes included.
-_DATA_TYPES = {t.name: t.directml for t in TensorDataType} | {"UNKNOWN": 0, "UINT4": 12, "INT4": 13}
 _BITS = {t.name: 8 * t.size for t in TensorDataType} | {"UNKNOWN": 0, "UINT4": 4, "INT4": 4}
 
 
@@ -63,8 +61,8 @@ def encoded(raw: Mapping[str, Any], buffers: Sequence[bytes] | None, feature_lev
 def _tensor(name: str, raw: Mapping[str, Any]) -> bytes:
     """The bytes of a tensor; TotalTensorSizeInBytes is by default the smallest legal one."""
     short = str(raw["DataType"]).removeprefix(TYPE_PREFIX)
-    if short not in _DATA_TYPES:
-        rule = f"{name}.DataType must be one of {', '.join(_DATA_TYPES)}"
+    if short not in DATA_TYPES:
+        rule = f"{name}.DataType must be one of {', '.join(DATA_TYPES)}"
         raise DescriptorError(f"{rule}, got {shown(short)}")
     sizes, strides = list(raw["Sizes"]), raw.get("Strides") or None
     if strides is not None and len(strides) != len(sizes):
@@ -77,7 +75,7 @@ def _tensor(name: str, raw: Mapping[str, Any]) -> bytes:
         total = min((max(0, span) * _BITS[short] + 31) // 32 * 4, 2**64 - 4)
     flags = TensorFlags.parse(raw.get("Flags", TensorFlags.NONE))
     alignment = raw.get("GuaranteedBaseOffsetAlignment", 0)
-    head = (_DATA_TYPES[short], int(flags), len(sizes), int(strides is not None))
+    head = (DATA_TYPES[short], int(flags), len(sizes), int(strides is not None))
     total = uint(f"{name}.TotalTensorSizeInBytes", total, 2**64 - 1)
     numbers = {f"{name}.GuaranteedBaseOffsetAlignment": alignment}
     numbers |= {f"{name}.Sizes[{k}]": n for k, n in enumerate(sizes)}

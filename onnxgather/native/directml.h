@@ -14,11 +14,31 @@ using DML_FEATURE_LEVEL = UINT;
 constexpr DML_FEATURE_LEVEL DML_FEATURE_LEVEL_1_0 = 0x1000;
 constexpr DML_FEATURE_LEVEL DML_FEATURE_LEVEL_3_0 = 0x3000;
 
-// DML_TENSOR_DATA_TYPE, DML_TENSOR_FLAGS and DML_OPERATOR_TYPE are numbers that the host hands on.
-using DML_TENSOR_DATA_TYPE = UINT;
-using DML_TENSOR_FLAGS = UINT;
-using DML_OPERATOR_TYPE = UINT;
-constexpr DML_TENSOR_FLAGS DML_TENSOR_FLAG_OWNED_BY_DML = 1;
+enum DML_TENSOR_DATA_TYPE {
+    DML_TENSOR_DATA_TYPE_UNKNOWN,
+    DML_TENSOR_DATA_TYPE_FLOAT32,
+    DML_TENSOR_DATA_TYPE_FLOAT16,
+    DML_TENSOR_DATA_TYPE_UINT32,
+    DML_TENSOR_DATA_TYPE_UINT16,
+    DML_TENSOR_DATA_TYPE_UINT8,
+    DML_TENSOR_DATA_TYPE_INT32,
+    DML_TENSOR_DATA_TYPE_INT16,
+    DML_TENSOR_DATA_TYPE_INT8,
+    DML_TENSOR_DATA_TYPE_FLOAT64,
+    DML_TENSOR_DATA_TYPE_UINT64,
+    DML_TENSOR_DATA_TYPE_INT64,
+    DML_TENSOR_DATA_TYPE_UINT4,
+    DML_TENSOR_DATA_TYPE_INT4,
+};
+
+enum DML_TENSOR_FLAGS { DML_TENSOR_FLAG_NONE, DML_TENSOR_FLAG_OWNED_BY_DML };
+
+enum DML_OPERATOR_TYPE {
+    DML_OPERATOR_GATHER = 67,
+    DML_OPERATOR_GATHER_ELEMENTS = 107,
+    DML_OPERATOR_GATHER_ND = 108,
+    DML_OPERATOR_GATHER_ND1 = 140,
+};
 
 enum DML_TENSOR_TYPE { DML_TENSOR_TYPE_INVALID, DML_TENSOR_TYPE_BUFFER };
 
@@ -42,10 +62,39 @@ struct DML_OPERATOR_DESC {
     const void* Desc;
 };
 
-// What DML_GATHER_OPERATOR_DESC (Axis, IndexDimensions), DML_GATHER_ELEMENTS_OPERATOR_DESC (Axis),
-// DML_GATHER_ND_OPERATOR_DESC (InputDimensionCount, IndicesDimensionCount) and
-// DML_GATHER_ND1_OPERATOR_DESC (as GATHER_ND, then BatchDimensionCount) share: three tensors, then
-// UINTs.
+struct DML_GATHER_OPERATOR_DESC {
+    const DML_TENSOR_DESC* InputTensor;
+    const DML_TENSOR_DESC* IndicesTensor;
+    const DML_TENSOR_DESC* OutputTensor;
+    UINT Axis;
+    UINT IndexDimensions;
+};
+
+struct DML_GATHER_ELEMENTS_OPERATOR_DESC {
+    const DML_TENSOR_DESC* InputTensor;
+    const DML_TENSOR_DESC* IndicesTensor;
+    const DML_TENSOR_DESC* OutputTensor;
+    UINT Axis;
+};
+
+struct DML_GATHER_ND_OPERATOR_DESC {
+    const DML_TENSOR_DESC* InputTensor;
+    const DML_TENSOR_DESC* IndicesTensor;
+    const DML_TENSOR_DESC* OutputTensor;
+    UINT InputDimensionCount;
+    UINT IndicesDimensionCount;
+};
+
+struct DML_GATHER_ND1_OPERATOR_DESC {
+    const DML_TENSOR_DESC* InputTensor;
+    const DML_TENSOR_DESC* IndicesTensor;
+    const DML_TENSOR_DESC* OutputTensor;
+    UINT InputDimensionCount;
+    UINT IndicesDimensionCount;
+    UINT BatchDimensionCount;
+};
+
+// What the four share: three tensors, then UINTs. The host fills it whatever the operator is.
 struct GatherFamilyDesc {
     const DML_TENSOR_DESC* InputTensor;
     const DML_TENSOR_DESC* IndicesTensor;

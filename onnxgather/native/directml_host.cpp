@@ -64,6 +64,11 @@
 #include "directml.h"
 #include "frames.h"
 
+// What CreateOperator gets; a test that has descriptors of its own defines it otherwise.
+#ifndef OPERATOR_DESC_OF
+#define OPERATOR_DESC_OF(request) DML_OPERATOR_DESC{request.type, &request.fields}
+#endif
+
 namespace {
 
 enum Stage : UINT {
@@ -159,8 +164,8 @@ struct Tensor {
     bool owned() const { return buffer.Flags & DML_TENSOR_FLAG_OWNED_BY_DML; }
 
     void read(Reader& reader) {
-        buffer.DataType = reader.u32();
-        buffer.Flags = reader.u32();
+        buffer.DataType = static_cast<DML_TENSOR_DATA_TYPE>(reader.u32());
+        buffer.Flags = static_cast<DML_TENSOR_FLAGS>(reader.u32());
         buffer.DimensionCount = reader.u32();
         bool strided = reader.u32();
         buffer.TotalTensorSizeInBytes = reader.u64();
@@ -182,7 +187,7 @@ struct Request {
 
     explicit Request(Reader reader) {
         only_create = reader.u32();
-        type = reader.u32();
+        type = static_cast<DML_OPERATOR_TYPE>(reader.u32());
         level = reader.u32();
         for (Tensor& tensor : tensors) tensor.read(reader);
         UINT count = reader.u32();
@@ -558,7 +563,7 @@ Answer answer_to(Gpu& gpu, DirectMl& directml, const Request& request) {
     Answer answer;
     try {
         Device& device = directml.device(gpu, request.level);
-        DML_OPERATOR_DESC desc{request.type, &request.fields};
+        const DML_OPERATOR_DESC desc = OPERATOR_DESC_OF(request);
         Ref<IDMLOperator> op;
         check(CREATE_OPERATOR,
               device.directml->CreateOperator(&desc, IDMLOperator::iid, op.put_void()));
