@@ -158,7 +158,7 @@ class Opened:
             try:
                 options.register_custom_ops_library(operators)
             except Exception as error:
-                detail = f"their library does not load: {_line(error)}"
+                detail = f"their library does not load: {line(error)}"
                 raise NotRunError("operators", detail) from error
         named = [(provider, settings) if settings else provider] if library is None else []
         make = partial(runtime.InferenceSession, model, options, providers=named, enable_fallback=0)
