@@ -45,11 +45,12 @@ enum {
     TILE = 1024,                        /* offsets that the nearest cache holds beside rows */
     LONG_TILE = 8192,                   /* offsets, where they are used again */
     SHORT = 256,                        /* a tile takes in more loops while it is shorter */
+    SHORT_ROW = 32,                     /* bytes of rows that are copied in one pass */
     AHEAD = 12,                         /* a row is fetched so many rows before it is copied */
-    FURTHER = 48,                       /* a single element, so many elements */
-    NEAR = 1 << 19,                     /* bytes of data whose elements are not fetched */
+    FURTHER = 64,                       /* a single element, so many elements */
+    NEAR = 1 << 22,                     /* bytes of data whose single elements are not fetched */
+    NEAR_ROWS = 1 << 18,                /* nor their rows */
     ROW = 1 << 18,                      /* bytes of data that may be fetched for a tile */
-    STAGE = 1 << 14,                    /* bytes that are put together before they are streamed */
     LEAST_PART = 1 << 16                /* bytes of output that are worth a thread */
 };
 
@@ -77,7 +78,6 @@ struct run {
     uint32_t offsets[LONG_TILE + AHEAD];   /* of the rows of a tile */
     uint32_t wrapped[TILE + AHEAD];        /* the same, as DirectML counts them */
     uint8_t missing[LONG_TILE];            /* rows that are zero */
-    char stage[STAGE];
 };
 
 /* Indices. */
@@ -93,7 +93,8 @@ INLINED uint64_t index_at(const char *indices, size_t at, const int type, const 
                           uint64_t size, uint64_t *outside) {
     const uint64_t value = value_at(indices, at, type), last = size - 1;
     const uint64_t negative = is_signed ? 0 - (value >> 63) : 0;
-    const uint64_t index = value + (size & negative), kept = index > last ? last & ~negative : index;
+    const uint64_t index = value + (size & negative);
+    const uint64_t kept = index > last ? last & ~negative : index;
     *outside |= index ^ kept;
     return kept;
 }
@@ -151,6 +152,7 @@ struct rows {
     char *output;
     size_t size, bytes, step; /* of an element, of a row, from row to row in the output */
     size_t count;
+    int far, streams; /* whether rows are fetched early; whether they pass the caches by */
 };
 
 INLINED void copy_elements(const struct rows *at, const uint32_t *restrict offsets,
@@ -193,17 +195,34 @@ static void copy_rows(const struct rows *at, const uint32_t *restrict offsets) {
     }
 }
 
+/* Copy bytes into memory without reading it into the caches first. */
+static void stream(char *restrict output, const char *restrict input, size_t bytes) {
+#if STREAMS
+    size_t done = (0 - (uintptr_t)output) & 15;
+    done = done < bytes ? done : bytes;
+    memcpy(output, input, done);
+    for (; done + 16 <= bytes; done += 16)
+        _mm_stream_si128((__m128i *)(void *)(output + done),
+                         _mm_loadu_si128((const __m128i *)(const void *)(input + done)));
+    output += done, input += done, bytes -= done;
+#endif
+    memcpy(output, input, bytes);
+}
+
 static void copy_long_rows(const struct rows *rows, const uint32_t *offsets) {
+    const size_t bytes = rows->bytes, early = bytes < 1024 ? 4 : 1;
     for (size_t j = 0; j < rows->count; j++) {
-        const char *later = rows->data + offsets[j + 1] * rows->size;
-        for (size_t k = 0; k < 512; k += 64) FETCH(later + k);
-        memcpy(rows->output + j * rows->step, rows->data + offsets[j] * rows->size, rows->bytes);
+        const char *row = rows->data + offsets[j] * rows->size;
+        const char *later = rows->data + offsets[j + early] * rows->size;
+        for (size_t k = 0; k < bytes && k < 512; k += 64) FETCH(later + k);
+        if (rows->streams) stream(rows->output + j * rows->step, row, bytes);
+        else memcpy(rows->output + j * rows->step, row, bytes);
     }
 }
 
 static void copy(const struct rows *rows, const uint32_t *offsets) {
     const size_t bytes = rows->bytes;
-    if (bytes >= 1024) copy_long_rows(rows, offsets);
+    if (bytes >= (rows->streams ? 128 : 1024)) copy_long_rows(rows, offsets);
     else if (bytes > 32) copy_rows(rows, offsets);
     else if (bytes == rows->size && bytes == 1) copy_elements(rows, offsets, 1);
     else if (bytes == rows->size && bytes == 2) copy_elements(rows, offsets, 2);
@@ -218,20 +237,6 @@ static void copy(const struct rows *rows, const uint32_t *offsets) {
 static void erase(const struct rows *rows, const uint8_t *missing) {
     for (size_t j = 0; j < rows->count; j++)
         if (missing[j]) memset(rows->output + j * rows->step, 0, rows->bytes);
-}
-
-/* Copy bytes into memory without reading it into the caches first. */
-static void stream(char *restrict output, const char *restrict input, size_t bytes) {
-#if STREAMS
-    size_t done = (0 - (uintptr_t)output) & 15;
-    done = done < bytes ? done : bytes;
-    memcpy(output, input, done);
-    for (; done + 16 <= bytes; done += 16)
-        _mm_stream_si128((__m128i *)(void *)(output + done),
-                         _mm_loadu_si128((const __m128i *)(const void *)(input + done)));
-    output += done, input += done, bytes -= done;
-#endif
-    memcpy(output, input, bytes);
 }
 
 /* The bytes of the last cache, which what is written may stay in. */
@@ -260,52 +265,70 @@ static size_t cache_bytes(void) {
     return bytes;
 }
 
-/* Single elements. */
+/* Short rows straight from their indices, which lie packed. */
 
-/* The elements of a line straight from their indices, which lie packed. What an index further on
-   leads to is fetched, in range or not, as that is a hint and reads nothing. */
-INLINED uint64_t fuse_some(const struct line *axes, const struct rows *rows, size_t from, size_t to,
-                           const int type, const int tuple, const size_t size, const int fetches) {
+/* Rows of `part` bytes (one element), or of one to two times as many. `checks`: whether anyone asks
+   for indices out of range. `fetches`: what an index further on leads to is fetched, in range or
+   not, as that is a hint and reads nothing. */
+INLINED uint64_t fuse_some(const struct line *axes, const struct rows *at, size_t from, size_t to,
+                           const int type, const int tuple, const size_t part, const int whole,
+                           const int checks, const int fetches) {
+    const struct rows rows = *at;
     const int is_signed = type >= GATHER_INT32;
     const char *indices = axes->indices;
+    const size_t size = whole ? part : rows.size, end = rows.bytes - part;
     const uint64_t data_step = axes->data_step * size;
-    const char *restrict data = rows->data + from * data_step;
-    char *restrict output = rows->output;
     const uint64_t size0 = axes[0].size, size1 = axes[tuple - 1].size;
-    const uint64_t stride0 = axes[0].stride, stride1 = axes[tuple - 1].stride;
-    uint64_t outside = 0;
-    for (size_t j = from; j < to; j++, data += data_step) {
-        const size_t at = j * (size_t)tuple, later = at + FURTHER * (size_t)tuple;
+    const uint64_t stride0 = axes[0].stride * size, stride1 = axes[tuple - 1].stride * size;
+    const char *restrict data = rows.data + from * data_step;
+    char *restrict output = rows.output + from * rows.bytes;
+    uint64_t outside = 0, unused = 0;
+    for (size_t j = from; j < to; j++) {
+        const size_t index = j * (size_t)tuple, later = index + FURTHER * (size_t)tuple;
         if (fetches) {
             uint64_t next = value_at(indices, later, type) * stride0;
             if (tuple == 2) next += value_at(indices, later + 1, type) * stride1;
-            FETCH((uintptr_t)data + next * size);
+            FETCH((uintptr_t)data + next);
         }
-        uint64_t offset = index_at(indices, at, type, is_signed, size0, &outside) * stride0;
+        uint64_t *seen = checks ? &outside : &unused;
+        const char *row = data + index_at(indices, index, type, is_signed, size0, seen) * stride0;
         if (tuple == 2)
-            offset += index_at(indices, at + 1, type, is_signed, size1, &outside) * stride1;
-        memcpy(output + j * size, data + offset * size, size);
+            row += index_at(indices, index + 1, type, is_signed, size1, seen) * stride1;
+        memcpy(output, row, part);
+        if (!whole) memcpy(output + end, row + end, part);
+        output += whole ? part : rows.bytes;
+        if (tuple == 1) data += data_step;
     }
     return outside;
 }
 
 /* True if an index is out of range; then it was clamped. */
-INLINED int fuse(const struct line *axes, const struct rows *rows, int far, const int type,
-                 const int tuple, const size_t size) {
-    const size_t count = rows->count, most = far && count > FURTHER ? count - FURTHER : 0;
-    uint64_t outside = fuse_some(axes, rows, 0, most, type, tuple, size, 1);
-    outside |= fuse_some(axes, rows, most, count, type, tuple, size, 0);
-    return outside != 0;
+INLINED int fuse(const struct line *axes, const struct rows *rows, int checks, const int type,
+                 const int tuple, const size_t part, const int whole) {
+    const size_t count = rows->count, far = rows->far && count > FURTHER ? count - FURTHER : 0;
+    if (!checks) {
+        fuse_some(axes, rows, 0, far, type, tuple, part, whole, 0, 1);
+        fuse_some(axes, rows, far, count, type, tuple, part, whole, 0, 0);
+        return 0;
+    }
+    uint64_t outside = fuse_some(axes, rows, 0, far, type, tuple, part, whole, 1, 1);
+    return (outside | fuse_some(axes, rows, far, count, type, tuple, part, whole, 1, 0)) != 0;
 }
 
-#define FUSED(type, tuple)                                                                    \
-    static int fuse_##type##_##tuple(const struct line *axes, const struct rows *rows, int far) { \
-        switch (rows->size) {                                                                 \
-        case 1: return fuse(axes, rows, far, GATHER_##type, tuple, 1);                        \
-        case 2: return fuse(axes, rows, far, GATHER_##type, tuple, 2);                        \
-        case 4: return fuse(axes, rows, far, GATHER_##type, tuple, 4);                        \
-        default: return fuse(axes, rows, far, GATHER_##type, tuple, 8);                       \
-        }                                                                                     \
+#define FUSED(type, tuple)                                                                       \
+    static int fuse_##type##_##tuple(const struct line *axes, const struct rows *rows,           \
+                                     int checks) {                                               \
+        const size_t bytes = rows->bytes;                                                        \
+        if (bytes == rows->size) switch (bytes) {                                                \
+            case 1: return fuse(axes, rows, checks, GATHER_##type, tuple, 1, 1);                 \
+            case 2: return fuse(axes, rows, checks, GATHER_##type, tuple, 2, 1);                 \
+            case 4: return fuse(axes, rows, checks, GATHER_##type, tuple, 4, 1);                 \
+            default: return fuse(axes, rows, checks, GATHER_##type, tuple, 8, 1);                \
+            }                                                                                    \
+        if (bytes <= 4) return fuse(axes, rows, checks, GATHER_##type, tuple, 2, 0);             \
+        if (bytes <= 8) return fuse(axes, rows, checks, GATHER_##type, tuple, 4, 0);             \
+        if (bytes <= 16) return fuse(axes, rows, checks, GATHER_##type, tuple, 8, 0);            \
+        return fuse(axes, rows, checks, GATHER_##type, tuple, 16, 0);                            \
     }
 FUSED(UINT32, 1) FUSED(UINT64, 1) FUSED(INT32, 1) FUSED(INT64, 1)
 FUSED(UINT32, 2) FUSED(UINT64, 2) FUSED(INT32, 2) FUSED(INT64, 2)
@@ -410,7 +433,8 @@ static int find_offsets(struct run *run, uint64_t index) {
         struct line line;
         for (uint32_t k = 0; k < g->tuple_size; k++) {
             line = line_of(run, at, k);
-            outside |= ADD[g->index_type][g->policy](&line, run->offsets + done, run->missing + done);
+            outside |= ADD[g->index_type][g->policy](&line, run->offsets + done,
+                                                     run->missing + done);
         }
         done += line.count;
     } while (advance(&at, run->loops + run->tile, run->count - run->tile - 1, turns));
@@ -420,8 +444,12 @@ static int find_offsets(struct run *run, uint64_t index) {
 
 static struct rows rows_of(const struct run *run, struct position at) {
     const size_t size = run->gather->element_size;
-    return (struct rows){run->data + at.data * size, run->output + at.output * size, size,
-                         run->width * size, run->loops[run->count - 1].output * size, run->rows};
+    return (struct rows){
+        .data = run->data + at.data * size, .output = run->output + at.output * size,
+        .size = size, .bytes = run->width * size,
+        .step = run->loops[run->count - 1].output * size, .count = run->rows,
+        .far = run->gather->data_count * size > (run->width > 1 ? NEAR_ROWS : NEAR),
+        .streams = run->streams};
 }
 
 /* Copy the rows of a tile as DirectML does: element by element, each offset counted modulo 2^32
@@ -448,41 +476,19 @@ static void copy_wrapped(struct run *run, struct position at) {
 }
 
 static void copy_tile(struct run *run, struct position at, int outside) {
-    const int erases = outside && run->gather->policy == GATHER_ZERO;
-    struct rows rows = rows_of(run, at);
-    char *output = rows.output;
-    size_t done = 0, fits = STAGE / rows.bytes;
-    if (!run->streams) {
-        copy(&rows, run->offsets);
-        if (erases) erase(&rows, run->missing);
-        return;
-    }
-    for (; done < run->rows; done += rows.count, output += rows.count * rows.bytes) {
-        rows.count = run->rows - done < fits ? run->rows - done : fits;
-        rows.output = run->stage;
-        if (!fits) {
-            rows.count = 1;
-            stream(output, rows.data + run->offsets[done] * rows.size, rows.bytes);
-            rows.output = output;
-        } else copy(&rows, run->offsets + done);
-        if (erases) erase(&rows, run->missing + done);
-        if (fits) stream(output, run->stage, rows.count * rows.bytes);
-    }
+    const struct rows rows = rows_of(run, at);
+    copy(&rows, run->offsets);
+    if (outside && run->gather->policy == GATHER_ZERO) erase(&rows, run->missing);
 }
 
-/* Copy the elements of a tile straight from their indices. False where that was not right. */
+/* Copy the rows of a tile straight from their indices. False where that was not right. */
 static int fuse_tile(struct run *run, struct position at) {
     const struct gather *g = run->gather;
+    const int checks = g->policy != GATHER_CLAMP;
+    const struct rows rows = rows_of(run, at);
     struct line axes[2];
-    struct rows rows = rows_of(run, at);
-    char *output = rows.output;
     for (uint32_t k = 0; k < g->tuple_size; k++) axes[k] = line_of(run, at, k);
-    if (run->streams) rows.output = run->stage;
-    const int far = g->data_count * rows.size > NEAR;
-    const int outside = FUSE[g->tuple_size - 1][g->index_type](axes, &rows, far);
-    if (outside && g->policy != GATHER_CLAMP) return 0;
-    if (run->streams) stream(output, run->stage, rows.count * rows.size);
-    return 1;
+    return !FUSE[g->tuple_size - 1][g->index_type](axes, &rows, checks);
 }
 
 /* Make a tile of the innermost loops. Of a loop that is split for it, `rest` is what is left over;
@@ -506,12 +512,14 @@ static int make_tile(struct run *run, uint64_t most, struct loop *rest) {
     return -1;
 }
 
-/* Fetch the data of a whole tile, if about all of it will be read. */
-static void fetch_tile(const struct run *run, uint64_t data, uint64_t bytes) {
+/* Fetch the data that a tile will read, if it lies close together. */
+static void fetch_tile(const struct run *run, uint64_t data, uint64_t extent) {
     const size_t size = run->gather->element_size;
-    const char *from = run->data + data * size;
-    if (bytes > ROW || bytes > run->rows * (uint64_t)64 || data + bytes / size > run->gather->data_count) return;
-    for (uint64_t k = 0; k < bytes; k += 64) FETCH(from + k);
+    const uint64_t bytes = extent * size;
+    if (!run->inside || bytes > ROW || bytes / 64 > run->rows ||
+        data + extent > run->gather->data_count)
+        return;
+    for (uint64_t k = 0; k < bytes; k += 64) FETCH(run->data + data * size + k);
 }
 
 /* Run tile after tile, from a position on. False if the policy is "error" and an index is out of
@@ -524,18 +532,21 @@ static int run_tiles(struct run *run, struct position outer) {
     for (int k = 0; k < run->tile; k++)
         if (run->loops[k].index) changing[changes++] = run->loops[k];
         else repeated[repeats++] = run->loops[k];
-    for (uint32_t k = 0; k < g->tuple_size; k++) extent += (g->axis_sizes[k] - 1) * g->axis_strides[k];
+    for (uint32_t k = 0; k < g->tuple_size; k++)
+        extent += (g->axis_sizes[k] - 1) * g->axis_strides[k];
     const struct loop *last = &run->loops[run->count - 1];
-    const int fuses = run->inside && run->width == 1 && !repeats && run->tile == run->count - 1 &&
-                      g->tuple_size <= 2 && last->index == g->tuple_size && last->output == 1 &&
-                      (g->tuple_size == 1 || g->tuple_stride == 1);
+    /* Short rows whose offsets are used once, where all that is packed lies packed. */
+    const int fuses = run->inside && run->width * g->element_size <= SHORT_ROW && !repeats &&
+                      run->tile == run->count - 1 && last->output == run->width &&
+                      last->index == g->tuple_size && g->tuple_size <= 2 &&
+                      (g->tuple_size == 1 || (g->tuple_stride == 1 && !last->data));
     do {
         struct position at = outer;
         if (fuses && fuse_tile(run, at)) continue;
         const int outside = find_offsets(run, at.index);
         if (outside && g->policy == GATHER_ERROR) return 0;
         do {
-            if (repeats) fetch_tile(run, at.data + repeated[repeats - 1].data, extent * g->element_size);
+            if (repeats) fetch_tile(run, at.data + repeated[repeats - 1].data, extent);
             if (g->policy == GATHER_DIRECTML && (outside || !run->inside)) copy_wrapped(run, at);
             else copy_tile(run, at, outside);
         } while (advance(&at, repeated, repeats, again));
@@ -546,16 +557,17 @@ static int run_tiles(struct run *run, struct position outer) {
 /* Whether indices in range lead to data that is there and that DirectML reaches. For the other
    policies gather_check has proved it. */
 static int lies_inside(const struct gather *g) {
-    const uint64_t limit = g->data_count < g->reachable_count ? g->data_count : g->reachable_count;
-    uint64_t furthest = 0;
-    for (uint32_t k = 0; k < GATHER_MOST_LOOPS && g->policy == GATHER_DIRECTML; k++) {
-        const uint64_t steps = k < g->loop_count ? g->sizes[k] - 1 : 0;
-        const uint64_t axis = k < g->tuple_size ? g->axis_sizes[k] - 1 : 0;
-        if (steps && g->data_strides[k] > limit / steps) return 0;
-        if (axis && g->axis_strides[k] > limit / axis) return 0;
-        furthest += (steps ? steps * g->data_strides[k] : 0) + (axis ? axis * g->axis_strides[k] : 0);
+    uint64_t limit = g->data_count < g->reachable_count ? g->data_count : g->reachable_count;
+    if (g->policy != GATHER_DIRECTML) return 1;
+    for (uint32_t k = 0; k < g->loop_count + g->tuple_size; k++) {
+        const uint32_t axis = k - g->loop_count;
+        const int is_loop = k < g->loop_count;
+        const uint64_t steps = (is_loop ? g->sizes[k] : g->axis_sizes[axis]) - 1;
+        const uint64_t stride = is_loop ? g->data_strides[k] : g->axis_strides[axis];
+        if (steps && stride > (limit - 1) / steps) return 0;
+        limit -= steps * stride;
     }
-    return furthest < limit;
+    return 1;
 }
 
 int gather_run(const struct gather *gather, const void *data, const void *indices, void *output,
@@ -580,11 +592,9 @@ int gather_run(const struct gather *gather, const void *data, const void *indice
         if (!--run.count) run.loops[run.count++] = (struct loop){1, 0, 0, run.width};
     }
     const uint64_t bytes = bytes_written(gather);
-    last = &run.loops[run.count - 1];
-    run.streams = STREAMS && last->output == run.width && bytes > (uint64_t)1 << 22 && bytes > cache_bytes();
-    int again = 0;
-    for (int k = 0; k < run.count - 1; k++) again |= !run.loops[k].index;
-    const int is_long = again || (run.width == 1 && !run.streams);
+    run.streams = STREAMS && bytes > LEAST_PART && bytes > cache_bytes();
+    int is_long = run.width * gather->element_size <= SHORT_ROW;
+    for (int k = 0; k < run.count - 1; k++) is_long |= !run.loops[k].index;
     for (int split; (split = make_tile(&run, is_long ? LONG_TILE : TILE, &rest)) >= 0;) {
         struct loop *loop = &run.loops[split];
         if (!run_tiles(&run, at)) return 0;
