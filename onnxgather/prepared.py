@@ -24,8 +24,9 @@ T = TypeVar("T")
 MOST_THREADS = 64
 """The most threads of a gather; memory is the limit long before."""
 
-THREADED_BYTES = 2**18
-"""The fewest bytes of output that are worth several threads: each costs 10 us to make."""
+THREADED_BYTES = 2**21
+"""The fewest bytes of output that are worth threads, which take 30 us to make; a single element
+counts as 8 bytes."""
 
 _INDEX_NUMBERS = {"UINT32": 0, "UINT64": 1, "INT32": 2, "INT64": 3}
 """The numbers of the index types in `native/kernel.h`."""
@@ -166,7 +167,8 @@ def _kernel(desc: Descriptor, out_of_range: OutOfRange, threads: int) -> Any:
     packed = struct.pack(f"={len(numbers)}Q", *numbers)
     kinds = "".join(data_type.numpy.kind for data_type in types)
     shapes = [tensor.array_shape for tensor in tensors]
-    if loops.counts[2] * types[2].size < THREADED_BYTES:
+    rows = (loops.data_strides[-1], loops.index_strides[-1]) == (1, 0)
+    if loops.counts[2] * (types[2].size if rows else 8) < THREADED_BYTES:
         threads = 1
     return native.Gather(np.ndarray, packed, kinds, *shapes, threads).run
 

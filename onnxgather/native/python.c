@@ -4,6 +4,7 @@
 #include <Python.h>
 
 #include <stdalign.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "kernel.h"
@@ -11,6 +12,7 @@
 #define TENSORS 3      /* InputTensor, IndicesTensor, OutputTensor */
 #define OUTPUT 2
 #define MOST_THREADS 64
+#define PARTS_PER_THREAD 4 /* so that a thread that starts late has less to do */
 
 /* Python gives the numbers of struct gather up to reachable_count: 5 of 32 bits, then all of 64.
    Those behind only name an index, which Python does itself. */
@@ -18,57 +20,104 @@
 #define WIDE_BYTES (offsetof(struct gather, indices_rank) - offsetof(struct gather, sizes))
 
 /* Below so many bytes of output, a gather is done before another thread of Python could begin. */
-#define RELEASED_BYTES ((uint64_t)16 << 10)
-
-/* One part of a gather on a thread. Threads are made for a call and end with it, so the child of
-   a fork misses none. */
-struct part {
-    const struct gather *gather;
-    const void *data, *indices;
-    void *output;
-    size_t number, count;
-    int fine;
-};
-
-static void run_part(struct part *part) {
-    part->fine = gather_run(part->gather, part->data, part->indices, part->output, part->number,
-                            part->count);
-}
+#define RELEASED_BYTES 65536
 
 #ifdef _WIN32
 #include <windows.h>
-typedef HANDLE thread;
-static DWORD WINAPI start(LPVOID part) { return run_part(part), 0; }
-static int begin(thread *made, struct part *part) {
-    return (*made = CreateThread(NULL, 0, start, part, 0, NULL)) != NULL;
-}
-static void end(thread made) { WaitForSingleObject(made, INFINITE), CloseHandle(made); }
+typedef SRWLOCK lock;
+typedef CONDITION_VARIABLE condition;
+#define LOCK_INIT(l, c) (InitializeSRWLock(l), InitializeConditionVariable(c))
+#define LOCK_END(l, c) ((void)(l), (void)(c))
+#define LOCK(l) AcquireSRWLockExclusive(l)
+#define UNLOCK(l) ReleaseSRWLockExclusive(l)
+#define WAIT(c, l) SleepConditionVariableSRW(c, l, INFINITE, 0)
+#define WAKE(c) WakeConditionVariable(c)
+#define THREAD(name, argument) DWORD WINAPI name(LPVOID argument)
 #else
 #include <pthread.h>
-typedef pthread_t thread;
-static void *start(void *part) { return run_part(part), NULL; }
-static int begin(thread *made, struct part *part) {
-    return pthread_create(made, NULL, start, part) == 0;
-}
-static void end(thread made) { pthread_join(made, NULL); }
+typedef pthread_mutex_t lock;
+typedef pthread_cond_t condition;
+#define LOCK_INIT(l, c) (pthread_mutex_init(l, NULL), pthread_cond_init(c, NULL))
+#define LOCK_END(l, c) (pthread_mutex_destroy(l), pthread_cond_destroy(c))
+#define LOCK(l) pthread_mutex_lock(l)
+#define UNLOCK(l) pthread_mutex_unlock(l)
+#define WAIT(c, l) pthread_cond_wait(c, l)
+#define WAKE(c) pthread_cond_signal(c)
+#define THREAD(name, argument) void *name(void *argument)
 #endif
 
-/* Whether every index was in range, or need not be. */
-static int run_parts(const struct gather *gather, size_t count, const void *data,
-                     const void *indices, void *output) {
-    struct part parts[MOST_THREADS];
-    thread threads[MOST_THREADS];
-    int begun[MOST_THREADS] = {0}, fine = 1;
-    gather_clear(gather, output);
-    for (size_t k = 0; k < count; k++)
-        parts[k] = (struct part){gather, data, indices, output, k, count, 0};
-    for (size_t k = 1; k < count; k++) begun[k] = begin(&threads[k], &parts[k]);
-    for (size_t k = 0; k < count; k++)
-        if (!begun[k]) run_part(&parts[k]); /* the first one, and where no thread could be made */
-    for (size_t k = 0; k < count; k++) {
-        if (begun[k]) end(threads[k]);
-        fine &= parts[k].fine;
+/* One call of a gather that several threads share. Threads are made for a call, so the child of a
+   fork misses none. The caller takes parts too and waits only for those that others took: a thread
+   that starts late finds none left, and touches nothing but this. */
+struct call {
+    const struct gather *gather;
+    const void *data, *indices;
+    void *output;
+    size_t next, count; /* parts */
+    size_t running, holders;
+    int fine;
+    lock lock;
+    condition done;
+};
+
+/* Run parts until none is left; called and left with the lock. */
+static void run_parts(struct call *call) {
+    while (call->next < call->count) {
+        size_t part = call->next++;
+        call->running++;
+        UNLOCK(&call->lock);
+        int fine = gather_run(call->gather, call->data, call->indices, call->output, part,
+                              call->count);
+        LOCK(&call->lock);
+        call->fine &= fine;
+        if (!--call->running) WAKE(&call->done);
     }
+}
+
+static void leave(struct call *call) {
+    size_t holders = --call->holders;
+    UNLOCK(&call->lock);
+    if (holders) return;
+    LOCK_END(&call->lock, &call->done);
+    free(call);
+}
+
+static THREAD(join, argument) {
+    struct call *call = argument;
+    LOCK(&call->lock);
+    run_parts(call);
+    leave(call);
+    return 0;
+}
+
+static int begin(struct call *call) {
+#ifdef _WIN32
+    HANDLE thread = CreateThread(NULL, 0, join, call, 0, NULL);
+    if (thread) CloseHandle(thread);
+    return thread != NULL;
+#else
+    pthread_t thread;
+    return !pthread_create(&thread, NULL, join, call) && !pthread_detach(thread);
+#endif
+}
+
+/* Whether every index was in range, or need not be. */
+static int run_gather(const struct gather *gather, size_t threads, size_t parts, const void *data,
+                      const void *indices, void *output) {
+    struct call *call = parts > 1 ? malloc(sizeof *call) : NULL;
+    gather_clear(gather, output);
+    if (!call) return gather_run(gather, data, indices, output, 0, 1);
+    *call = (struct call){gather, data, indices, output, .count = parts, .holders = 1, .fine = 1};
+    LOCK_INIT(&call->lock, &call->done);
+    LOCK(&call->lock);
+    for (; threads > 1; threads--) {
+        call->holders++;
+        if (!begin(call)) call->holders--, threads = 1;
+    }
+    run_parts(call);
+    while (call->running) WAIT(&call->done, &call->lock);
+    int fine = call->fine;
+    leave(call);
     return fine;
 }
 
@@ -85,7 +134,7 @@ typedef struct {
     PyObject *array_type; /* numpy.ndarray: a subclass may mean something else, as with a mask */
     struct gather gather;
     struct tensor tensors[TENSORS];
-    size_t parts;
+    size_t threads, parts;
 } Gather;
 
 /* numpy's kind of the elements of a buffer; 0 for what is none of f, i, u of this byte order. */
@@ -140,8 +189,9 @@ static PyObject *run(PyObject *object, PyObject *const *arguments, Py_ssize_t co
         const struct gather *gather = &self->gather;
         const void *data = views[0].buf, *indices = views[1].buf;
         PyThreadState *state = NULL;
-        if ((uint64_t)views[OUTPUT].len >= RELEASED_BYTES) state = PyEval_SaveThread();
-        good = run_parts(gather, self->parts, data, indices, views[OUTPUT].buf);
+        if (views[OUTPUT].len >= RELEASED_BYTES) state = PyEval_SaveThread();
+        good = run_gather(gather, self->threads, self->parts, data, indices,
+                          views[OUTPUT].buf);
         if (state) PyEval_RestoreThread(state);
         answer = good ? Py_True : Py_False;
     }
@@ -212,8 +262,8 @@ static PyObject *new_gather(PyTypeObject *type, PyObject *arguments, PyObject *n
         Py_DECREF(self);
         return NULL;
     }
-    size_t most = threads < 1 ? 1 : threads > MOST_THREADS ? MOST_THREADS : (size_t)threads;
-    self->parts = gather_parts(gather, most);
+    self->threads = threads < 1 ? 1 : threads > MOST_THREADS ? MOST_THREADS : (size_t)threads;
+    self->parts = threads > 1 ? gather_parts(gather, self->threads * PARTS_PER_THREAD) : 1;
     return (PyObject *)self;
 }
 

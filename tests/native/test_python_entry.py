@@ -1,0 +1,136 @@
+"""The Python module of the kernels takes no gather and no array that leads outside memory."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from agreement import LONG
+
+from onnxgather import kernels
+
+FOLDER = Path(__file__).parent
+SOURCES = Path(kernels.__file__).with_name("native")
+NATIVE: Any = kernels.python_kernels()
+pytestmark = pytest.mark.skipif(NATIVE is None, reason="the native kernels are not built")
+
+
+def numbers(**changed: Any) -> bytes:
+    """Return the numbers of a gather of 3 FLOAT32 of 6 at UINT32 indices, some of them changed."""
+    fields: dict[str, list[int]] = {
+        "element_size": [4],
+        "index_type": [0],
+        "policy": [0],
+        "loop_count": [1],
+        "tuple_size": [1],
+        "sizes": [3, *[0] * 7],
+        "data_strides": [0] * 8,
+        "index_strides": [1, *[0] * 7],
+        "output_strides": [1, *[0] * 7],
+        "tuple_stride": [0],
+        "axis_sizes": [6, *[0] * 7],
+        "axis_strides": [1, *[0] * 7],
+        "counts": [6, 3, 3],
+        "reachable_count": [6],
+    }
+    flat = [number for each in (fields | changed).values() for number in each]
+    return struct.pack(f"={len(flat)}Q", *flat)
+
+
+def made(packed: bytes, kinds: str = "fuf", shapes: Any = ((6,), (3,), (3,))) -> Any:
+    """Return the gather of numbers."""
+    return NATIVE.Gather(np.ndarray, packed, kinds, *shapes, 1)
+
+
+def test_a_gather_of_numbers_says_what_became_of_three_arrays() -> None:
+    data, out = np.arange(6, dtype=np.float32), np.zeros(3, np.float32)
+    indices = np.array([5, 0, 9], np.uint32)
+    assert made(numbers()).run(data, indices, out) is True
+    assert out.tolist() == [5, 0, 5]
+    assert made(numbers(policy=[1])).run(data, indices, out) is False
+    assert made(numbers()).run(data, out, indices) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"counts": [5, 3, 3]}, "axis_strides must lead to elements of InputTensor"),
+        ({"counts": [6, 3]}, "numbers must be of one gather"),
+        ({"policy": [4]}, "policy must be a number below 4"),
+        ({"loop_count": [2**32 + 1]}, "the first five numbers must be below 2^32"),
+        ({"shapes": ((6,), (2,), (3,))}, "a shape must have as many elements as the gather counts"),
+        (
+            {"shapes": ((6,), (3,), (-3,))},
+            "a shape must have as many elements as the gather counts",
+        ),
+        (
+            {"shapes": ((6,), (3,), (2**62, 2**62))},
+            "a shape must have as many elements as the gather counts",
+        ),
+        (
+            {"shapes": ((6,), (3,), ("3",))},
+            "a shape must have as many elements as the gather counts",
+        ),
+        ({"shapes": ((6,), (3,), ())}, "a shape must have 1 to 8 sizes"),
+        ({"shapes": ((6,), (3,), (1,) * 9)}, "a shape must have 1 to 8 sizes"),
+        ({"kinds": "fu"}, "kinds must be three"),
+    ],
+)
+def test_numbers_that_are_no_gather_are_refused(change: dict[str, Any], message: str) -> None:
+    rest = {key: value for key, value in change.items() if key in ("shapes", "kinds")}
+    changed = {key: value for key, value in change.items() if key not in rest}
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        made(numbers(**changed), **rest)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [(), (b"", b""), (np.ndarray, "text", "fuf", (1,), (1,), (1,), 1), ("numpy", b"", "", 1, 1, 1)],
+)
+def test_other_arguments_are_type_errors(arguments: Any) -> None:
+    with pytest.raises(TypeError):
+        NATIVE.Gather(*arguments)
+    with pytest.raises(TypeError, match="run takes three arrays"):
+        made(numbers()).run()
+
+
+def fuzz(count: int, *more: str, preload: str = "") -> None:
+    """Run the fuzzer in a process of its own, which a crash ends."""
+    command = [sys.executable, str(FOLDER / "fuzz_python_entry.py"), str(count), "7", *more]
+    environment = os.environ | {"LD_PRELOAD": preload, "ASAN_OPTIONS": "detect_leaks=0"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"of {count // 2} each, ")
+
+
+def test_random_calls_end_in_errors_or_right_answers() -> None:
+    fuzz(100_000 if LONG else 2_000)
+
+
+@pytest.mark.skipif(not LONG, reason="sanitizers take long; --long tries them")
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux") or shutil.which("gcc") is None,
+    reason="the sanitizers are those of gcc on Linux",
+)
+@pytest.mark.parametrize(("flags", "library"), [("address,undefined", "asan"), ("thread", "tsan")])
+def test_sanitizers_see_no_access_outside_and_no_race(
+    flags: str, library: str, tmp_path: Path
+) -> None:
+    preload = subprocess.run(
+        ["gcc", f"-print-file-name=lib{library}.so"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    command = ["gcc", "-g", "-O1", f"-fsanitize={flags}", "-fno-sanitize-recover=all", "-std=c11"]
+    command += ["-shared", "-fPIC", "-pthread", f"-I{sysconfig.get_path('include')}"]
+    sources = [str(SOURCES / name) for name in ("python.c", "kernel.c", "check.c")]
+    built = str(tmp_path / "_native.so")
+    subprocess.run([*command, *sources, "-o", built], check=True)
+    fuzz(20_000, built, preload=preload)
