@@ -6,6 +6,7 @@ it is the 1-D buffer.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -18,6 +19,13 @@ from onnxgather.options import POLICIES
 from onnxgather.tensors import TensorDesc
 
 Array = npt.NDArray[Any]
+
+_UNUSABLE = {
+    "c_contiguous": "be C-contiguous, got strides {0.strides}",
+    "writeable": "be writable, got a read-only array",
+    "aligned": "be aligned to {0.itemsize} bytes, got the address {0.ctypes.data:#x}",
+}
+"""What an array that is written into must be, by numpy's flags."""
 
 
 def check_policy(out_of_range: object) -> None:
@@ -114,6 +122,20 @@ def _memory_of(array: Any) -> Array | None:
     except TypeError:
         return None
     return np.asarray(memory)
+
+
+def check_written(name: str, output: Array, others: Mapping[str, Array]) -> None:
+    """Check that an array can be written into, beside the others of a call.
+
+    Raises:
+        DescriptorError: It is read-only, not C-contiguous, not aligned, or memory of another.
+    """
+    for flag, rule in _UNUSABLE.items():
+        if not getattr(output.flags, flag):
+            raise DescriptorError(f"{name} must {rule.format(output)}")
+    for other, array in others.items():
+        if np.may_share_memory(array, output):
+            raise DescriptorError(f"{name} must be memory of its own, got memory of {other}")
 
 
 def check_indices(desc: Descriptor, indices: Array, size: int | None = None) -> None:

@@ -9,7 +9,14 @@ from typing import Any, TypeVar, overload
 
 import numpy as np
 
-from onnxgather.arrays import Array, check_array, check_descriptor, check_indices, check_policy
+from onnxgather.arrays import (
+    Array,
+    check_array,
+    check_descriptor,
+    check_indices,
+    check_policy,
+    check_written,
+)
 from onnxgather.checks import MAX_DIMENSIONS, uint
 from onnxgather.descriptors import Descriptor
 from onnxgather.errors import DescriptorError, OnnxGatherError
@@ -30,13 +37,6 @@ counts as 8 bytes."""
 
 _INDEX_NUMBERS = {"UINT32": 0, "UINT64": 1, "INT32": 2, "INT64": 3}
 """The numbers of the index types in `native/kernel.h`."""
-
-_UNUSABLE = {
-    "c_contiguous": "be C-contiguous, got strides {0.strides}",
-    "writeable": "be writable, got a read-only array",
-    "aligned": "be aligned to {0.itemsize} bytes, got the address {0.ctypes.data:#x}",
-}
-"""What `out` must be, by numpy's flags."""
 
 
 class Gather:
@@ -122,12 +122,7 @@ class Gather:
         data = _usable("InputTensor", self.desc.input_tensor, data)
         indices = _usable("IndicesTensor", self.desc.indices_tensor, indices)
         output = check_array("out", self.desc.output_tensor, out)
-        for flag, rule in _UNUSABLE.items():
-            if not getattr(output.flags, flag):
-                raise DescriptorError(f"out must {rule.format(output)}")
-        for name, array in {"InputTensor": data, "IndicesTensor": indices}.items():
-            if np.may_share_memory(array, output):
-                raise DescriptorError(f"out must be memory of its own, got memory of {name}")
+        check_written("out", output, {"InputTensor": data, "IndicesTensor": indices})
         ran = self._run(data, indices, output)
         if not ran and self.out_of_range == "error":
             indices = indices.copy()  # as another thread may change those that are checked

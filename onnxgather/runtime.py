@@ -175,7 +175,7 @@ class Opened:
         if not hasattr(self._session, _ASSIGNMENT):
             raise NotRunError("too-old", runtime.__version__)
         self.assignment = self._prove(provider)
-        self.keeps_bindings = provider == CPU
+        self.reads_bound = provider == CPU
         """Whether bound arrays are read at each run; other providers copy them to a device."""
         # DirectML's provider does not allow calls from several threads at once.
         self._turns = threading.Lock() if provider == DIRECTML else None
@@ -363,6 +363,11 @@ _kept = lru_cache(maxsize=1)(Opened)
 def is_ort_value(value: object) -> bool:
     """Whether a value is ONNX Runtime's own kind of tensor."""
     return isinstance(value, getattr(sys.modules.get("onnxruntime"), "OrtValue", ()))
+
+
+def is_on_device(value: Any) -> bool:
+    """Whether a value is an OrtValue in the memory of a device."""
+    return is_ort_value(value) and value.device_name().lower() != "cpu"
 
 
 def _is_plain(output: Any) -> bool:

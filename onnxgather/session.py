@@ -15,7 +15,7 @@ from weakref import WeakSet
 import numpy as np
 
 from onnxgather import runtime
-from onnxgather.arrays import Array, check_descriptor, check_indices, plain_array
+from onnxgather.arrays import Array, check_descriptor, check_indices, check_written, plain_array
 from onnxgather.checks import number_of, uint
 from onnxgather.descriptors import Descriptor
 from onnxgather.errors import (
@@ -25,7 +25,7 @@ from onnxgather.errors import (
     ProviderError,
 )
 from onnxgather.model import to_onnx
-from onnxgather.model.network import Value, loaded, values_of
+from onnxgather.model.network import ValueType, loaded, values_of
 from onnxgather.model.write import MOST_THREADS
 from onnxgather.options import OutOfRange, Target
 from onnxgather.providers import find_provider, target_of
@@ -119,9 +119,8 @@ class Session:
             raise OnnxGatherError("a model has its own out_of_range and target; leave them out")
         model, proto = loaded(source)
         self.inputs, self.outputs = values_of(proto)
-        """The names, data types and sizes of the inputs, and of the outputs, in their order."""
-        self._names = [value.name for value in self.inputs]
-        self._kinds = [(np.ndarray, value.dtype, value.type.sizes) for value in self.inputs]
+        """The data types and the sizes of the inputs and of the outputs, by their names."""
+        self._plain = [(np.ndarray, kind.dtype, kind.sizes) for kind in self.inputs.values()]
         self._policy, self._bound = out_of_range, _Bound()
         self._guards = False
         if self._desc is not None:
@@ -140,8 +139,8 @@ class Session:
 
         Args:
             arrays: The inputs, in the order of `inputs` (InputTensor, IndicesTensor); or one
-                mapping from their names. Numpy arrays; or, without a copy, OrtValues and what
-                has DLPack, such as torch tensors on the CPU.
+                mapping from their names. Each is an array of numpy; or, without a copy, an
+                OrtValue, or what has DLPack or a buffer, such as a tensor of torch on the CPU.
 
         Raises:
             DescriptorError: An array does not fit its input.
@@ -150,11 +149,11 @@ class Session:
                 arrays alone.
         """
         try:
-            fits = [*map(_KIND, arrays)] == self._kinds
+            fits = [*map(_KIND, arrays)] == self._plain
         except AttributeError:
             fits = False
         # As strict=True costs as much as the rest.
-        feeds = dict(zip(self._names, arrays)) if fits else self._fed(arrays)  # noqa: B905
+        feeds = dict(zip(self.inputs, arrays)) if fits else self._fed(arrays)  # noqa: B905
         if self._guards:
             self._guard(feeds)
         try:
@@ -171,8 +170,8 @@ class Session:
 
         Args:
             arrays: The inputs, as `run` takes them.
-            out: What the output is written into: a C-contiguous array, an OrtValue, or what has
-                DLPack; of a model with several outputs, a list of them.
+            out: What the output is written into: C-contiguous, writable, and no memory of the
+                inputs; of a model with several outputs, a list of them.
 
         Raises:
             DescriptorError: An array does not fit its input or output; `out` is read-only, not
@@ -214,41 +213,33 @@ class Session:
 
     def _fed(self, arrays: Sequence[Any]) -> dict[str, Any]:
         """The inputs by their names, checked."""
-        names, given = self._names, arrays
-        rule = f"the inputs must be {', '.join(names) or 'none'}"
+        rule, given = f"the inputs must be {', '.join(self.inputs) or 'none'}", arrays
         if len(arrays) == 1 and isinstance(arrays[0], Mapping):
             named = cast("Mapping[str, Any]", arrays[0])
-            if {*named} != {*names}:
+            if {*named} != {*self.inputs}:
                 raise DescriptorError(f"{rule}, got {', '.join(map(str, named)) or 'none'}")
-            given = [named[name] for name in names]
-        if len(given) != len(names):
+            given = [named[name] for name in self.inputs]
+        if len(given) != len(self.inputs):
             raise DescriptorError(f"{rule}, got {number_of(len(given), 'array')}")
-        pairs = zip(self.inputs, given, strict=True)
-        return {value.name: self._fitting(value, array) for value, array in pairs}
+        return self._fitting(self.inputs, given)
 
-    def _fitting(self, value: Value, array: Any) -> Any:
-        """An array, or an OrtValue, of the memory that was given, checked."""
-        dtype, kind = value.dtype, value.type
-        if dtype is None:  # texts, or a sequence; ONNX Runtime checks them
-            return array
-        sizes = kind.sizes if kind.is_static else str(kind).partition(" ")[2]
-        rule = f"{value.name} must be an array of {dtype} {sizes}"
-        if runtime.is_ort_value(array):
-            self._binding()
-            found, shape = array.data_type(), tuple(array.shape())
-            fits = found == f"tensor({kind.data_type.lower()})"
-        else:
-            if _has_dlpack(array):
-                self._binding()
-                array = _of_dlpack(rule, array)
-            array = plain_array(rule, cast("object", array))
-            found, shape, fits = array.dtype, array.shape, array.dtype == dtype
-        if fits and kind.admits(shape):
-            return array
-        raise DescriptorError(f"{rule}, got {found} {shape}")
+    def _fitting(self, kinds: Mapping[str, ValueType], arrays: Sequence[Any]) -> dict[str, Any]:
+        """Arrays of the memory that was given, by their names, checked."""
+        fitting = dict(zip(kinds, arrays, strict=True))
+        for (name, kind), array in zip(kinds.items(), arrays, strict=True):
+            if not isinstance(array, np.ndarray):
+                self._here()
+            if kind.dtype is None or runtime.is_on_device(array):  # ONNX Runtime checks it
+                continue
+            sizes = kind.sizes if kind.is_static else str(kind).partition(" ")[2]
+            rule = f"{name} must be an array of {kind.dtype} {sizes}"
+            plain = fitting[name] = plain_array(rule, cast("object", array))
+            if plain.dtype != kind.dtype or not kind.admits(plain.shape):
+                raise DescriptorError(f"{rule}, got {plain.dtype} {plain.shape}")
+        return fitting
 
-    def _binding(self) -> Opened:
-        """What binds memory; raises ProviderError where there is no memory to share."""
+    def _here(self) -> Opened:
+        """The model in this program; raises ProviderError where it is in another."""
         if isinstance(self._opened, Opened):
             return self._opened
         raise ProviderError(
@@ -259,8 +250,6 @@ class Session:
     def _guard(self, feeds: dict[str, Any]) -> None:
         """Check the indices of a descriptor as far as the provider does not."""
         desc, indices = cast("Descriptor", self._desc), feeds["IndicesTensor"]
-        if runtime.is_ort_value(indices):
-            indices = indices.numpy()
         if self._policy == "error":  # before the model, as some providers answer with zeros
             indices = indices.copy()  # as a provider may read on past an index that changes now
             feeds["IndicesTensor"] = indices
@@ -275,26 +264,29 @@ class Session:
 
     def _bind(self, arrays: Sequence[Any], out: Any) -> Callable[[], object]:
         """A call that runs the model into what `run_into` was given."""
-        opened, bound = self._binding(), self._bound
+        opened, bound = self._here(), self._bound
         feeds = self._fed(arrays)
         outs: list[Any] = [*out] if isinstance(out, list | tuple) else [out]
         if len(outs) != len(self.outputs):
             rule = f"out must be {number_of(len(self.outputs), 'array')}"
             raise DescriptorError(f"{rule}, got {len(outs)}")
-        into = {v.name: self._fitting(v, x) for v, x in zip(self.outputs, outs, strict=True)}
+        into = self._fitting(self.outputs, outs)
         if self._guards:
             self._guard(feeds)
-        feeds = {name: _contiguous(value) for name, value in feeds.items()}
-        values = [*feeds.values(), *into.values()]
-        if [*map(id, values)] != [*map(id, bound.values)]:
+        feeds = {name: _orderly(value) for name, value in feeds.items()}
+        bound.values = [*feeds.values(), *into.values()]
+        found = [*map(_memory_of, bound.values)]
+        if found != bound.memory or not opened.reads_bound:
+            bound.memory = []
             for name, value in into.items():
-                _check_out(name, value, {**feeds, **into})
-            bound.run, bound.values = opened.bound(feeds, into), values
-        if not opened.keeps_bindings:  # inputs were copied when they were bound
-            bound.values = []
-        given = [*map(id, arrays), id(cast("object", out))]
-        same = opened.keeps_bindings and [*map(id, values)] == given
-        bound.now = (arrays, out, bound.run) if same else _Bound.now
+                if isinstance(value, np.ndarray):
+                    others = {key: x for key, x in {**feeds, **into}.items() if key != name}
+                    check_written(name, cast("Array", value), others)
+            bound.run, bound.memory = opened.bound(feeds, into), found
+        pairs = zip(bound.values, (*arrays, cast("object", out)), strict=False)
+        lasting = opened.reads_bound and not self._guards
+        lasting = lasting and all(x is y or runtime.is_ort_value(y) for x, y in pairs)
+        bound.now = (arrays, out, bound.run) if lasting else _Bound.now
         return bound.run
 
     def _told(self, error: Exception) -> Exception:
@@ -315,52 +307,25 @@ class _Bound(threading.local):
 
     values: Sequence[Any] = ()
     """The arrays and OrtValues, kept alive."""
+    memory: Sequence[object] = ()
+    """Where they are."""
     run: Callable[[], object] = object
     """The call that runs the model into them."""
     now: tuple[Sequence[Any], object, Callable[[], object]] = (), ..., object
-    """The inputs and `out` as they were given, where they are what is bound; and the call."""
+    """The inputs and `out` as they were given, if nothing can move them; and the call."""
 
 
-def _has_dlpack(array: object) -> bool:
-    return hasattr(type(array), "__dlpack__") and not isinstance(array, np.ndarray)
-
-
-def _of_dlpack(rule: str, array: Any) -> Array:
-    try:
-        return np.from_dlpack(array)
-    except Exception as error:  # each library raises errors of its own
-        found = f"{type(array).__name__}, which numpy does not read by DLPack"
-        raise DescriptorError(f"{rule}, got {found}: {runtime.line(error)}") from error
-
-
-def _contiguous(value: Any) -> Any:
-    """The same value, or a copy where it is an array in disorder."""
+def _orderly(value: Any) -> Any:
+    """The same value, or a copy of an array in disorder."""
     if not isinstance(value, np.ndarray):
         return value
     return np.require(cast("Array", value), requirements=["C", "A"])
 
 
-def _check_out(name: str, out: Any, others: Mapping[str, Any]) -> None:
-    """Check that a model can write into memory."""
-    if isinstance(out, np.ndarray):
-        if not out.flags.writeable:
-            raise DescriptorError(f"{name} must be writable, got a read-only array")
-        if not out.flags.carray:
-            raise DescriptorError(f"{name} must be C-contiguous and aligned, as it is written into")
-    start, end = _span(out)
-    for other, value in others.items():
-        first, last = _span(value)
-        if other != name and start < last and first < end:
-            raise DescriptorError(f"{name} must have memory of its own, got some of {other}'s")
-
-
-def _span(value: Any) -> tuple[int, int]:
-    """The addresses where memory of this program begins and ends."""
-    if isinstance(value, np.ndarray):
-        return value.ctypes.data, value.ctypes.data + value.nbytes
-    if value.device_name().lower() != "cpu":
-        return 0, 0
-    return value.data_ptr(), value.data_ptr() + value.tensor_size_in_bytes()
+def _memory_of(value: Any) -> object:
+    """Where a value is, and what is there."""
+    is_array = isinstance(value, np.ndarray)
+    return repr(cast("Array", value).__array_interface__) if is_array else id(value)
 
 
 @lru_cache(maxsize=CACHED_SESSIONS)

@@ -75,6 +75,13 @@ class ValueType(NamedTuple):
         return cls(name_of(tensor.data_type), tuple(n if n >= 0 else None for n in tensor.dims))
 
     @property
+    def dtype(self) -> np.dtype[Any] | None:
+        """Of the arrays of numpy; None for texts, and for what is no tensor."""
+        numbers = dict(onnx.TensorProto.DataType.items())
+        found = helper.tensor_dtype_to_np_dtype(numbers.get(self.data_type, numbers["STRING"]))
+        return None if found.hasobject else found
+
+    @property
     def is_static(self) -> bool:
         """Whether every size is known."""
         return self.sizes is not None and None not in self.sizes
@@ -302,29 +309,11 @@ def loaded(source: object) -> tuple[bytes | str, onnx.ModelProto]:
     raise OnnxGatherError(f"{rule}, got {shown(source)}")
 
 
-class Value(NamedTuple):
-    """An input or an output of a model."""
-
-    name: str
-    dtype: np.dtype[Any] | None
-    """Of its arrays; None for texts, and for what is no tensor."""
-    type: ValueType
-    """ONNX's data type, and the sizes."""
-
-
-def values_of(model: onnx.ModelProto) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
-    """The inputs of a model that have no default, and its outputs."""
+def values_of(model: onnx.ModelProto) -> tuple[dict[str, ValueType], dict[str, ValueType]]:
+    """What a model says of the inputs that have no default, and of its outputs, by their names."""
     given = {tensor.name for tensor in model.graph.initializer}
-
-    def values(infos: Iterable[onnx.ValueInfoProto]) -> Iterator[Value]:
-        for info in infos:
-            number, kind = info.type.tensor_type.elem_type, ValueType.of(info)
-            known = number in helper.get_all_tensor_dtypes()
-            dtype = helper.tensor_dtype_to_np_dtype(number) if known else np.dtype(object)
-            yield Value(info.name, None if dtype.hasobject else dtype, kind)
-
-    inputs = (info for info in model.graph.input if info.name not in given)
-    return tuple(values(inputs)), tuple(values(model.graph.output))
+    inputs = {v.name: ValueType.of(v) for v in model.graph.input if v.name not in given}
+    return inputs, {value.name: ValueType.of(value) for value in model.graph.output}
 
 
 @contextmanager
