@@ -40,7 +40,7 @@ from onnxgather.tensors import TensorDesc, TensorFlags
 if TYPE_CHECKING:
     from onnxgather.audit.gathers import audit
     from onnxgather.hardening import harden
-    from onnxgather.model import to_onnx
+    from onnxgather.model import add_to, functions, to_onnx
     from onnxgather.session import Session, run
 
 __version__ = version("onnxgather")
@@ -63,10 +63,12 @@ __all__ = [
     "TensorDataType",
     "TensorDesc",
     "TensorFlags",
+    "add_to",
     "audit",
     "custom_ops_library",
     "from_dict",
     "from_onnx",
+    "functions",
     "harden",
     "minimum_feature_level",
     "reference",
@@ -79,7 +81,9 @@ __all__ = [
 # onnx and onnxruntime take longer to import than all else together, so they wait for their use.
 _LATE = {
     "Session": "onnxgather.session",
+    "add_to": "onnxgather.model",
     "audit": "onnxgather.audit.gathers",
+    "functions": "onnxgather.model",
     "harden": "onnxgather.hardening",
     "run": "onnxgather.session",
     "to_onnx": "onnxgather.model",

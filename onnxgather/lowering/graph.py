@@ -262,6 +262,35 @@ def new_name(name: str, taken: set[str]) -> str:
     return unused
 
 
+def renamed(graph: Graph, name: Callable[[str], str]) -> Graph:
+    """A graph whose nodes and values have other names; those in functions keep their own.
+
+    Args:
+        graph: The graph.
+        name: The other name of a node or a value.
+    """
+
+    def named(value: Value) -> Value:
+        return replace(value, name=name(value.name))
+
+    nodes = [
+        replace(
+            node,
+            inputs=tuple(map(name, node.inputs)),
+            output=name(node.output),
+            bodies={k: b if k == FUNCTION else renamed(b, name) for k, b in node.bodies.items()},
+        )
+        for node in graph.nodes
+    ]
+    return replace(
+        graph,
+        inputs=[*map(named, graph.inputs)],
+        nodes=nodes,
+        constants={name(key): array for key, array in graph.constants.items()},
+        output=graph.output and named(graph.output),
+    )
+
+
 def constant(name: str, array: Array) -> Value:
     """A value whose elements are known; it is stored when a node reads it."""
     return Value(name, array.dtype, array.shape, array)

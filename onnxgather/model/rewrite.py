@@ -90,7 +90,7 @@ def rewrite(
     found: dict[int, list[tuple[_Found, _Found]]] = {}
     for given, own in zip(_gathers(network, model), _gathers(plain, model), strict=True):
         found.setdefault(id(given.proto), []).append((given, own))
-    taken, done = _names(model), list[Rewritten]()
+    taken, done = names_in(model), list[Rewritten]()
     for calls in found.values():
         first = calls[0][0]
         unsafe = any(given.node in limited for given, _ in calls)
@@ -223,7 +223,7 @@ def _protos(
     return made
 
 
-def _names(model: ModelProto) -> set[str]:
+def names_in(model: ModelProto) -> set[str]:
     """Every name of a node or a value, wherever in a model."""
     nodes, graphs = _parts(model)
     names = {name for node in nodes for name in (node.name, *node.input, *node.output)}

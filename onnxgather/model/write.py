@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, cast
 
@@ -20,16 +20,30 @@ from onnxgather.arrays import (
     check_indices,
     check_policy,
 )
-from onnxgather.checks import check_choice, uint
+from onnxgather.checks import check_choice, shown, uint
 from onnxgather.descriptors import Descriptor
 from onnxgather.dxdispatch.descriptor import to_dict
 from onnxgather.errors import OnnxGatherError
 from onnxgather.lowering import lower
-from onnxgather.lowering.graph import DOMAINS, FUNCTION, ONNX_TYPES, Graph, Node, Value
+from onnxgather.lowering.graph import (
+    DOMAINS,
+    FUNCTION,
+    ONNX_TYPES,
+    Graph,
+    Node,
+    Value,
+    new_name,
+    renamed,
+)
+from onnxgather.lowering.indices import INDICES
+from onnxgather.lowering.portable import INPUT, OUTPUT
 from onnxgather.model.functions import function_of
 from onnxgather.options import DEFAULT_OPSET, DEFAULT_THREADS, OPSETS, TARGETS, OutOfRange, Target
 
 VERSION = version("onnxgather")
+
+TENSOR_NAMES = (INPUT, INDICES, OUTPUT)
+"""The names of the values of a model that stand for the tensors of its descriptor."""
 
 MOST_THREADS = 1024
 """The largest `threads` that `to_onnx` takes."""
@@ -45,6 +59,8 @@ def to_onnx(
     opset: int = DEFAULT_OPSET,
     indices: Array | None = None,
     threads: int | None = None,
+    prefix: str = "",
+    names: Mapping[str, str] | None = None,
 ) -> onnx.ModelProto:
     """An ONNX model that computes what a descriptor computes.
 
@@ -64,6 +80,9 @@ def to_onnx(
             a graph input, and all arithmetic on indices is done beforehand.
         threads: How many threads the model will run on, 1 or more, for `target="cpu"` to choose
             its graph by; None stands for 2.
+        prefix: What stands before each name of the model: of its values, nodes and metadata.
+        names: The names of InputTensor, IndicesTensor and OutputTensor that are others, without
+            the prefix.
 
     Raises:
         OnnxGatherError: An option is not one of those above, or the model would exceed 2 GiB.
@@ -83,7 +102,8 @@ def to_onnx(
         _check_size(4 * math.prod(desc.indices_tensor.sizes) // len(axis_sizes(desc)), "at least ")
         if out_of_range == "error":
             check_indices(desc, indices)
-    graph = lower(desc, out_of_range, indices, target, threads)
+    naming = _naming(prefix, names or {})
+    graph = renamed(lower(desc, out_of_range, indices, target, threads), naming)
     _check_size(sum(array.nbytes for array in graph.constants.values()))
     operator = f"DML_OPERATOR_{desc.operator}"
     own_opset = onnx.OperatorSetIdProto(version=opset)
@@ -108,8 +128,26 @@ def to_onnx(
     }
     if target == "cpu":
         metadata |= {"onnxgather.threads": str(threads), "onnxgather.form": graph.choice}
-    helper.set_model_props(model, metadata)
+    helper.set_model_props(model, {prefix + key: text for key, text in metadata.items()})
     return model
+
+
+def _naming(prefix: str, names: Mapping[str, str]) -> Callable[[str], str]:
+    """The function that gives a name in a model to each name of a graph."""
+    for key in names:
+        check_choice("names", key, TENSOR_NAMES)
+    known = {tensor: names.get(tensor, prefix + tensor) for tensor in TENSOR_NAMES}
+    if "" in known.values() or len({*known.values()}) < len(known):
+        listed = ", ".join(map(shown, known.values()))
+        raise OnnxGatherError(f"names must differ and not be empty, got {listed}")
+    taken, known[""] = {*known.values()}, ""  # an input that is left out has no name
+
+    def name(of: str) -> str:
+        if of not in known:
+            known[of] = new_name(prefix + of, taken)
+        return known[of]
+
+    return name
 
 
 def _function(graph: Graph, opset: onnx.OperatorSetIdProto) -> onnx.FunctionProto:
