@@ -1,0 +1,232 @@
+"""The kernels by themselves, compiled here: their bytes, their parts, and mistakes planted in C."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from shutil import which
+
+import numpy as np
+import pytest
+from bench_workloads import Workload
+
+import onnxgather as og
+from onnxgather.arrays import Array
+from onnxgather.cases import DescriptorCase
+from onnxgather.corpus import corpus
+from onnxgather.corpus.sampling import random_cases
+from onnxgather.loops import POLICY_NUMBERS, loops_of
+from onnxgather.options import POLICIES
+
+SOURCES = Path(__file__).parents[2] / "onnxgather" / "native"
+INDEX_TYPES = ["uint32", "uint64", "int32", "int64"]
+Numbers = ctypes.c_uint64 * 8
+Question = tuple[str, og.Descriptor, og.OutOfRange, Array, Array, Array | None]
+
+pytestmark = pytest.mark.skipif(which("cc") is None, reason="there is no C compiler")
+
+
+class Gather(ctypes.Structure):
+    """`struct gather` of kernel.h."""
+
+    _fields_ = [
+        *((name, ctypes.c_uint32) for name in ("element_size", "index_type", "policy")),
+        *((name, ctypes.c_uint32) for name in ("loop_count", "tuple_size")),
+        *((f"{name}s", Numbers) for name in ("size", "data_stride", "index_stride")),
+        ("output_strides", Numbers),
+        ("tuple_stride", ctypes.c_uint64),
+        ("axis_sizes", Numbers),
+        ("axis_strides", Numbers),
+        *((f"{name}_count", ctypes.c_uint64) for name in ("data", "index", "output", "reachable")),
+        ("indices_rank", ctypes.c_uint32),
+        ("indices_sizes", Numbers),
+        ("indices_strides", Numbers),
+    ]
+
+
+def gather_of(desc: og.Descriptor, policy: og.OutOfRange) -> Gather:
+    """Return the numbers of a descriptor."""
+    loops = loops_of(desc, policy)
+    kinds = (desc.input_tensor.data_type.numpy, desc.indices_tensor.data_type.numpy)
+    head = (kinds[0].itemsize, INDEX_TYPES.index(kinds[1].name), POLICY_NUMBERS[policy])
+    strides = (loops.data_strides, loops.index_strides, loops.output_strides)
+    lists = [Numbers(*numbers) for numbers in (loops.sizes, *strides)]
+    axes = (Numbers(*loops.axis_sizes), Numbers(*loops.axis_strides))
+    counts = (len(loops.sizes), len(loops.axis_sizes))
+    tail = (loops.tuple_stride, *axes, *loops.counts, loops.reachable_count)
+    return Gather(*head, *counts, *lists, *tail)
+
+
+def run(kernels: ctypes.CDLL, question: Question, parts: int) -> bytes | None:
+    """Return the output that the parts of a gather leave; None where a part fails."""
+    _, desc, policy, data, indices, _ = question
+    gather = gather_of(desc, policy)
+    assert not kernels.gather_check(ctypes.byref(gather))
+    output = np.full(desc.output_tensor.array_shape, 7, data.dtype)
+    data, indices = np.ascontiguousarray(data), np.ascontiguousarray(indices)
+    buffers = [ctypes.c_void_p(array.ctypes.data) for array in (data, indices, output)]
+    kernels.gather_clear(ctypes.byref(gather), buffers[2])
+    numbers = [(ctypes.c_size_t(part), ctypes.c_size_t(parts)) for part in range(parts)]
+    fine = [kernels.gather_run(ctypes.byref(gather), *buffers, *number) for number in numbers]
+    return output.tobytes() if all(fine) else None
+
+
+def differing(kernels: ctypes.CDLL, questions: list[Question]) -> Iterator[str]:
+    """Yield the name of each question whose answer is not the reference's, in 1 to 5 parts."""
+    for number, question in enumerate(questions):
+        name, _, policy, _, _, expected = question
+        found = run(kernels, question, 1 + number % 5)
+        if found != (None if expected is None else expected.tobytes()):
+            yield f"{name} {policy}"
+
+
+@cache
+def questions(count: int = 150) -> list[Question]:
+    """Return large gathers, samples of the corpus and random gathers, under each policy."""
+    sampled = [*[*corpus()][:: 2000 // count], *random_cases(count, 17)]
+    cases = [case for case in sampled if isinstance(case, DescriptorCase)]
+    found: list[Question] = []
+    for case in [*large_cases(), *cases]:
+        for policy in POLICIES:
+            try:
+                expected = og.reference(case.descriptor, case.data, case.indices, policy)
+            except og.IndexOutOfRangeError:
+                expected = None
+            found.append((case.name, case.descriptor, policy, case.data, case.indices, expected))
+    return found
+
+
+def large_cases() -> Iterator[DescriptorCase]:
+    """Yield gathers of several tiles: elements, rows, columns, tuples; half of them in range."""
+    shapes: list[tuple[str, str, tuple[int, ...], tuple[int, ...], int]] = [
+        ("GATHER", "UINT8", (5_000_000,), (20_000,), 0),
+        ("GATHER", "FLOAT64", (3000,), (9000,), 0),
+        ("GATHER", "FLOAT32", (1200, 5), (3000,), 0),
+        ("GATHER", "UINT8", (100_000, 3), (9000,), 0),
+        ("GATHER", "FLOAT32", (200, 37), (700,), 0),
+        ("GATHER", "FLOAT32", (30, 1001), (50,), 0),
+        ("GATHER", "FLOAT32", (900, 3), (3,), 1),
+        ("GATHER", "FLOAT16", (40, 700), (300,), 1),
+        ("GATHER_ELEMENTS", "FLOAT32", (900, 4), (900, 4), 0),
+        ("GATHER_ELEMENTS", "FLOAT32", (4, 3000), (4, 3001), 1),
+        ("GATHER_ELEMENTS", "FLOAT16", (50, 600), (70, 600), 0),
+        ("GATHER_ND", "FLOAT32", (90, 80), (5000, 2), 0),
+        ("GATHER_ND", "FLOAT16", (9, 8, 7, 3), (5000, 3), 0),
+    ]
+    rng = np.random.default_rng(5)
+    for number, (operator, kind, data, indices, axis) in enumerate(shapes):
+        workload = Workload("", "", operator, kind, data, indices, axis)
+        for index_type in INDEX_TYPES:
+            signed, beyond = index_type.startswith("i"), number % 2
+            high = workload.limits.astype(np.int64) + beyond
+            low = -high * signed
+            chosen = rng.integers(low, high, indices, np.int64).astype(index_type)
+            desc, (array, _) = workload.desc(index_type.upper()), workload.arrays()
+            name = f"{operator} {kind} {data} {index_type} {indices}"
+            array = array.reshape(desc.input_tensor.array_shape)
+            chosen = chosen.reshape(desc.indices_tensor.array_shape)
+            yield DescriptorCase(name, desc, array, chosen)
+
+
+def compiled(folder: Path, flags: list[str], old: str = "", new: str = "") -> ctypes.CDLL:
+    """Compile the kernels, with some text of kernel.c replaced."""
+    path = folder / "kernels.so"
+    text = (SOURCES / "kernel.c").read_text()
+    assert text.count(old) == 1 or not old, f"kernel.c must hold once: {old}"
+    source = folder / "kernel.c"
+    source.write_text(text.replace(old, new) if old else text)
+    files = [str(source), str(SOURCES / "check.c"), f"-I{SOURCES}", "-o", str(path)]
+    subprocess.run(["cc", "-std=c11", "-shared", "-fPIC", *flags, *files], check=True)
+    return ctypes.CDLL(str(path))
+
+
+def test_the_kernels_give_the_bytes_of_the_reference_in_one_to_five_parts(tmp_path: Path) -> None:
+    """Each part may run on a thread of its own."""
+    strict = ["-O2", "-Wall", "-Wextra", "-pedantic", "-Wconversion", "-Werror"]
+    assert list(differing(compiled(tmp_path, strict), questions(400))) == []
+
+
+SANITIZED = """
+import sys, ctypes
+sys.path[:0] = sys.argv[2:]
+import test_kernel
+print(list(test_kernel.differing(ctypes.CDLL(sys.argv[1]), test_kernel.questions())))
+"""
+
+
+def test_sanitizers_find_nothing(tmp_path: Path) -> None:
+    """Neither an access outside nor undefined behaviour."""
+    flags = ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    libraries = [_library_of_cc(f"lib{name}.so") for name in ("asan", "ubsan")]
+    if not all(map(os.path.isabs, libraries)):
+        pytest.skip("the compiler has no shared sanitizers")
+    compiled(tmp_path, flags[:1])
+    sources = [str(SOURCES / name) for name in ("kernel.c", "check.c")]
+    made = str(tmp_path / "sanitized.so")
+    subprocess.run(["cc", "-std=c11", "-shared", "-fPIC", *flags, *sources, "-o", made], check=True)
+    here = Path(__file__).parent
+    folders = [str(here), str(here.parent), str(here.parents[1] / "scripts")]
+    found = subprocess.run(
+        [sys.executable, "-c", SANITIZED, made, *folders],
+        env=os.environ | {"LD_PRELOAD": " ".join(libraries), "ASAN_OPTIONS": "detect_leaks=0"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (found.stdout, found.returncode) == ("[]\n", 0), found.stderr
+
+
+def _library_of_cc(name: str) -> str:
+    printed = subprocess.run(
+        ["cc", f"-print-file-name={name}"], capture_output=True, text=True, check=True
+    )
+    return printed.stdout.strip()
+
+
+STREAMED = ("bytes > LEAST_PART && bytes > cache_bytes()", "bytes > 1000")
+
+
+def test_outputs_that_pass_the_caches_by_have_the_same_bytes(tmp_path: Path) -> None:
+    """So that it shows on small outputs, everything passes the caches by."""
+    assert list(differing(compiled(tmp_path, ["-O1"], *STREAMED), questions())) == []
+
+
+MISTAKES = [
+    ("last & ~negative", "last"),
+    ("value + (size & negative)", "value"),
+    ("last = size - 1;", "last = size;"),
+    ("index ^= outside;", "(void)0;"),
+    ("(!first && missing[j]) | ", ""),
+    ("index_at(indices, index + 1, type", "index_at(indices, index, type"),
+    ("memcpy(output + end, row + end, part);\n        output +=", "output +="),
+    ("memcpy(output + end, row + end, 16);", ""),
+    ("data += data_step;", ";"),
+    ("if (outside && run->gather->policy == GATHER_ZERO)", "if (0)"),
+    ("if (outside && g->policy == GATHER_ERROR) return 0;", ""),
+    ("wrapped < last ? wrapped : last", "wrapped"),
+    ("loop->output != loop[1].size * loop[1].output", "0"),
+    ("loop->size * (part + 1) / parts - begin", "loop->size / parts"),
+    ("at.data = begin * loop->data", "at.data = 0"),
+    ("rest->size %= fits;", "rest->size = 0;"),
+    ("at->index -= loop->size * loop->index;", "(void)0;"),
+    ("(g->tuple_stride == 1 && !last->data)", "1"),
+    ("if (bytes_written(gather) <", "if (0 &&"),
+]
+"""Texts of kernel.c, and what is wrong instead."""
+
+
+def test_mistakes_planted_in_the_kernels_are_seen(
+    tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
+    """Each replacement of kernel.c changes bytes that the other tests compare."""
+    chosen = MISTAKES if pytestconfig.getoption("--long") else MISTAKES[::4]
+    for number, (old, new) in enumerate(chosen):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        kernels = compiled(folder, ["-O0", "-w"], old, new)
+        assert next(differing(kernels, questions()), None), f"{old} -> {new}"
