@@ -17,11 +17,12 @@ from unittest.mock import patch
 
 import numpy as np
 import onnx
-from bench_report import C_LOOP, COMPILER, FLAGS, HAND_WRITTEN, SOURCE, TARGETS
+from bench_report import C_LOOP, COMPILER, DIRECT, FLAGS, HAND_WRITTEN, SOURCE, TARGETS
 from bench_workloads import Array, Workload
 from onnx import numpy_helper, parser
 
 import onnxgather as og
+from onnxgather import kernels
 from onnxgather.lowering.cpu import forms
 
 Candidate = tuple[Callable[[], object], Array]
@@ -38,17 +39,21 @@ def candidates(workload: Workload, threads: int) -> Candidates:
     """
     data, indices = workload.arrays()
     desc = workload.desc()
-    bind, expected = _binder(workload, desc, threads)
+    bind, expected, inputs, output = _binder(workload, desc, threads)
+    data, indices = inputs[0].reshape(data.shape), inputs[1].reshape(indices.shape)
     found = {HAND_WRITTEN: bind(hand_written(workload))}
     for target in TARGETS:
-        found[target] = bind(og.to_onnx(desc, target=target, threads=threads))
-    found["numpy"] = _in_numpy(workload, data, indices)
+        if target != "native" or kernels.operators():
+            found[target] = bind(og.to_onnx(desc, target=target, threads=threads))
+    if kernels.python_kernels():
+        found[DIRECT] = partial(og.Gather(desc, threads=threads), *inputs, output), output
+    out = output.reshape(workload.output)
+    found["numpy"] = _in_numpy(workload, data, indices, out)
     if find_spec("torch"):
-        found["torch"] = _in_torch(workload, data, indices, threads)
-    copy = np.zeros_like(expected)
-    found["memcpy"] = partial(np.copyto, copy, expected), copy
+        found["torch"] = _in_torch(workload, data, indices, out, threads)
+    found["memcpy"] = partial(np.copyto, output, expected), output
     if threads == 1 and (loops := _loops()):
-        found[C_LOOP] = _in_c(loops, workload, data, indices)
+        found[C_LOOP] = _in_c(loops, workload, data, indices, out)
     _check(workload, found, expected)
     return found
 
@@ -59,7 +64,7 @@ def form_and_next(workload: Workload, index_type: str, threads: int) -> Candidat
     Only the portable lowering where no form fits.
     """
     desc = workload.desc(index_type)
-    bind, expected = _binder(workload, desc, threads)
+    bind, expected, _, _ = _binder(workload, desc, threads)
     known = workload.known_indices(index_type)
     found: Candidates = {}
     left = forms.FORMS
@@ -77,6 +82,7 @@ def form_and_next(workload: Workload, index_type: str, threads: int) -> Candidat
 
 def _check(workload: Workload, found: Candidates, expected: Array) -> None:
     for name, (run, result) in found.items():
+        result.view(np.uint8)[...] = 0xA5
         run()
         same = result.tobytes() == expected.tobytes()
         assert same, f"workload {workload.name}: {name} differs from the reference"
@@ -124,8 +130,11 @@ def hand_written(workload: Workload) -> onnx.ModelProto:
 
 def _binder(
     workload: Workload, desc: og.Descriptor, threads: int
-) -> tuple[Callable[[onnx.ModelProto], Candidate], Array]:
-    """Return what makes a model a candidate, its arrays bound for good, and the right result."""
+) -> tuple[Callable[[onnx.ModelProto], Candidate], Array, tuple[Array, Array], Array]:
+    """Return what makes a model a candidate, the right result, the inputs, and where outputs go.
+
+    All candidates share the arrays and the memory of the output: its position moves the times.
+    """
     runtime: Any = import_module("onnxruntime")
     data, indices = workload.arrays()
     data = data.reshape(desc.input_tensor.array_shape)
@@ -137,8 +146,12 @@ def _binder(
         "IndicesTensor": runtime.OrtValue.ortvalue_from_numpy(indices),
     }
 
+    output = np.zeros_like(expected)
+
     def bind(model: onnx.ModelProto) -> Candidate:
         options = runtime.SessionOptions()
+        if path := kernels.operators():
+            options.register_custom_ops_library(path)
         options.intra_op_num_threads = threads
         options.log_severity_level = 4
         # Else the workers of the last session still spin while the next one is timed.
@@ -146,7 +159,6 @@ def _binder(
         session = runtime.InferenceSession(
             model.SerializeToString(), options, providers=["CPUExecutionProvider"]
         )
-        output = np.zeros_like(expected)
         binding = session.io_binding()
         for value in model.graph.input:
             binding.bind_ortvalue_input(value.name, inputs[value.name])
@@ -156,12 +168,11 @@ def _binder(
         )
         return partial(session.run_with_iobinding, binding), output
 
-    return bind, expected
+    return bind, expected, (data, indices), output
 
 
-def _in_numpy(workload: Workload, data: Array, indices: Array) -> Candidate:
+def _in_numpy(workload: Workload, data: Array, indices: Array, out: Array) -> Candidate:
     """Return the gather as np.take, which clamps by itself and writes where it is told."""
-    out = np.zeros(workload.output, data.dtype)
     wide = np.zeros(indices.shape, np.intp)
     axis, limits = workload.axis, workload.limits
 
@@ -186,11 +197,12 @@ def _in_numpy(workload: Workload, data: Array, indices: Array) -> Candidate:
     return run, out
 
 
-def _in_torch(workload: Workload, data: Array, indices: Array, threads: int) -> Candidate:
+def _in_torch(
+    workload: Workload, data: Array, indices: Array, out: Array, threads: int
+) -> Candidate:
     """Return the gather as torch.index_select or torch.gather, into an existing tensor."""
     torch: Any = import_module("torch")
     torch.set_num_threads(threads)
-    out = np.zeros(workload.output, data.dtype)
     source, index, result = (torch.from_numpy(array) for array in (data, indices, out))
     axis, limits = workload.axis, np.asarray(workload.limits - 1, np.int64)
     last = torch.from_numpy(limits) if limits.ndim else int(limits)
@@ -241,9 +253,10 @@ def _loops() -> ctypes.CDLL | None:
         return ctypes.CDLL(str(library))
 
 
-def _in_c(loops: ctypes.CDLL, workload: Workload, data: Array, indices: Array) -> Candidate:
+def _in_c(
+    loops: ctypes.CDLL, workload: Workload, data: Array, indices: Array, result: Array
+) -> Candidate:
     """Return the gather as a plain loop in C."""
-    result = np.zeros(workload.output, data.dtype)
     if workload.operator == "GATHER_ND":
         loop = loops.gather_pairs
         sizes = (*workload.limits.tolist(), workload.indices[0])
