@@ -142,8 +142,8 @@ def markdown(
         "Columns are times as a share of the hand-written graph's, less is better; "
         f"`{OURS}` is our operator in ONNX Runtime, `{DIRECT}` the same kernels by og.Gather.",
         "",
-        "Indices are UINT32 and clamped. All candidates gave the same bytes, read the same arrays and",
-        "write to the same memory. They take turns, in reversed order every other round, "
+        "Indices are UINT32 and clamped. All candidates gave the same bytes, from the same arrays",
+        "into the same memory. They take turns, in reversed order every other round, "
         f"{facts['rounds']} rounds;",
         "with one thread the median of CPU time counts, with more the minimum of wall clock.",
         "`python scripts/bench.py --write-markdown BENCHMARKS.md` makes this page.",
