@@ -24,13 +24,16 @@ import msgspec
 from onnxgather.cases import smallest_case
 from onnxgather.checks import printable
 from onnxgather.errors import FINDINGS, GOOD, NOT_RUN
+from onnxgather.kernels import operators, python_kernels, why_not
 from onnxgather.lanes import model_lane
 from onnxgather.lanes.lane import TIMEOUT, LaneInfo
 from onnxgather.lanes.python import ModelLane
 from onnxgather.model import VERSION
 from onnxgather.parity.judge import judge
 from onnxgather.parity.results import Result
+from onnxgather.prepared import Gather
 from onnxgather.providers import PROVIDERS, Provider, find_provider
+from onnxgather.reference import reference
 from onnxgather.workers.child import NoAnswerError
 from onnxgather.workers.hosts import find_runtime
 from onnxgather.workers.worker import About, Worker
@@ -204,9 +207,12 @@ class Checkup(msgspec.Struct, frozen=True):
     findings: tuple[Finding, ...]
     exit_code: int
     """0: nothing is wrong. 1: there are findings. 3: no provider runs a gather."""
+    kernels: str = ""
+    """Whether onnxgather's native kernels run; empty if `python` is another interpreter."""
 
     def __str__(self) -> str:
         lines = [f"onnxgather {self.onnxgather} on {self.machine}"]
+        lines += [f"native kernels: {self.kernels}"] if self.kernels else []
         for found in self.environments:
             versions = ", ".join(map(" ".join, found.versions.items()))
             lines += ["", f"{found.python}: {versions or 'does not answer'}"]
@@ -264,10 +270,31 @@ def examine(
         found = msgspec.structs.replace(found, providers=tuple(map(_examined, named)))
         environments.append(found)
     findings = [finding for found in environments for finding in found.findings(plugins)]
+    kernels, broken = try_kernels(timeout) if python == sys.executable else ("", False)
+    findings += [Finding(f"native kernels: {kernels}")] if broken else []
     runs = any(one.runs for environment in environments for one in environment.providers)
     exit_code = (FINDINGS if findings else GOOD) if runs else NOT_RUN
     machine = f"{platform.system()} {platform.release()} {platform.machine()}"
-    return Checkup(VERSION, machine, tuple(environments), tuple(findings), exit_code)
+    return Checkup(VERSION, machine, tuple(environments), tuple(findings), exit_code, kernels)
+
+
+def try_kernels(timeout: float = TIMEOUT) -> tuple[str, bool]:
+    """In words whether the native kernels run, and whether kernels are there that do not run."""
+    if operators() is None and python_kernels() is None:
+        return f"none, as {why_not()}", False
+    case = CASES[0]
+    given = case.descriptor, case.data, case.indices
+    wrong: list[str] = []
+    if python_kernels() is None:
+        wrong.append("the Python module does not load")
+    elif Gather(case.descriptor)(*given[1:]).tobytes() != reference(*given).tobytes():
+        wrong.append("the Python module gathers other elements than the reference")
+    examined = _examined(model_lane("cpu@native", timeout=timeout))
+    unlike = [_told(result) for result in examined.results.values() if result.state != "PASS"]
+    missing = [*filter(None, [examined.info.not_run]), *unlike][:1]
+    broken = bool(wrong) or any(result.is_wrong for result in examined.results.values())
+    wrong += [f"the operators of ONNX Runtime: {why}" for why in missing]
+    return "; ".join(wrong) or "run in Python and in ONNX Runtime", broken
 
 
 def _host(path: str, examined: Sequence[Examined]) -> Environment:

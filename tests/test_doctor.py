@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterable
 from importlib.metadata import distribution, requires
 from pathlib import Path
+from unittest.mock import Mock
 
 import msgspec
 import numpy as np
@@ -18,7 +19,7 @@ from packaging.requirements import Requirement
 from stub_runtime import STUB
 
 import onnxgather as og
-from onnxgather import runtime
+from onnxgather import doctor, kernels, runtime
 from onnxgather.doctor import (
     CASES,
     Checkup,
@@ -28,6 +29,7 @@ from onnxgather.doctor import (
     Wheel,
     examine,
     look_at,
+    try_kernels,
 )
 from onnxgather.errors import ProviderError
 from onnxgather.lanes.lane import LaneInfo
@@ -793,7 +795,8 @@ class TestText:
         assert msgspec.json.decode(text, type=Checkup) == checkup
         plain = msgspec.json.decode(text)
         assert plain["findings"] == [{"what": "bad", "command": "mend"}]
-        assert set(plain) == {"onnxgather", "machine", "environments", "findings", "exit_code"}
+        names = {"onnxgather", "machine", "environments", "findings", "exit_code", "kernels"}
+        assert set(plain) == names
         environment = plain["environments"][0]
         assert set(environment) == {
             "python",
@@ -831,3 +834,45 @@ class TestThisEnvironment:
         assert (owner.missing, found.shared) == (0, 0)
         assert owner.files > 100
         assert (checkup.findings, checkup.exit_code) == ((), 0)
+
+    def test_the_kernels_run_in_python_and_in_onnx_runtime(self) -> None:
+        if kernels.operators() is None:
+            pytest.skip("the native kernels are not built")
+        assert try_kernels() == ("run in Python and in ONNX Runtime", False)
+
+    def test_kernels_that_are_not_there_are_no_finding(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(kernels, "_OPERATORS", tmp_path / "gone.so")
+        monkeypatch.setitem(sys.modules, "onnxgather._native", None)
+        monkeypatch.delenv("ONNXGATHER_NATIVE", raising=False)
+        none = (
+            "none, as they were not built when onnxgather was installed; install a C compiler, "
+            "and onnxgather once more"
+        )
+        assert try_kernels() == (none, False)
+        monkeypatch.setenv("ONNXGATHER_NATIVE", "0")
+        assert try_kernels() == ("none, as ONNXGATHER_NATIVE is 0", False)
+
+    def test_kernels_that_are_broken_are_a_finding(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        if kernels.operators() is None:
+            pytest.skip("the native kernels are not built")
+        broken = tmp_path / "broken.so"
+        broken.write_text("no library", encoding="utf-8")
+        monkeypatch.setattr(kernels, "_OPERATORS", broken)
+        monkeypatch.setattr(doctor, "Gather", Mock(return_value=Mock(return_value=np.zeros(9))))
+        checkup = examine()
+        (finding,) = checkup.findings
+        assert finding == Finding(f"native kernels: {checkup.kernels}")
+        assert str(checkup).splitlines()[1] == finding.what
+        assert finding.what.startswith(
+            "native kernels: the Python module gathers other elements than the reference; the "
+            "operators of ONNX Runtime: CPUExecutionProvider must run onnxgather's own operators, "
+            "but their library does not load: "
+        )
+        monkeypatch.setitem(sys.modules, "onnxgather._native", None)
+        said, wrong = try_kernels()
+        assert said.startswith("the Python module does not load; the operators of ONNX Runtime: ")
+        assert wrong

@@ -61,6 +61,8 @@ static struct gather valid(uint64_t most) {
         .tuple_stride = below(3),
     };
     uint64_t packed = below(4) ? 1 : 1 + below(3);
+    for (uint32_t k = 0; k < GATHER_MOST_LOOPS; k++) /* so that more of them may be accepted */
+        g.sizes[k] = g.axis_sizes[k] = g.indices_sizes[k] = 1;
     for (uint32_t k = g.loop_count; k--;) {
         g.sizes[k] = 1 + below(most);
         g.output_strides[k] = packed;
@@ -92,7 +94,7 @@ static struct gather valid(uint64_t most) {
     return g;
 }
 
-/* Change one to three numbers. */
+/* Change one number, or some that belong together, one to three times. */
 static void mutate(struct gather *g) {
     for (uint64_t times = 1 + below(3); times; times--) {
         uint64_t *lists[] = {g->sizes,         g->data_strides,   g->index_strides,
@@ -102,13 +104,23 @@ static void mutate(struct gather *g) {
                              &g->reachable_count};
         uint32_t *counts[] = {&g->element_size, &g->index_type, &g->policy,
                               &g->loop_count,   &g->tuple_size, &g->indices_rank};
-        const uint64_t chosen = below(21);
+        const uint64_t chosen = below(23);
         if (chosen < 8)
             lists[chosen][below(below(4) ? 4 : 8)] = hostile();
         else if (chosen < 13)
             *lists[chosen] = hostile();
-        else
+        else if (chosen < 21)
             *counts[chosen % 6] = (uint32_t)hostile();
+        else if (chosen < 22) { /* one index many times, each along another axis */
+            g->policy = GATHER_ERROR;
+            g->indices_rank = 1;
+            g->indices_sizes[0] = 1 + below(20);
+            g->indices_strides[0] = 0;
+        } else { /* the offset of the last element is 2^64, so 0 */
+            g->tuple_size = 2;
+            g->axis_sizes[0] = g->axis_strides[0] = g->axis_strides[1] = (uint64_t)1 << 32;
+            g->axis_sizes[1] = 2;
+        }
     }
 }
 

@@ -1,0 +1,153 @@
+"""Runs the native kernels under the sanitizers of the C compiler, and sees planted mistakes.
+
+Hostile numbers in plain C first, in buffers of exactly their size; then threads; then the operator
+of ONNX Runtime and the Python module, under a sample of their tests. Each mistake in `MISTAKES`
+must be seen by the first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+ROOT = Path(__file__).parents[1]
+NATIVE = ROOT / "onnxgather" / "native"
+CC = os.environ.get("CC", "cc")
+MEMORY = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+THREADS = ("-fsanitize=thread",)
+
+SMALL_PARTS = ("kernel.c", "LEAST_PART = 65536", "LEAST_PART = 16")
+"""The change by which small gathers are run in parts, too."""
+
+MISTAKES = [
+    ("check.c", "sizes[k] > LARGEST / *result", "0"),
+    ("check.c", "sizes[k] < 1 || sizes[k] >", "sizes[k] >"),
+    ("check.c", "if (strides[k] && sizes[k] - 1 > (count - 1) / strides[k]) return 0;", ""),
+    ("check.c", "return *offset < count;", "return *offset <= count;"),
+    ("check.c", "g->loop_count > GATHER_MOST_LOOPS", "0"),
+    ("check.c", "g->tuple_size > GATHER_MOST_LOOPS", "0"),
+    ("check.c", "if (g->indices_rank > GATHER_MOST_LOOPS)", "if (0)"),
+    ("check.c", "g->axis_sizes[k] < 1 || g->axis_sizes[k] > LARGEST", "0"),
+    ("check.c", "indices > elements * g->tuple_size", "0"),
+    ("check.c", "g->indices_sizes[g->indices_rank - 1] != g->tuple_size)", "0)"),
+    ("check.c", "if (!reaches(g->axis_sizes,", "if (0 && !reaches(g->axis_sizes,"),
+    (
+        "check.c",
+        "if (!reaches(g->sizes, g->data_strides,",
+        "if (0 && !reaches(g->sizes, g->data_strides,",
+    ),
+    ("check.c", "if (!reaches(tuple,", "if (0 && !reaches(tuple,"),
+    (
+        "check.c",
+        "if (!reaches(g->sizes, g->index_strides,",
+        "if (0 && !reaches(g->sizes, g->index_strides,",
+    ),
+    ("check.c", "if (!reaches(g->indices_sizes,", "if (0 && !reaches(g->indices_sizes,"),
+    (
+        "check.c",
+        "if (!reaches(g->sizes, g->output_strides,",
+        "if (0 && !reaches(g->sizes, g->output_strides,",
+    ),
+    ("check.c", "elements > g->output_count ||", ""),
+    ("check.c", "(elements == g->output_count && !fills(g))", "0"),
+]
+"""Mistakes: the source, what stands there once, and what stands there instead."""
+
+
+def build(folder: Path, flags: Sequence[str], changes: Sequence[tuple[str, str, str]] = ()) -> Path:
+    """Compile the harness of hostile numbers with changed sources."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    for path in (*NATIVE.glob("*.[ch]"), ROOT / "tests" / "native" / "fuzz.c"):
+        text = path.read_text(encoding="utf-8")
+        for name, old, new in changes:
+            if name == path.name:
+                if text.count(old) != 1:
+                    sys.exit(f"{name} must have {old!r} once")
+                text = text.replace(old, new)
+        (folder / path.name).write_text(text, encoding="utf-8")
+    made = folder / "fuzz"
+    sources = [str(folder / f"{name}.c") for name in ("fuzz", "kernel", "check")]
+    options = ["-std=c11", "-O1", "-g", "-D_POSIX_C_SOURCE=200809L", "-pthread", *flags]
+    subprocess.run([CC, *options, "-o", made, *sources], check=True)
+    return made
+
+
+def seen(folder: Path, mistake: tuple[str, str, str]) -> bool:
+    """Whether the harness fails, or takes without end, where a mistake is planted."""
+    made = build(folder, MEMORY, [mistake])
+    try:
+        run = subprocess.run([made, "1000000", "5"], capture_output=True, timeout=30)
+    except subprocess.TimeoutExpired:
+        return True
+    return run.returncode != 0
+
+
+def entries(folder: Path) -> None:
+    """Run a sample of the tests of both libraries, built with the sanitizers."""
+    flags = " ".join([*MEMORY, "-g", "-O1"])
+    made = {**os.environ, "ONNXGATHER_NATIVE": "1", "CFLAGS": flags, "CC": CC}
+    build_wheel = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(build_wheel, cwd=ROOT, env=made, check=True, capture_output=True)
+    (wheel,) = folder.glob("*.whl")
+    subprocess.run([sys.executable, "-m", "zipfile", "-e", wheel, folder / "site"], check=True)
+    libraries = [
+        subprocess.check_output([CC, f"-print-file-name={name}.so"], text=True).strip()
+        for name in ("libasan", "libubsan")
+    ]
+    environment = {
+        **os.environ,
+        "LD_PRELOAD": " ".join(libraries),
+        "ASAN_OPTIONS": "detect_leaks=0",  # Python keeps memory until its end
+        "PYTHONPATH": str(folder / "site"),
+        "PYTHONSAFEPATH": "1",  # else this folder would come first
+        "PYTHONMALLOC": "malloc",  # so that arrays lie apart
+    }
+    tests = ["tests/native/test_operator.py", "tests/test_prepared.py"]
+    command = [sys.executable, "-m", "pytest", "-q", *tests, "-p", "no:cacheprovider"]
+    command += ["-k", "not numpy"]  # what runs without the kernels
+    subprocess.run(command, cwd=ROOT, env=environment, check=True)
+
+
+def main() -> int:
+    """Run all; the exit code is 1 if a mistake is not seen."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=1_000_000, help="hostile descriptions")
+    parser.add_argument("--mistakes", action="store_true", help="plant the mistakes, too")
+    options = parser.parse_args()
+    started = time.monotonic()
+
+    def say(text: str) -> None:
+        print(f"{time.monotonic() - started:5.0f} s  {text}", flush=True)
+
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        for changes in ((), (SMALL_PARTS,)):
+            made = build(folder / "hostile", MEMORY, changes)
+            say(f"hostile numbers{', in parts' if changes else ''}")
+            subprocess.run([made, str(options.count), "7"], check=True)
+        made = build(folder / "threads", THREADS, [SMALL_PARTS])
+        say("threads")
+        subprocess.run([made, str(options.count // 1000), "7", "4"], check=True)
+        say("the operator and the Python module")
+        entries(folder / "entries")
+        unseen = [one for one in MISTAKES if options.mistakes and not seen(folder / "planted", one)]
+    for source, old, new in unseen:
+        print(f"not seen: {source}: {old!r} as {new!r}")
+    say(
+        f"{len(MISTAKES) - len(unseen)} of {len(MISTAKES)} mistakes seen"
+        if options.mistakes
+        else "done"
+    )
+    return 1 if unseen else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
