@@ -68,3 +68,6 @@ DEFAULT_OPSET = 17
 
 DEFAULT_THREADS = 2
 """Threads that a model for the CPU provider is made for where no number is given."""
+
+MOST_THREADS = 1024
+"""The most threads that may be asked for."""

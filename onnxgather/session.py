@@ -26,8 +26,7 @@ from onnxgather.errors import (
 )
 from onnxgather.model import to_onnx
 from onnxgather.model.network import ValueType, loaded, values_of
-from onnxgather.model.write import MOST_THREADS
-from onnxgather.options import OutOfRange, Target
+from onnxgather.options import MOST_THREADS, OutOfRange, Target
 from onnxgather.providers import find_provider, target_of
 from onnxgather.runtime import NotRunError, Opened, RefusedError
 from onnxgather.workers.child import NoAnswerError

@@ -38,15 +38,20 @@ from onnxgather.lowering.graph import (
 from onnxgather.lowering.indices import INDICES
 from onnxgather.lowering.portable import INPUT, OUTPUT
 from onnxgather.model.functions import function_of
-from onnxgather.options import DEFAULT_OPSET, DEFAULT_THREADS, OPSETS, TARGETS, OutOfRange, Target
+from onnxgather.options import (
+    DEFAULT_OPSET,
+    DEFAULT_THREADS,
+    MOST_THREADS,
+    OPSETS,
+    TARGETS,
+    OutOfRange,
+    Target,
+)
 
 VERSION = version("onnxgather")
 
 TENSOR_NAMES = (INPUT, INDICES, OUTPUT)
 """The names of the values of a model that stand for the tensors of its descriptor."""
-
-MOST_THREADS = 1024
-"""The largest `threads` that `to_onnx` takes."""
 
 LARGEST_MODEL = 2**31 - 1
 """The most bytes of a serialized protobuf message."""
