@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import struct
-from collections.abc import Sequence
 from typing import Any, TypeVar, overload
 
 import numpy as np
@@ -20,16 +18,14 @@ from onnxgather.arrays import (
 from onnxgather.checks import MAX_DIMENSIONS, uint
 from onnxgather.descriptors import Descriptor
 from onnxgather.errors import DescriptorError, OnnxGatherError
+from onnxgather.gather import Sizes
 from onnxgather.kernels import python_kernels
 from onnxgather.loops import POLICY_NUMBERS, loops_of
-from onnxgather.options import OutOfRange
+from onnxgather.options import MOST_THREADS, OutOfRange
 from onnxgather.reference import reference
 from onnxgather.tensors import TensorDesc
 
 T = TypeVar("T")
-
-MOST_THREADS = 64
-"""The most threads of a gather; memory is the limit long before."""
 
 THREADED_BYTES = 2**21
 """The fewest bytes of output that are worth threads, which take 30 us to make; a single element
@@ -51,8 +47,8 @@ class Gather:
         out_of_range: What an index out of range does; see `OutOfRange`.
         indices: IndicesTensor where it is known; it is copied, and the calls are `gather(data)`
             or `gather(data, out=out)`.
-        threads: How many threads a large gather may use; None means one per core that the
-            program may run on.
+        threads: How many threads a large gather may use, 0 for one per core that the program may
+            run on; there are never more than 64.
 
     Raises:
         DescriptorError: `indices` does not fit IndicesTensor, or `desc` is no descriptor.
@@ -65,14 +61,13 @@ class Gather:
         desc: Descriptor,
         out_of_range: OutOfRange = "clamp",
         indices: object = None,
-        threads: int | None = None,
+        threads: int = 0,
     ) -> None:
         check_descriptor(desc)
         check_policy(out_of_range)
         self.desc = desc
         self.out_of_range: OutOfRange = out_of_range
-        threads = min(_cores(), MOST_THREADS) if threads is None else threads
-        self.threads = uint("threads", threads, MOST_THREADS, 1, OnnxGatherError)
+        self.threads = uint("threads", threads, MOST_THREADS, 0, OnnxGatherError)
         self.indices = None
         if indices is not None:
             known = check_array("IndicesTensor", desc.indices_tensor, indices)
@@ -152,33 +147,28 @@ def _kernel(desc: Descriptor, out_of_range: OutOfRange, threads: int) -> Any:
         return _no_kernel
     loops = loops_of(desc, out_of_range)
     tensors = desc.input_tensor, desc.indices_tensor, desc.output_tensor
-    types = [tensor.data_type for tensor in tensors]
-    numbers = [types[0].size, _INDEX_NUMBERS[types[1]], POLICY_NUMBERS[out_of_range]]
+    data_type, index_type, _ = types = [tensor.data_type for tensor in tensors]
+    numbers = [data_type.size, _INDEX_NUMBERS[index_type], POLICY_NUMBERS[out_of_range]]
     numbers += [len(loops.sizes), len(loops.axis_sizes)]
     for values in (loops.sizes, loops.data_strides, loops.index_strides, loops.output_strides):
         numbers += _filled(values)
     numbers += [loops.tuple_stride, *_filled(loops.axis_sizes), *_filled(loops.axis_strides)]
-    numbers += [*loops.counts, loops.reachable_count]
-    packed = struct.pack(f"={len(numbers)}Q", *numbers)
+    packed = np.array([*numbers, *loops.counts, loops.reachable_count], np.uint64).tobytes()
+    rows = (loops.data_strides[-1], loops.index_strides[-1]) == (1, 0)
+    if loops.counts[2] * (data_type.size if rows else 8) < THREADED_BYTES:
+        threads = 1
+    elif threads == 0:
+        own = getattr(os, "sched_getaffinity", None)  # Linux alone has it
+        threads = len(own(0)) if own else os.cpu_count() or 1
     kinds = "".join(data_type.numpy.kind for data_type in types)
     shapes = [tensor.array_shape for tensor in tensors]
-    rows = (loops.data_strides[-1], loops.index_strides[-1]) == (1, 0)
-    if loops.counts[2] * (types[2].size if rows else 8) < THREADED_BYTES:
-        threads = 1
     return native.Gather(np.ndarray, packed, kinds, *shapes, threads).run
 
 
-def _filled(values: Sequence[int]) -> list[int]:
-    """A list of struct gather, filled up with zeros."""
-    return [*values, *[0] * (MAX_DIMENSIONS - len(values))]
-
-
-def _no_kernel(data: Any, indices: Any, output: Any) -> None:
+def _no_kernel(*_: object) -> None:
     """A kernel that takes no arrays, so that numpy gathers."""
 
 
-def _cores() -> int:
-    """How many cores the program may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+def _filled(values: Sizes) -> list[int]:
+    """A list of struct gather, filled up with zeros."""
+    return [*values, *[0] * (MAX_DIMENSIONS - len(values))]

@@ -140,7 +140,7 @@ def test_any_descriptor_equals_the_reference() -> None:
     assert {policy for _, policy in ran} == set(POLICIES)
 
 
-def large(policy: OutOfRange = "clamp", threads: int | None = None) -> tuple[Any, ...]:
+def large(policy: OutOfRange = "clamp", threads: int = 0) -> tuple[Any, ...]:
     """Return a gather that is large enough for threads, its arrays, and its result."""
     rng = np.random.default_rng(5)
     data = rng.random((1000, 300), np.float32)
@@ -149,10 +149,8 @@ def large(policy: OutOfRange = "clamp", threads: int | None = None) -> tuple[Any
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("threads", [None, 1, 2, 7, 64])
-def test_any_number_of_threads_gives_the_same_bytes(
-    policy: OutOfRange, threads: int | None
-) -> None:
+@pytest.mark.parametrize("threads", [0, 1, 2, 7, 1000])
+def test_any_number_of_threads_gives_the_same_bytes(policy: OutOfRange, threads: int) -> None:
     gather, data, indices, wanted = large(policy, threads)
     assert same(gather(data, indices), wanted)
 
@@ -434,8 +432,8 @@ def test_indices_are_given_once() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"threads": 0}, "threads must be an integer from 1 to 64, got 0"),
-        ({"threads": True}, "threads must be an integer from 1 to 64, got True"),
+        ({"threads": -1}, "threads must be an integer from 0 to 1024, got -1"),
+        ({"threads": True}, "threads must be an integer from 0 to 1024, got True"),
         (
             {"out_of_range": "wrap"},
             "out_of_range must be one of clamp, error, zero, directml, got 'wrap'",
