@@ -45,6 +45,7 @@ def run(
     indices: Any,
     out_of_range: OutOfRange = "clamp",
     provider: str = "cpu",
+    target: Target | None = None,
 ) -> Array:
     """The output of a gather, computed by one execution provider.
 
@@ -56,6 +57,7 @@ def run(
         indices: IndicesTensor, likewise.
         out_of_range: What an index out of range does; see `OutOfRange`.
         provider: "cpu", "directml", "openvino", … or ONNX Runtime's full name.
+        target: What the model is made for; None is what suits the provider.
 
     Returns:
         OutputTensor: an array of its `sizes`, or its 1-D buffer where it has strides.
@@ -67,9 +69,9 @@ def run(
             reads an index in part.
     """
     try:
-        session = open_session(desc, out_of_range, provider)
+        session = open_session(desc, out_of_range, provider, target)
     except TypeError:  # what cannot be hashed is no descriptor and no option, and is told so
-        session = open_session.__wrapped__(desc, out_of_range, provider)
+        session = open_session.__wrapped__(desc, out_of_range, provider, target)
     return session.run(data, indices)
 
 

@@ -23,7 +23,7 @@ from onnxgather.dxdispatch import execute, write_program_of_zeros
 from onnxgather.errors import GOOD, DescriptorError, FileFormatError, located
 from onnxgather.feature_levels import FEATURE_LEVELS, check_feature_level
 from onnxgather.files import check_not_input, is_model, write_whole
-from onnxgather.options import OutOfRange
+from onnxgather.options import OutOfRange, Target
 
 if TYPE_CHECKING:
     from onnxgather.show import Description
@@ -96,6 +96,7 @@ def convert(
 @click.argument("file", type=options.FILE, metavar="FILE")
 @options.run_on
 @options.policy("directml, as dxdispatch", "directml")
+@options.target("the one that suits the provider")
 @options.folder(
     "--output-folder",
     default=os.curdir,
@@ -104,7 +105,12 @@ def convert(
 )
 @options.allow_outside
 def run(
-    file: str, provider: str, out_of_range: OutOfRange, output_folder: str, allow_outside: bool
+    file: str,
+    provider: str,
+    out_of_range: OutOfRange,
+    target: Target | None,
+    output_folder: str,
+    allow_outside: bool,
 ) -> int:
     """Run the commands of a program and print the lines that dxdispatch prints.
 
@@ -119,7 +125,9 @@ def run(
         say(f"{file}: {text}", err=True)
     pieces = execute(
         program,
-        lambda desc, data, indices, policy: session.run(desc, data, indices, policy, provider),
+        lambda desc, data, indices, policy: session.run(
+            desc, data, indices, policy, provider, target
+        ),
         out_of_range,
         output_folder=output_folder,
         allow_outside=allow_outside,

@@ -37,6 +37,7 @@ from onnxgather import files as files_module
 from onnxgather import model as model_module
 from onnxgather import session as session_module
 from onnxgather.arrays import Array
+from onnxgather.options import TARGETS
 
 
 class TestConvert:
@@ -481,6 +482,23 @@ class TestRun:
         )
         code, _, err = outcome("check", "x.json")
         assert (code, err) == (2, f"Error: {sentence}\n")
+
+    @pytest.mark.parametrize("target", TARGETS)
+    def test_the_models_are_made_for_a_target(
+        self, target: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        made: list[object] = []
+
+        def to_onnx(*given: Any, **more: Any) -> object:
+            made.append(given[2])
+            return model_module.to_onnx(*given, **more)
+
+        session_module.open_session.cache_clear()
+        monkeypatch.setattr(session_module, "to_onnx", to_onnx)
+        program = str(MODELS / "token_embedding.json")
+        ran = outcome("run", program, "--target", target)
+        assert made == [target]
+        assert ran == outcome("run", program)
 
     @POSIX
     def test_a_pipe_that_is_closed_ends_run_silently(self) -> None:
