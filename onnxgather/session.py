@@ -14,9 +14,10 @@ from weakref import WeakSet
 
 import numpy as np
 
-from onnxgather import runtime
+from onnxgather import kernels, runtime
 from onnxgather.arrays import Array, check_descriptor, check_indices, check_written, plain_array
 from onnxgather.checks import number_of, uint
+from onnxgather.datatypes import TensorDataType
 from onnxgather.descriptors import Descriptor
 from onnxgather.errors import (
     DescriptorError,
@@ -24,11 +25,12 @@ from onnxgather.errors import (
     OnnxGatherError,
     ProviderError,
 )
+from onnxgather.lowering.graph import NATIVE
 from onnxgather.model import to_onnx
 from onnxgather.model.network import ValueType, loaded, values_of
 from onnxgather.options import MOST_THREADS, OutOfRange, Target
 from onnxgather.providers import find_provider, target_of
-from onnxgather.runtime import NotRunError, Opened, RefusedError
+from onnxgather.runtime import CPU, NotRunError, Opened, RefusedError
 from onnxgather.workers.child import NoAnswerError
 from onnxgather.workers.hosts import OpenedThere, open_model
 
@@ -113,9 +115,9 @@ class Session:
         self._desc = source if isinstance(source, Descriptor) else None
         if isinstance(source, Descriptor):
             threads = threads_for(source) if threads is None else threads
-            target = target_of(found.name, target)
-            cores = threads or os.cpu_count()
-            source = to_onnx(source, out_of_range, target, threads=cores)
+            suits: Target | None = "native" if found.name == CPU and kernels.operators() else None
+            suits = target_of(found.name, target or suits)
+            source = to_onnx(source, out_of_range, suits, threads=threads or os.cpu_count())
         elif (out_of_range, target) != ("clamp", None):
             raise OnnxGatherError("a model has its own out_of_range and target; leave them out")
         model, proto = loaded(source)
@@ -123,11 +125,15 @@ class Session:
         """The data types and the sizes of the inputs and of the outputs, by their names."""
         self._plain = [(np.ndarray, kind.dtype, kind.sizes) for kind in self.inputs.values()]
         self._policy, self._bound = out_of_range, _Bound()
+        own = found.name == CPU and any(one.domain == NATIVE for one in proto.opset_import)
+        operators = kernels.operators() if own else None
+        if own and target == "native" and operators is None:
+            raise ProviderError(found.why_not_run("operators", kernels.why_not()))
         self._guards = False
-        if self._desc is not None:
-            wide = 8 * self._desc.indices_tensor.data_type.size > found.int64_bits
-            self._guards = out_of_range == "error" or wide
-        session = {"threads": threads or 0, "settings": provider_options}
+        if self._desc is not None and operators is None:  # the kernels check each index they read
+            wide = self._desc.indices_tensor.data_type == TensorDataType.INT64
+            self._guards = out_of_range == "error" or (wide and found.int64_bits < 64)
+        session = {"threads": threads or 0, "settings": provider_options, "operators": operators}
         self._open: Callable[[], Opened | OpenedThere] | None = partial(
             open_model, model, found, session
         )
@@ -160,7 +166,7 @@ class Session:
         try:
             outputs = self._opened.run_all(feeds)
         except Exception as error:
-            raise self._told(error) from error
+            raise self._told(error, *feeds.values()) from error
         return outputs[0] if len(outputs) == 1 else outputs
 
     def run_into(self, *arrays: Any, out: Any) -> None:
@@ -185,7 +191,7 @@ class Session:
                 run = self._bind(arrays, out)
             run()
         except Exception as error:
-            raise self._told(error) from error
+            raise self._told(error, *self._bound.values) from error
 
     def close(self) -> None:
         """Let go of the model and the arrays; a call that comes later raises ProviderError."""
@@ -290,10 +296,15 @@ class Session:
         bound.now = (arrays, out, bound.run) if lasting else _Bound.now
         return bound.run
 
-    def _told(self, error: Exception) -> Exception:
-        """The error that tells in one sentence why a model did not run."""
+    def _told(self, error: Exception, *values: Any) -> Exception:
+        """The error that tells in one sentence why a model did not run on some inputs."""
         if isinstance(error, OnnxGatherError) and not isinstance(error, NoAnswerError):
             return error
+        if self._desc is not None and self._policy == "error" and values:
+            try:
+                check_indices(self._desc, values[1].copy())
+            except IndexOutOfRangeError as outside:
+                return outside
         if isinstance(error, NotRunError):
             return ProviderError(self.provider.why_not_run(error.kind, error.detail))
         what = "cannot run the model" if isinstance(error, RefusedError) else "failed"

@@ -16,6 +16,7 @@ from command_line import DATA_4X3 as DATA
 from command_line import DESC, INDICES
 
 import onnxgather as og
+from onnxgather import kernels
 from onnxgather.errors import ProviderError
 from onnxgather.providers import PROVIDERS, find_provider
 from onnxgather.session import Session, open_session
@@ -202,6 +203,7 @@ import os, sys, threading, time, warnings
 warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads
 import numpy as np
 import onnxgather as og
+from onnxgather import kernels
 import onnxgather.session as session
 session.threads_for = lambda _: 3  # so that sessions have threads of their own
 tensors = {"input_tensor": og.TensorDesc("FLOAT32", [64, 2]), "axis": 0, "index_dimensions": 1,
@@ -286,3 +288,47 @@ def test_indices_that_a_provider_would_read_in_part_are_refused_before_the_run(
     og.run(desc, DATA, np.array([[2**31 - 1, -(2**31)]]), policy, "webgpu")
     assert runs.call_count == 2
     open_session.cache_clear()
+
+
+@pytest.mark.skipif(kernels.operators() is None, reason="the native kernels are not built")
+class TestNative:
+    """Sessions on the CPU provider where the native kernels are."""
+
+    @pytest.mark.parametrize("policy", ["clamp", "error", "zero", "directml"])
+    def test_a_descriptor_runs_in_one_node_of_our_own(self, policy: Any) -> None:
+        assert Session(DESC, out_of_range=policy).assignment == (("OutputTensor", "GATHER"),)
+        assert og.run(DESC, DATA, INDICES, policy).tobytes() == DATA[:, [2, 0]].tobytes()
+
+    def test_another_target_is_taken_where_it_is_asked_for(self) -> None:
+        found = Session(DESC, target="portable").assignment
+        assert found[-1] == ("OutputTensor", "Gather")
+
+    def test_a_model_with_our_operators_runs_them(self) -> None:
+        session = Session(og.to_onnx(DESC, "zero", "native"))
+        assert session.assignment == (("OutputTensor", "GATHER"),)
+
+    def test_no_kernels_are_used_where_they_are_forbidden(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("ONNXGATHER_NATIVE", "0")
+        for session in (Session(DESC), Session(og.to_onnx(DESC, "clamp", "native"))):
+            assert "GATHER" not in dict(session.assignment).values()
+            assert session.run(DATA, INDICES).tobytes() == DATA[:, [2, 0]].tobytes()
+        with pytest.raises(ProviderError) as caught:
+            Session(DESC, target="native")
+        assert str(caught.value) == (
+            "CPUExecutionProvider must run onnxgather's own operators, but ONNXGATHER_NATIVE is 0"
+        )
+
+    def test_the_first_bad_index_is_named_without_a_look_at_all_before(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        session, looked = Session(DESC, out_of_range="error"), Mock()
+        monkeypatch.setattr("onnxgather.session.check_indices", looked)
+        session.run(DATA, INDICES)
+        session.run_into(DATA, INDICES, out=np.empty((4, 2), np.float32))
+        looked.assert_not_called()
+        monkeypatch.undo()
+        with pytest.raises(og.IndexOutOfRangeError) as caught:
+            session.run(DATA, np.array([[1, 3]], np.uint32))
+        assert str(caught.value) == "IndicesTensor[0,1] must be in [0, 3), got 3"
