@@ -71,18 +71,23 @@ def read_cpp(path: str) -> Iterator[tuple[str, Descriptor | OnnxGatherError]]:
     for name, one in zip(names, found, strict=True):
         unique = name if often[name] == 1 and one.name else f"{name}@{one.line}"
         try:
-            yield unique, _Reading(path).descriptor(one, name)
+            yield unique, Reading(path).descriptor(one, name)
         except OnnxGatherError as error:
             yield unique, error
 
 
-class _Reading:
-    """Reads objects as descriptors; an error names the file, the line, the variable, the field."""
+class Reading:
+    """Reads objects as descriptors; an error names the file, the line, the variable, the field.
+
+    Args:
+        path: The file.
+    """
 
     def __init__(self, path: str) -> None:
         self._path = path
 
     def descriptor(self, found: Object, name: str) -> Descriptor:
+        """The descriptor that an operator's struct describes; raises as `buffer`."""
         operator = OPERATORS[found.kind.name]
         values: dict[str, int | TensorDesc] = {}
         try:
@@ -152,27 +157,38 @@ class _Reading:
             found_type = tensor.get("Type")
             raise self._error(tensor, f"{where}.Type", "must be DML_TENSOR_TYPE_BUFFER", found_type)
         buffer = self._pointed(tensor, where, "Desc", BUFFER)
-        number = {key: self._number(buffer, where, key) for key in _NUMBERS}
-        count, flags = number["DimensionCount"], number["Flags"]
-        sizes, strides = (self._numbers(buffer, where, key, count) for key in ("Sizes", "Strides"))
-        if sizes is None:
-            raise self._error(buffer, f"{where}.Sizes", "must be the address of an array", "null")
-        names = {number: name for name, number in DATA_TYPES.items()}
-        given = number["TotalTensorSizeInBytes"]
         try:
-            tensor = TensorDesc(
-                names.get(number["DataType"], str(number["DataType"])),
-                sizes,
-                strides,
-                given,
-                TensorFlags(flags) if flags in TensorFlags.__members__.values() else str(flags),
-                number["GuaranteedBaseOffsetAlignment"],
-            )
+            tensor = self.buffer(buffer, where)
             least = tensor.default_total_tensor_size_in_bytes
+            given = self._number(buffer, where, "TotalTensorSizeInBytes")
             require(given > 0, f"TotalTensorSizeInBytes must be at least {least}", given)
+            return tensor
         except DescriptorError as error:
             raise DescriptorError(f"{field}.{error}") from None
-        return tensor
+
+    def buffer(self, found: Object, where: str) -> TensorDesc:
+        """The tensor that a DML_BUFFER_TENSOR_DESC describes; its name for errors is `where`.
+
+        Where TotalTensorSizeInBytes is 0 it is the smallest legal number, which DirectML refuses.
+
+        Raises:
+            FileFormatError: A field is not known.
+            DescriptorError: A rule is broken.
+        """
+        number = {key: self._number(found, where, key) for key in _NUMBERS}
+        count, flags = number["DimensionCount"], number["Flags"]
+        sizes, strides = (self._numbers(found, where, key, count) for key in ("Sizes", "Strides"))
+        if sizes is None:
+            raise self._error(found, f"{where}.Sizes", "must be the address of an array", "null")
+        names = {number: name for name, number in DATA_TYPES.items()}
+        return TensorDesc(
+            names.get(number["DataType"], str(number["DataType"])),
+            sizes,
+            strides,
+            number["TotalTensorSizeInBytes"],
+            TensorFlags(flags) if flags in TensorFlags.__members__.values() else str(flags),
+            number["GuaranteedBaseOffsetAlignment"],
+        )
 
 
 def _noun(value: int | Pointer | Object) -> str:

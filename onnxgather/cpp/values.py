@@ -23,7 +23,7 @@ class Kind(NamedTuple):
 
     name: str
     """The type of the number or of the elements."""
-    arrays: tuple[int | Unknown | None, ...] = ()
+    arrays: tuple[Value | None, ...] = ()
     """The lengths of an array, the outermost first; None where its initializer says it."""
     decays: bool = False
     """Whether it is an array of C, which is handed on as a pointer."""
@@ -80,6 +80,13 @@ class Object:
     def keys(self) -> tuple[str, ...] | range:
         """The names of the fields or the numbers of the elements."""
         return range(self.length) if self.kind.arrays else STRUCTS[self.kind.name]
+
+    def call(self, name: str) -> None:
+        """Name the variable that holds it."""
+        self.name = self.name or name
+        for key, member in self.members.items() if self.kind.arrays else ():
+            if isinstance(member, Object):
+                member.call(f"{name}[{key}]")
 
     def copy(self) -> Object:
         """An object of its own with the same members."""

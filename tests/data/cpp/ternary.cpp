@@ -12,4 +12,4 @@ const DML_TENSOR_DESC output{DML_TENSOR_TYPE_BUFFER, &output_buffer};
 constexpr bool kByRow = false;
 constexpr UINT kAxis = kByRow ? 0 : 1;
 const DML_GATHER_OPERATOR_DESC gather_desc = {
-    &input, &indices, &output, (kAxis << 3 | 1) % 2 == 1 && !kByRow, (kAxis ^ 2) > 2 ? 7 / 4 : 0};
+    &input, &indices, &output, (kAxis << 3 | 1) % 2 == !kByRow, (kAxis ^ 2) > 2 ? 7 / 4 : 0};
