@@ -1,7 +1,8 @@
 """A file of C or C++, evaluated from its first line to its last as far as it has constants.
 
 Functions are read as if each ran once, with parameters that are not known. What a condition, a loop
-or a lambda assigns to is not known before or behind it. So nothing here guesses: a value is what
+or a lambda assigns to is not known before or behind it. A function is taken to change the arrays
+and buffers that it gets, and the fields that nothing else sets, but no numbers. So a value is what
 every run of the program gives it, or it is `Unknown`, with the reason.
 """
 
@@ -112,7 +113,7 @@ class Evaluation:
             held = scope.get(name, 0)
             held = held.target if isinstance(held, Pointer) else held
             if isinstance(held, Object):
-                held.spoilt = held.spoilt or unknown(part, why)
+                held.spoil(unknown(part, why))
             elif scope:
                 scope[name] = unknown(part, why)
 
@@ -165,6 +166,7 @@ class Evaluation:
         """Code that is compiled or not; names that it declares are known outside."""
         assigned, condition, other = _assigned(part), part.at("condition"), part.at("alternative")
         chosen = self.read(condition)
+        assigned = [] if isinstance(chosen, int) else assigned
         self._spoil(assigned, "which an #if decides")
         for inner in part.parts:
             if chosen != 0 and inner not in (condition, other):
@@ -212,8 +214,14 @@ class Evaluation:
                 pairs[-1] = pairs[-1][0], inner
         for declarator, value in pairs:
             given, name = self.read(value) if value else None, declarator.declared()
-            if name:
-                self._declare(part, name, self._kind(part, declarator), given)
+            if not name:
+                continue
+            kind = self._kind(part, declarator)
+            if kind.is_reference and not kind.is_const and not isinstance(given, Object):
+                self._spoil(
+                    [(one, part) for one in value.targets()], "which a reference may change"
+                )
+            self._declare(part, name, kind, given)
         if part.has_error:
             self._spoil_all(part)
         return 0
@@ -369,8 +377,15 @@ class Evaluation:
         """One of two values, where the condition is known."""
         condition = self.read(part.at("condition"))
         if not isinstance(condition, int):
+            names = [(name, part) for name in part.identifiers() if self._is_free(name)]
+            self._spoil(names, "which may be changed by a pointer")
             return condition if isinstance(condition, Unknown) else unknown(part)
         return self.read(part.at("consequence" if condition else "alternative"))
+
+    def _is_free(self, name: str) -> bool:
+        """Whether a name holds a struct or an array that may change."""
+        held = target_of(self._scope.get(name, 0))
+        return held is not None and not held.kind.is_const
 
     def read_cast_expression(self, part: Part) -> Value:
         """A value as another type."""
@@ -478,10 +493,9 @@ class Evaluation:
         elif name == "DMLCalcBufferTensorSize" and len(values) == 4:
             return _tensor_size(part, values)
         else:
-            for value in values:  # a function may fill what it gets the address of
-                held = target_of(value)
-                if held and not held.kind.is_const and not isinstance(held.blank, Unknown):
-                    held.blank = unknown(part, "a call that may fill it")
+            for held in map(target_of, values):
+                if held and not held.kind.is_const:
+                    held.give_away(unknown(part, "a call that may change it"))
         return first if isinstance(first, Unknown) and method else unknown(part, "a call")
 
     # --- Assignments -------------------------------------------------------------------------
@@ -532,6 +546,8 @@ def unknown(part: Part, why: str = _NO_CONSTANT) -> Unknown:
 
 def _checked(part: Part, value: Value, name: str = "") -> Value:
     """A value, if it is no number or if a type of numbers holds it."""
+    if isinstance(value, int) and name == "bool":
+        return int(value != 0)
     fitting = not isinstance(value, int) or fits(value, name)
     return value if fitting else unknown(part, f"which {name or '64 bits'} cannot hold")
 
@@ -545,10 +561,15 @@ def _computed(part: Part, sign: str, left: Value, right: Value) -> Value:
         return Pointer(left.target, left.offset + right)
     if not (isinstance(left, int) and isinstance(right, int)) or sign not in _OPERATIONS:
         return unknown(part)
-    divides, shifts = sign in ("/", "%"), sign in ("<<", ">>")
-    if (divides and (left < 0 or right <= 0)) or (shifts and not 0 <= right < 64):
+    if (sign in ("/", "%") and not right) or (sign in ("<<", ">>") and right > 63):
         return unknown(part)
-    return _checked(part, int(_OPERATIONS[sign](left, right)))
+    if min(left, right) < 0 and sign not in "+-*":  # as types decide what it is
+        return unknown(part)
+    value = int(_OPERATIONS[sign](left, right))
+    is_wide = max(left, right) >> 32 or any(
+        word in part.text for word in ("64", "size", "ll", "LL")
+    )
+    return _checked(part, value, "" if is_wide else "UINT")
 
 
 def _tensor_size(part: Part, values: list[Value]) -> Value:
@@ -579,5 +600,9 @@ def _assigned(part: Part) -> list[tuple[str, Part]]:
             target = function.at("argument")
         elif function.text in _ZEROS:
             target = one.at("arguments")
+        elif one.type == "for_range_loop" and one.at("declarator").type != "identifier":
+            target = one.at("right")
+        elif one.type == "preproc_def":
+            target = one.at("name")
         found += [(name, one) for name in target.targets()]
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from onnxgather.cpp.structs import SIZES, STRUCTS
+from onnxgather.cpp.structs import BUFFER, SIZES, STRUCTS
 
 
 class Unknown(NamedTuple):
@@ -87,6 +87,20 @@ class Object:
         for key, member in self.members.items() if self.kind.arrays else ():
             if isinstance(member, Object):
                 member.call(f"{name}[{key}]")
+
+    def spoil(self, where: Unknown) -> None:
+        """Make it unknown, and what an array of pointers leads to."""
+        self.spoilt = self.spoilt or where
+        for member in self.members.values() if self.kind.arrays else ():
+            if isinstance(member, Pointer):
+                member.target.spoilt = member.target.spoilt or where
+
+    def give_away(self, where: Unknown) -> None:
+        """Let a function have it, which may change an array or a buffer, and fill the others."""
+        if self.kind.arrays or self.kind.name == BUFFER:
+            self.spoil(where)
+        elif not isinstance(self.blank, Unknown):
+            self.blank = where
 
     def copy(self) -> Object:
         """An object of its own with the same members."""
