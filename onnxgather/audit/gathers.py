@@ -19,7 +19,7 @@ from onnxgather.audit.capture import (
     capture,
     level_1,
 )
-from onnxgather.audit.inputs import MOST_LISTED, check_input, checked
+from onnxgather.audit.inputs import MOST_LISTED, checked
 from onnxgather.audit.proof import Proof, proof_of
 from onnxgather.audit.ranges import ranges_of
 from onnxgather.audit.shapes import shape_computations
@@ -36,6 +36,7 @@ from onnxgather.model.network import (
     Network,
     Node,
     ValueType,
+    check_input,
     read_network,
     type_name,
 )
@@ -244,7 +245,7 @@ def _first_settled(stages: Sequence[AuditedGather]) -> AuditedGather:
 
 def _check_ranges(network: Network, ranges: Mapping[str, tuple[int, int]]) -> None:
     for name, ends in ranges.items():
-        check_input(network, name, "a range")
+        check_input(network.path, network.main.inputs, name, "a range")
         if ends[0] > ends[1]:
             rule = f"{network.path}: the range of {shown(name)} must be from a low to a high number"
             raise OnnxGatherError(f"{rule}, got {ends[0]}:{ends[1]}")

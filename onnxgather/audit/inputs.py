@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from onnxgather.arrays import Array, plain_array
-from onnxgather.checks import listed, shown, suggestion
+from onnxgather.checks import listed, shown
 from onnxgather.errors import OnnxGatherError
 from onnxgather.files import got, reason
-from onnxgather.model.network import Network, type_name
+from onnxgather.model.network import Network, check_input, type_name
 
 MOST_LISTED = 20
 """The most names that a message lists."""
@@ -64,7 +64,7 @@ def checked(network: Network, inputs: Mapping[str, Array], inner: bool = False) 
     for name, array in inputs.items():
         given[name] = plain_array(f"{where}: input {shown(name)} must be an array", array)
         if not (inner and name in network.main.types):
-            check_input(network, name, "an input")
+            check_input(where, network.main.inputs, name, "an input")
         known = network.main.types[name]
         if not known.admits(array.shape) or known.data_type not in ("", type_name(array)):
             found = f"{array.dtype} {[*array.shape]}"
@@ -74,15 +74,3 @@ def checked(network: Network, inputs: Mapping[str, Array], inner: bool = False) 
         rule = f"{where}: the inputs must hold an array for each input of the model"
         raise OnnxGatherError(f"{rule}, got none for {listed(missing, MOST_LISTED)}")
     return given
-
-
-def check_input(network: Network, name: str, what: str) -> None:
-    """Check that a model has a graph input of a name.
-
-    Raises:
-        OnnxGatherError: It has none; the message starts with `what` was given for it.
-    """
-    inputs = network.main.inputs
-    if name not in inputs:
-        names, found = ", ".join(map(shown, inputs)), shown(name) + suggestion(name, inputs)
-        raise OnnxGatherError(f"{network.path}: {what} must be of an input ({names}), got {found}")

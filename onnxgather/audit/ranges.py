@@ -177,7 +177,7 @@ def _types(graph: Graph, node: Node, known: Sequence[Value | None]) -> list[Valu
         return told
     types = {name: ValueType(value.data_type, value.sizes) for name, value in inputs.items()}
     arrays = {name: value.known for name, value in inputs.items()}
-    better = inferred(node, graph.opsets, types, arrays)
+    better = inferred(node, graph.version, types, arrays)
     shape = known[-1].full if node.operator in SHAPED and known[-1] else None
     if shape is not None and (better[0].sizes or node.operator != "Expand"):
         first = SHAPED[node.operator]

@@ -13,6 +13,7 @@ from onnx import helper
 from onnxgather.arrays import Array
 from onnxgather.model.network import (
     INFERRED_ELEMENTS,
+    NUMBERS,
     Graph,
     Network,
     Node,
@@ -99,32 +100,27 @@ def model_of(
 
 
 def inferred(
-    node: Node,
-    opsets: Mapping[str, int],
-    types: Mapping[str, ValueType],
-    arrays: Mapping[str, Array | None],
+    node: Node, version: int, types: Mapping[str, ValueType], arrays: Mapping[str, Array | None]
 ) -> list[ValueType]:
     """The types of the outputs of a node that ONNX infers.
 
     Args:
         node: The node.
-        opsets: The versions of the operators, by domain.
+        version: The version of ONNX's own operators.
         types: The types of its inputs, by their names.
         arrays: Its inputs where they are known.
     """
-    numbers = dict(onnx.TensorProto.DataType.items())
     found: dict[str, onnx.TypeProto] = {}
     with suppress(Exception):  # onnx raises whatever a broken node leads to
         given = {
-            name: helper.make_tensor_type_proto(numbers[known.data_type], known.sizes)
+            name: helper.make_tensor_type_proto(NUMBERS[known.data_type], known.sizes)
             for name, known in types.items()
         }
         data = {
-            name: helper.make_tensor(name, numbers[types[name].data_type], array.shape, array)
+            name: helper.make_tensor(name, NUMBERS[types[name].data_type], array.shape, array)
             for name, array in arrays.items()
             if array is not None and array.size <= INFERRED_ELEMENTS
         }
-        version = max(opsets.get(domain, 1) for domain in ("", "ai.onnx"))
         schema = onnx.defs.get_schema(node.operator, version, node.domain)
         found = onnx.shape_inference.infer_node_outputs(schema, node.proto, given, data)
     outputs = ((name, found.get(name)) for name in node.outputs)

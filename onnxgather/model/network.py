@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import chain, zip_longest
@@ -41,6 +41,9 @@ INFERRED_ELEMENTS = 1024
 """The most elements of a constant that shape inference reads."""
 
 MAIN = "main graph"
+
+NUMBERS: dict[str, int] = dict(onnx.TensorProto.DataType.items())
+"""The numbers of ONNX's data types by their names, such as 1 of FLOAT."""
 
 DIRECTML_NAMES = {onnx.TensorProto.DataType.Name(row.onnx): row.name for row in TensorDataType}
 """DirectML's names of data types by ONNX's, such as FLOAT32 of FLOAT."""
@@ -100,11 +103,12 @@ class ValueType(NamedTuple):
         return ValueType(self.data_type or more.data_type, sizes)
 
     def common(self, other: ValueType) -> ValueType:
-        """What holds for both, of one data type."""
+        """What holds for both."""
+        data_type = self.data_type if self.data_type == other.data_type else ""
         if self.sizes is None or other.sizes is None or len(self.sizes) != len(other.sizes):
-            return ValueType(self.data_type)
+            return ValueType(data_type)
         pairs = zip(self.sizes, other.sizes, strict=True)
-        return ValueType(self.data_type, tuple(n if n == m else None for n, m in pairs))
+        return ValueType(data_type, tuple(n if n == m else None for n, m in pairs))
 
     def __str__(self) -> str:
         sizes = ["?" if n is None else str(n) for n in self.sizes or ()]
@@ -169,6 +173,11 @@ class Graph:
     """The file of the model."""
     opsets: Mapping[str, int] = field(default_factory=dict[str, int])
     """The versions of the operators, by domain."""
+
+    @property
+    def version(self) -> int:
+        """The version of ONNX's own operators."""
+        return max(self.opsets.get(domain, 1) for domain in ("", "ai.onnx"))
 
     def constant(self, name: str) -> Array | None:
         """The array of an initializer or of a Constant node, of an outer graph too.
@@ -383,8 +392,8 @@ def type_name(array: Array) -> str:
         return array.dtype.name.upper()
 
 
-def domain_of(node: onnx.NodeProto) -> str:
-    """The domain of a node, "" for ONNX's own."""
+def domain_of(node: onnx.NodeProto | onnx.FunctionProto) -> str:
+    """The domain of a node or a function, "" for ONNX's own."""
     return "" if node.domain == "ai.onnx" else node.domain
 
 
@@ -412,12 +421,13 @@ def operators(model: onnx.ModelProto) -> Counter[str]:
 
 
 _Key = tuple[str, str, str]
-"""What a call and its function share: domain, name, overload."""
+"""A domain, a name, an overload."""
 
 
-def _key_of(item: onnx.NodeProto | onnx.FunctionProto) -> _Key:
+def key_of(item: onnx.NodeProto | onnx.FunctionProto) -> _Key:
+    """What a call and its function share."""
     name = item.op_type if isinstance(item, onnx.NodeProto) else item.name
-    return "" if item.domain == "ai.onnx" else item.domain, name, item.overload
+    return domain_of(item), name, item.overload
 
 
 def _check_calls(
@@ -427,7 +437,7 @@ def _check_calls(
     copied: dict[_Key, int] = {}
 
     def count(nodes: Iterable[onnx.NodeProto], callers: tuple[_Key, ...]) -> int:
-        keys = map(_key_of, all_nodes(nodes))
+        keys = map(key_of, all_nodes(nodes))
         return sum(1 + (measure(key, callers) if key in functions else 0) for key in keys)
 
     def measure(key: _Key, callers: tuple[_Key, ...]) -> int:
@@ -443,13 +453,21 @@ def _check_calls(
         raise OnnxGatherError(f"{path}: the model {rule}")
 
 
+def check_input(path: str, inputs: Collection[str], name: str, what: str) -> None:
+    """Check that a name is one of a model's graph inputs.
+
+    Raises:
+        OnnxGatherError: It is none; the message says `what` was given for it.
+    """
+    if name not in inputs:
+        names, found = ", ".join(map(shown, inputs)), shown(name) + suggestion(name, inputs)
+        raise OnnxGatherError(f"{path}: {what} must be of an input ({names}), got {found}")
+
+
 def _give(path: str, inputs: Mapping[str, Any], shapes: Mapping[str, Sequence[int]]) -> None:
     """Put the given sizes into the graph inputs of a model."""
     for name, sizes in shapes.items():
-        if name not in inputs:
-            names = ", ".join(map(shown, inputs))
-            found = shown(name) + suggestion(name, inputs)
-            raise OnnxGatherError(f"{path}: a shape must be of an input ({names}), got {found}")
+        check_input(path, inputs, name, "a shape")
         known = ValueType.of(inputs[name])
         if not known.admits(sizes):
             raise OnnxGatherError(f"{path}: input {shown(name)} must be {known}, got {[*sizes]}")
@@ -499,7 +517,7 @@ class _Reader:
 
     def __init__(self, path: str, model: onnx.ModelProto) -> None:
         self.path, self.model = path, model
-        self.functions = {_key_of(function): function for function in model.functions}
+        self.functions = {key_of(function): function for function in model.functions}
         self.called = set[_Key]()
         _check_calls(path, self.functions, model.graph.node)
 
@@ -555,7 +573,7 @@ class _Reader:
                     size.ClearField("dim_value")
         version = max(8, self.model.ir_version)
         model = onnx.ModelProto(graph=graph, ir_version=version, opset_import=opsets)
-        if any(_key_of(node) in self.functions for node in all_nodes(graph.node)):
+        if any(key_of(node) in self.functions for node in all_nodes(graph.node)):
             model.functions.extend(self.model.functions)
         try:
             return onnx.shape_inference.infer_shapes(model, data_prop=True)
@@ -568,7 +586,7 @@ class _Reader:
             name
             for node in graph.node
             for name in node.output
-            if not domain_of(node) or _key_of(node) in self.functions
+            if not domain_of(node) or key_of(node) in self.functions
         }
         kept = [value for value in graph.value_info if value.name not in computed]
         del graph.value_info[:]
@@ -622,7 +640,7 @@ class _Reader:
             inner.stored |= {tensor.name: tensor for tensor in body.initializer}
             self._fill(inner, body)
             graphs[name] = inner
-        if function := self.functions.get(_key_of(proto)):
+        if function := self.functions.get(key_of(proto)):
             where = f"function {function.name}, called by {node.label}{inside}"
             graphs["function"] = self._called(function, proto, graph, where)
         where = f"{self.path}: node {shown(node.label)}"
@@ -643,7 +661,7 @@ class _Reader:
         proto = onnx.GraphProto(name=function.name, node=function.node)
         _resolved(proto.node, {a.name: a for a in (*function.attribute_proto, *call.attribute)})
         proto.output.extend(onnx.ValueInfoProto(name=name) for name in function.output)
-        key = _key_of(function)
+        key = key_of(function)
         self.called.add(key)
         place = "function " + ".".join(filter(None, key))
         opsets = function.opset_import
@@ -657,8 +675,8 @@ class _Reader:
                 self._store(graph, proto, name, owner.stored[value])
             else:
                 known = caller.type_of(value)
-                numbers = dict(onnx.TensorProto.DataType.items())
-                proto.input.append(_info(name, numbers.get(known.data_type, 0), known.sizes))
+                number = NUMBERS.get(known.data_type, 0)
+                proto.input.append(_info(name, number, known.sizes))
         self._fill(graph, self._inferred(proto, opsets).graph)
         return graph
 

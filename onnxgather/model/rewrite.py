@@ -26,6 +26,7 @@ from onnxgather.model.network import (
     ValueType,
     all_nodes,
     bodies_of,
+    key_of,
     name_of,
 )
 from onnxgather.model.write import node_proto
@@ -58,7 +59,6 @@ class _Found(NamedTuple):
     siblings: Any
     """The nodes of the onnx graph or function that the gather is in."""
     proto: onnx.NodeProto
-    opset: int
 
     def known(self, k: int) -> ValueType:
         return self.graph.type_of(self.node.inputs[k])
@@ -99,8 +99,8 @@ def rewrite(
             where = f"{first.graph.where}: {first.node.operator} {shown(first.node.label)}"
             with located(where):
                 rule = f"the opset must be at least {OPSETS[0]} for the index arithmetic"
-                if first.opset < OPSETS[0]:
-                    raise OnnxGatherError(f"{rule}, got {first.opset}")
+                if first.graph.version < OPSETS[0]:
+                    raise OnnxGatherError(f"{rule}, got {first.graph.version}")
                 as_given = unsafe and out_of_range == "directml"
                 node = _common([given if as_given else own for given, own in calls])
                 _replace(first, node, out_of_range if unsafe else None, cropped, taken)
@@ -114,25 +114,20 @@ def rewrite(
 
 def _gathers(network: Network, model: ModelProto) -> Iterator[_Found]:
     """Yield the gathers of a network beside the nodes of its model, in subgraphs and calls too."""
-    functions = {(f.domain, f.name, f.overload): f for f in model.functions}
+    functions: dict[Any, Any] = {key_of(function): function for function in model.functions}
 
-    def walk(graph: Graph, siblings: Any, opset: int) -> Iterator[_Found]:
+    def walk(graph: Graph, siblings: Any) -> Iterator[_Found]:
         for node, proto in zip(graph.nodes, list(siblings), strict=True):
             if node.is_gather:
-                yield _Found(graph, node, siblings, proto, opset)
-            bodies = dict(bodies_of(proto))
+                yield _Found(graph, node, siblings, proto)
+            bodies: dict[str, Any] = {
+                **dict(bodies_of(proto)),
+                "function": functions.get(key_of(proto)),
+            }
             for name, inner in node.graphs.items():
-                if name in bodies:
-                    yield from walk(inner, bodies[name].node, opset)
-                else:
-                    called = functions[proto.domain, proto.op_type, proto.overload]
-                    yield from walk(inner, called.node, _opset(called.opset_import))
+                yield from walk(inner, bodies[name].node)
 
-    return walk(network.main, model.graph.node, _opset(model.opset_import))
-
-
-def _opset(imports: Iterable[onnx.OperatorSetIdProto]) -> int:
-    return max((one.version for one in imports if one.domain in ("", "ai.onnx")), default=1)
+    return walk(network.main, model.graph.node)
 
 
 def _common(calls: list[_Found]) -> GatherNode:
@@ -147,14 +142,9 @@ def _common(calls: list[_Found]) -> GatherNode:
         listed = ", ".join(map(str, sorted(numbers)))
         name = ATTRIBUTES[operator]
         raise OnnxGatherError(f"{name} must be the same in all calls of the function, got {listed}")
-    data, indices = (_operand([found.known(k) for found in calls]) for k in (0, 1))
+    known = [reduce(ValueType.common, (found.known(k) for found in calls)) for k in (0, 1)]
+    data, indices = (Operand(_DTYPES.get(each.data_type), each.sizes) for each in known)
     return GatherNode(operator, numbers.pop(), data, indices)
-
-
-def _operand(calls: list[ValueType]) -> Operand:
-    types = {known.data_type for known in calls}
-    dtype = _DTYPES.get(types.pop()) if len(types) == 1 else None
-    return Operand(dtype, reduce(ValueType.common, calls).sizes)
 
 
 def _cropped(calls: Iterable[_Found]) -> tuple[int, ...]:
