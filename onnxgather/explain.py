@@ -76,12 +76,9 @@ class _Element(NamedTuple):
         return tuple(int(coordinate.item()) for coordinate in self.read)
 
 
-class _Step(NamedTuple):
-    """The step from the coordinates with the index values to the element that is read."""
-
-    text: str
-    notes: list[str]
-    after: Coordinates | None
+_Step = tuple[str, list[str], Coordinates | None]
+"""The step from the coordinates with the index values to the element that is read: its text, its
+notes, and that element."""
 
 
 def explain(
@@ -111,30 +108,34 @@ def explain(
     value = data.reshape(-1)[offset : offset + 1] if inside else np.zeros(1, data.dtype)
     number: str | None = value_text(value[0])
     outcome, last = f" = {number}", list[str]()
-    wild = _out_of_range(element)
+    pairs = [(element.before[k], desc.input_tensor.sizes[k]) for k in element.indexed]
+    wild = [f"index {c} is out of range of {n}" for c, n in pairs if not -n <= c < n]
     if out_of_range == "directml":
-        step = _by_offset(element, offset, padding=not inside)
+        text, notes, after = _by_offset(element, offset, padding=not inside)
     elif wild and out_of_range != "clamp":
-        step, last = _Step("", [], None), wild
+        text, notes, after, last = "", list[str](), None, wild
         if out_of_range == "error":
             number, outcome, offset = None, ": an error", -1
     else:
-        step = _brought_in_range(element)
+        text, notes, after = _brought_in_range(element)
         if out_of_range == "error":
-            last = _error_elsewhere(desc, indices)
-    last += _buffers(element, [] if offset < 0 or out_of_range == "directml" else [offset])
+            try:
+                check_indices(desc, indices)
+            except IndexOutOfRangeError as error:  # of another element
+                last = [f"but the gather is an error: {error}"]
+    last += _buffers(element, None if out_of_range == "directml" else after)
     left = f"output[{','.join(map(str, element.at))}] = {_equation(element)}"
     return Explanation(
-        left + step.text + outcome + _parenthesis(last),
+        left + text + outcome + _parenthesis(last),
         element.at,
         element.index_places,
         tuple(element.before[k] for k in element.indexed),
         element.before,
-        step.after,
+        after,
         None if offset < 0 else offset,
         number,
         None if number is None else value.tobytes().hex(),
-        (*step.notes, *last),
+        (*notes, *last),
     )
 
 
@@ -270,7 +271,7 @@ def _brought_in_range(element: _Element) -> _Step:
             notes.append(f"{index} is counted from the end of {size}")
     after = tuple(moved)
     text = f" -> {_input(element, after)}{_parenthesis(notes)}" if notes else ""
-    return _Step(text, notes, after)
+    return text, notes, after
 
 
 def _by_offset(element: _Element, offset: int, *, padding: bool) -> _Step:
@@ -296,42 +297,21 @@ def _by_offset(element: _Element, offset: int, *, padding: bool) -> _Step:
     text = f" -> buffer element {offset}{_parenthesis(notes)}"
     if after not in (None, element.before):
         text += f" = {_input(element, after)}"
-    return _Step(text, notes, after)
+    return text, notes, after
 
 
-def _out_of_range(element: _Element) -> list[str]:
-    """A note on each coordinate of the index that is out of range of its axis."""
-    pairs = ((element.before[k], element.desc.input_tensor.sizes[k]) for k in element.indexed)
-    return [f"index {c} is out of range of {n}" for c, n in pairs if not -n <= c < n]
-
-
-def _error_elsewhere(desc: Descriptor, indices: Array) -> list[str]:
-    """Why the gather is an error although the index of this element is in range."""
-    try:
-        check_indices(desc, indices)
-    except IndexOutOfRangeError as error:
-        return [f"but the gather is an error: {error}"]
-    return []
-
-
-def _buffers(element: _Element, read: list[int]) -> list[str]:
+def _buffers(element: _Element, after: Coordinates | None) -> list[str]:
     """A note with the buffer offsets of the elements, for the tensors that have strides."""
-    desc = element.desc
-    index_offsets = [_offset(desc.indices_tensor, at) for at in element.index_places]
-    found = [
-        f"{name} {' '.join(map(str, offsets))}"
-        for name, tensor, offsets in (
-            ("output", desc.output_tensor, [_offset(desc.output_tensor, element.at)]),
-            ("indices", desc.indices_tensor, index_offsets),
-            ("input", desc.input_tensor, read),
-        )
-        if tensor.strides is not None and offsets
-    ]
+    desc, found = element.desc, list[str]()
+    for name, tensor, known in (
+        ("output", desc.output_tensor, [element.at]),
+        ("indices", desc.indices_tensor, element.index_places),
+        ("input", desc.input_tensor, [after] if after else []),
+    ):
+        if tensor.strides is not None and known:
+            offsets = " ".join(str(np.dot(at, tensor.element_strides)) for at in known)
+            found.append(f"{name} {offsets}")
     return [f"buffer offsets: {', '.join(found)}"] if found else []
-
-
-def _offset(tensor: TensorDesc, at: Coordinates) -> int:
-    return sum(c * stride for c, stride in zip(at, tensor.element_strides, strict=True))
 
 
 def _parenthesis(notes: list[str]) -> str:

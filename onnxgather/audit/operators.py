@@ -233,9 +233,9 @@ def _abs(call: Call) -> Value | None:
 # Order and choice.
 
 
-@computes("Max", "Min", broadcasts=True)
+@computes("Max", "Min", "And", "Or", broadcasts=True)
 def _extreme(call: Call) -> Value | None:
-    return call.elementwise(*_chosen(call.operator == "Max", *call.given))
+    return call.elementwise(*_chosen(call.operator in ("Max", "Or"), *call.given))
 
 
 def _chosen(largest: bool, *values: Value) -> tuple[Array, Array]:
@@ -295,13 +295,6 @@ def _comparison(call: Call) -> Value:
             ends = [compare(a.low, b.high), compare(a.high, b.low)]
             sure, possible = ends[0] & ends[1], ends[0] | ends[1]
     return call.value(np.asarray(sure), np.asarray(possible))
-
-
-@computes("And", "Or", broadcasts=True)
-def _logical(call: Call) -> Value | None:
-    combine = least if call.operator == "And" else greatest
-    a, b = call.x, call.of(1)
-    return call.elementwise(combine(a.low, b.low), combine(a.high, b.high))
 
 
 @computes("Where", quiet=True, broadcasts=True)
@@ -460,9 +453,9 @@ def _members(call: Call) -> Value | None:
     values = [call.inputs[k] for k in MEMBERS[call.operator] if k < len(call.inputs)]
     if call.operator in ("Pad", "Trilu"):
         values.append(constant(call.x.data_type, np.array(call.attributes.get("value", 0))))
-    bounds = [value.whole for value in values if value]
-    low, high = least(*(b[:1] for b in bounds)), greatest(*(b[1:] for b in bounds))
-    return call.value(low, high, any(value.nan for value in values if value))
+    member = joined([value for value in values if value])
+    low, high = member.whole
+    return call.value(low, high, member.nan)
 
 
 @computes("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", quiet=True)
@@ -529,12 +522,9 @@ def _slice(call: Call) -> Value:
 
 def _steps(start: int, end: int, step: int, size: int) -> range:
     """The positions that a Slice takes from an axis; the greatest INT32 and INT64 mean its end."""
-    backwards = step < 0
-    first = min(max(start + size * (start < 0), 0), size - backwards)
-    last = min(max(end + size * (end < 0), -backwards), size)
-    if end in (INTEGERS["INT32"][1], LARGEST):
-        last = -1 if backwards else size
-    return range(first, last, step)
+    first = max(start, -size) if step < 0 else start
+    last = None if end in (INTEGERS["INT32"][1], LARGEST) else end
+    return range(size)[first:last:step]
 
 
 @computes("Split", quiet=True)
@@ -555,8 +545,8 @@ def _concat(call: Call) -> Value:
     sizes, axis = call.types[0].sizes, call.axis(0)
     nan = any(value.nan for value in call.given)
     if sizes is None or (sizes[axis] or LARGEST) > ELEMENTS:
-        whole = joined(call.given).whole
-        return call.value(whole[:1], whole[1:], nan)
+        low, high = joined(call.given).whole
+        return call.value(low, high, nan)
     common = np.broadcast_shapes(*(hull(value.bounds, [axis]).shape for value in call.given))
     parts = [
         np.broadcast_to(
@@ -583,8 +573,6 @@ def _gather(call: Call) -> Value:
 
 @computes("ConstantOfShape", quiet=True)
 def _constant_of_shape(call: Call) -> Value:
-    value = constant(
-        call.types[0].data_type,
-        np.asarray(call.attributes.get("value", np.zeros(1, np.float32))).ravel()[0],
-    )
+    number = np.ravel(call.attributes.get("value", np.float32(0)))[0]
+    value = constant(call.types[0].data_type, number)
     return call.value(value.low, value.high, value.nan)
