@@ -29,8 +29,7 @@ from onnxgather.model.inside import part_of
 from onnxgather.model.network import DIRECTML_NAMES, Graph, Network, Node, read_network, type_name
 from onnxgather.providers import PROVIDERS
 from onnxgather.repro.candidates import Candidate, case_of
-from onnxgather.repro.folder import runnable
-from onnxgather.repro.trial import trials_of
+from onnxgather.repro.trial import runnable, trials_of
 
 MADE_BY = "onnxgather extract"
 

@@ -1,13 +1,21 @@
-"""Trials: what a repro.py runs, a model with its inputs and the expected output."""
+"""Trials: what a repro.py runs, a model with its inputs and the expected output; its files."""
 
 from __future__ import annotations
 
+import io
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
+import numpy as np
+
+from onnxgather import runtime
 from onnxgather.arrays import Array
 from onnxgather.cases import Case, DescriptorCase, NodeCase
+from onnxgather.checks import printable
 from onnxgather.descriptors import TENSORS
+from onnxgather.files import filled_in
 from onnxgather.lanes.python import question_of
 from onnxgather.options import Target
 from onnxgather.repro.candidates import candidate_of
@@ -63,3 +71,36 @@ def _is_one_node(case: DescriptorCase) -> bool:
         and case.indices.dtype.kind == "i"
         and all(tensor.strides is None for tensor in tensors)
     )
+
+
+def runnable(case: Case, title: str, provider: str, trial: Trial) -> dict[str, bytes]:
+    """The files that repro.py needs, itself included.
+
+    Args:
+        case: The case.
+        title: What the script says it shows.
+        provider: The full name of the provider that it runs.
+        trial: What it runs.
+    """
+    rule = case.expected()
+    script = filled_in(
+        "repro/repro.py.template",
+        title=json.dumps(title)[1:-1],  # escaped, as it stands between quotes
+        provider=json.dumps(provider)[1:-1],
+        library=repr(trial.library),
+        operators=repr(trial.operators),
+        threads=trial.threads,
+        rule=repr(printable(rule)) if isinstance(rule, str) else None,
+    )
+    inputs, expected = io.BytesIO(), io.BytesIO()
+    np.savez(inputs, allow_pickle=False, **trial.inputs)
+    contents = {
+        "model.onnx": trial.model,
+        "inputs.npz": inputs.getvalue(),
+        "runtime.py": Path(runtime.__file__).read_bytes(),
+        "repro.py": script.encode(),
+    }
+    if trial.expected is not None:
+        np.save(expected, trial.expected)
+        contents["expected.npy"] = expected.getvalue()
+    return contents

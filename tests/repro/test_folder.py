@@ -26,7 +26,7 @@ from onnxgather.lanes.lane import Answer, AnswerKind, LaneInfo
 from onnxgather.options import OutOfRange
 from onnxgather.parity.judge import judge
 from onnxgather.parity.results import Result, ResultKind
-from onnxgather.repro.folder import write_folder
+from onnxgather.repro.flow import write_folder
 from onnxgather.repro.issue import Difference
 from onnxgather.repro.trial import trials_of
 
