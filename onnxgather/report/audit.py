@@ -56,6 +56,7 @@ def audit_page(
     states = [state for gather in audit.gathers for state in gather.lanes.values()]
     bad = audit.out_of_range or audit.refused or not set(BAD).isdisjoint(states)
     texts = {
+        "title": f"{_text(name)} · onnxgather audit",
         "name": _text(name),
         "verdict": _text(summary(audit)),
         "mood": "bad" if bad else "open" if audit.not_proved else "good",

@@ -40,8 +40,9 @@ def lesson_page(name: str, lessons: Sequence[Mapping[str, Any]]) -> bytes:
         name: What they are read from.
         lessons: What `lesson` says of each.
     """
-    title = escape(f"{number_of(len(lessons), 'gather')} of {printable(name)}")
-    return filled("lesson", {"title": title}, _SCRIPTS, {"cases": [], "gathers": lessons})
+    heading = escape(f"{number_of(len(lessons), 'gather')} of {printable(name)}")
+    texts = {"title": f"{heading} · onnxgather show", "heading": heading}
+    return filled("lesson", texts, _SCRIPTS, {"cases": [], "gathers": lessons})
 
 
 def lesson(

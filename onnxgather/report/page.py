@@ -61,14 +61,14 @@ def html(report: Report) -> bytes:
 def filled(
     template: str, texts: Mapping[str, str], scripts: Iterable[str], data: Mapping[str, Any]
 ) -> bytes:
-    """A template of this package with texts, scripts and data, each where it names them."""
+    """A page with a template as its body: texts, scripts and data, each where they are named."""
     parts = {name: text.encode() for name, text in texts.items()}
     parts["style"] = _resource("page.css").encode()
     parts["script"] = "".join(_resource(f"{name}.js") for name in scripts).encode()
     parts["data"] = _embedded({"chunk": CHUNK, "types": _TYPES, **data})
     # One pass, so that nothing put in is itself replaced.
-    content = _resource(f"{template}.html").encode()
-    return re.sub(rb"\{\{(\w+)\}\}", lambda match: parts[match[1].decode()], content)
+    frame = _resource("frame.html").replace("{{content}}", _resource(f"{template}.html"))
+    return re.sub(rb"\{\{(\w+)\}\}", lambda match: parts[match[1].decode()], frame.encode())
 
 
 def _data(report: Report) -> dict[str, Any]:
