@@ -24,7 +24,7 @@ from onnxgather.descriptors import Descriptor
 from onnxgather.dxdispatch import from_dict, program_files, to_dict
 from onnxgather.errors import DescriptorError, OnnxGatherError
 from onnxgather.files import FolderKind
-from onnxgather.gather import ATTRIBUTES, gather_of_node
+from onnxgather.gather import gather_of_node
 from onnxgather.model.inside import part_of
 from onnxgather.model.network import DIRECTML_NAMES, Graph, Network, Node, read_network, type_name
 from onnxgather.providers import PROVIDERS
@@ -209,8 +209,7 @@ def taken_out(
     try:
         _check_type("data", data)
         _check_type("indices", indices)
-        number = node.attributes.get(ATTRIBUTES[node.operator], 0)
-        gather = gather_of_node(node.operator, data.shape, indices.shape, number)
+        gather = gather_of_node(node.operator, data.shape, indices.shape, node.number)
         candidate = Candidate(gather.operator, gather.number, data, indices)
         case = case_of(candidate, where, "error")
     except OnnxGatherError as error:

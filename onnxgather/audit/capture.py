@@ -196,9 +196,7 @@ class _Run:
         """See what the gathers in the bodies of a node get."""
         inputs = [self._value(graph, name, values) if name else None for name in node.inputs]
         if "function" in node.graphs:
-            body = node.graphs["function"]
-            pairs = zip(body.inputs, inputs, strict=False)
-            self.graph(body, {name: array for name, array in pairs if array is not None})
+            self._body(node.graphs["function"], inputs, {})
             return
         around = {
             key: {name: self._value(graph, name, values) for name in uses(body)}
@@ -208,19 +206,21 @@ class _Run:
             branch = "then_branch" if inputs[0].all() else "else_branch"
             self.graph(node.graphs[branch], around[branch])
         elif node.operator == "Loop":
-            trips, condition, *state = inputs
-            self._loop(node.graphs["body"], trips, condition, state, around["body"])
+            self._loop(node.graphs["body"], inputs, around["body"])
         elif node.operator == "Scan":
             self._scan(node, inputs, around["body"])
 
+    def _body(
+        self, body: Graph, inputs: Sequence[Array | None], around: Mapping[str, Array]
+    ) -> dict[str, Array]:
+        """The values of a body with its inputs, None for one that is left out."""
+        pairs = zip(body.inputs, inputs, strict=False)
+        return self.graph(body, {**around, **{n: array for n, array in pairs if array is not None}})
+
     def _loop(
-        self,
-        body: Graph,
-        trips: Array | None,
-        condition: Array | None,
-        state: Sequence[Array | None],
-        around: Mapping[str, Array],
+        self, body: Graph, inputs: Sequence[Array | None], around: Mapping[str, Array]
     ) -> None:
+        trips, condition, *state = inputs
         going = np.array(True) if condition is None else condition
         for k in count():
             if not going.all() or (trips is not None and k >= trips):
@@ -230,9 +230,7 @@ class _Run:
                 break
             sizes = body.type_of(*body.inputs[:1] or [""]).sizes or ()
             given = [np.full([n or 1 for n in sizes], k), going, *state]
-            pairs = zip(body.inputs, given, strict=False)
-            fed = {name: array for name, array in pairs if array is not None}
-            values = self.graph(body, {**around, **fed})
+            values = self._body(body, given, around)
             outputs = body.outputs[: 1 + len(state)]
             going, *state = (self._value(body, name, values) for name in outputs)
 
@@ -250,8 +248,5 @@ class _Run:
             if row is not None
         ]
         for slices in zip(*moved, strict=True):
-            given = [*state, *map(np.asarray, slices)]
-            pairs = zip(body.inputs, given, strict=True)
-            fed = {name: array for name, array in pairs if array is not None}
-            values = self.graph(body, {**around, **fed})
+            values = self._body(body, [*state, *map(np.asarray, slices)], around)
             state = [self._value(body, name, values) for name in body.outputs[: len(state)]]

@@ -60,6 +60,11 @@ class Tensor(msgspec.Struct, frozen=True):
     sizes: tuple[int | None, ...] | None
     """None for a size, or for all, that is not known."""
 
+    @property
+    def is_static(self) -> bool:
+        """Whether every size is known."""
+        return self.sizes is not None and None not in self.sizes
+
 
 class Found(msgspec.Struct, frozen=True):
     """An index out of range."""
@@ -122,8 +127,7 @@ class AuditedGather(msgspec.Struct, frozen=True):
     @property
     def is_settled(self) -> bool:
         """Whether all sizes are known and the indices are proved in range, or found out of it."""
-        sizes = [tensor.sizes for tensor in (self.data, self.indices, self.output)]
-        static = all(each is not None and None not in each for each in sizes)
+        static = all(tensor.is_static for tensor in (self.data, self.indices, self.output))
         return static and self.range.state != "not-proved"
 
 
@@ -294,14 +298,14 @@ class _Seen(NamedTuple):
             _tensor(graph.type_of(name)) for name in (*node.inputs, *node.outputs)
         )
         constant = graph.is_constant(node.inputs[1])
-        known = all(each.type and _is_static(each) for each in (data, indices))
+        known = all(each.type and each.is_static for each in (data, indices))
         empty = known and 0 in (*(data.sizes or ()), *(indices.sizes or ()))
         descriptor, refused = None, None
         if known and not empty:
-            numbers = {ATTRIBUTES[node.operator]: node.attributes.get(ATTRIBUTES[node.operator], 0)}
             pairs: Any = [(each.type, each.sizes) for each in (data, indices)]
             try:
-                descriptor = from_onnx(node.operator, *pairs, **numbers)
+                number = {ATTRIBUTES[node.operator]: node.number}
+                descriptor = from_onnx(node.operator, *pairs, **number)
             except DescriptorError as error:
                 refused = str(error)
         return AuditedGather(
@@ -338,8 +342,7 @@ class _Seen(NamedTuple):
         """The sizes of the dimensions of the data that are indexed."""
         if data is None:
             return self.proof.sizes
-        number = int(self.node.attributes.get(ATTRIBUTES[self.node.operator], 0))
-        return tuple(data.shape[number + k] for k in range(len(self.proof.sizes)))
+        return tuple(data.shape[self.node.number + k] for k in range(len(self.proof.sizes)))
 
     def _found(
         self, source: Literal["constant", "inputs"], indices: Array, size: Sequence[int | None]
@@ -366,10 +369,6 @@ def out_of_range(op: str) -> dict[str, str]:
             if case.in_range is False and case.out_of_range == ("error",) and about:
                 told.setdefault(short[known.provider], known.reason)
     return dict(sorted(told.items()))
-
-
-def _is_static(tensor: Tensor) -> bool:
-    return tensor.sizes is not None and None not in tensor.sizes
 
 
 def _tensor(known: ValueType) -> Tensor:
@@ -444,7 +443,7 @@ def _notes(
         yield f"the run with the given inputs ends early: {captured.stop}"
     for where in sorted(captured.cut):
         yield f"the {where} has more iterations than the first {MOST_ITERATIONS}, which are seen"
-    unknown = sum(not (_is_static(g.data) and _is_static(g.indices)) for g in gathers)
+    unknown = sum(not (g.data.is_static and g.indices.is_static) for g in gathers)
     if unknown:
         names = [n for n in network.main.inputs if not network.main.type_of(n).is_static]
         what = f"the shapes of {listed(names, MOST_LISTED)}, or inputs," if names else "inputs"

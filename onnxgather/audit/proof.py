@@ -37,12 +37,9 @@ class Proof(NamedTuple):
 def proof_of(ranges: Ranges, graph: Graph, node: Node) -> Proof:
     """The proof that the indices of a gather are in range, as far as there is one."""
     data, indices = (ranges.value(graph, name) for name in node.inputs[:2])
-    first = int(node.attributes.get("batch_dims", 0))
     columns = indices.sizes[-1] if indices.sizes and not indices.is_empty else None
     bounds = indices.whole.reshape(1, 2)
-    if node.operator != "GatherND":
-        first = int(node.attributes.get("axis", 0))
-    elif columns is not None and columns <= COLUMNS:
+    if node.operator == "GatherND" and columns is not None and columns <= COLUMNS:
         rows = hull(indices.bounds, range(indices.bounds.ndim - 2))
         bounds = np.broadcast_to(rows.reshape(-1, 2), (columns, 2))
     wide = INTEGERS.get(indices.data_type, UNBOUNDED)
@@ -52,7 +49,7 @@ def proof_of(ranges: Ranges, graph: Graph, node: Node) -> Proof:
     )
     why, stop = ", ".join(indices.why), ", ".join(indices.stops)
     rank = len(data.sizes or ())
-    axes = [first + k for k in range(len(low))]
+    axes = [node.number + k for k in range(len(low))]
     sizes = tuple((data.sizes or ())[k] if -rank <= k < rank else None for k in axes)
     if indices.is_empty:
         return Proof("proved", None, None, sizes, "there is no index", "")

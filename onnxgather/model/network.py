@@ -146,6 +146,11 @@ class Node:
         """Whether it is one of ONNX's gathers."""
         return self.operator in ATTRIBUTES and not self.domain
 
+    @property
+    def number(self) -> int:
+        """Of a gather: its `axis`, which may count from the end, or its `batch_dims`."""
+        return int(self.attributes.get(ATTRIBUTES[self.operator], 0))
+
 
 @dataclass(eq=False, slots=True)
 class Graph:

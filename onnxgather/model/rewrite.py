@@ -137,7 +137,7 @@ def _common(calls: list[_Found]) -> GatherNode:
         OnnxGatherError: The calls give it different axes.
     """
     operator = calls[0].node.operator
-    numbers = {found.node.attributes.get(ATTRIBUTES[operator], 0) for found in calls}
+    numbers = {found.node.number for found in calls}
     if len(numbers) > 1:
         listed = ", ".join(map(str, sorted(numbers)))
         name = ATTRIBUTES[operator]
@@ -153,7 +153,7 @@ def _cropped(calls: Iterable[_Found]) -> tuple[int, ...]:
     for found in calls:
         data, indices = (found.known(k).sizes for k in (0, 1))
         if found.node.operator == "GatherElements" and data and indices:
-            axis = found.node.attributes.get("axis", 0) % len(data)
+            axis = found.node.number % len(data)
             pairs = enumerate(zip(data, indices, strict=False))  # ONNX forbids other ranks
             dimensions |= {k for k, (n, m) in pairs if k != axis and n and m and m < n}
     return tuple(sorted(dimensions))
