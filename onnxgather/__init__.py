@@ -40,7 +40,7 @@ from onnxgather.tensors import TensorDesc, TensorFlags
 if TYPE_CHECKING:
     from onnxgather.audit.gathers import audit
     from onnxgather.hardening import harden
-    from onnxgather.model import add_to, functions, to_onnx
+    from onnxgather.model import add_to, functions, program_to_onnx, to_onnx
     from onnxgather.session import Session, run
 
 __version__ = version("onnxgather")
@@ -71,6 +71,7 @@ __all__ = [
     "functions",
     "harden",
     "minimum_feature_level",
+    "program_to_onnx",
     "reference",
     "run",
     "to_cpp",
@@ -85,6 +86,7 @@ _LATE = {
     "audit": "onnxgather.audit.gathers",
     "functions": "onnxgather.model",
     "harden": "onnxgather.hardening",
+    "program_to_onnx": "onnxgather.model",
     "run": "onnxgather.session",
     "to_onnx": "onnxgather.model",
 }

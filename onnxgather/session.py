@@ -29,7 +29,7 @@ from onnxgather.lowering.graph import NATIVE
 from onnxgather.model import to_onnx
 from onnxgather.model.network import ValueType, loaded, values_of
 from onnxgather.options import MOST_THREADS, OutOfRange, Target
-from onnxgather.providers import find_provider, target_of
+from onnxgather.providers import Provider, find_provider, target_of
 from onnxgather.runtime import CPU, NotRunError, Opened, RefusedError
 from onnxgather.workers.child import NoAnswerError
 from onnxgather.workers.hosts import OpenedThere, open_model
@@ -124,7 +124,8 @@ class Session:
         self.inputs, self.outputs = values_of(proto)
         """The data types and the sizes of the inputs and of the outputs, by their names."""
         self._plain = [(np.ndarray, kind.dtype, kind.sizes) for kind in self.inputs.values()]
-        self._policy, self._bound = out_of_range, _Bound()
+        self._policy: OutOfRange = out_of_range
+        self._bound = _Bound()
         own = found.name == CPU and any(one.domain == NATIVE for one in proto.opset_import)
         operators = kernels.operators() if own else None
         if own and target == "native" and operators is None:
@@ -257,17 +258,10 @@ class Session:
     def _guard(self, feeds: dict[str, Any]) -> None:
         """Check the indices of a descriptor as far as the provider does not."""
         desc, indices = cast("Descriptor", self._desc), feeds["IndicesTensor"]
-        if self._policy == "error":  # before the model, as some providers answer with zeros
+        if self._policy == "error":
             indices = indices.copy()  # as a provider may read on past an index that changes now
             feeds["IndicesTensor"] = indices
-            check_indices(desc, indices)
-            return
-        bits = self.provider.int64_bits
-        try:
-            check_indices(desc, indices, 2 ** (bits - 1))
-        except IndexOutOfRangeError as error:
-            rule = f"{self.provider.name} reads the low {bits} bits of INT64 indices"
-            raise ProviderError(f"{rule}: {error}") from None
+        check_readable(desc, indices, self._policy, self.provider)
 
     def _bind(self, arrays: Sequence[Any], out: Any) -> Callable[[], object]:
         """A call that runs the model into what `run_into` was given."""
@@ -309,6 +303,25 @@ class Session:
             return ProviderError(self.provider.why_not_run(error.kind, error.detail))
         what = "cannot run the model" if isinstance(error, RefusedError) else "failed"
         return ProviderError(f"{self.provider.name} {what}: {runtime.line(error)}")
+
+
+def check_readable(
+    desc: Descriptor, indices: Array, out_of_range: OutOfRange, provider: Provider
+) -> None:
+    """Check, before a model runs, that each index is allowed and that the provider reads it whole.
+
+    Raises:
+        IndexOutOfRangeError: An index is out of range and `out_of_range` is "error".
+        ProviderError: The provider's arithmetic reads an index in part.
+    """
+    if out_of_range == "error":  # before the model, as some providers answer with zeros
+        check_indices(desc, indices)
+    elif (bits := provider.int64_bits) < 8 * indices.itemsize:
+        try:
+            check_indices(desc, indices, 2 ** (bits - 1))
+        except IndexOutOfRangeError as error:
+            rule = f"{provider.name} reads the low {bits} bits of INT64 indices"
+            raise ProviderError(f"{rule}: {error}") from None
 
 
 _KIND = attrgetter("__class__", "dtype", "shape")

@@ -66,6 +66,10 @@ class Gathers(NamedTuple):
         """Whether they are those of an ONNX model."""
         return self.program is None and self.kind == "node"
 
+    def contents(self, whole: bool) -> Mapping[str, Descriptor | Program]:
+        """What models are made of, by the names of gathers; that of a whole program is empty."""
+        return {"": self.program} if whole and self.program else self.descriptors
+
     def where(self, name: str) -> str:
         """A gather in its file, such as `$.dispatchables.gather` or `node 'gather'`."""
         if self.program is None:
@@ -74,11 +78,11 @@ class Gathers(NamedTuple):
 
 
 class Job(NamedTuple):
-    """A gather and the file that it becomes: a model, or a program of a model's gather."""
+    """A gather or a program, and the file that it becomes: a model, or a program of a gather."""
 
     source: str
     where: str
-    descriptor: Descriptor
+    content: Descriptor | Program
     output: str
 
 
@@ -242,7 +246,9 @@ def _stop(error: OSError) -> None:
     raise error
 
 
-def plan(sources: Sequence[Gathers], output: str | None, unread: Sequence[str] = ()) -> list[Job]:
+def plan(
+    sources: Sequence[Gathers], output: str | None, unread: Sequence[str] = (), whole: bool = False
+) -> list[Job]:
     """The files to write: a model per gather, and for those of ONNX models a program too.
 
     Args:
@@ -250,12 +256,13 @@ def plan(sources: Sequence[Gathers], output: str | None, unread: Sequence[str] =
         output: The file of the only model, if the name ends in .onnx or is `STANDARD`, else a
             folder; None means beside each source.
         unread: The inputs that failed to be read: each counts as a model, and none is written to.
+        whole: Whether a program becomes one model.
 
     Raises:
         OnnxGatherError: Two files would be one, or a file would replace an input.
         UsageError: A model has no file to go to.
     """
-    models = len(unread) + sum(len(gathers.descriptors) for gathers in sources)
+    models = len(unread) + sum(len(gathers.contents(whole)) for gathers in sources)
     is_file = output == STANDARD or (output or "").lower().endswith(".onnx")
     is_file = output is not None and is_file and not os.path.isdir(output)
     if is_file and models > 1:
@@ -270,12 +277,15 @@ def plan(sources: Sequence[Gathers], output: str | None, unread: Sequence[str] =
         is_pipe = os.path.exists(path) and not os.path.isfile(path)
         if output is None and (is_pipe or path == STANDARD):
             raise OnnxGatherError(f"{path}: the models of a pipe must come with -o PATH")
-        for name, descriptor in gathers.descriptors.items():
-            model = output if is_file and output else _target(gathers, name, output)
+        contents = gathers.contents(whole)
+        alone = len(contents) == 1 and not gathers.of_model
+        for name, content in contents.items():
+            beside = _target(gathers.source, None if alone else name, output)
+            model = output if is_file and output else beside
             with_program = gathers.of_model and output != STANDARD
             program = [os.path.splitext(model)[0] + ".json"] if with_program else []
             for target in (model, *program):
-                job = Job(path, gathers.where(name), descriptor, target)
+                job = Job(path, "$.commands" if whole else gathers.where(name), content, target)
                 identity = _identity(target)
                 rule = f"{target} must not be written"
                 if identity in taken:
@@ -287,13 +297,12 @@ def plan(sources: Sequence[Gathers], output: str | None, unread: Sequence[str] =
     return list(jobs.values())
 
 
-def _target(gathers: Gathers, name: str, output: str | None) -> str:
+def _target(source: Source, name: str | None, output: str | None) -> str:
     """The file of a model beside its source, or at the same path in the output folder."""
-    source = gathers.source
     stem = os.path.splitext(source.path if output is None else os.path.join(output, source.inside))[
         0
     ]
-    if gathers.of_model or len(gathers.descriptors) > 1:
+    if name is not None:
         stem += "." + "".join(map(_safe, name))
     return stem + ".onnx"
 

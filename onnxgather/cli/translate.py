@@ -12,14 +12,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 import click
+from click.core import ParameterSource
 
+from onnxgather.arrays import Array
 from onnxgather.checks import number_of, printable, shown
 from onnxgather.cli import options
 from onnxgather.cli.options import Lowering
-from onnxgather.cli.sources import STANDARD, Batch, Gathers, check_model, plan, read_source
+from onnxgather.cli.sources import STANDARD, Batch, Gathers, Job, check_model, plan, read_source
 from onnxgather.cli.terminal import json_bytes, main, say
 from onnxgather.cpp import to_cpp, variable_names
-from onnxgather.dxdispatch import execute, write_program_of_zeros
+from onnxgather.descriptors import Descriptor
+from onnxgather.dxdispatch import Program, execute, write_program_of_zeros
 from onnxgather.errors import GOOD, DescriptorError, FileFormatError, located
 from onnxgather.feature_levels import FEATURE_LEVELS, check_feature_level
 from onnxgather.files import check_not_input, is_model, write_whole
@@ -46,6 +49,14 @@ if TYPE_CHECKING:
 )
 @options.node
 @options.shape
+@options.flag("--whole", help="Write each program as one model, all dispatches in order.")
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="NAME",
+    help="With --whole: a resource that is a graph input.  [default: those with sourcePath]",
+)
 @options.allow_outside
 def convert(
     files: Sequence[str],
@@ -54,6 +65,8 @@ def convert(
     allow_outside: bool,
     node: str | None,
     shapes: dict[str, tuple[int, ...]],
+    whole: bool,
+    inputs: Sequence[str],
     **lowering: Unpack[Lowering],
 ) -> int:
     """Write an ONNX model for each gather of each program.
@@ -61,35 +74,55 @@ def convert(
     A FILE may also be a folder: all *.json files in it and below it; or -, the standard input; or C
     or C++, whose gathers are named by their variables.
     Models go beside their programs as NAME.onnx, or as NAME.DISPATCHABLE.onnx where a program has
-    several gathers.
+    several gathers. With --whole a program is one model, and an index out of range does by default
+    what it does in run.
     """
-    from onnxgather.model import check_model as check
-    from onnxgather.model import to_onnx
-
+    if inputs and not whole:
+        raise click.UsageError("--input must come with --whole")
+    source_of = click.get_current_context().get_parameter_source
+    if whole and source_of("out_of_range") is ParameterSource.DEFAULT:
+        lowering["out_of_range"] = "directml"
     batch = Batch()
     found: list[Gathers] = []
     for source in batch.sources(files):
         with batch.step(source.path):
             found.append(batch.gathers(source, allow_outside, shapes, node))
+            if whole and found[-1].program is None:
+                raise click.UsageError(f"--whole must come with programs, got {source.path}")
     read = {gathers.source.path for gathers in found}
-    jobs = plan(found, output, [name for name, _ in batch.failures if name not in read])
+    jobs = plan(found, output, [name for name, _ in batch.failures if name not in read], whole)
     for number, job in enumerate(jobs, 1):
         with batch.step(job.source, number, len(jobs)):
-            with located(f"{job.source}: {job.where}"):
-                if feature_level is not None:
-                    check_feature_level(job.descriptor, feature_level)
-                if job.output.endswith(".json"):
-                    content = write_program_of_zeros(job.descriptor, job.where).encode()
-                else:
-                    model = to_onnx(job.descriptor, **lowering)
-                    check(model)
-                    content = model.SerializeToString(deterministic=True)
+            content = _content(job, feature_level, inputs, lowering)
             if job.output == STANDARD:
                 say(content, end="")
             else:
                 write_whole(job.output, content, follow=job.output == output)
                 batch.say(f"{job.source} -> {job.output}")
     return batch.finish()
+
+
+def _content(
+    job: Job, feature_level: str | None, inputs: Sequence[str], lowering: Lowering
+) -> bytes:
+    """The content of a file that `convert` writes."""
+    from onnxgather.model import check_model, program_to_onnx, to_onnx
+
+    made, level = job.content, feature_level or FEATURE_LEVELS[-1]
+    if isinstance(made, Program):
+        with located(f"{job.source}: {job.where}"):
+            for one in made.dispatchables.values():
+                check_feature_level(one.descriptor, level)
+        model = program_to_onnx(made, **lowering, inputs=inputs or None)
+    else:
+        with located(f"{job.source}: {job.where}"):
+            check_feature_level(made, level)
+            if job.output.endswith(".json"):
+                return write_program_of_zeros(made, job.where).encode()
+            model = to_onnx(made, **lowering)
+    with located(f"{job.source}: {job.where}"):
+        check_model(model)
+    return model.SerializeToString(deterministic=True)
 
 
 @main.command(short_help="Run a program, print what dxdispatch prints.")
@@ -103,6 +136,7 @@ def convert(
     metavar="DIR",
     help="Where writeFile writes.  [default: the current folder]",
 )
+@options.flag("--whole", help="Run it as one model, as convert --whole writes it.")
 @options.allow_outside
 def run(
     file: str,
@@ -110,6 +144,7 @@ def run(
     out_of_range: OutOfRange,
     target: Target | None,
     output_folder: str,
+    whole: bool,
     allow_outside: bool,
 ) -> int:
     """Run the commands of a program and print the lines that dxdispatch prints.
@@ -119,15 +154,17 @@ def run(
     standard error tells how many indices are out of range.
     """
     from onnxgather import session
+    from onnxgather.whole import run_whole
+
+    def by_dispatch(desc: Descriptor, data: Array, indices: Array, policy: OutOfRange) -> Array:
+        return session.run(desc, data, indices, policy, provider, target)
 
     program = read_source(file, allow_outside)
     for text in program.notes:
         say(f"{file}: {text}", err=True)
     pieces = execute(
         program,
-        lambda desc, data, indices, policy: session.run(
-            desc, data, indices, policy, provider, target
-        ),
+        run_whole(program, provider) if whole else by_dispatch,
         out_of_range,
         output_folder=output_folder,
         allow_outside=allow_outside,

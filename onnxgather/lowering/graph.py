@@ -64,8 +64,9 @@ class Graph:
     """The forms that were tried before the chosen one, and why each does not fit."""
     values: dict[str, Value] = field(default_factory=dict[str, Value])
     """Every value that a node makes, by name."""
+    names: set[str] = field(default_factory=set[str])
+    """The names that are taken."""
     _made: dict[tuple[object, ...], Value] = field(default_factory=dict[tuple[object, ...], Value])
-    _names: set[str] = field(default_factory=set[str])
 
     @property
     def integer(self) -> type[np.int32 | np.int64]:
@@ -80,14 +81,14 @@ class Graph:
             constants=self.constants,
             values=self.values,
             _made=dict(self._made),
-            _names=self._names,
+            names=self.names,
         )
 
     def input(self, name: str, dtype: np.dtype[Any], shape: Shape) -> Value:
         """The graph input with a name; it is added if the graph does not have it yet."""
         if name in self.values:
             return self.values[name]
-        value = self.values[name] = Value(new_name(name, self._names), dtype, shape)
+        value = self.values[name] = Value(new_name(name, self.names), dtype, shape)
         self.inputs.append(value)
         return value
 
@@ -127,7 +128,7 @@ class Graph:
         names = tuple(self._reference(value) for value in inputs)
         key = (op, names, tuple(attributes.items()))
         if key not in self._made or bodies:
-            made = Value(new_name(name, self._names), dtype, shape)
+            made = Value(new_name(name, self.names), dtype, shape)
             self._made[key] = self.values[made.name] = made
             self.nodes.append(Node(op, names, made.name, attributes, why, bodies or {}))
         return self._made[key]
@@ -170,6 +171,13 @@ class Graph:
             return value
         shape = tuple(value.shape[k] for k in perm)
         return self.add("Transpose", name, value, why=why, shape=shape, perm=perm)
+
+    def slice(self, value: Value, first: int, end: int, name: str, why: str) -> Value:
+        """The elements from `first` to before `end` of the last dimension of `value`."""
+        limits = {"start": first, "end": end, "axis": len(value.shape) - 1}
+        parts = [constant(f"{name}_{part}", np.array([n], np.int64)) for part, n in limits.items()]
+        shape = (*value.shape[:-1], end - first)
+        return self.add("Slice", name, value, *parts, why=why, shape=shape)
 
     def scan(
         self, values: tuple[Value, ...], make: Callable[[Graph, list[Value]], Value], name: str
@@ -219,6 +227,25 @@ class Graph:
         self.nodes[-1] = replace(last, output=name)
         self.output = self.values[name] = Value(name, value.dtype, value.shape)
 
+    def inline(self, other: Graph, given: Mapping[str, Value], name: str) -> Value:
+        """Add the nodes of another graph, named after its output; return the output.
+
+        Args:
+            other: The graph.
+            given: What the inputs of the other graph are here, by their names there.
+            name: The name of the output; a number is added if it is taken.
+        """
+        assert other.output is not None
+        output = replace(other.output, name=new_name(name, self.names))
+        names = {old: value.name for old, value in given.items()} | {other.output.name: output.name}
+        for old, array in other.constants.items():
+            names[old] = self._reference(constant(f"{output.name}.{old}", array))
+        for value in other.values.values():
+            if value.name not in names:
+                names[value.name] = new_name(f"{output.name}.{value.name}", self.names)
+        self.nodes += renamed(other, lambda old: names.get(old, old)).nodes
+        return output
+
     def _reference(self, value: Value) -> str:
         """The name by which a node reads a value; a constant is stored in the graph first."""
         if value.constant is None:  # an input left out has no name
@@ -228,7 +255,7 @@ class Graph:
             alike = stored.dtype == array.dtype and stored.shape == array.shape
             if alike and array.size <= 64 and stored.tobytes() == array.tobytes():
                 return name
-        name = new_name(value.name, self._names)
+        name = new_name(value.name, self.names)
         self.constants[name] = array
         return name
 

@@ -56,17 +56,34 @@ def positions(graph: Graph, sizes: Shape, strides: Shape, name: str) -> Value:
     return offset
 
 
-def scatter(graph: Graph, tensor: TensorDesc, gathered: Value) -> Value:
-    """The 1-D buffer of an output with strides: the elements of `gathered`, zero between them."""
+def scatter(
+    graph: Graph,
+    tensor: TensorDesc,
+    gathered: Value,
+    buffer: Value | None = None,
+    first: int = 0,
+    name: str = "scattered",
+) -> Value:
+    """A 1-D buffer after a tensor in it was written.
+
+    Args:
+        graph: Takes the nodes.
+        tensor: OutputTensor, with strides.
+        gathered: Its elements.
+        buffer: The buffer before; None for zeros, as many as the tensor's buffer has.
+        first: The offset of the tensor in the buffer, in elements.
+        name: The name of the result.
+    """
     count = size_of(tensor.sizes)
     assert tensor.strides is not None
     offset = positions(graph, tensor.sizes, tensor.strides, "output_positions")
     offset = graph.reshape(offset, (count,), "output_offsets", "one offset per element")
-    zero = constant("zero", np.zeros(1, gathered.dtype))
-    shape = (tensor.element_count,)
-    empty = graph.expand(zero, shape, "empty", "the output's buffer")
+    if first:
+        start = constant("first_offset", np.array(first, np.int64))
+        offset = graph.add("Add", "output_offsets", offset, start, why="where the tensor begins")
+    if buffer is None:
+        zero = constant("zero", np.zeros(1, gathered.dtype))
+        buffer = graph.expand(zero, (tensor.element_count,), "empty", "the output's buffer")
     updates = graph.reshape(gathered, (count,), "updates", "row-major, one element per offset")
-    why = "puts the elements at OutputTensor.Strides"
-    return graph.add(
-        "ScatterElements", "scattered", empty, offset, updates, why=why, shape=shape, axis=0
-    )
+    why, shape = "puts the elements at OutputTensor.Strides", buffer.shape
+    return graph.add("ScatterElements", name, buffer, offset, updates, why=why, shape=shape, axis=0)

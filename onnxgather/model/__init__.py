@@ -2,6 +2,7 @@
 
 from onnxgather.model.network import operators
 from onnxgather.model.parts import add_to, functions
+from onnxgather.model.program import program_to_onnx
 from onnxgather.model.write import VERSION, bare_model, check_model, tensor_bytes, to_onnx, wrapped
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "check_model",
     "functions",
     "operators",
+    "program_to_onnx",
     "tensor_bytes",
     "to_onnx",
     "wrapped",

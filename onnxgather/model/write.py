@@ -37,7 +37,7 @@ from onnxgather.lowering.graph import (
 )
 from onnxgather.lowering.indices import INDICES
 from onnxgather.lowering.portable import INPUT, OUTPUT
-from onnxgather.model.functions import function_of
+from onnxgather.model.functions import function_of, name_apart
 from onnxgather.options import (
     DEFAULT_OPSET,
     DEFAULT_THREADS,
@@ -95,12 +95,7 @@ def to_onnx(
         IndexOutOfRangeError: `indices` holds an index out of range, and `out_of_range` is "error".
     """
     check_descriptor(desc)
-    check_policy(out_of_range)
-    check_choice("target", target, TARGETS)
-    newest = min(OPSETS[-1], onnx.defs.onnx_opset_version())
-    opset = uint("opset", opset, newest, OPSETS[0], OnnxGatherError)
-    threads = DEFAULT_THREADS if threads is None else threads
-    threads = uint("threads", threads, MOST_THREADS, 1, OnnxGatherError)
+    opset, threads = check_lowering(out_of_range, target, opset, threads)
     if indices is not None:
         indices = check_array("IndicesTensor", desc.indices_tensor, indices)
         # Before there is an array as large: an initializer has an INT32 per tuple, or more.
@@ -109,23 +104,6 @@ def to_onnx(
             check_indices(desc, indices)
     naming = _naming(prefix, names or {})
     graph = renamed(lower(desc, out_of_range, indices, target, threads), naming)
-    _check_size(sum(array.nbytes for array in graph.constants.values()))
-    operator = f"DML_OPERATOR_{desc.operator}"
-    own_opset = onnx.OperatorSetIdProto(version=opset)
-    domains = {DOMAINS[node.op] for node in _all_nodes(graph) if node.op in DOMAINS}
-    others = [onnx.OperatorSetIdProto(domain=domain, version=k) for domain, k in sorted(domains)]
-    model = helper.make_model(
-        _graph(graph, operator),
-        opset_imports=[own_opset, *others],
-        ir_version=max(8, helper.find_min_ir_version_for([own_opset])),
-        producer_name="onnxgather",
-        producer_version=VERSION,
-        doc_string=f"{operator}; out_of_range={out_of_range}, target={target}",
-    )
-    model.graph.initializer.extend(_tensors(graph))
-    for node, proto in zip(graph.nodes, model.graph.node, strict=True):
-        if FUNCTION in node.bodies:
-            model.functions.append(function_of(proto, _function(node.bodies[FUNCTION], own_opset)))
     metadata = {
         "onnxgather.descriptor": msgspec.json.encode(to_dict(desc)).decode(),
         "onnxgather.out_of_range": out_of_range,
@@ -133,6 +111,66 @@ def to_onnx(
     }
     if target == "cpu":
         metadata |= {"onnxgather.threads": str(threads), "onnxgather.form": graph.choice}
+    operator = f"DML_OPERATOR_{desc.operator}"
+    return write_model(graph, operator, opset, metadata, prefix=prefix)
+
+
+def check_lowering(
+    out_of_range: object, target: object, opset: int, threads: int | None
+) -> tuple[int, int]:
+    """Check the options of a model; return the opset and the number of threads."""
+    check_policy(out_of_range)
+    check_choice("target", target, TARGETS)
+    newest = min(OPSETS[-1], onnx.defs.onnx_opset_version())
+    threads = DEFAULT_THREADS if threads is None else threads
+    return (
+        uint("opset", opset, newest, OPSETS[0], OnnxGatherError),
+        uint("threads", threads, MOST_THREADS, 1, OnnxGatherError),
+    )
+
+
+def write_model(
+    graph: Graph,
+    name: str,
+    opset: int,
+    metadata: Mapping[str, str],
+    outputs: Sequence[Value] = (),
+    prefix: str = "",
+) -> onnx.ModelProto:
+    """A graph as a model.
+
+    Args:
+        graph: The graph; its constants are the initializers.
+        name: The name of the model's graph.
+        opset: The version of the ONNX operator set.
+        metadata: What the model says of itself, `onnxgather.out_of_range` and `onnxgather.target`
+            among it.
+        outputs: The values that are outputs of the model; none stands for that of the graph.
+        prefix: What stands before the names of the metadata.
+
+    Raises:
+        OnnxGatherError: The model would exceed 2 GiB.
+    """
+    _check_size(sum(array.nbytes for array in graph.constants.values()))
+    own_opset = onnx.OperatorSetIdProto(version=opset)
+    domains = {DOMAINS[node.op] for node in _all_nodes(graph) if node.op in DOMAINS}
+    others = [onnx.OperatorSetIdProto(domain=domain, version=k) for domain, k in sorted(domains)]
+    policy, target = metadata["onnxgather.out_of_range"], metadata["onnxgather.target"]
+    model = helper.make_model(
+        _graph(graph, name, outputs),
+        opset_imports=[own_opset, *others],
+        ir_version=max(8, helper.find_min_ir_version_for([own_opset])),
+        producer_name="onnxgather",
+        producer_version=VERSION,
+        doc_string=f"{name}; out_of_range={policy}, target={target}",
+    )
+    model.graph.initializer.extend(_tensors(graph))
+    for node, proto in zip(graph.nodes, model.graph.node, strict=True):
+        if FUNCTION in node.bodies:
+            function = function_of(proto, _function(node.bodies[FUNCTION], own_opset))
+            name_apart(proto, function, model.functions)
+            if function not in model.functions:
+                model.functions.append(function)
     helper.set_model_props(model, {prefix + key: text for key, text in metadata.items()})
     return model
 
@@ -179,12 +217,12 @@ def _check_size(size: int, bound: str = "") -> None:
         )
 
 
-def _graph(graph: Graph, name: str) -> onnx.GraphProto:
+def _graph(graph: Graph, name: str, outputs: Sequence[Value] = ()) -> onnx.GraphProto:
     """A graph or the body of a node, without constants; the outermost graph holds them all."""
     nodes = [*map(node_proto, graph.nodes)]
-    inputs = [_info(value.name, value.dtype, value.shape) for value in graph.inputs]
-    output = cast("Value", graph.output)
-    return helper.make_graph(nodes, name, inputs, [_info(output.name, output.dtype, output.shape)])
+    both = graph.inputs, outputs or [cast("Value", graph.output)]
+    inputs, infos = ([_info(v.name, v.dtype, v.shape) for v in values] for values in both)
+    return helper.make_graph(nodes, name, inputs, infos)
 
 
 def node_proto(node: Node) -> onnx.NodeProto:

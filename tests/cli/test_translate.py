@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import onnx
 import pytest
@@ -56,6 +57,45 @@ class TestConvert:
         assert outcome("convert", "x.json", *arguments)[0] == 0
         wanted = og.to_onnx(DESC, "directml", opset=21).SerializeToString(deterministic=True)
         assert Path("x.onnx").read_bytes() == wanted
+
+    def test_whole_writes_one_model_per_program(self) -> None:
+        renamed(program("programs/x.json"), "first", "second")
+        written = "programs/x.json -> out/x.onnx\n"
+        assert outcome("convert", "--whole", "programs", "-o", "out") == (0, written, "")
+        wanted = og.program_to_onnx("programs/x.json").SerializeToString(deterministic=True)
+        assert Path("out/x.onnx").read_bytes() == wanted
+        arguments = [
+            "--out-of-range",
+            "zero",
+            "--target",
+            "cpu",
+            "--opset",
+            "21",
+            "--input",
+            "data",
+        ]
+        assert outcome("convert", "--whole", "programs/x.json", *arguments)[0] == 0
+        made = og.program_to_onnx("programs/x.json", "zero", "cpu", 21, inputs=["data"])
+        assert Path("programs/x.onnx").read_bytes() == made.SerializeToString(deterministic=True)
+
+    def test_whole_is_for_programs_and_input_for_whole(self) -> None:
+        program("x.json")
+        call("convert", "x.json")
+        usage = "Usage: onnxgather convert [OPTIONS] FILE...\n"
+        usage += "Try 'onnxgather convert --help' for help.\n\n"
+        told = "Error: --whole must come with programs, got x.onnx\n"
+        assert outcome("convert", "--whole", "x.onnx") == (2, "", usage + told)
+        told = "Error: --input must come with --whole\n"
+        assert outcome("convert", "x.json", "--input", "data") == (2, "", usage + told)
+
+    def test_whole_keeps_the_feature_level(self) -> None:
+        desc = msgspec.structs.replace(DESC, indices_tensor=og.TensorDesc("INT64", [1, 2]))
+        program("x.json", desc, indices=np.array([[2, 0]], np.int64))
+        told = (
+            "Error: x.json: $.commands: the feature level must be at most 2_1, got "
+            "IndicesTensor.DataType INT64 needs 3_0; DimensionCount 2 needs 3_0\n"
+        )
+        assert outcome("convert", "--whole", "x.json", "--feature-level", "2_1") == (1, "", told)
 
     def test_one_model_per_dispatchable(self) -> None:
         renamed(program("x.json"), "first", "a/../b:%", "größe")

@@ -89,7 +89,10 @@ class Runs:
         shape = (*sizes[:-1], facts.gather.axes[0])
         table = graph.reshape(data, shape, "table", "the rows to choose from")
         runs = list(zip(firsts.tolist(), lengths.tolist(), strict=True))
-        slices = [_slice(graph, table, *run) for run in dict.fromkeys(runs)]
+        slices = [
+            graph.slice(table, first, first + n, "run", f"{n} elements from {first}")
+            for first, n in dict.fromkeys(runs)
+        ]
         if len(slices) > 1:
             why = "one run behind the other"
             return graph.add("Concat", "runs", *slices, why=why, shape=sizes, axis=len(sizes) - 1)
@@ -106,14 +109,6 @@ def _runs(facts: Facts) -> tuple[Array, Array]:
     values = brought_in_range(values, np.array(facts.gather.axes[0], np.int64))
     starts = np.flatnonzero(np.diff(values, prepend=values[0]) != 1)
     return values[starts], np.diff(starts, append=values.size)
-
-
-def _slice(graph: Graph, table: Value, first: int, length: int) -> Value:
-    """Take one run of the last dimension."""
-    limits = {"start": first, "end": first + length, "axis": len(table.shape) - 1}
-    parts = [constant(f"run_{name}", np.array([n], np.int64)) for name, n in limits.items()]
-    shape, why = (*table.shape[:-1], length), f"{length} elements from {first}"
-    return graph.add("Slice", "run", table, *parts, why=why, shape=shape)
 
 
 class TransposedData:

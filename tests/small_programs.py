@@ -1,0 +1,62 @@
+"""Small DxDispatch programs, written by hand."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+ROLES = ("InputTensor", "IndicesTensor", "OutputTensor")
+
+
+def gather(
+    data: object, indices: object, output: object, size: int, count: int, **fields: dict[str, Any]
+) -> dict[str, Any]:
+    """Return a gather of `count` FLOAT32 elements out of `size`, by UINT32 indices.
+
+    Args:
+        data: What InputTensor is bound to: the name of a resource, or a binding.
+        indices: What IndicesTensor is bound to.
+        output: What OutputTensor is bound to.
+        size: The size of InputTensor.
+        count: The size of the others.
+        fields: Other fields of tensors, by the names of the tensors.
+    """
+    tensors = {
+        "InputTensor": {"DataType": "FLOAT32", "Sizes": [size]},
+        "IndicesTensor": {"DataType": "UINT32", "Sizes": [count]},
+        "OutputTensor": {"DataType": "FLOAT32", "Sizes": [count]},
+    }
+    desc = {name: tensor | fields.get(name, {}) for name, tensor in tensors.items()}
+    bindings: dict[str, Any] = dict(zip(ROLES, (data, indices, output), strict=True))
+    owned = {k: bindings.pop(k) for k, tensor in desc.items() if "Flags" in tensor}
+    whole = desc | {"Axis": 0, "IndexDimensions": 1}
+    dispatchable = {"type": "DML_OPERATOR_GATHER", "desc": whole, "bindings": owned}
+    return {"type": "dispatch", "dispatchable": dispatchable, "bindings": bindings}
+
+
+def shown(resource: str) -> dict[str, str]:
+    """Return a command that prints a resource."""
+    return {"type": "print", "resource": resource}
+
+
+def small_program(resources: dict[str, Any], *commands: dict[str, Any]) -> str:
+    """Return a program.
+
+    Args:
+        resources: FLOAT32 values in a list, UINT32 values in a tuple, or JSON, by name.
+        commands: The commands; a dispatch has its dispatchable inside.
+    """
+    dispatchables, written = dict[str, Any](), list[Any]()
+    for number, command in enumerate(commands):
+        if "dispatchable" in command:
+            dispatchables[f"g{number}"] = command["dispatchable"]
+            command = {**command, "dispatchable": f"g{number}"}
+        written.append(command)
+    made = {name: _resource(values) for name, values in resources.items()}
+    return json.dumps({"resources": made, "dispatchables": dispatchables, "commands": written})
+
+
+def _resource(values: Any) -> Any:
+    data_type = {tuple: "UINT32", list: "FLOAT32"}.get(values.__class__)
+    made = {"initialValuesDataType": data_type, "initialValues": values}
+    return made if data_type else values
