@@ -13,6 +13,7 @@ from shutil import which
 
 import numpy as np
 import pytest
+from agreement import LONG
 from bench_workloads import Workload
 
 import onnxgather as og
@@ -159,6 +160,7 @@ print(list(test_kernel.differing(ctypes.CDLL(sys.argv[1]), test_kernel.questions
 """
 
 
+@pytest.mark.skipif(not LONG, reason="it takes a minute; run with --long")
 def test_sanitizers_find_nothing(tmp_path: Path) -> None:
     """Neither an access outside nor undefined behaviour."""
     flags = ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
@@ -224,7 +226,7 @@ def test_mistakes_planted_in_the_kernels_are_seen(
     tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:
     """Each replacement of kernel.c changes bytes that the other tests compare."""
-    chosen = MISTAKES if pytestconfig.getoption("--long") else MISTAKES[::4]
+    chosen = MISTAKES if pytestconfig.getoption("--long") else MISTAKES[::6]
     for number, (old, new) in enumerate(chosen):
         folder = tmp_path / str(number)
         folder.mkdir()
