@@ -15,12 +15,12 @@ from onnxgather.lowering.graph import Value
 from onnxgather.lowering.portable import OUTPUT
 from onnxgather.model.program import WholeProgram
 from onnxgather.model.write import write_model
-from onnxgather.options import DEFAULT_OPSET, OutOfRange
+from onnxgather.options import DEFAULT_OPSET, OutOfRange, Target
 from onnxgather.providers import find_provider, target_of
 from onnxgather.session import Session, check_readable, threads_for
 
 
-def run_whole(program: Program, provider: str = "cpu") -> EvaluateBy:
+def run_whole(program: Program, provider: str = "cpu", target: Target | None = None) -> EvaluateBy:
     """What `execute` evaluates a program by: one model of all dispatches, which runs once.
 
     It runs by the policy "clamp", and once more by the policy of the run if an index is out of
@@ -29,6 +29,7 @@ def run_whole(program: Program, provider: str = "cpu") -> EvaluateBy:
     Args:
         program: The program.
         provider: As of `run`.
+        target: What the model is made for; None is what suits the provider.
 
     Raises:
         OnnxGatherError: The program is no model; see `program_to_onnx`.
@@ -37,16 +38,16 @@ def run_whole(program: Program, provider: str = "cpu") -> EvaluateBy:
     descriptors = [
         program.dispatchables[one.dispatchable].descriptor for one in program.dispatch_commands
     ]
-    threads, target = max(map(threads_for, descriptors), default=1), target_of(found.name)
+    threads, suits = max(map(threads_for, descriptors), default=1), target_of(found.name, target)
 
     @cache
     def lowered(policy: OutOfRange) -> WholeProgram:
-        return WholeProgram(program, policy, target, threads, program.resources)
+        return WholeProgram(program, policy, suits, threads, program.resources)
 
     @cache
     def written(policy: OutOfRange) -> list[Array]:
         whole = lowered(policy)
-        metadata = {"onnxgather.out_of_range": policy, "onnxgather.target": target}
+        metadata = {"onnxgather.out_of_range": policy, "onnxgather.target": suits}
         feeds = {value.name: whole.first_array(name) for name, value in whole.inputs.items()}
 
         def run(values: list[Value]) -> list[Array]:

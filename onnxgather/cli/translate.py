@@ -164,7 +164,7 @@ def run(
         say(f"{file}: {text}", err=True)
     pieces = execute(
         program,
-        run_whole(program, provider) if whole else by_dispatch,
+        run_whole(program, provider, target) if whole else by_dispatch,
         out_of_range,
         output_folder=output_folder,
         allow_outside=allow_outside,
