@@ -11,8 +11,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef _WIN32
+#include <windows.h>
+#else
+#include <unistd.h>
+#endif
 
-#define MOST_PARTS 64 /* more than the threads of most machines */
+#define MOST_PARTS 64
 #define ROOM 600      /* for a message */
 
 struct kernel {
@@ -187,6 +192,19 @@ static OrtStatus *input_type(const OrtApi *api, const OrtKernelInfo *info, size_
     return status;
 }
 
+/* As many parts as the machine has cores: ONNX Runtime does not say how many threads a session has,
+   and what a part finds out of its indices is lost for the next. */
+static size_t most_parts(void) {
+#ifdef _WIN32
+    SYSTEM_INFO system;
+    GetSystemInfo(&system);
+    const long cores = (long)system.dwNumberOfProcessors;
+#else
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+#endif
+    return cores < 1 ? 1 : cores < MOST_PARTS ? (size_t)cores : MOST_PARTS;
+}
+
 static OrtStatus *ORT_CALL create_kernel(const OrtCustomOp *op, const OrtApi *api,
                                          const OrtKernelInfo *info, void **made) {
     struct kernel kernel = {.api = api};
@@ -201,7 +219,7 @@ static OrtStatus *ORT_CALL create_kernel(const OrtCustomOp *op, const OrtApi *ap
     else if (index_type(kernel.types[1]) < 0)
         snprintf(why, ROOM, "IndicesTensor must be UINT32, UINT64, INT32 or INT64");
     else if (read_attributes(api, info, &kernel, why)) {
-        kernel.parts = gather_parts(&kernel.gather, MOST_PARTS);
+        kernel.parts = gather_parts(&kernel.gather, most_parts());
         *made = malloc(sizeof kernel);
         if (!*made) return refuse(api, "no memory for a gather");
         memcpy(*made, &kernel, sizeof kernel);
