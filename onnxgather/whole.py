@@ -48,16 +48,18 @@ def run_whole(program: Program, provider: str = "cpu", target: Target | None = N
     def written(policy: OutOfRange) -> list[Array]:
         whole = lowered(policy)
         metadata = {"onnxgather.out_of_range": policy, "onnxgather.target": suits}
-        feeds = {value.name: whole.first_array(name) for name, value in whole.inputs.items()}
+        arrays = {value.name: whole.first_array(name) for name, value in whole.inputs.items()}
 
-        def run(values: list[Value]) -> list[Array]:
-            model = write_model(whole.graph, "program", DEFAULT_OPSET, metadata, values)
+        def run(*values: Value) -> list[Array]:
+            graph = whole.graph.leading_to(*values)  # as DirectML refuses inputs without use
+            model = write_model(graph, "program", DEFAULT_OPSET, metadata, values)
+            feeds = {value.name: arrays[value.name] for value in graph.inputs}
             outputs: Any = Session(model, provider, threads=threads).run(feeds)
             return [outputs] if isinstance(outputs, np.ndarray) else outputs
 
-        outputs = run(whole.written)
+        outputs = run(*whole.written)
         # A host answers with the first output alone.
-        return outputs + [run([value])[0] for value in whole.written[len(outputs) :]]
+        return outputs + [run(value)[0] for value in whole.written[len(outputs) :]]
 
     lowered("clamp")
     commands, policy = iter(enumerate(program.dispatch_commands)), "clamp"
