@@ -74,7 +74,7 @@ class Outputs:
 def codes(report: Report) -> Iterator[int]:
     """Yield the exit codes that a report calls for."""
     from onnxgather.parity.states import BAD
-    from onnxgather.report.verdict import unmet
+    from onnxgather.report.sentences import unmet
 
     results = [result for case in report.cases for result in case.results]
     if report.invalid or any(result.state in BAD for result in results):

@@ -14,8 +14,7 @@ import xml.etree.ElementTree as ET
 from onnxgather.checks import printable
 from onnxgather.parity.results import Report
 from onnxgather.parity.states import STATES
-from onnxgather.report.sentences import evidence_lines, title
-from onnxgather.report.verdict import cut, known, unmet, verdict
+from onnxgather.report.sentences import cut, evidence_lines, known, title, unmet, verdict
 
 _COUNTED = {"failures": "failure", "errors": "error", "skipped": "skipped"}
 

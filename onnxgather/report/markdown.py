@@ -7,8 +7,7 @@ import re
 from onnxgather.checks import number_of, printable
 from onnxgather.parity.results import Report
 from onnxgather.parity.states import STATES, State
-from onnxgather.report.sentences import about, causes, why
-from onnxgather.report.verdict import verdict
+from onnxgather.report.sentences import about, causes, verdict, why
 
 MOST_BYTES = 2**20
 """The size of the largest document: more than this GitHub does not take."""

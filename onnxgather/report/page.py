@@ -26,8 +26,7 @@ from onnxgather.parity.results import CaseResult, Report, Result, ResultKind
 from onnxgather.parity.states import BAD, BEST_TO_WORST, STATES
 from onnxgather.providers import target_of
 from onnxgather.report.picture import picture
-from onnxgather.report.sentences import causes, why
-from onnxgather.report.verdict import verdict
+from onnxgather.report.sentences import causes, verdict, why
 from onnxgather.show import Description, describe
 
 CHUNK = 32

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from onnxgather.checks import number_of, printable
 from onnxgather.parity.results import CaseResult, Report
 from onnxgather.parity.states import BAD, STATES, State, counts_text, worst
-from onnxgather.report.sentences import about, causes, evidence_lines, title, why
-from onnxgather.report.verdict import MOODS, verdict
+from onnxgather.report.sentences import MOODS, about, causes, evidence_lines, title, verdict, why
 
 MOST_ROWS = 30
 """The most cases that get a row each; more are summed up by operator and data type."""

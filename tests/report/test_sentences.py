@@ -27,7 +27,7 @@ from report_samples import (
 from onnxgather.lanes.lane import LaneInfo
 from onnxgather.parity.results import CaseResult, Invalid
 from onnxgather.report import html, junit, markdown, render
-from onnxgather.report.verdict import verdict
+from onnxgather.report.sentences import verdict
 
 
 def verdict_of(lanes: list[LaneInfo], *cases: CaseResult, **more: Any) -> tuple[str, str, str]:
