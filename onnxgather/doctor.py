@@ -22,13 +22,14 @@ from pathlib import Path
 import msgspec
 
 from onnxgather.cases import smallest_case
-from onnxgather.checks import printable
+from onnxgather.checks import number_of, printable
 from onnxgather.errors import FINDINGS, GOOD, NOT_RUN
 from onnxgather.kernels import operators, python_kernels, why_not
 from onnxgather.lanes import model_lane
 from onnxgather.lanes.lane import TIMEOUT, LaneInfo
 from onnxgather.lanes.python import ModelLane
 from onnxgather.model import VERSION
+from onnxgather.parity.check import MACHINE
 from onnxgather.parity.judge import judge
 from onnxgather.parity.results import Result
 from onnxgather.prepared import Gather
@@ -221,8 +222,8 @@ class Checkup(msgspec.Struct, frozen=True):
                 lines.append(f"  {MODULE} of no wheel, in {found.folder}")
             for examined in found.providers:
                 lines += examined.lines()
-        count = len(self.findings)
-        lines += ["", f"{count} finding{'s' * (count > 1)}:" if count else "nothing is wrong"]
+        count = number_of(len(self.findings), "finding")
+        lines += ["", f"{count}:" if self.findings else "nothing is wrong"]
         for number, finding in enumerate(self.findings, 1):
             lines.append(f"{number}. {finding.what}")
             lines += [f"   {finding.command}"] if finding.command else []
@@ -274,8 +275,7 @@ def examine(
     findings += [Finding(f"native kernels: {kernels}")] if broken else []
     runs = any(one.runs for environment in environments for one in environment.providers)
     exit_code = (FINDINGS if findings else GOOD) if runs else NOT_RUN
-    machine = f"{platform.system()} {platform.release()} {platform.machine()}"
-    return Checkup(VERSION, machine, tuple(environments), tuple(findings), exit_code, kernels)
+    return Checkup(VERSION, MACHINE, tuple(environments), tuple(findings), exit_code, kernels)
 
 
 def try_kernels(timeout: float = TIMEOUT) -> tuple[str, bool]:

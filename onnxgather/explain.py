@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from onnxgather.arrays import Array, check_indices, check_inputs, counted_dimensions, elements
-from onnxgather.checks import integer, sequence, shown
+from onnxgather.checks import integer, number_of, sequence, shown
 from onnxgather.descriptors import Descriptor
 from onnxgather.errors import DescriptorError, IndexOutOfRangeError
 from onnxgather.options import OutOfRange
@@ -214,7 +214,7 @@ def _checked(tensor: TensorDesc, at: object) -> Coordinates:
     if len(values) != len(sizes) or any(
         integer(value) not in range(n) for value, n in zip(values, sizes, strict=True)
     ):
-        count = f"{len(sizes)} coordinate{'s' if len(sizes) > 1 else ''}"
+        count = number_of(len(sizes), "coordinate")
         rule = f"at must have {count} within OutputTensor.Sizes {list(sizes)}"
         raise DescriptorError(f"{rule}, got {shown(values)}")
     return tuple(map(int, values))

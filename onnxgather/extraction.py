@@ -7,7 +7,6 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
-from importlib.metadata import version
 from typing import Any
 
 import msgspec
@@ -18,7 +17,7 @@ from onnxgather.audit.gathers import EMPTY, TIMEOUT, audit
 from onnxgather.audit.inputs import checked, read_inputs
 from onnxgather.cases import Case, DescriptorCase
 from onnxgather.checks import listed, shown, suggestion
-from onnxgather.corpus.export import is_export
+from onnxgather.corpus.export import index_of, is_export
 from onnxgather.datatypes import TensorDataType
 from onnxgather.descriptors import Descriptor
 from onnxgather.dxdispatch import from_dict, program_files, to_dict
@@ -251,13 +250,8 @@ def extract(
             files += [(f"{below}/{file}", data) for file, data in _contents(path, told, case)]
             told = msgspec.structs.replace(told, folder=below)
         done.append(told)
-    index = {
-        "made_by": f"{MADE_BY} {version('onnxgather')}",
-        "model": os.path.basename(path),
-        "gathers": done,
-    }
-    content = msgspec.json.format(msgspec.json.encode(index), indent=1) + b"\n"
-    _FOLDER.write(folder, [*files, ("index.json", content)])
+    index = index_of(MADE_BY, model=os.path.basename(path), gathers=done)
+    _FOLDER.write(folder, [*files, ("index.json", index)])
     return done
 
 

@@ -55,6 +55,12 @@ def export(cases: Iterable[Case], format: FormatName, folder: str | os.PathLike[
     return exported
 
 
+def index_of(made_by: str, **content: object) -> bytes:
+    """The `index.json` that a command writes."""
+    index = {"made_by": f"{made_by} {version('onnxgather')}", **content}
+    return msgspec.json.format(msgspec.json.encode(index), indent=1) + b"\n"
+
+
 def is_export(folder: str, made_by: str = MADE_BY) -> bool:
     """Whether the `index.json` in a folder was written by a command."""
     try:
@@ -102,9 +108,7 @@ def _files(
     exported.written = len(entries)
     exported.left_out.update(case["why"] for case in left_out)
     yield "README.md", _readme(name, exported).encode()
-    made_by = f"{MADE_BY} {version('onnxgather')}"
-    index = {"made_by": made_by, "format": name, "cases": entries, "left_out": left_out}
-    yield "index.json", msgspec.json.format(msgspec.json.encode(index), indent=1) + b"\n"
+    yield "index.json", index_of(MADE_BY, format=name, cases=entries, left_out=left_out)
 
 
 def _check_name(name: str, seen: set[str]) -> None:

@@ -38,6 +38,9 @@ Stop: TypeAlias = Callable[[], str | None]
 """The name of the signal that asks a check to end early; None where there is none."""
 
 
+MACHINE = f"{platform.system()} {platform.release()} {platform.machine()}"
+"""Such as `Linux 6.1 x86_64`."""
+
 AHEAD = 16
 """How many cases per job a lane may be ahead of the slowest one; the limit keeps memory flat."""
 
@@ -120,11 +123,10 @@ def check(
             findings += bad
             if maxfail and findings >= maxfail:
                 break
-    machine = f"{platform.system()} {platform.release()} {platform.machine()}"
     return Report(
         onnxgather=VERSION,
         made=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        machine=f"{machine}, {os.cpu_count()} cores",
+        machine=f"{MACHINE}, {os.cpu_count()} cores",
         lanes=infos,
         cases=results,
         planned=max(planned, len(results)),
