@@ -23,7 +23,7 @@ CC = os.environ.get("CC", "cc")
 MEMORY = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 THREADS = ("-fsanitize=thread",)
 
-SMALL_PARTS = ("kernel.c", "LEAST_PART = 65536", "LEAST_PART = 16")
+SMALL_PARTS = ("kernel.c", "LEAST_PART = 1 << 16", "LEAST_PART = 1 << 4")
 """The change by which small gathers are run in parts, too."""
 
 MISTAKES = [
