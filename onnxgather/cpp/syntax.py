@@ -16,7 +16,6 @@ class Part:
     """A part of a file; one that is not there has no type, no text and no parts."""
 
     node: Node | None
-    first_line: int = 1
 
     @property
     def type(self) -> str:
@@ -38,19 +37,23 @@ class Part:
     @property
     def line(self) -> int:
         """The line where it begins."""
-        return self.first_line + (self.node.start_point.row if self.node else 0)
+        return self.node.start_point.row + 1 if self.node else 0
+
+    @property
+    def start(self) -> int:
+        """The byte where it begins."""
+        return self.node.start_byte if self.node else 0
+
+    @property
+    def parent(self) -> Part:
+        """The part that it belongs to."""
+        return Part(self.node and self.node.parent)
 
     @property
     def parts(self) -> list[Part]:
         """Its parts without punctuation and comments."""
         children = self.node.named_children if self.node else []
-        return [Part(one, self.first_line) for one in children if one.type != "comment"]
-
-    @property
-    def words(self) -> list[str]:
-        """Its parts that have none themselves, such as `const` or `class`."""
-        children = self.node.children if self.node else []
-        return [Part(child).text for child in children if not child.named_child_count]
+        return [Part(one) for one in children if one.type != "comment"]
 
     @property
     def has_error(self) -> bool:
@@ -59,13 +62,7 @@ class Part:
 
     def at(self, field: str) -> Part:
         """The part that the grammar calls by a name."""
-        return Part(self.node and self.node.child_by_field_name(field), self.first_line)
-
-    def fields(self) -> Iterator[tuple[str, Part]]:
-        """Yield the parts that have names, in order."""
-        for number, child in enumerate(self.node.children if self.node else ()):
-            if name := self.node and self.node.field_name_for_child(number):
-                yield name, Part(child, self.first_line)
+        return Part(self.node and self.node.child_by_field_name(field))
 
     def below(self) -> Iterator[Part]:
         """Yield it and all parts below it."""
@@ -74,30 +71,17 @@ class Part:
             yield (found := waiting.pop())
             waiting += found.parts[::-1]
 
-    def identifiers(self) -> list[str]:
-        """The names of variables below it."""
-        return [one.text for one in self.below() if one.type == "identifier"]
-
-    def targets(self) -> list[str]:
-        """The names of the variables that an assignment to it may change."""
-        inner = self.at("argument")
-        return inner.targets() if inner else self.identifiers()
-
-    def inner(self) -> Part:
-        """The declarator inside another one, such as that of `x` in `*x`."""
-        inner = (one for one in self.parts if "declarator" in one.type or one.type in NAMES)
-        return self.at("declarator") or next(inner, Part(None))
-
-    def declared(self) -> Part:
-        """The name that a declarator declares for a variable."""
-        if self.type.endswith(("function_declarator", "binding_declarator")):
-            return Part(None)
-        return self if self.type in (*NAMES, "") else self.inner().declared()
+    def above(self) -> Iterator[Part]:
+        """Yield the parts that it belongs to, from the innermost."""
+        part = self.parent
+        while part:
+            yield part
+            part = part.parent
 
     def __bool__(self) -> bool:
         return self.node is not None
 
 
-def parse(content: bytes, first_line: int = 1) -> Part:
-    """The tree of a text."""
-    return Part(Parser(Language(language())).parse(content).root_node, first_line)
+def parse(content: bytes, line: int = 1) -> Part:
+    """The tree of a text, whose first line has a number."""
+    return Part(Parser(Language(language())).parse(b"\n" * (line - 1) + content).root_node)

@@ -91,7 +91,7 @@ def test_mutated_files_end_in_a_result_or_a_sentence(tmp_path: Path) -> None:
     [
         (b"", f"must define a variable of one of the types {', '.join(OPERATORS)}, got none"),
         (
-            b"int x = " + b"(" * 5000 + b"1" + b")" * 5000 + b";",
+            b"DML_GATHER_OPERATOR_DESC x = {&" + b"(" * 5000 + b"1" + b")" * 5000 + b"};",
             "must have fewer expressions inside one another, got too many",
         ),
         (b" " * (2**21 + 1), "must have at most 2097152 bytes"),

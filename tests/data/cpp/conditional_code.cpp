@@ -1,4 +1,4 @@
-// Constants in #if: those that the file decides.
+// Constants in #if are not followed.
 constexpr UINT kInput[] = {4, 3}, kIndices[] = {1, 2}, kOutput[] = {4, 2};
 const DML_BUFFER_TENSOR_DESC input_buffer{
     DML_TENSOR_DATA_TYPE_FLOAT32, DML_TENSOR_FLAG_NONE, 2, kInput, nullptr, 48, 0};
