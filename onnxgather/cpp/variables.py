@@ -178,6 +178,9 @@ class Variables:
                     raise NotKnown(assignment, "which may run or not")
                 if is_shared and (field in given or variable.value.text not in ("", "{}")):
                     raise NotKnown(assignment, "a change after the address was taken")
+                if field not in STRUCTS.get(variable.kind, ()):
+                    why = f"which sets what {variable.kind} does not have"
+                    raise NotKnown(assignment, why)
                 found.append(assignment)
                 given.add(field)
             else:
