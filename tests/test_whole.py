@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,10 @@ from small_programs import gather, shown, small_program
 import onnxgather as og
 from onnxgather import session
 from onnxgather.arrays import Array
+from onnxgather.cases import DescriptorCase
 from onnxgather.dxdispatch import Program, execute, parse_program
 from onnxgather.dxdispatch.execution import EvaluateBy
+from onnxgather.lanes.directml import DIRECTML_DLL, DirectMLLane, find_host
 from onnxgather.model import check_model
 from onnxgather.options import OutOfRange, Target
 from onnxgather.whole import run_whole
@@ -82,6 +85,23 @@ def test_a_whole_program_gives_what_its_dispatches_give_one_by_one(tmp_path: Pat
     assert gathers == {1, 2, 3, 4, 5, 6}
     assert compared > PROGRAMS
     assert min(errors, noted) > PROGRAMS / 20
+
+
+@pytest.mark.skipif(not find_host(), reason="scripts/directml/setup.sh has not run")
+def test_directml_itself_computes_what_the_model_of_a_program_computes(tmp_path: Path) -> None:
+    with closing(DirectMLLane(DIRECTML_DLL)) as lane:
+        lane.start()
+
+        def by_directml(desc: og.Descriptor, data: Array, indices: Array, policy: Any) -> Array:
+            assert policy in ("clamp", "directml")  # where all indices are in range they agree
+            answer = lane.answer(DescriptorCase("gather", desc, data, indices, "directml"))
+            assert answer.output is not None, answer.reason
+            return answer.output
+
+        for seed in range(300 if LONG else 20):
+            program = parse_program(random_program(seed), "p.json")
+            wanted = told(program, by_directml, "directml", tmp_path)
+            assert told(program, run_whole(program), "directml", tmp_path) == wanted, seed
 
 
 @pytest.mark.parametrize("policy", POLICIES)
