@@ -48,9 +48,9 @@ enum {
     SHORT_ROW = 32,                     /* bytes of rows that are copied in one pass */
     AHEAD = 12,                         /* a row is fetched so many rows before it is copied */
     FURTHER = 64,                       /* a single element, so many elements */
-    NEAR = 1 << 22,                     /* bytes of data whose single elements are not fetched */
+    NEAR = 1 << 20,                     /* bytes of data whose single elements are not fetched */
     NEAR_ROWS = 1 << 18,                /* nor their rows */
-    ROW = 1 << 18,                      /* bytes of data that may be fetched for a tile */
+    ROW = 1 << 18,                      /* bytes of data that may be read ahead for a tile */
     LEAST_PART = 1 << 16                /* bytes of output that are worth a thread */
 };
 
@@ -268,18 +268,19 @@ static size_t cache_bytes(void) {
 /* Short rows straight from their indices, which lie packed. */
 
 /* Rows of `part` bytes (one element), or of one to two times as many. `checks`: whether anyone asks
-   for indices out of range. `fetches`: what an index further on leads to is fetched, in range or
-   not, as that is a hint and reads nothing. */
+   for indices out of range. `packed`: whether the last index counts elements. `fetches`: what an
+   index further on leads to is fetched, in range or not, as that is a hint and reads nothing. */
 INLINED uint64_t fuse_some(const struct line *axes, const struct rows *at, size_t from, size_t to,
                            const int type, const int tuple, const size_t part, const int whole,
-                           const int checks, const int fetches) {
+                           const int checks, const int packed, const int fetches) {
     const struct rows rows = *at;
     const int is_signed = type >= GATHER_INT32;
     const char *indices = axes->indices;
     const size_t size = whole ? part : rows.size, end = rows.bytes - part;
     const uint64_t data_step = axes->data_step * size;
     const uint64_t size0 = axes[0].size, size1 = axes[tuple - 1].size;
-    const uint64_t stride0 = axes[0].stride * size, stride1 = axes[tuple - 1].stride * size;
+    const uint64_t stride1 = packed ? part : axes[tuple - 1].stride * size;
+    const uint64_t stride0 = tuple == 1 ? stride1 : axes[0].stride * size;
     const char *restrict data = rows.data + from * data_step;
     char *restrict output = rows.output + from * rows.bytes;
     uint64_t outside = 0, unused = 0;
@@ -302,17 +303,22 @@ INLINED uint64_t fuse_some(const struct line *axes, const struct rows *at, size_
     return outside;
 }
 
+INLINED int fuse_all(const struct line *axes, const struct rows *rows, const int type,
+                     const int tuple, const size_t part, const int whole, const int checks,
+                     const int packed) {
+    const size_t count = rows->count, far = rows->far && count > FURTHER ? count - FURTHER : 0;
+    uint64_t outside = fuse_some(axes, rows, 0, far, type, tuple, part, whole, checks, packed, 1);
+    outside |= fuse_some(axes, rows, far, count, type, tuple, part, whole, checks, packed, 0);
+    return outside != 0;
+}
+
 /* True if an index is out of range; then it was clamped. */
 INLINED int fuse(const struct line *axes, const struct rows *rows, int checks, const int type,
                  const int tuple, const size_t part, const int whole) {
-    const size_t count = rows->count, far = rows->far && count > FURTHER ? count - FURTHER : 0;
-    if (!checks) {
-        fuse_some(axes, rows, 0, far, type, tuple, part, whole, 0, 1);
-        fuse_some(axes, rows, far, count, type, tuple, part, whole, 0, 0);
-        return 0;
-    }
-    uint64_t outside = fuse_some(axes, rows, 0, far, type, tuple, part, whole, 1, 1);
-    return (outside | fuse_some(axes, rows, far, count, type, tuple, part, whole, 1, 0)) != 0;
+    if (checks) return fuse_all(axes, rows, type, tuple, part, whole, 1, 0);
+    if (whole && axes[tuple - 1].stride == 1)
+        return fuse_all(axes, rows, type, tuple, part, whole, 0, 1);
+    return fuse_all(axes, rows, type, tuple, part, whole, 0, 0);
 }
 
 #define FUSED(type, tuple)                                                                       \
@@ -512,14 +518,17 @@ static int make_tile(struct run *run, uint64_t most, struct loop *rest) {
     return -1;
 }
 
-/* Fetch the data that a tile will read, if it lies close together. */
-static void fetch_tile(const struct run *run, uint64_t data, uint64_t extent) {
+/* Read the data of a tile once from its beginning to its end, if it lies close together: the
+   processor then sees a line of memory and brings it into the cache, which it does not for the
+   scattered reads of the indices, and less for explicit fetches. */
+static void read_ahead(const struct run *run, uint64_t data, uint64_t extent) {
     const size_t size = run->gather->element_size;
     const uint64_t bytes = extent * size;
     if (!run->inside || bytes > ROW || bytes / 64 > run->rows ||
         data + extent > run->gather->data_count)
         return;
-    for (uint64_t k = 0; k < bytes; k += 64) FETCH(run->data + data * size + k);
+    const volatile char *row = run->data + data * size;
+    for (uint64_t k = 0; k < bytes; k += 64) (void)row[k];
 }
 
 /* Run tile after tile, from a position on. False if the policy is "error" and an index is out of
@@ -546,7 +555,7 @@ static int run_tiles(struct run *run, struct position outer) {
         const int outside = find_offsets(run, at.index);
         if (outside && g->policy == GATHER_ERROR) return 0;
         do {
-            if (repeats) fetch_tile(run, at.data + repeated[repeats - 1].data, extent);
+            if (repeats) read_ahead(run, at.data, extent);
             if (g->policy == GATHER_DIRECTML && (outside || !run->inside)) copy_wrapped(run, at);
             else copy_tile(run, at, outside);
         } while (advance(&at, repeated, repeats, again));
