@@ -48,8 +48,8 @@ enum {
     SHORT_ROW = 32,                     /* bytes of rows that are copied in one pass */
     AHEAD = 12,                         /* a row is fetched so many rows before it is copied */
     FURTHER = 64,                       /* a single element, so many elements */
-    NEAR = 1 << 20,                     /* bytes of data whose single elements are not fetched */
-    NEAR_ROWS = 1 << 18,                /* nor their rows */
+    NEAR = 1 << 22,                     /* bytes of data whose single elements are not fetched */
+    NEAR_ROWS = 1 << 18,                /* nor rows, nor what pairs of indices lead to */
     ROW = 1 << 18,                      /* bytes of data that may be read ahead for a tile */
     LEAST_PART = 1 << 16                /* bytes of output that are worth a thread */
 };
@@ -454,7 +454,8 @@ static struct rows rows_of(const struct run *run, struct position at) {
         .data = run->data + at.data * size, .output = run->output + at.output * size,
         .size = size, .bytes = run->width * size,
         .step = run->loops[run->count - 1].output * size, .count = run->rows,
-        .far = run->gather->data_count * size > (run->width > 1 ? NEAR_ROWS : NEAR),
+        .far = run->gather->data_count * size >
+               (run->width > 1 || run->gather->tuple_size > 1 ? NEAR_ROWS : NEAR),
         .streams = run->streams};
 }
 
