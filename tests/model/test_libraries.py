@@ -194,7 +194,7 @@ WAYS: dict[str, Build] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-@settings(max_examples=500 if LONG else 10)
+@settings(max_examples=50 if LONG else 10)
 @given(st.data())
 def test_pairs_and_triples_give_what_each_gives_alone(
     tmp_path_factory: pytest.TempPathFactory, way: str, data: st.DataObject

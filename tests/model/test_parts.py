@@ -158,7 +158,7 @@ class TestAddTo:
             assert computed(model, feeds, library) == [CHAINED.tobytes()]
         assert model.graph.node[-1].output[0] == "y1"
 
-    @settings(max_examples=500 if LONG else 30)
+    @settings(max_examples=150 if LONG else 30)
     @given(
         st.lists(
             st.tuples(cases(), st.sampled_from(VALUES), st.sampled_from(ON_CPU), st.booleans()),
@@ -263,7 +263,7 @@ class TestFunctions:
         assert protos[0].doc_string == "DML_OPERATOR_GATHER; out_of_range=clamp, target=native"
         assert not protos[0].attribute
 
-    @settings(max_examples=500 if LONG else 30)
+    @settings(max_examples=150 if LONG else 30)
     @given(st.lists(cases(), min_size=2, max_size=3), st.sampled_from(VALUES))
     def test_a_model_of_them_gives_what_each_gives_alone(
         self, parts: list[Case], policy: OutOfRange
