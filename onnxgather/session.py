@@ -72,7 +72,9 @@ def run(
     """
     try:
         session = open_session(desc, out_of_range, provider, target)
-    except TypeError:  # what cannot be hashed is no descriptor and no option, and is told so
+    except OnnxGatherError:
+        raise
+    except Exception:  # what cannot be hashed is no descriptor and no option, and is told so
         session = open_session.__wrapped__(desc, out_of_range, provider, target)
     return session.run(data, indices)
 
@@ -158,7 +160,7 @@ class Session:
         """
         try:
             fits = [*map(_KIND, arrays)] == self._plain
-        except AttributeError:
+        except Exception:  # an object may raise anything; `_fed` says what it is
             fits = False
         # As strict=True costs as much as the rest.
         feeds = dict(zip(self.inputs, arrays)) if fits else self._fed(arrays)  # noqa: B905
