@@ -129,7 +129,7 @@ def test_int64_indices_are_clamped() -> None:
     indices = np.array([[7, -9, -1]])
     found = og.run(desc, DATA_4X3, indices, provider="webgpu")
     assert found.tobytes() == DATA_4X3[:, [2, 0, 2]].tobytes()
-    operators = [operator for _, operator in open_session(desc, "clamp", WEBGPU).assignment]
+    operators = [operator for _, operator in open_session(desc, "clamp", "webgpu").assignment]
     assert "Gather" in operators
 
 
