@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from onnxgather.audit.gathers import examine, nodes_of
 from onnxgather.checks import check_choice, shown
 from onnxgather.errors import OnnxGatherError
-from onnxgather.files import write_whole
+from onnxgather.files import check_not_input, write_whole
 from onnxgather.model.network import read_network
 from onnxgather.model.rewrite import ModelProto, Rewritten, external_files, rewrite
 from onnxgather.options import HARDENED, OutOfRange
@@ -53,8 +53,7 @@ def harden_file(
         OnnxGatherError: As `harden`; or the file to write is the model, or is in another folder
             although it refers to external data.
     """
-    if os.path.realpath(path) == os.path.realpath(output):
-        raise OnnxGatherError(f"{output} must not be written, as it is an input: {path}")
+    check_not_input(output, [path])
     hardened, done = _hardened(path, out_of_range, shapes, ranges)
     folders = [os.path.dirname(os.path.realpath(file)) for file in (path, output)]
     external = external_files(hardened)

@@ -397,8 +397,8 @@ def type_name(array: Array) -> str:
         return array.dtype.name.upper()
 
 
-def domain_of(node: onnx.NodeProto | onnx.FunctionProto) -> str:
-    """The domain of a node or a function, "" for ONNX's own."""
+def domain_of(node: onnx.NodeProto | onnx.FunctionProto | onnx.OperatorSetIdProto) -> str:
+    """The domain of a node, a function or an operator set, "" for ONNX's own."""
     return "" if node.domain == "ai.onnx" else node.domain
 
 

@@ -15,7 +15,7 @@ from onnxgather.lowering.graph import NATIVE, new_name
 from onnxgather.lowering.indices import INDICES
 from onnxgather.lowering.portable import INPUT, OUTPUT
 from onnxgather.model.functions import name_apart
-from onnxgather.model.network import ValueType
+from onnxgather.model.network import ValueType, domain_of
 from onnxgather.model.rewrite import names_in
 from onnxgather.model.write import to_onnx
 from onnxgather.options import DEFAULT_OPSET, OutOfRange, Target
@@ -68,9 +68,7 @@ def add_to(
     taken, prefix, number = names_in(whole), f"{output}/", 2
     while any(name.startswith(prefix) for name in taken):
         prefix, number = f"{output}_{number}/", number + 1
-    opsets = {
-        "" if one.domain == "ai.onnx" else one.domain: one.version for one in whole.opset_import
-    }
+    opsets = {domain_of(one): one.version for one in whole.opset_import}
     version = opsets.get("", DEFAULT_OPSET if opset is None else opset)
     part = to_onnx(desc, out_of_range, target, version, known, threads, prefix, names)
     for node, function in zip(part.graph.node, part.functions, strict=False):

@@ -20,26 +20,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import compose, helper
 from strategies import Case, cases
+from whole_models import LIBRARIES, computed
 
 import onnxgather as og
-from onnxgather import kernels
 from onnxgather.arrays import Array
-from onnxgather.model import check_model
-from onnxgather.options import OutOfRange, Target
-from onnxgather.runtime import CPU, Opened
+from onnxgather.options import HARDENED, OutOfRange, Target
 
 ir: Any = onnx_ir
 PAGE = ROOT / "docs" / "parts.md"
-LIBRARIES = [None, *filter(None, [kernels.operators()])]
-VALUES: list[OutOfRange] = ["clamp", "zero", "directml"]
 OWN = {"org.onnxgather": 1, "org.onnxgather.functions": 1}
-
-
-def computed(model: onnx.ModelProto, inputs: dict[str, Array], library: str | None) -> list[bytes]:
-    """Return the bytes of the outputs of a model on the CPU provider."""
-    check_model(model)
-    session = Opened(model.SerializeToString(), CPU, 1, operators=library)
-    return [output.tobytes() for output in session.run_all(inputs)]
 
 
 @pytest.fixture(scope="module")
@@ -200,7 +189,7 @@ def test_pairs_and_triples_give_what_each_gives_alone(
     tmp_path_factory: pytest.TempPathFactory, way: str, data: st.DataObject
 ) -> None:
     parts: list[Case] = data.draw(st.lists(cases(), min_size=2, max_size=3))
-    policy = data.draw(st.sampled_from(VALUES))
+    policy = data.draw(st.sampled_from(HARDENED))
     folder = tmp_path_factory.mktemp("whole")
     model = WAYS[way]([case.desc for case in parts], policy, folder)
     feeds: dict[str, Array] = {}

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from onnx import compose, helper
 from onnx.reference import ReferenceEvaluator
 from strategies import Case, cases
+from whole_models import LIBRARIES, computed
 
 import onnxgather as og
-from onnxgather import kernels
 from onnxgather.arrays import Array
 from onnxgather.lowering.graph import ONNX_TYPES
 from onnxgather.model import check_model
-from onnxgather.options import TARGETS, OutOfRange, Target
+from onnxgather.options import HARDENED, TARGETS, OutOfRange, Target
 from onnxgather.runtime import CPU, Opened
 
 T = og.TensorDesc
@@ -30,10 +30,8 @@ NEXT = og.GatherDesc(T("FLOAT32", [4, 2]), T("INT64", [1, 3]), T("FLOAT32", [3, 
 DATA = np.arange(12, dtype=np.float32).reshape(4, 3)
 FIRST, SECOND = np.array([[2, 0]], np.uint32), np.array([[-1, 0, 9]])
 CHAINED = DATA[:, [2, 0]][[3, 0, 3]]
-LIBRARIES = [None, *filter(None, [kernels.operators()])]
 ON_CPU: list[Target] = ["portable", "cpu", "native"]
 """ONNX Runtime 1.24.4 has no Where of UINT32 on the CPU, which the target webgpu needs."""
-VALUES: list[OutOfRange] = ["clamp", "zero", "directml"]
 
 
 def info(name: str, tensor: og.TensorDesc) -> onnx.ValueInfoProto:
@@ -41,15 +39,6 @@ def info(name: str, tensor: og.TensorDesc) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(
         name, ONNX_TYPES[tensor.data_type.numpy], tensor.array_shape
     )
-
-
-def computed(
-    model: onnx.ModelProto, inputs: dict[str, Array], library: str | None = None
-) -> list[bytes]:
-    """Return the bytes of the outputs of a model on the CPU provider."""
-    check_model(model)
-    session = Opened(model.SerializeToString(), CPU, 1, operators=library)
-    return [b"" if one is None else one.tobytes() for one in session.run_all(inputs)]
 
 
 def empty(descs: Sequence[og.Descriptor], opset: int = 17) -> onnx.ModelProto:
@@ -161,7 +150,7 @@ class TestAddTo:
     @settings(max_examples=150 if LONG else 30)
     @given(
         st.lists(
-            st.tuples(cases(), st.sampled_from(VALUES), st.sampled_from(ON_CPU), st.booleans()),
+            st.tuples(cases(), st.sampled_from(HARDENED), st.sampled_from(ON_CPU), st.booleans()),
             min_size=2,
             max_size=3,
         )
@@ -264,7 +253,7 @@ class TestFunctions:
         assert not protos[0].attribute
 
     @settings(max_examples=150 if LONG else 30)
-    @given(st.lists(cases(), min_size=2, max_size=3), st.sampled_from(VALUES))
+    @given(st.lists(cases(), min_size=2, max_size=3), st.sampled_from(HARDENED))
     def test_a_model_of_them_gives_what_each_gives_alone(
         self, parts: list[Case], policy: OutOfRange
     ) -> None:
