@@ -12,6 +12,8 @@ from pathlib import Path
 from types import ModuleType
 
 from onnxgather.errors import ProviderError
+from onnxgather.options import Target
+from onnxgather.providers import PROVIDERS
 
 _SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
 _OPERATORS = Path(__file__).with_name(f"onnxgather_operators{_SUFFIX}")
@@ -28,6 +30,17 @@ def python_kernels() -> ModuleType | None:
 def operators() -> str | None:
     """The path of the custom operators' library; None if there is none."""
     return str(_OPERATORS) if _OPERATORS.exists() and not _ignored() else None
+
+
+def operators_of(provider: str, target: Target) -> str | None:
+    """The library of onnxgather's own operators that a provider takes for models of a target.
+
+    Args:
+        provider: The provider's full name; the kernels are the CPU provider's.
+        target: The target.
+    """
+    is_theirs = (provider, target) == (PROVIDERS["cpu"].name, "native")
+    return operators() if is_theirs else None
 
 
 def custom_ops_library() -> str:

@@ -117,7 +117,7 @@ class Session:
         self._desc = source if isinstance(source, Descriptor) else None
         if isinstance(source, Descriptor):
             threads = threads_for(source) if threads is None else threads
-            suits: Target | None = "native" if found.name == CPU and kernels.operators() else None
+            suits: Target | None = "native" if kernels.operators_of(found.name, "native") else None
             suits = target_of(found.name, target or suits)
             source = to_onnx(source, out_of_range, suits, threads=threads or os.cpu_count())
         elif (out_of_range, target) != ("clamp", None):
@@ -129,7 +129,7 @@ class Session:
         self._policy: OutOfRange = out_of_range
         self._bound = _Bound()
         own = found.name == CPU and any(one.domain == NATIVE for one in proto.opset_import)
-        operators = kernels.operators() if own else None
+        operators = kernels.operators_of(found.name, "native") if own else None
         if own and target == "native" and operators is None:
             raise ProviderError(found.why_not_run("operators", kernels.why_not()))
         self._guards = False

@@ -46,7 +46,9 @@ class ModelLane:
     def __post_init__(self) -> None:
         """Make the worker, which starts with its first request."""
         self._target: Target = target_of(self.provider.name, self.target)
-        self._operators = None if self.host else operators_of(self.provider.name, self._target)
+        self._operators = (
+            None if self.host else kernels.operators_of(self.provider.name, self._target)
+        )
         self._worker = Worker(self.python, self.timeout, self.host)
 
     def start(self) -> LaneInfo:
@@ -123,16 +125,6 @@ class ModelLane:
     def close(self) -> None:
         """End the worker."""
         self._worker.close()
-
-
-def operators_of(provider: str, target: Target) -> str | None:
-    """The library of onnxgather's own operators that a provider takes for models of a target.
-
-    Args:
-        provider: The provider's full name; the kernels are the CPU provider's.
-        target: The target.
-    """
-    return kernels.operators() if (provider, target) == (CPU, "native") else None
 
 
 class Question(NamedTuple):

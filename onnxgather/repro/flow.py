@@ -14,8 +14,9 @@ from onnxgather.checks import shown
 from onnxgather.dxdispatch import program_files
 from onnxgather.errors import OnnxGatherError
 from onnxgather.files import FolderKind
+from onnxgather.kernels import operators_of
 from onnxgather.lanes.lane import Lane, LaneInfo
-from onnxgather.lanes.python import ModelLane, operators_of
+from onnxgather.lanes.python import ModelLane
 from onnxgather.parity.judge import judge, result_of
 from onnxgather.parity.results import Result, ResultKind
 from onnxgather.repro.issue import Difference, issue_text
