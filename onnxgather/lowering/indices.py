@@ -68,9 +68,9 @@ def read_indices(
 def clamp(graph: Graph, index: Value, sizes: Array) -> Value:
     """The indices clamped to [0, n), or [-n, n) for a signed type, n being the size of the axis.
 
-    INT64 indices come back as FLOAT32 or as INT32 where these hold n: ONNX Runtime's CPU provider
-    compares the low halves of INT64 as signed numbers in Min, Max and Clip, and DirectML does so in
-    Less too, so that 2^31 … 2^32 - 1 count as negative.
+    INT64 indices come back as FLOAT32 or as INT32 where these hold n: in Min, Max and Clip the CPU
+    provider compares the low halves of INT64 as signed numbers before ONNX Runtime 1.32, and
+    DirectML does so in Less too, so that 2^31 … 2^32 - 1 count as negative.
 
     Args:
         graph: Takes the nodes.
