@@ -76,7 +76,9 @@ class NativeKernels(BuildHookInterface[Any]):
         like_msvc = Path(compiler[0]).stem.lower() in ("cl", "clang-cl")
         flags = MSVC if like_msvc else OTHERS
         for name, own in LIBRARIES.items():
-            sources = [Path(self.root, "onnxgather", "native", file) for file in (own, *SHARED)]
+            sources = [
+                Path(self.root, "onnxgather", "native", "kernels", file) for file in (own, *SHARED)
+            ]
             made = f"/Fe{name}" if like_msvc else f"-o{name}"
             command = [*compiler, f"-I{sysconfig.get_path('include')}", *flags, *words("CFLAGS")]
             command += [*words("ARCHFLAGS"), made, *map(str, sources)]

@@ -12,8 +12,9 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from onnxgather.cpp import to_cpp
-from onnxgather.datatypes import TensorDataType
-from onnxgather.descriptors import (
+from onnxgather.descriptors.datatypes import TensorDataType
+from onnxgather.descriptors.feature_levels import minimum_feature_level
+from onnxgather.descriptors.operators import (
     OPERATORS,
     Descriptor,
     GatherDesc,
@@ -21,7 +22,9 @@ from onnxgather.descriptors import (
     GatherND1Desc,
     GatherNDDesc,
 )
-from onnxgather.dxdispatch.descriptor import from_dict, to_dict
+from onnxgather.descriptors.reference import reference
+from onnxgather.descriptors.spelling import from_dict, to_dict
+from onnxgather.descriptors.tensors import TensorDesc, TensorFlags
 from onnxgather.errors import (
     DescriptorError,
     FileFormatError,
@@ -29,19 +32,17 @@ from onnxgather.errors import (
     OnnxGatherError,
     ProviderError,
 )
-from onnxgather.feature_levels import minimum_feature_level
+from onnxgather.execution.kernels import custom_ops_library
+from onnxgather.execution.prepared import Gather
 from onnxgather.gather import from_onnx
-from onnxgather.kernels import custom_ops_library
 from onnxgather.options import OutOfRange
-from onnxgather.prepared import Gather
-from onnxgather.reference import reference
-from onnxgather.tensors import TensorDesc, TensorFlags
 
 if TYPE_CHECKING:
-    from onnxgather.audit.gathers import audit
-    from onnxgather.hardening import harden
-    from onnxgather.model import add_to, functions, program_to_onnx, to_onnx
-    from onnxgather.session import Session, run
+    from onnxgather.execution.session import Session, run
+    from onnxgather.model import add_to, functions, to_onnx
+    from onnxgather.networks.gathers import audit
+    from onnxgather.networks.hardening import harden
+    from onnxgather.programs.whole import program_to_onnx
 
 __version__ = version("onnxgather")
 
@@ -81,19 +82,15 @@ __all__ = [
 
 # onnx and onnxruntime take longer to import than all else together, so they wait for their use.
 _LATE = {
-    "Session": "onnxgather.session",
+    "Session": "onnxgather.execution.session",
     "add_to": "onnxgather.model",
-    "audit": "onnxgather.audit.gathers",
+    "audit": "onnxgather.networks.gathers",
     "functions": "onnxgather.model",
-    "harden": "onnxgather.hardening",
-    "program_to_onnx": "onnxgather.model",
-    "run": "onnxgather.session",
+    "harden": "onnxgather.networks.hardening",
+    "program_to_onnx": "onnxgather.programs.whole",
+    "run": "onnxgather.execution.session",
     "to_onnx": "onnxgather.model",
 }
-
-# Else the first import of the package audit would put it where the function of its name belongs.
-import_module("onnxgather.audit")
-globals().pop("audit")
 
 
 def __getattr__(name: str) -> Any:

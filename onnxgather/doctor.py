@@ -21,23 +21,23 @@ from pathlib import Path
 
 import msgspec
 
-from onnxgather.cases import smallest_case
 from onnxgather.checks import number_of, printable
+from onnxgather.descriptors.reference import reference
 from onnxgather.errors import FINDINGS, GOOD, NOT_RUN
-from onnxgather.kernels import operators, python_kernels, why_not
-from onnxgather.lanes import model_lane
-from onnxgather.lanes.lane import TIMEOUT, LaneInfo
-from onnxgather.lanes.python import ModelLane
+from onnxgather.execution.child import NoAnswerError
+from onnxgather.execution.hosts import find_runtime
+from onnxgather.execution.kernels import operators, python_kernels, why_not
+from onnxgather.execution.prepared import Gather
+from onnxgather.execution.providers import PROVIDERS, Provider, find_provider
+from onnxgather.execution.worker import About, Worker
 from onnxgather.model import VERSION
+from onnxgather.parity.cases import smallest_case
 from onnxgather.parity.check import MACHINE
 from onnxgather.parity.judge import judge
+from onnxgather.parity.lanes import model_lane
+from onnxgather.parity.lanes.lane import TIMEOUT, LaneInfo
+from onnxgather.parity.lanes.python import ModelLane
 from onnxgather.parity.results import Result
-from onnxgather.prepared import Gather
-from onnxgather.providers import PROVIDERS, Provider, find_provider
-from onnxgather.reference import reference
-from onnxgather.workers.child import NoAnswerError
-from onnxgather.workers.hosts import find_runtime
-from onnxgather.workers.worker import About, Worker
 
 MODULE = "onnxruntime"
 

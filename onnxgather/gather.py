@@ -24,7 +24,7 @@ from onnxgather.checks import (
     shown,
     uint,
 )
-from onnxgather.descriptors import (
+from onnxgather.descriptors.operators import (
     TABLE,
     TENSORS,
     Descriptor,
@@ -32,8 +32,8 @@ from onnxgather.descriptors import (
     GatherElementsDesc,
     header_names,
 )
+from onnxgather.descriptors.tensors import TensorDesc
 from onnxgather.errors import DescriptorError
-from onnxgather.tensors import TensorDesc
 
 Sizes = tuple[int, ...]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from onnxgather.descriptors import Descriptor
+from onnxgather.descriptors.operators import Descriptor
 from onnxgather.gather import Sizes, gather_of
 from onnxgather.options import POLICIES, OutOfRange
 
@@ -90,4 +90,4 @@ def loops_of(desc: Descriptor, out_of_range: OutOfRange) -> Loops:
 
 
 POLICY_NUMBERS = {name: number for number, name in enumerate(POLICIES)}
-"""The numbers of the policies in `native/kernel.h`."""
+"""The numbers of the policies in `native/kernels/kernel.h`."""

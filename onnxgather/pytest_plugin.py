@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import pytest
 
 if TYPE_CHECKING:
-    from onnxgather.arrays import Array
-    from onnxgather.cases import Case
-    from onnxgather.descriptors import Descriptor
-    from onnxgather.lanes.lane import Lane, LaneInfo
+    from onnxgather.descriptors.arrays import Array
+    from onnxgather.descriptors.operators import Descriptor
     from onnxgather.options import OutOfRange
+    from onnxgather.parity.cases import Case
+    from onnxgather.parity.lanes.lane import Lane, LaneInfo
     from onnxgather.parity.results import Result
 
 T = TypeVar("T")
@@ -105,7 +105,7 @@ def _open(config: pytest.Config, specs: str | None = None) -> list[_Running]:
     Raises:
         OnnxGatherError: An item names no provider, a lane is named twice, or there is none.
     """
-    from onnxgather.lanes import REFERENCE, open_lanes, parse_lane
+    from onnxgather.parity.lanes import REFERENCE, open_lanes, parse_lane
 
     if specs is None:
         given = config.getoption("--onnxgather-lanes")
@@ -133,7 +133,7 @@ def pytest_configure(config: pytest.Config) -> None:
             _usable("require", partial(check_choice, "a lane", name, names))
     policy = config.getoption("--onnxgather-out-of-range")
     if policy != DEFAULT_POLICY:
-        from onnxgather.arrays import check_policy
+        from onnxgather.descriptors.arrays import check_policy
 
         _usable("out-of-range", lambda: check_policy(policy))
 
@@ -174,11 +174,11 @@ def pytest_collection_modifyitems(
 
 def _cases(config: pytest.Config) -> Iterator[Case]:
     if config.getoption("--onnxgather-corpus"):
-        from onnxgather.corpus import corpus
+        from onnxgather.parity.corpus import corpus
 
         yield from corpus()
     if count := config.getoption("--onnxgather-random"):
-        from onnxgather.corpus import random_cases
+        from onnxgather.parity.corpus import random_cases
 
         seed: Any = config.getoption("--onnxgather-seed")
         policy: Any = config.getoption("--onnxgather-out-of-range")
@@ -260,7 +260,7 @@ class Check:
 
         Args:
             case: A descriptor, or a case that has its own arrays and policy.
-            data: InputTensor, as `onnxgather.reference` takes it.
+            data: InputTensor, as `onnxgather.descriptors.reference` takes it.
             indices: IndicesTensor, likewise.
             out_of_range: What an index out of range does.
             lane: NAME or NAME=PATH; None means each of `--onnxgather-lanes`.
@@ -268,7 +268,7 @@ class Check:
         Raises:
             OnnxGatherError: The case, an array or the lane is not as it must be.
         """
-        from onnxgather.cases import DescriptorCase, NodeCase
+        from onnxgather.parity.cases import DescriptorCase, NodeCase
 
         if not isinstance(case, DescriptorCase | NodeCase):
             given = cast("tuple[Array, Array]", (data, indices))  # it checks them

@@ -22,7 +22,7 @@ from bench_workloads import Array, Workload
 from onnx import numpy_helper, parser
 
 import onnxgather as og
-from onnxgather import kernels
+from onnxgather.execution import kernels
 from onnxgather.lowering.cpu import forms
 
 Candidate = tuple[Callable[[], object], Array]

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 import onnxgather as og
+from onnxgather.descriptors.strides import packed_strides
 from onnxgather.gather import GatherSizes
-from onnxgather.strides import packed_strides
 
 Array = npt.NDArray[Any]
 Shape = tuple[int, ...]

@@ -16,8 +16,8 @@ import sys
 from pathlib import Path
 
 import onnxgather as og
-from onnxgather.dxdispatch import execute, read_program
 from onnxgather.files import write_whole
+from onnxgather.programs import execute, read_program
 
 MODELS = Path(__file__).resolve().parent.parent / "models"
 

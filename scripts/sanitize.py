@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).parents[1]
-NATIVE = ROOT / "onnxgather" / "native"
+NATIVE = ROOT / "onnxgather" / "native" / "kernels"
 CC = os.environ.get("CC", "cc")
 MEMORY = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 THREADS = ("-fsanitize=thread",)
@@ -107,7 +107,7 @@ def entries(folder: Path) -> None:
         "PYTHONSAFEPATH": "1",  # else this folder would come first
         "PYTHONMALLOC": "malloc",  # so that arrays lie apart
     }
-    tests = ["tests/native/test_operator.py", "tests/test_prepared.py"]
+    tests = ["tests/native/test_operator.py", "tests/execution/test_prepared.py"]
     command = [sys.executable, "-m", "pytest", "-q", *tests, "-p", "no:cacheprovider"]
     command += ["-k", "not numpy"]  # what runs without the kernels
     subprocess.run(command, cwd=ROOT, env=environment, check=True)

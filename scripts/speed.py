@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 import onnxgather as og
-from onnxgather.datatypes import INDEX_TYPES
+from onnxgather.descriptors.datatypes import INDEX_TYPES
 from onnxgather.gather import GatherSizes
 from onnxgather.model import check_model
 from onnxgather.options import OutOfRange

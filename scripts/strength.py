@@ -20,10 +20,10 @@ import numpy as np
 import onnx
 import onnxruntime
 
-from onnxgather.audit.proof import proof_of
-from onnxgather.audit.ranges import ranges_of
 from onnxgather.gather import ATTRIBUTES
-from onnxgather.model.network import Network, read_network
+from onnxgather.networks.network import Network, read_network
+from onnxgather.networks.proof import proof_of
+from onnxgather.networks.ranges import ranges_of
 
 
 def left_by_level_1(network: Network) -> set[str]:

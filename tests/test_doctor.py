@@ -19,7 +19,7 @@ from packaging.requirements import Requirement
 from stub_runtime import STUB
 
 import onnxgather as og
-from onnxgather import doctor, kernels, runtime
+from onnxgather import doctor
 from onnxgather.doctor import (
     CASES,
     Checkup,
@@ -32,11 +32,12 @@ from onnxgather.doctor import (
     try_kernels,
 )
 from onnxgather.errors import ProviderError
-from onnxgather.lanes.lane import LaneInfo
+from onnxgather.execution import kernels, runtime
+from onnxgather.execution.providers import PROVIDERS
 from onnxgather.model import to_onnx
 from onnxgather.parity.judge import KINDS
+from onnxgather.parity.lanes.lane import LaneInfo
 from onnxgather.parity.results import Result, ResultKind
-from onnxgather.providers import PROVIDERS
 
 pytestmark = pytest.mark.skipif(
     os.name == "nt", reason="the stand-in interpreter is a shell script"

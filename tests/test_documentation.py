@@ -18,8 +18,8 @@ from folders import ROOT
 
 import onnxgather as og
 from onnxgather.cli import main
-from onnxgather.corpus import corpus
 from onnxgather.options import OPSETS
+from onnxgather.parity.corpus import corpus
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")

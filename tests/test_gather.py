@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 from strategies import descriptors, random_data, random_indices
 
 import onnxgather as og
-from onnxgather.arrays import axis_sizes
-from onnxgather.cases import ForbiddenNode, NodeCase
-from onnxgather.descriptors import TENSORS
+from onnxgather.descriptors.arrays import axis_sizes
+from onnxgather.descriptors.operators import TENSORS
 from onnxgather.gather import gather_of, gather_of_node
-from onnxgather.lanes import open_lanes
-from onnxgather.lanes.lane import AnswerKind
-from onnxgather.lanes.python import ModelLane
+from onnxgather.parity.cases import ForbiddenNode, NodeCase
+from onnxgather.parity.lanes import open_lanes
+from onnxgather.parity.lanes.lane import AnswerKind
+from onnxgather.parity.lanes.python import ModelLane
 
 DATA = ("FLOAT32", (4, 3))
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from strategies import Case, cases, descriptors
 
 import onnxgather as og
-from onnxgather.arrays import Array, elements
+from onnxgather.descriptors.arrays import Array, elements
 from onnxgather.options import OutOfRange
 
 

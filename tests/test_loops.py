@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from strategies import Case, cases
 
 import onnxgather as og
-from onnxgather.arrays import Array
-from onnxgather.cases import DescriptorCase
-from onnxgather.corpus.sampling import random_cases
+from onnxgather.descriptors.arrays import Array
 from onnxgather.loops import Loops, loops_of
 from onnxgather.options import POLICIES, OutOfRange
+from onnxgather.parity.cases import DescriptorCase
+from onnxgather.parity.corpus.sampling import random_cases
 
 T = og.TensorDesc
 

@@ -15,10 +15,10 @@ from strategies import random_data, random_indices
 
 import onnxgather as og
 from onnxgather.errors import ProviderError
+from onnxgather.execution.session import Session
 from onnxgather.gather import GatherSizes, gather_of
 from onnxgather.lowering import graph, offsets, portable, positions
 from onnxgather.options import OutOfRange
-from onnxgather.session import Session
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 

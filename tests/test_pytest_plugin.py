@@ -11,14 +11,13 @@ import numpy as np
 import pytest
 
 import onnxgather as og
+from onnxgather.errors import OnnxGatherError
 
 # Here, as what an inner run imports is forgotten at its end, and onnx cannot be imported twice.
-from onnxgather import corpus, lanes
-from onnxgather.cases import Case, DescriptorCase
-from onnxgather.errors import OnnxGatherError
-from onnxgather.lanes.lane import Answer, AnswerKind, LaneInfo
-from onnxgather.parity import check
+from onnxgather.parity import check, corpus, lanes
+from onnxgather.parity.cases import Case, DescriptorCase
 from onnxgather.parity.known import CasePattern, Known, ResultPattern
+from onnxgather.parity.lanes.lane import Answer, AnswerKind, LaneInfo
 from onnxgather.parity.results import ResultKind
 
 pytest_plugins = ["pytester"]
@@ -330,7 +329,7 @@ def test_the_fixture_checks_a_descriptor_arrays_or_a_case(
         onnxgather_check(DESC, DATA, INDICES, "zero")
 
     def test_case(onnxgather_check):
-        from onnxgather.corpus import corpus
+        from onnxgather.parity.corpus import corpus
         for case in corpus():
             onnxgather_check(case)
 

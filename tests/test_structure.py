@@ -8,32 +8,61 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from folders import ROOT
 
 import onnxgather
 
 PACKAGE = Path(onnxgather.__file__).parent
 
-ARCHITECTURE = ROOT / "ARCHITECTURE.md"
+ORDER = {
+    "errors": "",
+    "checks": "",
+    "options": "",
+    "files": "",
+    "documents": "",
+    "descriptors": "datatypes strides tensors operators arrays reference explain feature_levels "
+    "spelling __init__",
+    "gather": "",
+    "loops": "",
+    "cpp": "structs syntax variables evaluation gathers reading writing __init__",
+    "lowering": "graph positions indices offsets portable buffers hardened cpu/facts cpu/layout "
+    "cpu/indices cpu/forms cpu/__init__ native __init__ show",
+    "model": "functions write values protos parts __init__",
+    "execution": "runtime providers kernels prepared child library worker hosts session __init__",
+    "programs": "resources program running writer __init__ whole whole_run",
+    "parity": "cases layouts models corpus/splitmix corpus/values corpus/forbidden corpus/table "
+    "corpus/cases corpus/sampling corpus/export corpus/__init__ lanes/lane lanes/python "
+    "lanes/directml_protocol lanes/directml lanes/__init__ states results judge known check "
+    "merge reading __init__",
+    "report": "sentences paths table junit markdown picture page lesson __init__",
+    "repro": "candidates trial issue moves reduce flow sources __init__",
+    "doctor": "",
+    "pytest_plugin": "",
+    "networks": "network inside capture inputs intervals operators ranges proof shapes gathers "
+    "extraction text comparison rewrite hardening page __init__",
+    "cli": "options terminal sources report audit check corpus examine extract harden translate "
+    "__init__",
+}
+"""The way of a descriptor through the package, and for each package its files in their order. Each
+file imports only what stands before it."""
 
+SPEAKERS = {
+    "onnx": ("model/", "networks/", "parity/models"),
+    "onnxruntime": ("execution/runtime",),
+    "click": ("cli/",),
+    "tree_sitter": ("cpp/",),
+}
+"""Which files speak each library, by the start of their paths in the package."""
 
-def layers() -> list[set[str]]:
-    """Return the modules of each row of ARCHITECTURE.md's table, in its order."""
-    text = ARCHITECTURE.read_text(encoding="utf-8")
-    rows = text[text.index("| module |") :].partition("\n\n")[0].splitlines()[2:]
-    return [set(re.findall(r"`(\w+)/?`", row.split("|")[1])) for row in rows]
-
-
-LAYERS = layers()
-SPEAKERS = {"onnx": {"model"}, "onnxruntime": {"runtime"}, "click": {"cli"}, "tree_sitter": {"cpp"}}
 APART = [
-    ("runtime", ""),  # it runs where the package is not
-    ("reference", "lowering"),
-    ("lowering", "reference"),
-    ("dxdispatch", "lowering"),
-    ("reference", "gather"),  # they see its mistakes
-    ("explain", "gather"),
+    ("execution/runtime", ""),  # it runs where the package is not
+    ("lowering/(?!show)", "descriptors/reference"),  # `show` prints the reference's formulas
+    ("model/", "descriptors/reference"),
+    ("lowering/portable", "lowering/cpu/"),
 ]
+"""What the order allows, but the design does not: files of the first pattern import nothing of the
+second. That the reference imports nothing of the lowering, the order says."""
 
 
 def imports(path: Path) -> set[str]:
@@ -44,54 +73,77 @@ def imports(path: Path) -> set[str]:
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path} has a relative import"
-            module = node.module or ""
-            found.add(module)
-            if module == "onnxgather":
-                found |= {f"onnxgather.{alias.name}" for alias in node.names}
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            modules = {name for name in names if place(name)}
+            found |= modules | ({node.module or ""} if names - modules else set[str]())
     return found
 
 
-def parts() -> dict[str, set[str]]:
-    """Return, for each module or subpackage, what its files import."""
-    result: dict[str, set[str]] = {}
-    for path in sorted(PACKAGE.rglob("*.py")):
-        part = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-        result.setdefault(part, set()).update(imports(path))
-    return result
+def place(module: str) -> str | None:
+    """Return the path in the package of a module's file, without its suffix; None if it is none."""
+    package, *names = module.split(".")
+    path = PACKAGE.joinpath(*names)
+    for file in (path.with_suffix(".py"), path / "__init__.py"):
+        if package == "onnxgather" and names and file.exists():
+            return file.relative_to(PACKAGE).with_suffix("").as_posix()
+    return None
 
 
-def test_every_module_has_a_row_in_the_table() -> None:
-    assert set(parts()) - {"__main__", "__init__"} == set[str]().union(*LAYERS)
+FILES = {
+    path.relative_to(PACKAGE).with_suffix("").as_posix(): imports(path)
+    for path in sorted(PACKAGE.rglob("*.py"))
+}
+"""What each file of the package imports, by its path without the suffix."""
+
+ARROWS = [(file, target) for file, found in FILES.items() for target in map(place, found) if target]
+"""Which file imports which."""
+
+
+def in_order() -> list[str]:
+    """Return the paths of all files, in the order."""
+    files = [f"{top}/{name}" if name else top for top, n in ORDER.items() for name in n.split(" ")]
+    return [*files, "__init__", "__main__"]
+
+
+def test_every_file_has_a_place_in_the_order() -> None:
+    assert sorted(in_order()) == sorted(FILES)
 
 
 def test_imports_point_one_way() -> None:
-    level = {
-        name: k for k, layer in enumerate([*LAYERS, {"__init__", "__main__"}]) for name in layer
+    level = {file: k for k, file in enumerate(in_order())}
+    assert len(ARROWS) > 500
+    for file, target in ARROWS:
+        assert level[target] < level[file], f"{file} imports {target}"
+
+
+@pytest.mark.parametrize(("one", "other"), APART)
+def test_what_must_stand_apart_does(one: str, other: str) -> None:
+    assert any(re.match(one, file) for file in FILES)
+    for file, target in ARROWS:
+        assert not (re.match(one, file) and re.match(other, target)), f"{file} imports {target}"
+
+
+@pytest.mark.parametrize("library", SPEAKERS)
+def test_each_library_is_spoken_in_one_place(library: str) -> None:
+    using = {
+        file
+        for file, modules in FILES.items()
+        if any(m == library or m.startswith(f"{library}.") for m in modules)
     }
-    for part, modules in parts().items():
-        for module in modules:
-            if not module.startswith("onnxgather."):
-                continue
-            target = module.split(".")[1]
-            if target == part or target not in level:
-                continue
-            assert level[target] <= level[part], f"{part} imports {target}"
+    assert using
+    for file in using:
+        assert file.startswith(SPEAKERS[library]), file
 
 
-def test_reference_and_lowering_do_not_import_one_another() -> None:
-    found = parts()
-    for one, other in APART:
-        assert not any(m.startswith(f"onnxgather.{other}") for m in found[one]), (one, other)
+def test_no_package_has_the_name_of_a_public_function() -> None:
+    assert not ORDER.keys() & {*onnxgather.__all__}
 
 
-def test_one_module_speaks_each_library() -> None:
-    for library, speakers in SPEAKERS.items():
-        using = {
-            part
-            for part, modules in parts().items()
-            if any(m == library or m.startswith(f"{library}.") for m in modules)
-        }
-        assert using == speakers
+def test_architecture_describes_the_packages_in_their_order() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    rows = text[text.index("| module |") :].partition("\n\n")[0].splitlines()[2:]
+    named = [name for row in rows for name in re.findall(r"`(\w+)/?`", row.split("|")[1])]
+    assert named == [*ORDER]
 
 
 def test_importing_the_package_imports_nothing_heavy() -> None:

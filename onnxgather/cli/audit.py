@@ -13,8 +13,8 @@ from onnxgather.cli.report import codes
 from onnxgather.cli.sources import Batch
 from onnxgather.cli.terminal import json_bytes, main, say
 from onnxgather.errors import FINDINGS, OnnxGatherError
+from onnxgather.execution.providers import NAMES
 from onnxgather.files import write_whole
-from onnxgather.providers import NAMES
 
 
 @main.command(short_help="Say what becomes of each gather of an ONNX model.")
@@ -62,12 +62,12 @@ def audit(
     --inputs tell more. A gather out of range, or one that the DirectML provider refuses, is a
     finding, and so is one that a lane computes wrongly.
     """
-    from onnxgather.audit.gathers import examine
-    from onnxgather.audit.inputs import read_inputs
-    from onnxgather.audit.text import lines
-    from onnxgather.comparison import compare, lane_lines, with_lanes
-    from onnxgather.lanes import open_lanes
-    from onnxgather.report.audit import audit_page
+    from onnxgather.networks.comparison import compare, lane_lines, with_lanes
+    from onnxgather.networks.gathers import examine
+    from onnxgather.networks.inputs import read_inputs
+    from onnxgather.networks.page import audit_page
+    from onnxgather.networks.text import lines
+    from onnxgather.parity.lanes import open_lanes
 
     taken = [os.path.realpath(path) for path in (model, inputs) if path]
     for file in filter(None, (json_file, html_file)):

@@ -17,14 +17,14 @@ from onnxgather.cli import options
 from onnxgather.cli.report import Outputs, codes
 from onnxgather.cli.sources import Batch, check_model
 from onnxgather.cli.terminal import Interrupted, first_signal_kept, main
-from onnxgather.dxdispatch import Program
 from onnxgather.errors import DescriptorError, FileFormatError
+from onnxgather.execution.providers import NAMES
 from onnxgather.files import check_writable, is_model, is_report
 from onnxgather.options import OutOfRange, Target
-from onnxgather.providers import NAMES
+from onnxgather.programs import Program
 
 if TYPE_CHECKING:
-    from onnxgather.cases import Case
+    from onnxgather.parity.cases import Case
     from onnxgather.parity.check import Team
     from onnxgather.parity.known import Known
     from onnxgather.parity.results import Invalid
@@ -170,9 +170,9 @@ def check(**given: Any) -> int:
 
 
 def _run(asked: CheckOptions) -> int:
+    from onnxgather.execution.library import is_library
     from onnxgather.parity.check import check as check_lanes
     from onnxgather.report import without_paths
-    from onnxgather.workers.library import is_library
 
     batch = Batch(prints=False)
     known = asked.known
@@ -225,8 +225,8 @@ def _run(asked: CheckOptions) -> int:
 
 def _lanes(asked: CheckOptions) -> list[Team]:
     """The lanes, each of as many workers as there are jobs."""
-    from onnxgather.lanes import open_lanes
     from onnxgather.parity.check import Team
+    from onnxgather.parity.lanes import open_lanes
 
     named = asked.lanes, asked.pythons, asked.plugins, asked.target, asked.timeout
     with options.as_usage(click.UsageError):
@@ -245,8 +245,8 @@ def _planned(
     invalid: Sequence[Invalid],
 ) -> tuple[Iterator[Case], int]:
     """The cases, and how many they are."""
-    from onnxgather.cases import program_cases, program_names
-    from onnxgather.corpus import random_cases, random_names
+    from onnxgather.parity.cases import program_cases, program_names
+    from onnxgather.parity.corpus import random_cases, random_names
 
     built_in = [*of_models, *(_built_in(asked.out_of_range) if asked.corpus else ())]
     random = asked.count or 0
@@ -314,9 +314,9 @@ def _of_models(
     asked: CheckOptions, batch: Batch, paths: Sequence[str], invalid: list[Invalid]
 ) -> list[Case]:
     """The gathers of ONNX models with what they get; those that DirectML refuses are invalid."""
-    from onnxgather.audit.inputs import read_inputs
-    from onnxgather.cases import DescriptorCase
-    from onnxgather.extraction import gather_cases
+    from onnxgather.networks.extraction import gather_cases
+    from onnxgather.networks.inputs import read_inputs
+    from onnxgather.parity.cases import DescriptorCase
     from onnxgather.parity.results import Invalid
 
     cases: list[Case] = []
@@ -338,8 +338,8 @@ def _of_models(
 
 def _built_in(out_of_range: OutOfRange | None) -> Iterator[Case]:
     """Yield the corpus; under one policy, all cases in range and the other cases that have it."""
-    from onnxgather.cases import DescriptorCase
-    from onnxgather.corpus import corpus
+    from onnxgather.parity.cases import DescriptorCase
+    from onnxgather.parity.corpus import corpus
 
     for case in corpus():
         if out_of_range is None or case.out_of_range == out_of_range:

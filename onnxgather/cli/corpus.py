@@ -30,8 +30,8 @@ def export(name: FormatName, folder: str) -> int:
 
     DIR gets a README that says how to run the cases without onnxgather.
     """
-    from onnxgather.corpus import corpus as built_in
-    from onnxgather.corpus import export as write
+    from onnxgather.parity.corpus import corpus as built_in
+    from onnxgather.parity.corpus import export as write
 
     exported = write(built_in(), name, folder)
     say(f"{folder}: {exported.written:,} cases")

@@ -35,7 +35,7 @@ def _lane(
     _ctx: click.Context, _param: click.Parameter, value: str | None
 ) -> tuple[str, str | None] | None:
     """The name and the path of a lane that can be opened."""
-    from onnxgather.lanes import open_lanes, parse_lane
+    from onnxgather.parity.lanes import open_lanes, parse_lane
 
     if value is None:
         return None
@@ -87,9 +87,9 @@ def repro(
     DIR gets model.onnx, inputs.npz, a repro.py that needs only onnxruntime, numpy and the
     runtime.py that comes with it, and the text of an issue.
     """
-    from onnxgather.audit.inputs import read_inputs
-    from onnxgather.extraction import case_of_node
-    from onnxgather.lanes import open_lanes
+    from onnxgather.networks.extraction import case_of_node
+    from onnxgather.networks.inputs import read_inputs
+    from onnxgather.parity.lanes import open_lanes
     from onnxgather.parity.reading import find_report
     from onnxgather.repro import sources
     from onnxgather.repro.flow import make_repro

@@ -24,8 +24,8 @@ def extract(
     A folder has a DxDispatch program with the data, the ONNX model of the gather, its inputs, the
     expected output, and a repro.py that runs it with onnxruntime and numpy alone.
     """
-    from onnxgather.audit.inputs import read_inputs
-    from onnxgather.extraction import extract as write
+    from onnxgather.networks.extraction import extract as write
+    from onnxgather.networks.inputs import read_inputs
 
     if every == (node is not None):
         raise click.UsageError("give either --node NAME or --all")

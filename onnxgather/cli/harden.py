@@ -30,7 +30,7 @@ def harden(
     refuses; every other part keeps its bytes. External data stays in its files, so OUT must then be
     in the folder of MODEL.
     """
-    from onnxgather.hardening import harden_file
+    from onnxgather.networks.hardening import harden_file
 
     done = harden_file(model, output, out_of_range, shapes, ranges)
     if as_json:

@@ -10,6 +10,7 @@ from typing import Any, TypedDict
 import click
 
 from onnxgather.errors import OnnxGatherError
+from onnxgather.execution.providers import NAMES, PROVIDERS, find_provider
 from onnxgather.options import (
     DEFAULT_OPSET,
     HARDENED,
@@ -19,7 +20,6 @@ from onnxgather.options import (
     OutOfRange,
     Target,
 )
-from onnxgather.providers import NAMES, PROVIDERS, find_provider
 
 
 class _Path(click.Path):

@@ -14,10 +14,8 @@ import click
 from onnxgather.checks import listed, shown
 from onnxgather.cli.terminal import Progress, is_terminal, say
 from onnxgather.cpp import is_cpp, read_cpp
-from onnxgather.descriptors import Descriptor
-from onnxgather.dxdispatch import Program, parse_program, read_program
-from onnxgather.dxdispatch.document import Field
-from onnxgather.dxdispatch.program import MAX_PROGRAM_BYTES
+from onnxgather.descriptors.operators import Descriptor
+from onnxgather.documents import Field
 from onnxgather.errors import (
     FINDINGS,
     GOOD,
@@ -27,6 +25,8 @@ from onnxgather.errors import (
     OnnxGatherError,
 )
 from onnxgather.files import is_model, reason
+from onnxgather.programs import Program, parse_program, read_program
+from onnxgather.programs.program import MAX_PROGRAM_BYTES
 
 _UNSAFE = frozenset('%/\\:*?"<>|')
 """Characters that some file systems do not take in a name, and the % that escapes them."""
@@ -168,7 +168,7 @@ class Batch:
         if is_cpp(path):
             kind, every = "variable", read_cpp(path)
         else:
-            from onnxgather.extraction import gather_descriptors
+            from onnxgather.networks.extraction import gather_descriptors
 
             kind, every = "node", gather_descriptors(path, shapes, node)
         for name, one in every:

@@ -14,22 +14,22 @@ from typing import TYPE_CHECKING, Any, Unpack
 import click
 from click.core import ParameterSource
 
-from onnxgather.arrays import Array
 from onnxgather.checks import number_of, printable, shown
 from onnxgather.cli import options
 from onnxgather.cli.options import Lowering
 from onnxgather.cli.sources import STANDARD, Batch, Gathers, Job, check_model, plan, read_source
 from onnxgather.cli.terminal import json_bytes, main, say
 from onnxgather.cpp import to_cpp, variable_names
-from onnxgather.descriptors import Descriptor
-from onnxgather.dxdispatch import Program, execute, write_program_of_zeros
+from onnxgather.descriptors.arrays import Array
+from onnxgather.descriptors.feature_levels import FEATURE_LEVELS, check_feature_level
+from onnxgather.descriptors.operators import Descriptor
 from onnxgather.errors import GOOD, DescriptorError, FileFormatError, located
-from onnxgather.feature_levels import FEATURE_LEVELS, check_feature_level
 from onnxgather.files import check_not_input, is_model, write_whole
 from onnxgather.options import OutOfRange, Target
+from onnxgather.programs import Program, execute, write_program_of_zeros
 
 if TYPE_CHECKING:
-    from onnxgather.show import Description
+    from onnxgather.lowering.show import Description
 
 
 @main.command(short_help="Write programs as ONNX models.")
@@ -106,7 +106,8 @@ def _content(
     job: Job, feature_level: str | None, inputs: Sequence[str], lowering: Lowering
 ) -> bytes:
     """The content of a file that `convert` writes."""
-    from onnxgather.model import check_model, program_to_onnx, to_onnx
+    from onnxgather.model import check_model, to_onnx
+    from onnxgather.programs.whole import program_to_onnx
 
     made, level = job.content, feature_level or FEATURE_LEVELS[-1]
     if isinstance(made, Program):
@@ -153,8 +154,8 @@ def run(
     hidden or behind a link, unless --allow-outside is given, and none that the program reads. The
     standard error tells how many indices are out of range.
     """
-    from onnxgather import session
-    from onnxgather.whole import run_whole
+    from onnxgather.execution import session
+    from onnxgather.programs.whole_run import run_whole
 
     def by_dispatch(desc: Descriptor, data: Array, indices: Array, policy: OutOfRange) -> Array:
         return session.run(desc, data, indices, policy, provider, target)
@@ -200,7 +201,7 @@ def show(
     or C++. With --json, several files, or a folder, are a list. With --html, the page has a picture
     of each gather, in which pointing at an element shows where it came from.
     """
-    from onnxgather.show import describe, render
+    from onnxgather.lowering.show import describe, render
 
     if as_cpp + as_json + (html_file is not None) > 1:
         raise click.UsageError("--cpp, --json and --html must come one at a time")
@@ -241,7 +242,7 @@ def _write_page(
     file: str, found: list[tuple[Gathers, dict[str, Description]]], out_of_range: OutOfRange
 ) -> None:
     """Write the page of `show`, with the data that the programs have."""
-    from onnxgather.cases import program_cases
+    from onnxgather.parity.cases import program_cases
     from onnxgather.report.lesson import lesson, lesson_page
 
     lessons: list[dict[str, Any]] = []
@@ -288,10 +289,10 @@ def explain(
 
     Without --at, say so of every element, and show the inputs.
     """
-    from onnxgather.cases import program_cases
-    from onnxgather.explain import explain as explain_element
-    from onnxgather.explain import explain_all, picture
-    from onnxgather.extraction import case_of_gather
+    from onnxgather.descriptors.explain import explain as explain_element
+    from onnxgather.descriptors.explain import explain_all, picture
+    from onnxgather.networks.extraction import case_of_gather
+    from onnxgather.parity.cases import program_cases
 
     if node is not None or inputs is not None or is_model(file):
         check_model(file)

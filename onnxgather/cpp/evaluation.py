@@ -9,10 +9,10 @@ from typing import ClassVar, NamedTuple
 from onnxgather.cpp.structs import CONSTANTS, SIZES, STRUCTS
 from onnxgather.cpp.syntax import NAMES, Part, parse
 from onnxgather.cpp.variables import ARRAYS, NotKnown, Variable, Variables, template_arguments
-from onnxgather.datatypes import DATA_TYPES
-from onnxgather.dxdispatch.document import quoted
+from onnxgather.descriptors.datatypes import DATA_TYPES
+from onnxgather.descriptors.tensors import TensorDesc
+from onnxgather.documents import quoted
 from onnxgather.errors import OnnxGatherError
-from onnxgather.tensors import TensorDesc
 
 _OPERATIONS: dict[str, Callable[[int, int], int]] = {
     "+": int.__add__,

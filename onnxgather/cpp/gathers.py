@@ -11,11 +11,11 @@ from onnxgather.cpp.evaluation import Evaluation, Struct
 from onnxgather.cpp.structs import BUFFER, CONSTANTS, OPERATORS, STRUCTS, TENSOR
 from onnxgather.cpp.syntax import Part, parse
 from onnxgather.cpp.variables import NotKnown, Variable, Variables
-from onnxgather.datatypes import DATA_TYPES
-from onnxgather.descriptors import TENSORS, Descriptor, header_names
-from onnxgather.dxdispatch.document import quoted
+from onnxgather.descriptors.datatypes import DATA_TYPES
+from onnxgather.descriptors.operators import TENSORS, Descriptor, header_names
+from onnxgather.descriptors.tensors import TensorDesc, TensorFlags
+from onnxgather.documents import quoted
 from onnxgather.errors import DescriptorError, FileFormatError
-from onnxgather.tensors import TensorDesc, TensorFlags
 
 _NUMBERS = [field for field in STRUCTS[BUFFER] if field not in ("Sizes", "Strides")]
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from onnxgather.cpp.structs import OPERATORS
-from onnxgather.descriptors import Descriptor
+from onnxgather.descriptors.operators import Descriptor
 from onnxgather.errors import FileFormatError, OnnxGatherError
 from onnxgather.files import reason
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from onnxgather.checks import MAX_DIMENSIONS
-from onnxgather.datatypes import DATA_TYPES, TYPE_PREFIX
-from onnxgather.descriptors import TABLE, header_names
-from onnxgather.tensors import FLAG_PREFIX, LEAST_ALIGNMENT, TensorFlags
+from onnxgather.descriptors.datatypes import DATA_TYPES, TYPE_PREFIX
+from onnxgather.descriptors.operators import TABLE, header_names
+from onnxgather.descriptors.tensors import FLAG_PREFIX, LEAST_ALIGNMENT, TensorFlags
 
 BUFFER, TENSOR, OPERATOR = "DML_BUFFER_TENSOR_DESC", "DML_TENSOR_DESC", "DML_OPERATOR_DESC"
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from onnxgather.cpp.structs import SIZES, STRUCTS
 from onnxgather.cpp.syntax import NAMES, Part
-from onnxgather.dxdispatch.document import quoted
+from onnxgather.documents import quoted
 
 ARRAYS = ("array", "vector")
 _COUNTS = ("size", "_countof", "ARRAYSIZE", "DMLCalcBufferTensorSize")

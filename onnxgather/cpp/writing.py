@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from onnxgather.arrays import check_descriptor
 from onnxgather.checks import shown
-from onnxgather.datatypes import TYPE_PREFIX
-from onnxgather.descriptors import TENSORS, Descriptor, header_names
+from onnxgather.descriptors.arrays import check_descriptor
+from onnxgather.descriptors.datatypes import TYPE_PREFIX
+from onnxgather.descriptors.feature_levels import minimum_feature_level
+from onnxgather.descriptors.operators import TENSORS, Descriptor, header_names
+from onnxgather.descriptors.tensors import FLAG_PREFIX, TensorDesc
 from onnxgather.errors import OnnxGatherError
-from onnxgather.feature_levels import minimum_feature_level
-from onnxgather.tensors import FLAG_PREFIX, TensorDesc
 
 WIDTH = 100
 """Columns of the text."""

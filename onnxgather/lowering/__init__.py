@@ -1,8 +1,7 @@
 """The lowering: descriptors as graphs of ONNX nodes, made without the package onnx."""
 
-from onnxgather.arrays import Array, all_in_range
-from onnxgather.descriptors import Descriptor
-from onnxgather.lowering.cpu import lower_cpu
+from onnxgather.descriptors.arrays import Array, all_in_range
+from onnxgather.descriptors.operators import Descriptor
 from onnxgather.lowering.graph import Graph
 from onnxgather.lowering.native import lower_native
 from onnxgather.lowering.portable import lower as lower_portable
@@ -31,6 +30,8 @@ def lower(
     if out_of_range == "directml" and indices is not None and all_in_range(desc, indices):
         out_of_range = "clamp"  # in range all policies agree, and "clamp" makes smaller models
     if target == "cpu":
+        from onnxgather.lowering.cpu import lower_cpu  # its forms are loaded for this target alone
+
         return lower_cpu(desc, out_of_range, indices, threads)
     if target == "native":
         return lower_native(desc, out_of_range, indices)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from onnxgather.descriptors.tensors import TensorDesc
 from onnxgather.lowering.graph import Graph, Value, size_of
 from onnxgather.lowering.positions import scatter
-from onnxgather.tensors import TensorDesc
 
 
 def read_tensor(graph: Graph, buffer: Value, tensor: TensorDesc, first: int) -> Value:

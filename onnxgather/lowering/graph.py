@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from onnxgather.arrays import Array
-from onnxgather.datatypes import TensorDataType
-from onnxgather.descriptors import OPERATORS
+from onnxgather.descriptors.arrays import Array
+from onnxgather.descriptors.datatypes import TensorDataType
+from onnxgather.descriptors.operators import OPERATORS
 
 Shape = tuple[int, ...]
 

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from onnxgather.datatypes import TensorDataType
+from onnxgather.descriptors.datatypes import TensorDataType
+from onnxgather.descriptors.tensors import TensorDesc
 from onnxgather.errors import OnnxGatherError
 from onnxgather.gather import gather_of_node
 from onnxgather.lowering.graph import Graph, Value, constant
 from onnxgather.lowering.indices import INDICES, clamp, clamp_biased, non_negative, outside
 from onnxgather.lowering.portable import INPUT, OUTPUT, lower_into
 from onnxgather.options import OutOfRange
-from onnxgather.tensors import TensorDesc
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from onnxgather.arrays import Array, elements
 from onnxgather.checks import MAX_ELEMENTS
+from onnxgather.descriptors.arrays import Array, elements
+from onnxgather.descriptors.strides import in_order
+from onnxgather.descriptors.tensors import TensorDesc
 from onnxgather.gather import GatherSizes
 from onnxgather.lowering.graph import Graph, Shape, Value, constant, size_of
 from onnxgather.lowering.positions import positions
-from onnxgather.strides import in_order
-from onnxgather.tensors import TensorDesc
 
 INDICES = "IndicesTensor"
 

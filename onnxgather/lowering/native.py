@@ -11,8 +11,15 @@ from dataclasses import asdict
 import numpy as np
 from msgspec import structs
 
-from onnxgather.arrays import Array, all_in_range, axis_sizes, brought_in_range, elements
-from onnxgather.descriptors import Descriptor
+from onnxgather.descriptors.arrays import (
+    Array,
+    all_in_range,
+    axis_sizes,
+    brought_in_range,
+    elements,
+)
+from onnxgather.descriptors.operators import Descriptor
+from onnxgather.descriptors.tensors import TensorDesc
 from onnxgather.gather import gather_of
 from onnxgather.loops import loops_of
 from onnxgather.lowering.graph import FUNCTION, Graph, constant
@@ -20,7 +27,6 @@ from onnxgather.lowering.indices import INDICES, LONGEST_INT32
 from onnxgather.lowering.portable import INPUT, OUTPUT, node_of
 from onnxgather.lowering.portable import lower as lower_portable
 from onnxgather.options import OutOfRange
-from onnxgather.tensors import TensorDesc
 
 
 def lower_native(desc: Descriptor, out_of_range: OutOfRange, indices: Array | None) -> Graph:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onnxgather.descriptors import Descriptor, GatherElementsDesc
+from onnxgather.descriptors.operators import Descriptor, GatherElementsDesc
+from onnxgather.descriptors.tensors import TensorDesc
 from onnxgather.gather import gather_of
 from onnxgather.lowering.graph import Graph, Value, constant, size_of
 from onnxgather.lowering.indices import (
@@ -20,7 +21,6 @@ from onnxgather.lowering.indices import (
 )
 from onnxgather.lowering.positions import Span, merged, span_offsets
 from onnxgather.options import OutOfRange
-from onnxgather.tensors import TensorDesc
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from onnxgather.arrays import Array
-from onnxgather.descriptors import Descriptor
+from onnxgather.descriptors.arrays import Array
+from onnxgather.descriptors.operators import Descriptor
 from onnxgather.gather import GatherSizes, gather_of
 from onnxgather.lowering.graph import Graph, Value, constant, size_of
 from onnxgather.lowering.indices import (

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from onnxgather.descriptors.tensors import TensorDesc
 from onnxgather.lowering.graph import Graph, Shape, Value, constant, size_of
-from onnxgather.tensors import TensorDesc
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,19 +1,6 @@
-"""ONNX models, written and read; the only package that imports onnx."""
+"""ONNX models: descriptors written as models, and the types and names of any model."""
 
-from onnxgather.model.network import operators
 from onnxgather.model.parts import add_to, functions
-from onnxgather.model.program import program_to_onnx
-from onnxgather.model.write import VERSION, bare_model, check_model, tensor_bytes, to_onnx, wrapped
+from onnxgather.model.write import VERSION, check_model, to_onnx
 
-__all__ = [
-    "VERSION",
-    "add_to",
-    "bare_model",
-    "check_model",
-    "functions",
-    "operators",
-    "program_to_onnx",
-    "tensor_bytes",
-    "to_onnx",
-    "wrapped",
-]
+__all__ = ["VERSION", "add_to", "check_model", "functions", "to_onnx"]

@@ -7,16 +7,16 @@ from collections.abc import Iterable, Mapping
 import onnx
 from onnx import FunctionProto, GraphProto, ModelProto, helper
 
-from onnxgather.arrays import Array
 from onnxgather.checks import shown, suggestion
-from onnxgather.descriptors import Descriptor
+from onnxgather.descriptors.arrays import Array
+from onnxgather.descriptors.operators import Descriptor
 from onnxgather.errors import OnnxGatherError
 from onnxgather.lowering.graph import NATIVE, new_name
 from onnxgather.lowering.indices import INDICES
 from onnxgather.lowering.portable import INPUT, OUTPUT
 from onnxgather.model.functions import name_apart
-from onnxgather.model.network import ValueType, domain_of
-from onnxgather.model.rewrite import names_in
+from onnxgather.model.protos import domain_of, names_in
+from onnxgather.model.values import ValueType
 from onnxgather.model.write import to_onnx
 from onnxgather.options import DEFAULT_OPSET, OutOfRange, Target
 

@@ -12,7 +12,8 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from onnxgather.arrays import (
+from onnxgather.checks import check_choice, shown, uint
+from onnxgather.descriptors.arrays import (
     Array,
     axis_sizes,
     check_array,
@@ -20,9 +21,8 @@ from onnxgather.arrays import (
     check_indices,
     check_policy,
 )
-from onnxgather.checks import check_choice, shown, uint
-from onnxgather.descriptors import Descriptor
-from onnxgather.dxdispatch.descriptor import to_dict
+from onnxgather.descriptors.operators import Descriptor
+from onnxgather.descriptors.spelling import to_dict
 from onnxgather.errors import OnnxGatherError
 from onnxgather.lowering import lower
 from onnxgather.lowering.graph import (
@@ -221,7 +221,7 @@ def _graph(graph: Graph, name: str, outputs: Sequence[Value] = ()) -> onnx.Graph
     """A graph or the body of a node, without constants; the outermost graph holds them all."""
     nodes = [*map(node_proto, graph.nodes)]
     both = graph.inputs, outputs or [cast("Value", graph.output)]
-    inputs, infos = ([_info(v.name, v.dtype, v.shape) for v in values] for values in both)
+    inputs, infos = ([value_info(v.name, v.dtype, v.shape) for v in values] for values in both)
     return helper.make_graph(nodes, name, inputs, infos)
 
 
@@ -244,7 +244,8 @@ def _all_nodes(graph: Graph) -> Iterator[Node]:
             yield from _all_nodes(body)
 
 
-def _info(name: str, dtype: np.dtype[Any], shape: Sequence[int]) -> onnx.ValueInfoProto:
+def value_info(name: str, dtype: np.dtype[Any], shape: Sequence[int]) -> onnx.ValueInfoProto:
+    """An input or an output of a model, by its name, data type and shape."""
     return helper.make_tensor_value_info(name, ONNX_TYPES[dtype], shape)
 
 
@@ -259,58 +260,3 @@ def check_model(model: onnx.ModelProto) -> None:
         checker.check_model(model, full_check=True)
     except (checker.ValidationError, onnx.shape_inference.InferenceError) as error:
         raise OnnxGatherError(f"ONNX refuses the model: {' '.join(str(error).split())}") from error
-
-
-def wrapped(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A portable model with its gather between two multiplications by the input One.
-
-    One is a scalar of InputTensor's data type. As it is a graph input, ONNX Runtime cannot fold
-    the multiplications.
-    """
-    result = onnx.ModelProto()
-    result.CopyFrom(model)
-    graph = result.graph
-    for node in graph.node:
-        for k, name in enumerate(node.input):
-            if name == "InputTensor":
-                node.input[k] = "InputTensor_kept"
-        if node.output[0] == "OutputTensor":
-            node.output[0] = "OutputTensor_gathered"
-    before = helper.make_node("Mul", ["InputTensor", "One"], ["InputTensor_kept"], "before")
-    after = helper.make_node("Mul", ["OutputTensor_gathered", "One"], ["OutputTensor"], "after")
-    graph.node.insert(0, before)
-    graph.node.append(after)
-    element_type = graph.input[0].type.tensor_type.elem_type
-    graph.input.append(helper.make_tensor_value_info("One", element_type, []))
-    return result
-
-
-def bare_model(
-    operator: str,
-    attributes: Mapping[str, int],
-    data: Array,
-    indices: Array,
-    output_shape: Sequence[int],
-) -> onnx.ModelProto:
-    """A model of one node; nothing is checked, so that the node may be forbidden.
-
-    Args:
-        operator: ONNX's name.
-        attributes: The attributes of the node.
-        data: An array of the data type and shape of the input InputTensor.
-        indices: An array of the data type and shape of the input IndicesTensor.
-        output_shape: The shape that the model declares for the output OutputTensor.
-    """
-    arrays = {"InputTensor": data, "IndicesTensor": indices}
-    values = cast("dict[str, Any]", attributes)
-    node = helper.make_node(operator, [*arrays], ["OutputTensor"], "OutputTensor", **values)
-    inputs = [_info(name, array.dtype, array.shape) for name, array in arrays.items()]
-    output = _info("OutputTensor", data.dtype, output_shape)
-    graph = helper.make_graph([node], operator, inputs, [output])
-    opsets = [onnx.OperatorSetIdProto(version=DEFAULT_OPSET)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=8, producer_name="onnxgather")
-
-
-def tensor_bytes(name: str, array: Array) -> bytes:
-    """An array as a serialized TensorProto, the format of the arrays in ONNX's backend tests."""
-    return numpy_helper.from_array(array, name).SerializeToString()

@@ -15,12 +15,12 @@ from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
-from onnxgather.arrays import Array
-from onnxgather.cases import Case, NodeCase, allowed_beside
-from onnxgather.lanes.lane import Answer, Lane, LaneInfo
+from onnxgather.descriptors.arrays import Array
 from onnxgather.model import VERSION
+from onnxgather.parity.cases import Case, NodeCase, allowed_beside
 from onnxgather.parity.judge import KINDS, judge, result_of
 from onnxgather.parity.known import Known, explained, known_differences
+from onnxgather.parity.lanes.lane import Answer, Lane, LaneInfo
 from onnxgather.parity.results import (
     LARGEST_TOTAL,
     MOST_EXAMPLES,

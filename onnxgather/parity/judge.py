@@ -8,14 +8,14 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from onnxgather.arrays import Array, elements
-from onnxgather.cases import Case, DescriptorCase, NodeCase
-from onnxgather.explain import element_at, explain
-from onnxgather.lanes.lane import Answer, AnswerKind, LaneInfo
+from onnxgather.descriptors.arrays import Array, elements
+from onnxgather.descriptors.explain import element_at, explain
+from onnxgather.descriptors.reference import reference, source_map
 from onnxgather.options import POLICIES, OutOfRange
+from onnxgather.parity.cases import Case, DescriptorCase, NodeCase
+from onnxgather.parity.lanes.lane import Answer, AnswerKind, LaneInfo
 from onnxgather.parity.results import ArrayType, Element, Result, ResultKind, Returned
 from onnxgather.parity.states import State
-from onnxgather.reference import reference, source_map
 
 _Facts = tuple[ResultKind, dict[str, Any]]
 """A kind, and the fields of `Result` that go with it."""

@@ -12,12 +12,12 @@ import msgspec
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion
 
-from onnxgather.cases import Case
 from onnxgather.checks import shown
-from onnxgather.lanes.lane import LaneInfo
+from onnxgather.execution.child import Breakdown
+from onnxgather.execution.runtime import NotRunKind
+from onnxgather.parity.cases import Case
+from onnxgather.parity.lanes.lane import LaneInfo
 from onnxgather.parity.results import Result, ResultKind
-from onnxgather.runtime import NotRunKind
-from onnxgather.workers.child import Breakdown
 
 
 class _Pattern(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

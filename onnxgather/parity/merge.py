@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from onnxgather.checks import shown
 from onnxgather.errors import FileFormatError
-from onnxgather.lanes.lane import LaneInfo
+from onnxgather.parity.lanes.lane import LaneInfo
 from onnxgather.parity.results import CaseResult, Report
 
 

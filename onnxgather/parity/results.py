@@ -14,15 +14,15 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from onnxgather.arrays import Array
-from onnxgather.cases import Case, DescriptorCase, ForbiddenNode, NodeCase
-from onnxgather.dxdispatch.descriptor import to_dict
-from onnxgather.lanes.lane import LaneInfo
+from onnxgather.descriptors.arrays import Array
+from onnxgather.descriptors.spelling import to_dict
+from onnxgather.execution.child import Breakdown
+from onnxgather.execution.runtime import NotRunKind
+from onnxgather.execution.worker import NodeElsewhere
 from onnxgather.options import OutOfRange
+from onnxgather.parity.cases import Case, DescriptorCase, ForbiddenNode, NodeCase
+from onnxgather.parity.lanes.lane import LaneInfo
 from onnxgather.parity.states import State
-from onnxgather.runtime import NotRunKind
-from onnxgather.workers.child import Breakdown
-from onnxgather.workers.worker import NodeElsewhere
 
 LARGEST_EXAMPLE = 2**9
 """The most bytes of inputs that a report holds of a case that passed."""

@@ -10,15 +10,13 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from onnxgather.arrays import Array
 from onnxgather.checks import number_of, printable
-from onnxgather.corpus.values import index_values
-from onnxgather.descriptors import Descriptor
+from onnxgather.descriptors.arrays import Array
+from onnxgather.descriptors.operators import Descriptor
+from onnxgather.lowering.show import Description
+from onnxgather.parity.corpus.values import index_values
 from onnxgather.report.page import facts_of, filled
 from onnxgather.report.picture import LARGEST_OUTPUT, picture
-from onnxgather.show import Description
-
-_SCRIPTS = ("dom", "data", "graph", "grids", "picture", "details", "lesson")
 
 _LESSONS = {
     "GATHER": "Each index chooses a slice of InputTensor along Axis. The slices stand in "
@@ -42,7 +40,7 @@ def lesson_page(name: str, lessons: Sequence[Mapping[str, Any]]) -> bytes:
     """
     heading = escape(f"{number_of(len(lessons), 'gather')} of {printable(name)}")
     texts = {"title": f"{heading} · onnxgather show", "heading": heading}
-    return filled("lesson", texts, _SCRIPTS, {"cases": [], "gathers": lessons})
+    return filled("report/lesson", texts, {"cases": [], "gathers": lessons})
 
 
 def lesson(

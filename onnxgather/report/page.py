@@ -17,22 +17,23 @@ from typing import Any
 
 import msgspec
 
-from onnxgather.descriptors import Descriptor
-from onnxgather.dxdispatch.descriptor import from_dict
-from onnxgather.lanes.lane import LaneInfo
+from onnxgather.descriptors.operators import Descriptor
+from onnxgather.descriptors.spelling import from_dict
+from onnxgather.execution.providers import target_of
 from onnxgather.lowering.graph import ONNX_TYPES
+from onnxgather.lowering.show import Description, describe
 from onnxgather.options import DEFAULT_OPSET, OutOfRange, Target
+from onnxgather.parity.lanes.lane import LaneInfo
 from onnxgather.parity.results import CaseResult, Report, Result, ResultKind
 from onnxgather.parity.states import BAD, BEST_TO_WORST, STATES
-from onnxgather.providers import target_of
 from onnxgather.report.picture import picture
 from onnxgather.report.sentences import causes, verdict, why
-from onnxgather.show import Description, describe
 
 CHUNK = 32
 """Cases whose details are compressed together; the page unpacks a chunk when one is opened."""
 
-_SCRIPTS = ("dom", "data", "overview", "graph", "grids", "picture", "details", "page")
+SCRIPTS = ("dom", "data", "graph", "grids", "picture", "details")
+"""The scripts of every page, in this folder; a page has one of its own beside its template."""
 
 _SHOWN_OF_A_GRAPH = ("target", "opset", "choice", "inputs", "constants", "nodes")
 
@@ -54,19 +55,31 @@ def html(report: Report) -> bytes:
         "more": escape(more),
         "mood": mood,
     }
-    return filled("page", texts, _SCRIPTS, _data(report))
+    return filled("report/page", texts, _data(report), (*SCRIPTS, "overview"))
 
 
 def filled(
-    template: str, texts: Mapping[str, str], scripts: Iterable[str], data: Mapping[str, Any]
+    template: str,
+    texts: Mapping[str, str],
+    data: Mapping[str, Any],
+    scripts: Sequence[str] = SCRIPTS,
 ) -> bytes:
-    """A page with a template as its body: texts, scripts and data, each where they are named."""
+    """A page made from a template.
+
+    Args:
+        template: The path of the template below the package, without `.html`; the page's own script
+            stands beside it.
+        texts: What stands where the template names a text.
+        data: What the scripts read.
+        scripts: The names of the scripts that run before the page's own.
+    """
     parts = {name: text.encode() for name, text in texts.items()}
-    parts["style"] = _resource("page.css").encode()
-    parts["script"] = "".join(_resource(f"{name}.js") for name in scripts).encode()
+    parts["style"] = _resource("report/page.css").encode()
+    paths = (*(f"report/{name}" for name in scripts), template)
+    parts["script"] = "".join(_resource(f"{path}.js") for path in paths).encode()
     parts["data"] = _embedded({"chunk": CHUNK, "types": _TYPES, **data})
     # One pass, so that nothing put in is itself replaced.
-    frame = _resource("frame.html").replace("{{content}}", _resource(f"{template}.html"))
+    frame = _resource("report/frame.html").replace("{{content}}", _resource(f"{template}.html"))
     return re.sub(rb"\{\{(\w+)\}\}", lambda match: parts[match[1].decode()], frame.encode())
 
 
@@ -175,5 +188,5 @@ def _embedded(data: Any) -> bytes:
 
 
 @cache
-def _resource(name: str) -> str:
-    return files("onnxgather.report").joinpath(name).read_text(encoding="utf-8")
+def _resource(path: str) -> str:
+    return files("onnxgather").joinpath(path).read_text(encoding="utf-8")

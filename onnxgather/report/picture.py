@@ -14,14 +14,14 @@ from contextlib import suppress
 import msgspec
 import numpy as np
 
-from onnxgather.arrays import Array, axis_sizes, check_array, elements, outside
-from onnxgather.descriptors import Descriptor
+from onnxgather.descriptors.arrays import Array, axis_sizes, check_array, elements, outside
+from onnxgather.descriptors.explain import element_at, value_text
+from onnxgather.descriptors.operators import Descriptor
+from onnxgather.descriptors.reference import coordinates, reference, source_map
+from onnxgather.descriptors.tensors import TensorDesc
 from onnxgather.errors import IndexOutOfRangeError
-from onnxgather.explain import element_at, value_text
 from onnxgather.options import OutOfRange
 from onnxgather.parity.judge import differing
-from onnxgather.reference import coordinates, reference, source_map
-from onnxgather.tensors import TensorDesc
 
 MOST_ELEMENTS = 240
 """The most elements of a grid."""

@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from typing import Literal, NamedTuple
 
 from onnxgather.checks import number_of, printable
-from onnxgather.lanes.lane import LaneInfo
+from onnxgather.parity.lanes.lane import LaneInfo
 from onnxgather.parity.results import CaseResult, Report, Result
 from onnxgather.parity.states import STATES, State
 

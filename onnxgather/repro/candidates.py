@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from onnxgather.arrays import Array, array_of, elements
-from onnxgather.cases import Case, DescriptorCase, ForbiddenNode, NodeCase
-from onnxgather.descriptors import TENSORS
+from onnxgather.descriptors.arrays import Array, array_of, elements
+from onnxgather.descriptors.operators import TENSORS
 from onnxgather.gather import GatherSizes, gather_of, gather_of_node
-from onnxgather.layouts import PACKED, Layout, laid_out, layout_of
 from onnxgather.options import OutOfRange
+from onnxgather.parity.cases import Case, DescriptorCase, ForbiddenNode, NodeCase
+from onnxgather.parity.layouts import PACKED, Layout, laid_out, layout_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,20 +9,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from onnxgather.cases import Case, DescriptorCase
 from onnxgather.checks import shown
-from onnxgather.dxdispatch import program_files
 from onnxgather.errors import OnnxGatherError
+from onnxgather.execution.child import Breakdown
+from onnxgather.execution.kernels import operators_of
 from onnxgather.files import FolderKind
-from onnxgather.kernels import operators_of
-from onnxgather.lanes.lane import Lane, LaneInfo
-from onnxgather.lanes.python import ModelLane
+from onnxgather.parity.cases import Case, DescriptorCase
 from onnxgather.parity.judge import judge, result_of
+from onnxgather.parity.lanes.lane import Lane, LaneInfo
+from onnxgather.parity.lanes.python import ModelLane
 from onnxgather.parity.results import Result, ResultKind
+from onnxgather.programs import program_files
 from onnxgather.repro.issue import Difference, issue_text
 from onnxgather.repro.reduce import Fault, reduce_case
 from onnxgather.repro.trial import Trial, runnable, trials_of
-from onnxgather.workers.child import Breakdown
 
 REPRO = FolderKind(
     "repro",

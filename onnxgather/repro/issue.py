@@ -8,17 +8,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onnxgather.arrays import Array
-from onnxgather.cases import Case, DescriptorCase, NodeCase
 from onnxgather.checks import printable
-from onnxgather.dxdispatch.descriptor import tensors
+from onnxgather.descriptors.arrays import Array
+from onnxgather.descriptors.spelling import tensors
+from onnxgather.execution.child import Breakdown
 from onnxgather.files import filled_in
-from onnxgather.lanes.lane import LaneInfo
+from onnxgather.lowering.show import write_formula
+from onnxgather.parity.cases import Case, DescriptorCase, NodeCase
+from onnxgather.parity.lanes.lane import LaneInfo
 from onnxgather.parity.results import Result, ResultKind
 from onnxgather.repro.candidates import candidate_of
 from onnxgather.repro.trial import Trial
-from onnxgather.show import write_formula
-from onnxgather.workers.child import Breakdown
 
 MOST_SHOWN = 64
 """The most elements of an array that an issue shows."""

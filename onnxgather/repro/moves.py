@@ -13,8 +13,8 @@ from itertools import cycle
 
 import numpy as np
 
-from onnxgather.arrays import Array
-from onnxgather.layouts import PACKED, STRIDES, Layout
+from onnxgather.descriptors.arrays import Array
+from onnxgather.parity.layouts import PACKED, STRIDES, Layout
 from onnxgather.repro.candidates import Candidate, distinct
 
 Move = Callable[[Candidate], Iterator[Candidate]]

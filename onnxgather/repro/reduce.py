@@ -8,13 +8,13 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from onnxgather.cases import Case, DescriptorCase, NodeCase
 from onnxgather.errors import DescriptorError
+from onnxgather.execution.child import Breakdown
 from onnxgather.options import OutOfRange
+from onnxgather.parity.cases import Case, DescriptorCase, NodeCase
 from onnxgather.parity.results import Result, ResultKind
 from onnxgather.repro.candidates import Candidate, candidate_of, case_of
 from onnxgather.repro.moves import LARGEST, MOVES
-from onnxgather.workers.child import Breakdown
 
 MOST_TRIES = 1000
 """The most cases that a reduction runs."""

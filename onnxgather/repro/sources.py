@@ -6,15 +6,15 @@ import difflib
 from collections.abc import Sequence
 from typing import TypeVar
 
-from onnxgather.cases import Case, DescriptorCase, NodeCase, Origin, program_cases
 from onnxgather.checks import listed, shown
-from onnxgather.datatypes import TensorDataType
-from onnxgather.dxdispatch import Program, from_dict
+from onnxgather.descriptors.datatypes import TensorDataType
 from onnxgather.errors import FileFormatError, OnnxGatherError
 from onnxgather.gather import ATTRIBUTES
-from onnxgather.lanes.lane import LaneInfo
 from onnxgather.options import OutOfRange
+from onnxgather.parity.cases import Case, DescriptorCase, NodeCase, Origin, program_cases
+from onnxgather.parity.lanes.lane import LaneInfo
 from onnxgather.parity.results import CaseResult, Report
+from onnxgather.programs import Program, from_dict
 
 T = TypeVar("T", DescriptorCase, CaseResult)
 

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import numpy as np
 
-from onnxgather import runtime
-from onnxgather.arrays import Array
-from onnxgather.cases import Case, DescriptorCase, NodeCase
 from onnxgather.checks import printable
-from onnxgather.descriptors import TENSORS
+from onnxgather.descriptors.arrays import Array
+from onnxgather.descriptors.operators import TENSORS
+from onnxgather.execution import runtime
 from onnxgather.files import filled_in
-from onnxgather.lanes.python import question_of
 from onnxgather.options import Target
+from onnxgather.parity.cases import Case, DescriptorCase, NodeCase
+from onnxgather.parity.lanes.python import question_of
 from onnxgather.repro.candidates import candidate_of
 
 

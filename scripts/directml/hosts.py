@@ -10,8 +10,8 @@ from typing import NoReturn
 from rules import Raw
 
 from onnxgather.errors import NOT_RUN, DescriptorError
-from onnxgather.lanes.directml import REFUSALS, Host, find_host, setup_command
-from onnxgather.workers.child import NoAnswerError
+from onnxgather.execution.child import NoAnswerError
+from onnxgather.parity.lanes.directml import REFUSALS, Host, find_host, setup_command
 
 VERDICTS = ("refused", "accepted", "crashed", "not asked")
 

@@ -29,12 +29,12 @@ from record import write_lines
 
 import onnxgather as og
 from onnxgather.checks import MAX_DIMENSIONS
-from onnxgather.datatypes import INDEX_TYPES, TensorDataType
-from onnxgather.descriptors import OPERATORS
-from onnxgather.feature_levels import FEATURE_LEVELS
+from onnxgather.descriptors.datatypes import INDEX_TYPES, TensorDataType
+from onnxgather.descriptors.feature_levels import FEATURE_LEVELS
+from onnxgather.descriptors.operators import OPERATORS
 from onnxgather.gather import GatherSizes
-from onnxgather.lanes.directml import Host
-from onnxgather.layouts import laid_out
+from onnxgather.parity.lanes.directml import Host
+from onnxgather.parity.layouts import laid_out
 
 _DLL = re.compile(r"(.*/)?DirectML(\.?[0-9a-f]{40})?\.dll")
 

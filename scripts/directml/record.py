@@ -26,12 +26,12 @@ from hosts import run, verdict
 from rules import RECORDINGS
 
 import onnxgather as og
-from onnxgather.arrays import Array, elements
-from onnxgather.cases import DescriptorCase
-from onnxgather.corpus import random_cases
-from onnxgather.corpus.splitmix import seed_of, splitmix64
-from onnxgather.lanes.directml import Host
-from onnxgather.workers.child import NoAnswerError
+from onnxgather.descriptors.arrays import Array, elements
+from onnxgather.execution.child import NoAnswerError
+from onnxgather.parity.cases import DescriptorCase
+from onnxgather.parity.corpus import random_cases
+from onnxgather.parity.corpus.splitmix import seed_of, splitmix64
+from onnxgather.parity.lanes.directml import Host
 
 Record = dict[str, Any]
 

@@ -2,7 +2,7 @@
 # Fills one folder with all that it takes to run lanes on a Debian machine without a GPU: a newer
 # Debian suite with a software Vulkan driver, and per lane
 #
-#   directml-dll   DirectML.dll and its host (onnxgather/native), under Wine
+#   directml-dll   DirectML.dll and its host (onnxgather/native/hosts), under Wine
 #   directml       ONNX Runtime's DirectML provider and its host, in the same Wine
 #   webgpu         Python with ONNX Runtime's WebGPU provider
 #
@@ -25,7 +25,7 @@ vulkan=(mesa-vulkan-drivers libvulkan1)
 wine=(wine64 xvfb g++-mingw-w64-x86-64-win32)
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 package=$(cd "$here/../../onnxgather" && pwd)
-native=$package/native
+native=$package/native/hosts
 
 fail() {
     echo "setup.sh: $*" >&2

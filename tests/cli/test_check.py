@@ -20,10 +20,10 @@ from msgspec.structs import replace
 from stub_runtime import environment
 
 import onnxgather as og
-from onnxgather.arrays import Array
-from onnxgather.cases import Case, DescriptorCase
-from onnxgather.lanes.lane import Answer, AnswerKind
-from onnxgather.lanes.python import ModelLane
+from onnxgather.descriptors.arrays import Array
+from onnxgather.parity.cases import Case, DescriptorCase
+from onnxgather.parity.lanes.lane import Answer, AnswerKind
+from onnxgather.parity.lanes.python import ModelLane
 from onnxgather.parity.results import Report, read_report
 
 WILD = np.array([[2, 2**32 - 1]], np.uint32)

@@ -18,11 +18,12 @@ from xml.etree import ElementTree
 import pytest
 from command_line import POSIX, files, outcome, program
 
-from onnxgather import lanes, report
-from onnxgather.cases import Case
+from onnxgather import report
 from onnxgather.cli.sources import Batch
-from onnxgather.corpus import random_names
-from onnxgather.lanes.lane import Answer, AnswerKind, LaneInfo
+from onnxgather.parity import lanes
+from onnxgather.parity.cases import Case
+from onnxgather.parity.corpus import random_names
+from onnxgather.parity.lanes.lane import Answer, AnswerKind, LaneInfo
 from onnxgather.parity.results import read_report
 
 pytestmark = POSIX

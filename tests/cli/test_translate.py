@@ -36,9 +36,9 @@ from folders import DATA, MODELS
 import onnxgather as og
 from onnxgather import files as files_module
 from onnxgather import model as model_module
-from onnxgather import session as session_module
-from onnxgather.arrays import Array
-from onnxgather.kernels import operators
+from onnxgather.descriptors.arrays import Array
+from onnxgather.execution import session as session_module
+from onnxgather.execution.kernels import operators
 from onnxgather.options import TARGETS
 
 

@@ -17,11 +17,11 @@ from folders import ROOT
 from mutants import mutated_bytes
 
 import onnxgather as og
-from onnxgather.cases import DescriptorCase
-from onnxgather.corpus import corpus
 from onnxgather.cpp import read_cpp
 from onnxgather.cpp.structs import OPERATORS
 from onnxgather.errors import OnnxGatherError
+from onnxgather.parity.cases import DescriptorCase
+from onnxgather.parity.corpus import corpus
 
 SNIPPETS = ROOT / "tests" / "data" / "cpp"
 EXPECTED: dict[str, Any] = json.loads((SNIPPETS / "expected.json").read_text(encoding="utf-8"))

@@ -11,9 +11,9 @@ import pytest
 from index_arithmetic import ARITHMETIC, SIZES, TYPES, expected, index_values, model_of
 from runtime_faults import needs_compared_halves
 
+from onnxgather.execution.runtime import CPU, Opened
 from onnxgather.lowering import indices
 from onnxgather.lowering.graph import Graph, Value
-from onnxgather.runtime import CPU, Opened
 
 
 @pytest.mark.parametrize("sizes", SIZES, ids=str)

@@ -10,10 +10,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from runtime_faults import CPU_COMPARES_HALVES
 
-from onnxgather.arrays import Array
-from onnxgather.providers import PROVIDERS
-from onnxgather.session import Session
-from onnxgather.workers.hosts import find_runtime
+from onnxgather.descriptors.arrays import Array
+from onnxgather.execution.hosts import find_runtime
+from onnxgather.execution.providers import PROVIDERS
+from onnxgather.execution.session import Session
 
 _NEAR = [2**bits + k for bits in (31, 32) for k in (-1, 0, 1)]
 _ABOVE = [0, 1, 2, 5, 100, *_NEAR, 2**40, 2**53, 2**63 - 1]

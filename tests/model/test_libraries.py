@@ -23,7 +23,7 @@ from strategies import Case, cases
 from whole_models import LIBRARIES, computed
 
 import onnxgather as og
-from onnxgather.arrays import Array
+from onnxgather.descriptors.arrays import Array
 from onnxgather.options import HARDENED, OutOfRange, Target
 
 ir: Any = onnx_ir

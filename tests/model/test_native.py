@@ -17,18 +17,18 @@ from onnx.reference import ReferenceEvaluator
 from strategies import Case, cases
 
 import onnxgather as og
-from onnxgather import kernels
-from onnxgather.arrays import all_in_range, axis_sizes
-from onnxgather.cases import DescriptorCase
-from onnxgather.corpus import corpus
-from onnxgather.corpus.sampling import random_cases
+from onnxgather.descriptors.arrays import all_in_range, axis_sizes
 from onnxgather.errors import OnnxGatherError
+from onnxgather.execution import kernels
+from onnxgather.execution.runtime import CPU, FailedError, Opened, RefusedError
 from onnxgather.loops import loops_of
 from onnxgather.lowering.portable import node_of
 from onnxgather.model import check_model
 from onnxgather.model.functions import name_apart
 from onnxgather.options import OPSETS, POLICIES, OutOfRange
-from onnxgather.runtime import CPU, FailedError, Opened, RefusedError
+from onnxgather.parity.cases import DescriptorCase
+from onnxgather.parity.corpus import corpus
+from onnxgather.parity.corpus.sampling import random_cases
 
 T = og.TensorDesc
 DESC = og.GatherDesc(T("FLOAT32", [4, 3]), T("UINT32", [1, 2]), T("FLOAT32", [4, 2]), 1, 1)

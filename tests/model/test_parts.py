@@ -18,11 +18,11 @@ from strategies import Case, cases
 from whole_models import LIBRARIES, computed
 
 import onnxgather as og
-from onnxgather.arrays import Array
+from onnxgather.descriptors.arrays import Array
+from onnxgather.execution.runtime import CPU, Opened
 from onnxgather.lowering.graph import ONNX_TYPES
 from onnxgather.model import check_model
 from onnxgather.options import HARDENED, TARGETS, OutOfRange, Target
-from onnxgather.runtime import CPU, Opened
 
 T = og.TensorDesc
 DESC = og.GatherDesc(T("FLOAT32", [4, 3]), T("UINT32", [1, 2]), T("FLOAT32", [4, 2]), 1, 1)

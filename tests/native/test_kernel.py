@@ -17,14 +17,14 @@ from agreement import LONG
 from bench_workloads import Workload
 
 import onnxgather as og
-from onnxgather.arrays import Array
-from onnxgather.cases import DescriptorCase
-from onnxgather.corpus import corpus
-from onnxgather.corpus.sampling import random_cases
+from onnxgather.descriptors.arrays import Array
 from onnxgather.loops import POLICY_NUMBERS, loops_of
 from onnxgather.options import POLICIES
+from onnxgather.parity.cases import DescriptorCase
+from onnxgather.parity.corpus import corpus
+from onnxgather.parity.corpus.sampling import random_cases
 
-SOURCES = Path(__file__).parents[2] / "onnxgather" / "native"
+SOURCES = Path(__file__).parents[2] / "onnxgather" / "native" / "kernels"
 INDEX_TYPES = ["uint32", "uint64", "int32", "int64"]
 Numbers = ctypes.c_uint64 * 8
 Question = tuple[str, og.Descriptor, og.OutOfRange, Array, Array, Array | None]

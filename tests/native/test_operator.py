@@ -16,21 +16,22 @@ from typing import Any, cast
 import numpy as np
 import onnx
 import pytest
+from folders import HELPERS
 from native_models import Refusal, asked, attributes, model, run, session, wanted
 from onnx import TensorProto, helper
 
 import onnxgather as og
-from onnxgather import kernels
-from onnxgather.arrays import Array
-from onnxgather.cases import DescriptorCase
-from onnxgather.corpus import corpus
-from onnxgather.corpus.sampling import random_cases
+from onnxgather.descriptors.arrays import Array
+from onnxgather.descriptors.tensors import TensorDesc
+from onnxgather.execution import kernels
 from onnxgather.options import POLICIES
-from onnxgather.tensors import TensorDesc
+from onnxgather.parity.cases import DescriptorCase
+from onnxgather.parity.corpus import corpus
+from onnxgather.parity.corpus.sampling import random_cases
 
 pytestmark = pytest.mark.skipif(kernels.operators() is None, reason="the kernels are not built")
 
-SOURCES = Path(__file__).parents[2] / "onnxgather" / "native"
+SOURCES = Path(__file__).parents[2] / "onnxgather" / "native" / "kernels"
 FOLDER = Path(__file__).parent
 OPERATORS = [
     f"{name}{f'_{number}' if number else ''}"
@@ -358,7 +359,7 @@ def test_hostile_models_are_refused_or_stay_inside_their_tensors(
     pytestconfig: pytest.Config,
 ) -> None:
     count = 1000 if pytestconfig.getoption("--long") else 50
-    path = [str(FOLDER), str(FOLDER.parent)]
+    path = [str(FOLDER), str(HELPERS)]
     code = f"import sys; sys.path[:0] = {path}; import test_operator as t; t.attack({count}, 3)"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (ended.returncode, ended.stderr) == (0, "")

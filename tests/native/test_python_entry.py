@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 from agreement import LONG
 
-from onnxgather import kernels
+from onnxgather.execution import kernels
 
 FOLDER = Path(__file__).parent
-SOURCES = Path(kernels.__file__).with_name("native")
+SOURCES = Path(__file__).parents[2] / "onnxgather" / "native" / "kernels"
 NATIVE: Any = kernels.python_kernels()
 pytestmark = pytest.mark.skipif(NATIVE is None, reason="the native kernels are not built")
 

@@ -13,11 +13,11 @@ from msgspec.structs import replace
 from planned_lane import INFO, Planned, case, ran, result
 
 import onnxgather as og
-from onnxgather.cases import Case, DescriptorCase
 from onnxgather.cli import terminal
-from onnxgather.lanes.lane import Answer, AnswerKind, LaneInfo
 from onnxgather.parity import check as check_module
+from onnxgather.parity.cases import Case, DescriptorCase
 from onnxgather.parity.check import Team, check, check_cases
+from onnxgather.parity.lanes.lane import Answer, AnswerKind, LaneInfo
 from onnxgather.parity.results import (
     CaseResult,
     Report,

@@ -9,19 +9,19 @@ import pytest
 from planned_lane import DATA, DESC, ELSEWHERE, NODE, ZEROS, bare, case, only, ran, result
 
 import onnxgather as og
-from onnxgather.arrays import Array
-from onnxgather.cases import DescriptorCase
-from onnxgather.lanes.lane import Answer, AnswerKind
+from onnxgather.descriptors.arrays import Array
+from onnxgather.descriptors.reference import reference
+from onnxgather.execution.child import Breakdown
+from onnxgather.execution.worker import NodeElsewhere
+from onnxgather.parity.cases import DescriptorCase
 from onnxgather.parity.judge import KINDS
+from onnxgather.parity.lanes.lane import Answer, AnswerKind
 from onnxgather.parity.results import (
     ArrayType,
     Result,
     ResultKind,
     Returned,
 )
-from onnxgather.reference import reference
-from onnxgather.workers.child import Breakdown
-from onnxgather.workers.worker import NodeElsewhere
 
 
 class TestArrays:

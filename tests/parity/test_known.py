@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 from planned_lane import ELSEWHERE, ZEROS, Planned, case, only, ran
 
-from onnxgather.lanes.lane import Answer, AnswerKind, LaneInfo
+from onnxgather.execution.child import Breakdown
 from onnxgather.parity.check import check_cases
 from onnxgather.parity.judge import KINDS
 from onnxgather.parity.known import (
@@ -20,11 +20,11 @@ from onnxgather.parity.known import (
     ResultPattern,
     known_differences,
 )
+from onnxgather.parity.lanes.lane import Answer, AnswerKind, LaneInfo
 from onnxgather.parity.results import (
     Result,
     ResultKind,
 )
-from onnxgather.workers.child import Breakdown
 
 KNOWN = Known(
     "StubExecutionProvider",

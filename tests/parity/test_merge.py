@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from report_samples import CPU, OPENVINO, entry, gather_case, passed, report_of
 
 from onnxgather.errors import FileFormatError
-from onnxgather.lanes.lane import LaneInfo
+from onnxgather.parity.lanes.lane import LaneInfo
 from onnxgather.parity.merge import merge
 from onnxgather.parity.results import Invalid, Report
 

@@ -16,10 +16,10 @@ from folders import MODELS
 from html_page import HOSTILE, LOADING, Page
 
 import onnxgather as og
-from onnxgather.cases import DescriptorCase
-from onnxgather.corpus import corpus
+from onnxgather.lowering.show import describe
+from onnxgather.parity.cases import DescriptorCase
+from onnxgather.parity.corpus import corpus
 from onnxgather.report.lesson import lesson, lesson_page
-from onnxgather.show import describe
 
 CHROMIUM = shutil.which("chromium")
 

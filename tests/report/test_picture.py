@@ -16,8 +16,8 @@ from report_samples import (
 )
 
 import onnxgather as og
-from onnxgather.cases import Case, DescriptorCase
-from onnxgather.explain import explain
+from onnxgather.descriptors.explain import explain
+from onnxgather.parity.cases import Case, DescriptorCase
 from onnxgather.report.picture import MOST_ELEMENTS, Grid, Link, Picture, Wrong, picture
 
 

@@ -24,7 +24,7 @@ from report_samples import (
     small,
 )
 
-from onnxgather.lanes.lane import LaneInfo
+from onnxgather.parity.lanes.lane import LaneInfo
 from onnxgather.parity.results import CaseResult, Invalid
 from onnxgather.report import html, junit, markdown, render
 from onnxgather.report.sentences import verdict

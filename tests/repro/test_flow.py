@@ -17,12 +17,12 @@ from repro_cases import CASE, GATHERS, OUTSIDE, STUB, SYSTEM, rerun
 from stub_runtime import environment
 
 import onnxgather as og
-from onnxgather.cases import Case, DescriptorCase, ForbiddenNode, NodeCase
-from onnxgather.dxdispatch import dispatches, read_program
 from onnxgather.errors import OnnxGatherError
-from onnxgather.lanes import open_lanes
-from onnxgather.lanes.lane import Answer, LaneInfo
 from onnxgather.model import check_model
+from onnxgather.parity.cases import Case, DescriptorCase, ForbiddenNode, NodeCase
+from onnxgather.parity.lanes import open_lanes
+from onnxgather.parity.lanes.lane import Answer, LaneInfo
+from onnxgather.programs import dispatches, read_program
 from onnxgather.repro import flow
 from onnxgather.repro.flow import Outcome, make_repro
 

@@ -18,13 +18,13 @@ from repro_cases import CASE, GATHERS, INFO, OUTSIDE, STUB, rerun
 from stub_runtime import environment
 
 import onnxgather as og
-from onnxgather import runtime
-from onnxgather.cases import Case, DescriptorCase, ForbiddenNode, NodeCase
 from onnxgather.checks import printable
 from onnxgather.errors import OnnxGatherError
-from onnxgather.lanes.lane import Answer, AnswerKind, LaneInfo
+from onnxgather.execution import runtime
 from onnxgather.options import OutOfRange
+from onnxgather.parity.cases import Case, DescriptorCase, ForbiddenNode, NodeCase
 from onnxgather.parity.judge import judge
+from onnxgather.parity.lanes.lane import Answer, AnswerKind, LaneInfo
 from onnxgather.parity.results import Result, ResultKind
 from onnxgather.repro.flow import write_folder
 from onnxgather.repro.issue import Difference

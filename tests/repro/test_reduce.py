@@ -16,17 +16,17 @@ from hypothesis import strategies as st
 from strategies import cases
 
 import onnxgather as og
-from onnxgather.arrays import Array, axis_sizes, elements
-from onnxgather.cases import Case, DescriptorCase, ForbiddenNode, NodeCase
-from onnxgather.corpus.forbidden import forbidden_cases
-from onnxgather.lanes.lane import Answer, AnswerKind, LaneInfo
-from onnxgather.layouts import STRIDES
+from onnxgather.descriptors.arrays import Array, axis_sizes, elements
+from onnxgather.execution.child import Breakdown
+from onnxgather.parity.cases import Case, DescriptorCase, ForbiddenNode, NodeCase
+from onnxgather.parity.corpus.forbidden import forbidden_cases
 from onnxgather.parity.judge import KINDS, judge
+from onnxgather.parity.lanes.lane import Answer, AnswerKind, LaneInfo
+from onnxgather.parity.layouts import STRIDES
 from onnxgather.parity.results import ArrayType, Result, ResultKind, Returned
 from onnxgather.repro.candidates import Candidate, candidate_of, case_of
 from onnxgather.repro.moves import fewer_dimensions, shorter_axes
 from onnxgather.repro.reduce import Fault, reduce_case
-from onnxgather.workers.child import Breakdown
 
 WRONG = Fault(ResultKind.ELEMENTS)
 NO_FAULT = ("PASS", "NOT-RUN")

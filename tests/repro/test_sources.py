@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from repro_cases import CASE, INFO, OUTSIDE
 
-from onnxgather.cases import Case, ForbiddenNode, NodeCase, Origin
-from onnxgather.datatypes import TensorDataType
-from onnxgather.dxdispatch import parse_program
+from onnxgather.descriptors.datatypes import TensorDataType
 from onnxgather.errors import FileFormatError, OnnxGatherError
-from onnxgather.lanes.lane import Answer, AnswerKind, LaneInfo
+from onnxgather.parity.cases import Case, ForbiddenNode, NodeCase, Origin
 from onnxgather.parity.check import check_cases
+from onnxgather.parity.lanes.lane import Answer, AnswerKind, LaneInfo
 from onnxgather.parity.results import Blob, CaseResult, Report
+from onnxgather.programs import parse_program
 from onnxgather.repro.sources import (
     case_of_finding,
     case_of_program,

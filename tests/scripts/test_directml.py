@@ -22,7 +22,7 @@ from fake_directml import NO_DEVICE, done, failed, fake_folder
 from folders import OBSERVED, ROOT
 
 import onnxgather
-from onnxgather.lanes.directml import find_host, setup_command
+from onnxgather.parity.lanes.directml import find_host, setup_command
 
 SCRIPTS = ROOT / "scripts" / "directml"
 

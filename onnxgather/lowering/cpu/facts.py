@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
-from onnxgather.arrays import Array
-from onnxgather.descriptors import Descriptor
+from onnxgather.descriptors.arrays import Array
+from onnxgather.descriptors.operators import Descriptor
 from onnxgather.gather import GatherSizes, gather_of
 from onnxgather.lowering.graph import Graph, Shape, Value, size_of
 from onnxgather.options import OutOfRange

@@ -15,8 +15,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from onnxgather.arrays import Array, brought_in_range, elements, outside
-from onnxgather.descriptors import Descriptor
+from onnxgather.descriptors.arrays import Array, brought_in_range, elements, outside
+from onnxgather.descriptors.operators import Descriptor
+from onnxgather.descriptors.strides import in_order
+from onnxgather.descriptors.tensors import TensorDesc
 from onnxgather.gather import GatherSizes
 from onnxgather.lowering.cpu.facts import (
     Facts,
@@ -42,8 +44,6 @@ from onnxgather.lowering.offsets import find_offsets
 from onnxgather.lowering.portable import INPUT, OUTPUT, lower, lower_into
 from onnxgather.lowering.positions import scatter
 from onnxgather.options import DEFAULT_THREADS, OutOfRange
-from onnxgather.strides import in_order
-from onnxgather.tensors import TensorDesc
 
 EXTRACTED = ("float32", "float64", "int32", "int64")
 """The types that ArrayFeatureExtractor takes; it keeps every bit of them (measured)."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from onnxgather.arrays import Array, brought_in_range
-from onnxgather.arrays import outside as is_outside
+from onnxgather.descriptors.arrays import Array, brought_in_range
+from onnxgather.descriptors.arrays import outside as is_outside
+from onnxgather.descriptors.strides import packed_strides
 from onnxgather.gather import GatherSizes
 from onnxgather.lowering.cpu.facts import Facts
 from onnxgather.lowering.graph import LEFT_OUT, Graph, Shape, Value, constant, size_of
@@ -17,7 +18,6 @@ from onnxgather.lowering.indices import (
     read_indices,
 )
 from onnxgather.options import OutOfRange
-from onnxgather.strides import packed_strides
 
 WIDEST_TILE = 2048
 """Elements of a row in which short vectors are repeated: ONNX Runtime's CPU kernels spend about

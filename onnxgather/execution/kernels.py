@@ -1,0 +1,71 @@
+"""The native kernels, if they were built when onnxgather was installed.
+
+If the variable `ONNXGATHER_NATIVE` is 0, kernels that were built are ignored.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+from onnxgather.errors import ProviderError
+from onnxgather.execution.providers import PROVIDERS
+from onnxgather.options import Target
+
+_SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
+_OPERATORS = Path(__file__).parents[1] / f"onnxgather_operators{_SUFFIX}"
+
+
+def python_kernels() -> ModuleType | None:
+    """The module that gathers without ONNX Runtime; None if there is none."""
+    try:
+        return None if _ignored() else import_module("onnxgather._native")
+    except ImportError:
+        return None
+
+
+def operators() -> str | None:
+    """The path of the custom operators' library; None if there is none."""
+    return str(_OPERATORS) if _OPERATORS.exists() and not _ignored() else None
+
+
+def operators_of(provider: str, target: Target) -> str | None:
+    """The library of onnxgather's own operators that a provider takes for models of a target.
+
+    Args:
+        provider: The provider's full name; the kernels are the CPU provider's.
+        target: The target.
+    """
+    is_theirs = (provider, target) == (PROVIDERS["cpu"].name, "native")
+    return operators() if is_theirs else None
+
+
+def custom_ops_library() -> str:
+    """The path of the library that runs models of target "native" fast, in any ONNX Runtime.
+
+    A session takes it by `SessionOptions.register_custom_ops_library`.
+
+    Raises:
+        ProviderError: There is none.
+    """
+    path = operators()
+    if path is None:
+        raise ProviderError(f"the native kernels must be there, but {why_not()}")
+    return path
+
+
+def why_not() -> str:
+    """Why there are no kernels, and what to do."""
+    if _ignored():
+        return "ONNXGATHER_NATIVE is 0"
+    return (
+        "they were not built when onnxgather was installed; install a C compiler, and onnxgather "
+        "once more"
+    )
+
+
+def _ignored() -> bool:
+    return os.environ.get("ONNXGATHER_NATIVE") == "0"

@@ -1,0 +1,70 @@
+"""The host for shared libraries of ONNX Runtime, compiled where it is first needed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from onnxgather.checks import LONGEST_SHOWN
+from onnxgather.execution.child import Breakdown, NoAnswerError
+
+NATIVE = Path(__file__).parents[1] / "native" / "hosts"
+"""The folder of the host's sources."""
+SOURCES = ("runtime_host.cpp", "frames.h", "direct3d.h", "directml.h")
+
+LONGEST_COMPILATION = 600
+"""The most seconds that a compiler may take."""
+
+
+def is_library(path: str) -> bool:
+    """Whether a path is a shared library's by its name, such as libonnxruntime.so.1."""
+    return re.search(r"\.(so(\.\d+)*|dll|dylib)\Z", path) is not None
+
+
+def cache_folder() -> Path:
+    """The folder for what onnxgather makes and can make again."""
+    variable, other = "XDG_CACHE_HOME", ".cache"
+    if sys.platform == "win32":
+        variable, other = "LOCALAPPDATA", "AppData/Local"
+    return Path(os.environ.get(variable) or Path.home() / other) / "onnxgather"
+
+
+def compiled_host() -> str:
+    """The path of the host, which is compiled unless this compiler has compiled this source before.
+
+    Raises:
+        NoAnswerError: There is no C++ compiler, or it fails.
+    """
+    command = os.environ.get("CXX") or "c++"
+    linked = ["-static", "-ld3d12", "-ldxguid"] if sys.platform == "win32" else ["-ldl"]
+
+    def run(*arguments: str | Path) -> bytes:
+        compiler = [*shlex.split(command), *arguments]
+        limit = LONGEST_COMPILATION
+        return subprocess.run(compiler, capture_output=True, check=True, timeout=limit).stdout
+
+    try:
+        parts = [(NATIVE / name).read_bytes() for name in SOURCES]
+        key = hashlib.sha256(b"\0".join([*parts, command.encode(), run("--version")]))
+        host = cache_folder() / f"runtime_host-{key.hexdigest()[:16]}.exe"
+        if not host.exists():
+            host.parent.mkdir(parents=True, exist_ok=True)
+            with TemporaryDirectory(dir=host.parent) as folder:
+                made = Path(folder) / host.name
+                source = NATIVE / SOURCES[0]
+                run("-std=c++20", "-O2", "-o", made, source, *linked)
+                made.replace(host)
+        return str(host)
+    except OSError as error:
+        why = f"{error.filename}: {error.strerror}"
+    except (ValueError, subprocess.SubprocessError) as error:
+        said: bytes = getattr(error, "stderr", None) or b""
+        why = " ".join(said.decode(errors="replace").split()) or str(error)
+    rule = f"the host of a shared library must be compiled by {command}, or what CXX names"
+    raise NoAnswerError(Breakdown.NOT_STARTED, f"{rule}: {why[:LONGEST_SHOWN]}", why)

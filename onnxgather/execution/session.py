@@ -1,0 +1,394 @@
+"""Descriptors and models on exactly one execution provider, with proof that it ran them."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, lru_cache, partial
+from operator import attrgetter, is_
+from typing import Any, Self, cast
+from weakref import WeakSet
+
+import numpy as np
+
+from onnxgather.checks import number_of, uint
+from onnxgather.descriptors.arrays import (
+    Array,
+    check_descriptor,
+    check_indices,
+    check_written,
+    plain_array,
+)
+from onnxgather.descriptors.datatypes import TensorDataType
+from onnxgather.descriptors.operators import Descriptor
+from onnxgather.errors import (
+    DescriptorError,
+    IndexOutOfRangeError,
+    OnnxGatherError,
+    ProviderError,
+)
+from onnxgather.execution import kernels, runtime
+from onnxgather.execution.child import NoAnswerError
+from onnxgather.execution.hosts import OpenedThere, open_model
+from onnxgather.execution.providers import Provider, find_provider, target_of
+from onnxgather.execution.runtime import CPU, NotRunError, Opened, RefusedError
+from onnxgather.lowering.graph import NATIVE
+from onnxgather.model import to_onnx
+from onnxgather.model.values import ValueType, loaded, values_of
+from onnxgather.options import MOST_THREADS, OutOfRange, Target
+
+CACHED_SESSIONS = 128
+"""How many sessions `run` keeps; the one used longest ago is dropped first."""
+
+THREADED_ELEMENTS = 2**15
+"""The fewest output elements for which a session has several threads; below, they cost time."""
+
+
+def run(
+    desc: Descriptor,
+    data: Any,
+    indices: Any,
+    out_of_range: OutOfRange = "clamp",
+    provider: str = "cpu",
+    target: Target | None = None,
+) -> Array:
+    """The output of a gather, computed by one execution provider.
+
+    The session is kept for the next call with the same descriptor and options.
+
+    Args:
+        desc: Any of the four gather descriptors.
+        data: InputTensor: an array of its `sizes`, or its 1-D buffer where it has strides.
+        indices: IndicesTensor, likewise.
+        out_of_range: What an index out of range does; see `OutOfRange`.
+        provider: "cpu", "directml", "openvino", … or ONNX Runtime's full name.
+        target: What the model is made for; None is what suits the provider.
+
+    Returns:
+        OutputTensor: an array of its `sizes`, or its 1-D buffer where it has strides.
+
+    Raises:
+        DescriptorError: An array does not fit its tensor.
+        IndexOutOfRangeError: An index is out of range and `out_of_range` is "error".
+        ProviderError: The provider is missing, fails, or did not get every node; or its arithmetic
+            reads an index in part.
+    """
+    try:
+        session = open_session(desc, out_of_range, provider, target)
+    except OnnxGatherError:
+        raise
+    except Exception:  # what cannot be hashed is no descriptor and no option, and is told so
+        session = open_session.__wrapped__(desc, out_of_range, provider, target)
+    return session.run(data, indices)
+
+
+class Session:
+    """A descriptor's model, or any model, on one provider: prepared once, to run often.
+
+    Several threads may use a session at once; where the provider allows one call at a time, the
+    others wait. In the child of a fork the model is opened once more, with the first call there.
+
+    Args:
+        source: A descriptor; or a model: an onnx.ModelProto, its bytes, or the path of its file.
+        provider: "cpu", "directml", "openvino", … or ONNX Runtime's full name: the only provider
+            that may run the model's nodes.
+        out_of_range: What an index out of range of a descriptor does; see `OutOfRange`.
+        target: What the descriptor's model is made for; None is what suits the provider: on the
+            CPU "native" where the native kernels are there, else "cpu".
+        threads: How many threads the provider may use, 0 for one per core; None is one for a
+            descriptor with a small output, else one per core.
+        provider_options: The provider's own options, as ONNX Runtime documents them.
+
+    Raises:
+        OnnxGatherError: The source is no descriptor and no model, or an option is unknown.
+        ProviderError: The provider is missing, cannot start, or did not get every node.
+    """
+
+    def __init__(
+        self,
+        source: Descriptor | Any,
+        provider: str = "cpu",
+        *,
+        out_of_range: OutOfRange = "clamp",
+        target: Target | None = None,
+        threads: int | None = None,
+        provider_options: Mapping[str, str] | None = None,
+    ) -> None:
+        self.provider = found = find_provider(provider)
+        if threads is not None:
+            threads = uint("threads", threads, MOST_THREADS, 0, OnnxGatherError)
+        self._desc = source if isinstance(source, Descriptor) else None
+        if isinstance(source, Descriptor):
+            threads = threads_for(source) if threads is None else threads
+            suits: Target | None = "native" if kernels.operators_of(found.name, "native") else None
+            suits = target_of(found.name, target or suits)
+            source = to_onnx(source, out_of_range, suits, threads=threads or os.cpu_count())
+        elif (out_of_range, target) != ("clamp", None):
+            raise OnnxGatherError("a model has its own out_of_range and target; leave them out")
+        model, proto = loaded(source)
+        self.inputs, self.outputs = values_of(proto)
+        """The data types and the sizes of the inputs and of the outputs, by their names."""
+        self._plain = [(np.ndarray, kind.dtype, kind.sizes) for kind in self.inputs.values()]
+        self._policy: OutOfRange = out_of_range
+        self._bound = _Bound()
+        own = found.name == CPU and any(one.domain == NATIVE for one in proto.opset_import)
+        operators = kernels.operators_of(found.name, "native") if own else None
+        if own and target == "native" and operators is None:
+            raise ProviderError(found.why_not_run("operators", kernels.why_not()))
+        self._guards = False
+        if self._desc is not None and operators is None:  # the kernels check each index they read
+            wide = self._desc.indices_tensor.data_type == TensorDataType.INT64
+            self._guards = out_of_range == "error" or (wide and found.int64_bits < 64)
+        session = {"threads": threads or 0, "settings": provider_options, "operators": operators}
+        self._open: Callable[[], Opened | OpenedThere] | None = partial(
+            open_model, model, found, session
+        )
+        self.assignment = self._opened.assignment
+        """The name and the operator of each node, all run by the provider."""
+        _SESSIONS.add(self)
+
+    def run(self, *arrays: Any) -> Any:
+        """The output for inputs; of a model with several outputs, a list of them.
+
+        Args:
+            arrays: The inputs, in the order of `inputs` (InputTensor, IndicesTensor); or one
+                mapping from their names. Each is an array of numpy; or, without a copy, an
+                OrtValue, or what has DLPack or a buffer, such as a tensor of torch on the CPU.
+
+        Raises:
+            DescriptorError: An array does not fit its input.
+            IndexOutOfRangeError: An index is out of range and `out_of_range` is "error".
+            ProviderError: The provider failed; or it is in another program, which takes numpy
+                arrays alone.
+        """
+        try:
+            fits = [*map(_KIND, arrays)] == self._plain
+        except Exception:  # an object may raise anything; `_fed` says what it is
+            fits = False
+        # As strict=True costs as much as the rest.
+        feeds = dict(zip(self.inputs, arrays)) if fits else self._fed(arrays)  # noqa: B905
+        if self._guards:
+            self._guard(feeds)
+        try:
+            outputs = self._opened.run_all(feeds)
+        except Exception as error:
+            raise self._told(error, *feeds.values()) from error
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    def run_into(self, *arrays: Any, out: Any) -> None:
+        """Run into memory that is there: ONNX Runtime's IO binding.
+
+        Each thread's arrays stay bound, and alive, until it comes with others. So the same arrays
+        may be filled again between calls, but not be given other memory, as `resize` does.
+
+        Args:
+            arrays: The inputs, as `run` takes them.
+            out: What the output is written into: C-contiguous, writable, and no memory of the
+                inputs; of a model with several outputs, a list of them.
+
+        Raises:
+            DescriptorError: An array does not fit its input or output; `out` is read-only, not
+                contiguous, or overlaps an input.
+            IndexOutOfRangeError, ProviderError: As `run`.
+        """
+        was, into, run = self._bound.now
+        try:
+            if out is not into or len(arrays) != len(was) or not all(map(is_, arrays, was)):
+                run = self._bind(arrays, out)
+            run()
+        except Exception as error:
+            raise self._told(error, *self._bound.values) from error
+
+    def close(self) -> None:
+        """Let go of the model and the arrays; a call that comes later raises ProviderError."""
+        self._open = None
+        self.let_go()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @cached_property
+    def _opened(self) -> Opened | OpenedThere:
+        if self._open is None:
+            raise ProviderError(f"the session on {self.provider.name} is closed")
+        try:
+            return self._open()
+        except Exception as error:
+            raise self._told(error) from error
+
+    def let_go(self) -> object:
+        """Have the next call open and bind again; return what was there."""
+        was, self._bound = self._bound, _Bound()
+        return was, self.__dict__.pop("_opened", None)
+
+    def _fed(self, arrays: Sequence[Any]) -> dict[str, Any]:
+        """The inputs by their names, checked."""
+        rule, given = f"the inputs must be {', '.join(self.inputs) or 'none'}", arrays
+        if len(arrays) == 1 and isinstance(arrays[0], Mapping):
+            named = cast("Mapping[str, Any]", arrays[0])
+            if {*named} != {*self.inputs}:
+                raise DescriptorError(f"{rule}, got {', '.join(map(str, named)) or 'none'}")
+            given = [named[name] for name in self.inputs]
+        if len(given) != len(self.inputs):
+            raise DescriptorError(f"{rule}, got {number_of(len(given), 'array')}")
+        return self._fitting(self.inputs, given)
+
+    def _fitting(self, kinds: Mapping[str, ValueType], arrays: Sequence[Any]) -> dict[str, Any]:
+        """Arrays of the memory that was given, by their names, checked."""
+        fitting = dict(zip(kinds, arrays, strict=True))
+        for (name, kind), array in zip(kinds.items(), arrays, strict=True):
+            if not isinstance(array, np.ndarray):
+                self._here()
+            if kind.dtype is None or runtime.is_on_device(array):  # ONNX Runtime checks it
+                continue
+            sizes = kind.sizes if kind.is_static else str(kind).partition(" ")[2]
+            rule = f"{name} must be an array of {kind.dtype} {sizes}"
+            plain = fitting[name] = plain_array(rule, cast("object", array))
+            if plain.dtype != kind.dtype or not kind.admits(plain.shape):
+                raise DescriptorError(f"{rule}, got {plain.dtype} {plain.shape}")
+        return fitting
+
+    def _here(self) -> Opened:
+        """The model in this program; raises ProviderError where it is in another."""
+        if isinstance(self._opened, Opened):
+            return self._opened
+        raise ProviderError(
+            f"{self.provider.name} runs in another program here, which takes numpy arrays and "
+            "returns one: it has no run_into, and takes no OrtValue and no DLPack"
+        )
+
+    def _guard(self, feeds: dict[str, Any]) -> None:
+        """Check the indices of a descriptor as far as the provider does not."""
+        desc, indices = cast("Descriptor", self._desc), feeds["IndicesTensor"]
+        if self._policy == "error":
+            indices = indices.copy()  # as a provider may read on past an index that changes now
+            feeds["IndicesTensor"] = indices
+        check_readable(desc, indices, self._policy, self.provider)
+
+    def _bind(self, arrays: Sequence[Any], out: Any) -> Callable[[], object]:
+        """A call that runs the model into what `run_into` was given."""
+        opened, bound = self._here(), self._bound
+        feeds = self._fed(arrays)
+        outs: list[Any] = [*out] if isinstance(out, list | tuple) else [out]
+        if len(outs) != len(self.outputs):
+            rule = f"out must be {number_of(len(self.outputs), 'array')}"
+            raise DescriptorError(f"{rule}, got {len(outs)}")
+        into = self._fitting(self.outputs, outs)
+        if self._guards:
+            self._guard(feeds)
+        feeds = {name: _orderly(value) for name, value in feeds.items()}
+        bound.values = [*feeds.values(), *into.values()]
+        found = [*map(_memory_of, bound.values)]
+        if found != bound.memory or not opened.reads_bound:
+            bound.memory = []
+            for name, value in into.items():
+                if isinstance(value, np.ndarray):
+                    others = {key: x for key, x in {**feeds, **into}.items() if key != name}
+                    check_written(name, cast("Array", value), others)
+            bound.run, bound.memory = opened.bound(feeds, into), found
+        pairs = zip(bound.values, (*arrays, cast("object", out)), strict=False)
+        lasting = opened.reads_bound and not self._guards
+        lasting = lasting and all(x is y or runtime.is_ort_value(y) for x, y in pairs)
+        bound.now = (arrays, out, bound.run) if lasting else _Bound.now
+        return bound.run
+
+    def _told(self, error: Exception, *values: Any) -> Exception:
+        """The error that tells in one sentence why a model did not run on some inputs."""
+        if isinstance(error, OnnxGatherError) and not isinstance(error, NoAnswerError):
+            return error
+        if self._desc is not None and self._policy == "error" and values:
+            try:
+                check_indices(self._desc, values[1].copy())
+            except IndexOutOfRangeError as outside:
+                return outside
+        if isinstance(error, NotRunError):
+            return ProviderError(self.provider.why_not_run(error.kind, error.detail))
+        what = "cannot run the model" if isinstance(error, RefusedError) else "failed"
+        return ProviderError(f"{self.provider.name} {what}: {runtime.line(error)}")
+
+
+def check_readable(
+    desc: Descriptor, indices: Array, out_of_range: OutOfRange, provider: Provider
+) -> None:
+    """Check, before a model runs, that each index is allowed and that the provider reads it whole.
+
+    Raises:
+        IndexOutOfRangeError: An index is out of range and `out_of_range` is "error".
+        ProviderError: The provider's arithmetic reads an index in part.
+    """
+    if out_of_range == "error":  # before the model, as some providers answer with zeros
+        check_indices(desc, indices)
+    elif (bits := provider.int64_bits) < 8 * indices.itemsize:
+        try:
+            check_indices(desc, indices, 2 ** (bits - 1))
+        except IndexOutOfRangeError as error:
+            rule = f"{provider.name} reads the low {bits} bits of INT64 indices"
+            raise ProviderError(f"{rule}: {error}") from None
+
+
+_KIND = attrgetter("__class__", "dtype", "shape")
+
+
+class _Bound(threading.local):
+    """What a thread bound last."""
+
+    values: Sequence[Any] = ()
+    """The arrays and OrtValues, kept alive."""
+    memory: Sequence[object] = ()
+    """Where they are."""
+    run: Callable[[], object] = object
+    """The call that runs the model into them."""
+    now: tuple[Sequence[Any], object, Callable[[], object]] = (), ..., object
+    """The inputs and `out` as they were given, if nothing can move them; and the call."""
+
+
+def _orderly(value: Any) -> Any:
+    """The same value, or a copy of an array in disorder."""
+    if not isinstance(value, np.ndarray):
+        return value
+    return np.require(cast("Array", value), requirements=["C", "A"])
+
+
+def _memory_of(value: Any) -> object:
+    """Where a value is, and what is there."""
+    is_array = isinstance(value, np.ndarray)
+    return repr(cast("Array", value).__array_interface__) if is_array else id(value)
+
+
+@lru_cache(maxsize=CACHED_SESSIONS)
+def open_session(
+    desc: Descriptor, out_of_range: OutOfRange, provider: str, target: Target | None = None
+) -> Session:
+    """The session that `run` uses for a descriptor; it is made if it is not kept.
+
+    Raises:
+        DescriptorError: `desc` is no descriptor.
+        OnnxGatherError, ProviderError: As `Session`.
+    """
+    check_descriptor(desc)
+    return Session(desc, provider, out_of_range=out_of_range, target=target)
+
+
+_SESSIONS: WeakSet[Session] = WeakSet()
+_FORGOTTEN: list[object] = []
+
+
+def _forget_models() -> None:
+    """In the child of a fork, which has none of their threads: sessions open other models."""
+    _FORGOTTEN.extend(session.let_go() for session in _SESSIONS)  # as their end waits for threads
+
+
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=_forget_models)
+
+
+def threads_for(desc: Descriptor) -> int:
+    """How many threads a session has for a descriptor."""
+    few = math.prod(desc.output_tensor.sizes) < THREADED_ELEMENTS
+    return 1 if few else os.cpu_count() or 1

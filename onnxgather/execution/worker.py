@@ -1,0 +1,223 @@
+"""Workers: `runtime` in any Python environment, or a host that speaks its protocol."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Annotated, Any, BinaryIO, NamedTuple, TypeVar
+
+import msgspec
+
+from onnxgather.checks import LONGEST_SHOWN
+from onnxgather.descriptors.arrays import Array
+from onnxgather.descriptors.datatypes import TensorDataType
+from onnxgather.descriptors.operators import OPERATORS
+from onnxgather.execution import runtime
+from onnxgather.execution.child import Breakdown, Child, NoAnswerError, StartedProgram
+from onnxgather.execution.library import compiled_host, is_library
+
+LONGEST_PRINTED = 500
+"""The most characters of a worker's prints that a message shows."""
+
+LONGEST_BANNER = 2**16
+"""The most bytes that an environment may print at its start, before the worker greets."""
+
+LONGEST_HEADER = 2**20
+"""The most bytes of the JSON in an answer."""
+
+HOST_RUNS = 300
+"""After how many models a host starts anew, as DirectML keeps memory of each."""
+
+_T = TypeVar("_T")
+_Natural = Annotated[int, msgspec.Meta(ge=0)]
+_TYPES = "|".join(["bool", *(row.numpy.name for row in TensorDataType)])
+_DataType = Annotated[str, msgspec.Meta(pattern=rf"^({_TYPES})\Z")]
+
+
+class NodeElsewhere(msgspec.Struct, frozen=True):
+    """A node that went to another provider than the one asked for."""
+
+    name: str
+    operator: str
+    """ONNX's name, such as Reshape."""
+    provider: str
+    """The full name of the provider that it went to."""
+
+
+class About(msgspec.Struct, frozen=True):
+    """What `runtime.about` says of an environment."""
+
+    versions: dict[str, str]
+    providers: tuple[str, ...] = ()
+    devices: dict[str, tuple[str, ...]] = {}
+    records_nodes: bool = True
+    fault: str | None = None
+
+
+class _Answered(msgspec.Struct, frozen=True):
+    """What `runtime.answer` says of a model."""
+
+    not_run: tuple[runtime.NotRunKind, str, NodeElsewhere | None] | None = None
+    refused: str | None = None
+    nodes: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    outputs: tuple[str | tuple[_DataType, tuple[_Natural, ...], _Natural], ...] = ()
+
+
+class Ran(NamedTuple):
+    """A model that ran on a provider."""
+
+    assignment: tuple[tuple[str, str], ...]
+    """The name and the operator of each node."""
+    outputs: tuple[Array | str, ...]
+    """The output of each run, or the provider's own message if that failed, on one line."""
+
+
+class Worker(Child):
+    """`runtime` as a program in any Python environment, or a host that speaks its protocol.
+
+    It starts with the first request.
+
+    Args:
+        python: The interpreter that runs it; it needs onnxruntime and numpy.
+        timeout: Seconds that an answer may take.
+        host: The command of the host, which needs no interpreter; or the path of a shared library,
+            whose host is compiled first.
+    """
+
+    name = "worker"
+
+    def __init__(self, python: str, timeout: float, host: Sequence[str] = ()) -> None:
+        # Not -I: a user may make an environment by PYTHONPATH.
+        super().__init__(host or [python, "-u", runtime.__file__], timeout)
+        self._is_host, self._models, self._kept = bool(host), 0, None
+
+    def about(self) -> About:
+        """What the environment offers; a plugin's devices are there after its first model.
+
+        Raises:
+            NoAnswerError: The worker gives no answer.
+        """
+        return self.ask(lambda header, _: msgspec.json.decode(header, type=About), {})
+
+    def run(
+        self,
+        model: bytes,
+        session: Mapping[str, object],
+        feeds: Sequence[Mapping[str, Array]] = (),
+        sent: Counter[str] | None = None,
+        keep: bool = False,
+    ) -> Ran:
+        """Run a serialized model, which has one output, on each of several sets of inputs.
+
+        Args:
+            model: The model.
+            session: The other arguments of `runtime.Opened`.
+            feeds: The sets of inputs.
+            sent: How often each operator stands in the model; None where any may have run.
+            keep: Whether the worker keeps the opened model for the next request.
+
+        Raises:
+            NotRunError: The provider is missing, or did not get every node.
+            RefusedError: ONNX Runtime made no session.
+            NoAnswerError: The worker gives no answer.
+        """
+        blobs = bytearray(model)
+        packed = [{name: runtime.packed(feed[name], blobs) for name in feed} for feed in feeds]
+        request = {"model": len(model), "session": session, "feeds": packed, "keep": int(keep)}
+        asked = (model, session) if keep else None
+        if asked is None or asked != self._kept:
+            self._models, self._kept = self._models + 1, asked
+            if self._is_host and self._models % HOST_RUNS == 0:
+                self.restart()
+        found = self.ask(partial(_read, sent, len(feeds)), request, blobs)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def ask(
+        self,
+        read: Callable[[bytes, bytes], _T],
+        request: Mapping[str, Any],
+        blobs: bytes | bytearray = b"",
+    ) -> _T:
+        """Send a request for `runtime.answer`; return the answer as `read` decodes it.
+
+        Args:
+            read: Decodes the JSON and the bytes of an answer.
+            request: The request, which becomes JSON.
+            blobs: The bytes of the request.
+
+        Raises:
+            NoAnswerError: There is no answer, or `read` cannot decode it.
+        """
+
+        def answered(stream: BinaryIO) -> _T:
+            header, _, blobs = runtime.read_frame(stream).partition(b"\n")
+            try:
+                if len(header) > LONGEST_HEADER:
+                    raise ValueError(f"{len(header)} bytes of JSON")
+                return read(header, blobs)
+            except Exception as error:  # whatever it is that cannot be decoded
+                detail = str(error)[:LONGEST_SHOWN]
+                reason = f"the worker answered what no worker answers: {detail}"
+                raise NoAnswerError(Breakdown.NONSENSE, reason, detail) from error
+
+        return self.exchange(runtime.message(request, blobs), answered)
+
+    def _start(self) -> StartedProgram:
+        if is_library(self.command[0]):
+            self.command.insert(0, compiled_host())
+        try:
+            return super()._start()
+        except NoAnswerError as error:
+            _, _, why = str(error).partition("it printed: host: ")  # a sentence of its own
+            raise NoAnswerError(error.how, why or str(error), error.detail) from error
+
+    def _greeted(self, stream: BinaryIO) -> None:
+        start = b""
+        while len(start) < LONGEST_BANNER and (byte := stream.read(1)):
+            start += byte
+            if start.endswith(runtime.MAGIC):
+                return
+        raise ValueError(start) if start else EOFError
+
+    def _printed(self, content: bytes) -> str:
+        text = " ".join(content.decode(errors="replace").split())
+        if len(text) > LONGEST_PRINTED:
+            text = "…" + text[-LONGEST_PRINTED:]
+        return f"; it printed: {text}" if text else " and printed nothing"
+
+
+def _read(
+    sent: Counter[str] | None, runs: int, header: bytes, blobs: bytes
+) -> Ran | runtime.NotRunError | runtime.RefusedError:
+    answered = msgspec.json.decode(header, type=_Answered)
+    if answered.not_run is not None:
+        return runtime.NotRunError(*answered.not_run)
+    if answered.refused is not None:
+        return runtime.RefusedError(answered.refused)
+    if not answered.nodes:
+        raise ValueError("outputs of no node")
+    if sent is not None:
+        _check_nodes(Counter(answered.nodes), sent)
+    if len(answered.outputs) != runs:
+        raise ValueError(f"{len(answered.outputs)} outputs of {runs} runs")
+    outputs = [x if isinstance(x, str) else runtime.unpacked(x, blobs) for x in answered.outputs]
+    assignment = zip(answered.names or answered.nodes, answered.nodes, strict=True)
+    return Ran(tuple(assignment), tuple(outputs))
+
+
+def _check_nodes(ran: Counter[str], sent: Counter[str]) -> None:
+    """Check that nodes are those of a model.
+
+    ONNX Runtime may drop nodes and change their names, but it drops no gather and, before it
+    assigns the nodes to providers, adds no operator. A node of a function runs as it is or as the
+    nodes of its body.
+    """
+    if more := [*(ran - sent)]:
+        raise ValueError(f"more nodes than the model has: {', '.join(more)}")
+    called = OPERATORS.keys() & ran.keys()
+    if fewer := [name for name in sent - ran if name.startswith("Gather") and not called]:
+        raise ValueError(f"fewer gathers than the model has: {', '.join(fewer)}")

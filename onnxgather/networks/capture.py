@@ -1,0 +1,252 @@
+"""What the gathers of a model get: a run on the CPU provider, inside subgraphs and functions too.
+
+A graph runs with its inner values as outputs. Then each body runs by itself, with the values that
+its node had; a loop's once per iteration.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from onnxgather.descriptors.arrays import Array
+from onnxgather.errors import ProviderError
+from onnxgather.execution import runtime
+from onnxgather.execution.child import NoAnswerError
+from onnxgather.execution.providers import PROVIDERS
+from onnxgather.execution.worker import Worker
+from onnxgather.networks.inside import learned, model_of, uses
+from onnxgather.networks.network import MAIN, Graph, Network, Node, folder_of
+
+MOST_ITERATIONS = 256
+"""How many iterations of a loop are seen."""
+
+CPU = PROVIDERS["cpu"]
+
+
+class Gathered(NamedTuple):
+    """What one execution of a gather had."""
+
+    data: Array | None
+    """None where it is a constant of the model, which may be large."""
+    indices: Array
+    output: Array | None
+    """None where the gather fails."""
+
+
+@dataclass(eq=False)
+class Captured:
+    """What a run showed."""
+
+    gathers: dict[Node, list[Gathered]] = field(default_factory=dict[Node, "list[Gathered]"])
+    """What each gather had, once per execution."""
+    stop: str | None = None
+    """Where the run fails, and how; None where it does not."""
+    cut: set[str] = field(default_factory=set[str])
+    """The bodies of loops that have more iterations than are seen."""
+
+
+class _Answered(msgspec.Struct):
+    not_run: tuple[runtime.NotRunKind, str, Any] | None = None
+    refused: str | None = None
+    outputs: tuple[str | tuple[tuple[str, tuple[int, ...], int] | None, ...], ...] = ()
+
+
+class _FailedError(Exception):
+    """The CPU provider does not run a model; holds the reason."""
+
+
+class _UnknownError(Exception):
+    """A value was not seen, as it is no tensor of numbers or comes after a failure."""
+
+
+def capture(network: Network, inputs: Mapping[str, Array], timeout: float) -> Captured:
+    """Run a model and see what its gathers get.
+
+    Args:
+        network: The model.
+        inputs: The arrays of its graph inputs, by name.
+        timeout: Seconds that a run may take.
+
+    Raises:
+        ProviderError: There is no CPU provider.
+    """
+    with closing(Worker(sys.executable, timeout)) as worker:
+        run = _Run(network, worker)
+        run.graph(network.main, dict(inputs))
+    return run.found
+
+
+def level_1(network: Network, timeout: float) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The types and constants of the main graph's values after ONNX Runtime's level-1 passes.
+
+    Nothing where ONNX Runtime does not take the model without the data of its large constants.
+    """
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        closing(Worker(sys.executable, timeout)) as worker,
+    ):
+        path = os.path.join(folder, "model.onnx")
+        session = {"provider": CPU.name, "level": 1, "saved": path}
+        model = network.outline.SerializeToString()
+        try:
+            worker.ask(_read, {"model": len(model), "session": session, "feeds": []}, model)
+        except NoAnswerError:
+            return {}, {}
+        return learned(path) if os.path.exists(path) else ({}, {})
+
+
+def _read(header: bytes, blobs: bytes) -> tuple[_Answered, bytes]:
+    return msgspec.json.decode(header, type=_Answered), blobs
+
+
+class _Run:
+    """A run of a model, graph by graph."""
+
+    def __init__(self, network: Network, worker: Worker) -> None:
+        self._network, self._worker = network, worker
+        self.found = Captured()
+
+    def graph(self, graph: Graph, fed: dict[str, Array]) -> dict[str, Array]:
+        """The values of a graph that are of interest: those of gathers, of bodies, its outputs."""
+        wanted = dict.fromkeys(graph.outputs)
+        for node in graph.nodes:
+            if node.is_gather or node.graphs:
+                taken = (name for body in node.graphs.values() for name in uses(body))
+                wanted |= dict.fromkeys((*node.inputs, *node.outputs, *taken))
+        given = fed.keys() | graph.stored.keys() | {*graph.inputs}
+        names = [name for name in wanted if name in graph.types.keys() - given]
+        values = fed | self._longest(graph, names, fed)
+        for node in graph.nodes:
+            try:
+                if node.is_gather:
+                    indices = self._value(graph, node.inputs[1], values)
+                    data, output = values.get(node.inputs[0]), values.get(node.outputs[0])
+                    is_held = graph.is_constant(node.inputs[0]) or node.inputs[0] in graph.defaults
+                    if data is None and not is_held:
+                        continue
+                    gathered = Gathered(data, indices, output)
+                    self.found.gathers.setdefault(node, []).append(gathered)
+                elif node.graphs:
+                    self._bodies(graph, node, values)
+            except _UnknownError:
+                continue
+        return values
+
+    def _value(self, graph: Graph, name: str, values: Mapping[str, Array]) -> Array:
+        found = values.get(name)
+        found = graph.constant(name) if found is None else found
+        if found is None:
+            raise _UnknownError
+        return found
+
+    def _longest(self, graph: Graph, wanted: list[str], fed: dict[str, Array]) -> dict[str, Array]:
+        """The wanted values of a graph; if a node fails, those before it."""
+        works, fails, found, reason = 0, len(graph.nodes) + 1, dict[str, Array](), ""
+        tried = fails - 1
+        while works + 1 < fails:
+            made = {name for node in graph.nodes[:tried] for name in node.outputs}
+            names = [name for name in wanted if name in made]
+            try:
+                found, works = self._ask(graph, tried, names, fed), tried
+            except _FailedError as error:
+                fails, reason = tried, str(error)
+            tried = (works + fails) // 2
+        if fails <= len(graph.nodes) and self.found.stop is None:
+            where = "" if graph.where == MAIN else f" in {graph.where}"
+            self.found.stop = f"{graph.nodes[fails - 1].label}{where} fails: {reason}"
+        return found
+
+    def _ask(
+        self, graph: Graph, nodes: int, names: list[str], fed: dict[str, Array]
+    ) -> dict[str, Array]:
+        if not names:
+            return {}
+        model = model_of(self._network, graph, nodes, names, fed)
+        blobs = bytearray(model)
+        feed = {name: runtime.packed(array, blobs) for name, array in fed.items()}
+        folder = folder_of(self._network.path)
+        session = {"provider": CPU.name, "level": 0, "folder": folder}
+        request = {"model": len(model), "session": session, "feeds": [feed], "every": True}
+        request["keep"] = graph.outer is not None  # as each iteration of a loop has this model
+        try:
+            answered, content = self._worker.ask(_read, request, blobs)
+        except NoAnswerError as error:
+            raise _FailedError(str(error)) from None
+        if answered.not_run is not None:
+            raise ProviderError(CPU.why_not_run(*answered.not_run[:2]))
+        if answered.refused is not None:
+            raise _FailedError(answered.refused)
+        (outputs,) = answered.outputs
+        if isinstance(outputs, str):
+            raise _FailedError(outputs)
+        pairs = zip(names, outputs, strict=True)
+        return {name: runtime.unpacked(one, content) for name, one in pairs if one is not None}
+
+    def _bodies(self, graph: Graph, node: Node, values: Mapping[str, Array]) -> None:
+        """See what the gathers in the bodies of a node get."""
+        inputs = [self._value(graph, name, values) if name else None for name in node.inputs]
+        if "function" in node.graphs:
+            self._body(node.graphs["function"], inputs, {})
+            return
+        around = {
+            key: {name: self._value(graph, name, values) for name in uses(body)}
+            for key, body in node.graphs.items()
+        }
+        if node.operator == "If" and inputs[0] is not None:
+            branch = "then_branch" if inputs[0].all() else "else_branch"
+            self.graph(node.graphs[branch], around[branch])
+        elif node.operator == "Loop":
+            self._loop(node.graphs["body"], inputs, around["body"])
+        elif node.operator == "Scan":
+            self._scan(node, inputs, around["body"])
+
+    def _body(
+        self, body: Graph, inputs: Sequence[Array | None], around: Mapping[str, Array]
+    ) -> dict[str, Array]:
+        """The values of a body with its inputs, None for one that is left out."""
+        pairs = zip(body.inputs, inputs, strict=False)
+        return self.graph(body, {**around, **{n: array for n, array in pairs if array is not None}})
+
+    def _loop(
+        self, body: Graph, inputs: Sequence[Array | None], around: Mapping[str, Array]
+    ) -> None:
+        trips, condition, *state = inputs
+        going = np.array(True) if condition is None else condition
+        for k in count():
+            if not going.all() or (trips is not None and k >= trips):
+                break
+            if k == MOST_ITERATIONS:
+                self.found.cut.add(body.where)
+                break
+            sizes = body.type_of(*body.inputs[:1] or [""]).sizes or ()
+            given = [np.full([n or 1 for n in sizes], k), going, *state]
+            values = self._body(body, given, around)
+            outputs = body.outputs[: 1 + len(state)]
+            going, *state = (self._value(body, name, values) for name in outputs)
+
+    def _scan(
+        self, node: Node, inputs: Sequence[Array | None], around: Mapping[str, Array]
+    ) -> None:
+        body, attributes = node.graphs["body"], node.attributes
+        scanned = int(attributes["num_scan_inputs"])
+        state, rows = inputs[:-scanned], inputs[-scanned:]
+        axes = attributes.get("scan_input_axes", (0,) * scanned)
+        turned = attributes.get("scan_input_directions", (0,) * scanned)
+        moved = [
+            np.moveaxis(row, axis, 0)[:: -1 if backwards else 1]
+            for row, axis, backwards in zip(rows, axes, turned, strict=True)
+            if row is not None
+        ]
+        for slices in zip(*moved, strict=True):
+            values = self._body(body, [*state, *map(np.asarray, slices)], around)
+            state = [self._value(body, name, values) for name in body.outputs[: len(state)]]

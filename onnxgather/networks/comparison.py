@@ -1,0 +1,98 @@
+"""The gathers of a model on lanes: each with what it gets on the CPU, judged by the reference."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from onnxgather.checks import number_of
+from onnxgather.networks.extraction import taken_out
+from onnxgather.networks.gathers import Audit, AuditedGather, Examined, Key, nodes_of
+from onnxgather.networks.text import named
+from onnxgather.parity.cases import Case
+from onnxgather.parity.check import check
+from onnxgather.parity.known import Known
+from onnxgather.parity.lanes.lane import Lane
+from onnxgather.parity.results import CaseResult, Report, ResultKind
+from onnxgather.parity.states import State, counts_text, worst
+from onnxgather.report.sentences import causes, why
+
+MOST_EXECUTIONS = 8
+"""How many executions of a gather, as in a loop, each lane is asked."""
+
+
+class Compared(NamedTuple):
+    """What lanes made of the gathers of a model."""
+
+    cases: Mapping[Key, Sequence[Case]]
+    """What each gather got, once per execution."""
+    results: dict[Key, list[CaseResult]]
+    """What became of each on the lanes."""
+    report: Report
+    """The same, as of a check."""
+    left_out: Mapping[str, int]
+    """How many gathers no lane was asked about, by the reason."""
+
+
+def compare(
+    examined: Examined, lanes: Sequence[Lane], known: Sequence[Known] | None = None
+) -> Compared:
+    """Run the gathers of a model on lanes, each with what it got in a run.
+
+    Args:
+        examined: The model and its run.
+        lanes: The lanes, not started; they stay open.
+        known: The known differences; None means those that come with onnxgather.
+    """
+    cases = {key: list[Case]() for key in examined.gathers}
+    left_out = dict[Key, str]()
+    for key, graph, node in nodes_of(examined.network):
+        if key in cases:
+            for seen in examined.captured.gathers.get(node, [])[:MOST_EXECUTIONS] or [None]:
+                told, case = taken_out(examined.network.path, graph, node, [seen] if seen else [])
+                cases[key] += [case] if case else []
+                left_out[key] = told.left_out or ""
+    report = check([case for each in cases.values() for case in each], lanes, known=known)
+    results = iter(report.cases)
+    judged = {key: [next(results) for _ in each] for key, each in cases.items()}
+    reasons = Counter(reason for key, reason in left_out.items() if not cases[key])
+    return Compared(cases, judged, report, reasons)
+
+
+def with_lanes(audit: Audit, compared: Compared) -> Audit:
+    """An audit with the state of each gather on each lane, the worst of its executions."""
+    names = [lane.name for lane in compared.report.lanes]
+    gathers = list[AuditedGather]()
+    for gather, ran in zip(audit.gathers, compared.results.values(), strict=True):
+        states = zip(*([result.state for result in case.results] for case in ran), strict=True)
+        gathers.append(replace(gather, lanes=dict(zip(names, map(worst, states), strict=False))))
+    return replace(audit, gathers=gathers)
+
+
+def lane_lines(audit: Audit, compared: Compared) -> Iterator[str]:
+    """Yield what each lane made of the gathers, and of which one first what differs.
+
+    Args:
+        audit: The audit, with its lanes.
+        compared: What the lanes made of its gathers.
+    """
+    report = compared.report
+    ran = [*zip(audit.gathers, compared.results.values(), strict=True)]
+    for k, lane in enumerate(report.lanes):
+        counts = Counter[State](
+            worst([gather.lanes[lane.name]]) for gather, _ in ran if gather.lanes
+        )
+        started = counts_text(counts) if lane.not_run is None else f"did not start: {lane.not_run}"
+        yield f"lane          {lane.name}: {started or 'no gather ran'}"
+        each = ((gather, case.results[k]) for gather, cases in ran for case in cases)
+        differs = (gather for gather, result in each if "DIFF" in (result.state, result.found))
+        if (first := next(differs, None)) is not None:
+            yield f"    the first whose output differs is {named(first)}"
+    for cause in causes(report):
+        if cause.first.kind is not ResultKind.NOT_STARTED:
+            yield f"{cause.first.state:<13} {cause.title(report)}: {why(cause.first)}"
+    for reason, count in compared.left_out.items() if report.lanes else ():
+        yield f"note          no lane was asked about {number_of(count, 'gather')}: {reason}"

@@ -1,0 +1,264 @@
+"""Gathers of a model taken out of it, each with what it gets in a run."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from onnxgather.checks import listed, shown, suggestion
+from onnxgather.descriptors.arrays import Array
+from onnxgather.descriptors.datatypes import TensorDataType
+from onnxgather.descriptors.operators import Descriptor
+from onnxgather.errors import DescriptorError, OnnxGatherError
+from onnxgather.execution.providers import PROVIDERS
+from onnxgather.files import FolderKind
+from onnxgather.gather import gather_of_node
+from onnxgather.model.values import DIRECTML_NAMES, type_name
+from onnxgather.networks.capture import Gathered, capture
+from onnxgather.networks.gathers import EMPTY, TIMEOUT, audit
+from onnxgather.networks.inputs import checked, read_inputs
+from onnxgather.networks.inside import part_of
+from onnxgather.networks.network import Graph, Network, Node, read_network
+from onnxgather.parity.cases import Case, DescriptorCase
+from onnxgather.parity.corpus.export import index_of, is_export
+from onnxgather.programs import from_dict, program_files, to_dict
+from onnxgather.repro.candidates import Candidate, case_of
+from onnxgather.repro.trial import runnable, trials_of
+
+MADE_BY = "onnxgather extract"
+
+_FOLDER = FolderKind(
+    "extract",
+    "the folder must be new, empty or an earlier extract, got {}",
+    ("gathers",),
+    ("index.json",),
+    partial(is_export, made_by=MADE_BY),
+)
+
+
+class Extracted(msgspec.Struct, frozen=True):
+    """A gather that was taken out of a model, or why it was not."""
+
+    node: str
+    place: str
+    operator: str
+    folder: str | None = None
+    """Its folder, below that of the extract."""
+    left_out: str | None = None
+    descriptor: dict[str, Any] | None = None
+    executions: int = 0
+    """How often it ran, as in a loop; its folder holds the first."""
+
+
+def gather_descriptors(
+    path: str, shapes: Mapping[str, Sequence[int]], node: str | None = None
+) -> Iterator[tuple[str, Descriptor | OnnxGatherError]]:
+    """Yield the gathers of a model by name, each with its descriptor or why it has none.
+
+    A name is the node's, with the way to it where several have that name.
+
+    Args:
+        path: The file of the model.
+        shapes: The sizes of graph inputs, by name.
+        node: As of `gather_cases`.
+
+    Raises:
+        OnnxGatherError: The model, a size or the node is not as it must be.
+    """
+    every = audit(path, shapes=shapes).gathers
+    found = [one for one in every if node in (None, one.node, one.output_name)]
+    _check_found(path, node, found, [one.node for one in every])
+    names, taken = Counter(one.node for one in found), set[str]()
+    for number, one in enumerate(found, 1):
+        name = one.node if names[one.node] == 1 else f"{one.node} in {one.place}"
+        name += f" ({number})" if name in taken else ""
+        taken.add(name)
+        if one.descriptor is not None:
+            yield name, from_dict(one.descriptor)
+        elif one.refused is not None:
+            yield name, DescriptorError(f"DirectML refuses it: {one.refused}")
+        elif one.range.why == EMPTY:
+            yield name, DescriptorError(EMPTY)
+        else:
+            pairs = [("data", one.data.sizes), ("indices", one.indices.sizes)]
+            known = (f"{role} {'?' if n is None else [*n]}" for role, n in pairs)
+            given = " and ".join(known).replace("None", "?")
+            rule = "its sizes must be known, as --shape NAME=2,16 of an input may tell"
+            yield name, OnnxGatherError(f"{rule}, got {given}")
+
+
+def gather_cases(
+    path: str, inputs: Mapping[str, Array], node: str | None = None, timeout: float = TIMEOUT
+) -> Iterator[tuple[Extracted, Case | None]]:
+    """Yield the gathers of a model, each with the case of its first execution.
+
+    Args:
+        path: The file of the model.
+        inputs: Arrays for its graph inputs, by name. For a node these may be its part of them, and
+            other values of the main graph, which are then not computed.
+        node: The name of a gather or of its output; None for all gathers.
+        timeout: Seconds that the run may take.
+
+    Raises:
+        OnnxGatherError: The model, an input or the node is not as it must be.
+        ProviderError: There is no CPU provider.
+    """
+    network = read_network(path)
+    found = _chosen(network, node)
+    if node is not None:
+        inputs = checked(network, inputs, inner=True)
+        holders = (n for n in network.main.nodes if _holds(n, {one for _, one in found}))
+        wanted = [name for holder in holders for name in holder.outputs]
+        network = part_of(network, wanted, inputs)
+        found = _chosen(network, node)
+    inputs = {name: inputs[name] for name in inputs if node is None or name in network.main.inputs}
+    captured = capture(network, checked(network, inputs), timeout)
+    names = Counter(label for label, _ in {(one.label, one.outputs) for _, one in found})
+    stop = captured.stop if node is not None else None
+    for graph, one in found:
+        told, case = taken_out(path, graph, one, captured.gathers.get(one, []), stop)
+        if names[one.label] > 1:
+            told = msgspec.structs.replace(told, node=one.outputs[0])
+        yield told, case
+
+
+def case_of_node(
+    path: str, inputs: Mapping[str, Array], node: str | None, timeout: float = TIMEOUT
+) -> Case:
+    """The case of the only gather of a model, or of one that is named.
+
+    Args:
+        path: The file of the model.
+        inputs: As of `gather_cases`.
+        node: As of `gather_cases`.
+        timeout: As of `gather_cases`.
+
+    Raises:
+        OnnxGatherError: As `gather_cases`; or there are several gathers, or it did not run.
+        ProviderError: There is no CPU provider.
+    """
+    found = list(gather_cases(path, inputs, node, timeout))
+    names = [*dict.fromkeys(shown(told.node) for told, _ in found)]
+    if len(names) > 1:
+        raise OnnxGatherError(f"{path}: --node must be one of {listed(names, 10)}")
+    told, case = next((pair for pair in found if pair[1] is not None), found[0])
+    if case is None:
+        raise OnnxGatherError(f"{path}: {told.place}: node {shown(told.node)}: {told.left_out}")
+    return case
+
+
+def case_of_gather(path: str, inputs: str | None, node: str | None) -> DescriptorCase:
+    """The case of `case_of_node` with the inputs of an .npz file; None where it needs none.
+
+    Raises:
+        OnnxGatherError: As `case_of_node`; or ONNX forbids the node.
+    """
+    case = case_of_node(path, read_inputs(inputs) if inputs else {}, node)
+    if not isinstance(case, DescriptorCase):
+        raise OnnxGatherError(f"{case.name}: {case.node.rule}")
+    return case
+
+
+def _chosen(network: Network, name: str | None) -> list[tuple[Graph, Node]]:
+    every = [(graph, one) for graph in network.graphs() for one in graph.nodes if one.is_gather]
+    found = [(g, n) for g, n in every if name is None or name in (n.name, *n.outputs)]
+    _check_found(network.path, name, found, [one.label for _, one in every])
+    return found
+
+
+def _holds(node: Node, chosen: Collection[Node]) -> bool:
+    """Whether a node is one of some nodes, or has one of them inside."""
+    inner = (one for body in node.graphs.values() for one in body.nodes)
+    return node in chosen or any(_holds(one, chosen) for one in inner)
+
+
+def _check_found(path: str, name: str | None, found: Sequence[object], names: list[str]) -> None:
+    if not names:
+        raise OnnxGatherError(f"{path}: the model must have a gather, got none")
+    if not found:
+        rule = f"{path}: node {shown(name)} must be one of the model's {len(names)} gathers"
+        raise OnnxGatherError(rule + suggestion(name or "", names))
+
+
+def taken_out(
+    path: str, graph: Graph, node: Node, seen: Sequence[Gathered], stop: str | None = None
+) -> tuple[Extracted, Case | None]:
+    """A gather with the case of the first of its executions; without one, why it was left out.
+
+    Args:
+        path: The file of the model.
+        graph: The graph of the gather.
+        node: The gather; an index out of range is an error, as in ONNX.
+        seen: Its executions.
+        stop: Why it did not run, if that is known.
+    """
+    told = Extracted(node.label, graph.where, node.operator, executions=len(seen))
+    data = None
+    if seen:
+        data = graph.constant(node.inputs[0]) if seen[0].data is None else seen[0].data
+    if data is None:
+        left_out = stop or "it did not run with these inputs"
+        return msgspec.structs.replace(told, left_out=left_out), None
+    indices, where = seen[0].indices, f"{path}: {graph.where}: node {shown(node.label)}"
+    try:
+        _check_type("data", data)
+        _check_type("indices", indices)
+        gather = gather_of_node(node.operator, data.shape, indices.shape, node.number)
+        candidate = Candidate(gather.operator, gather.number, data, indices)
+        case = case_of(candidate, where, "error")
+    except OnnxGatherError as error:
+        return msgspec.structs.replace(told, left_out=str(error)), None
+    if isinstance(case, DescriptorCase):
+        told = msgspec.structs.replace(told, descriptor=to_dict(case.descriptor))
+    return told, case
+
+
+def _check_type(role: str, array: Array) -> None:
+    if type_name(array) not in DIRECTML_NAMES:
+        types = ", ".join(TensorDataType.__members__)
+        rule = f"{role} must be of a type that DirectML gathers ({types})"
+        raise OnnxGatherError(f"{rule}, got {type_name(array)}")
+
+
+def extract(
+    path: str, inputs: Mapping[str, Array], folder: str, node: str | None = None
+) -> list[Extracted]:
+    """Write a folder for each gather of a model: a program, a model, its data and a script.
+
+    Args:
+        path: The file of the model.
+        inputs: Arrays for its graph inputs, by name.
+        folder: The folder to write, which must be new, empty or an earlier extract.
+        node: As of `gather_cases`.
+
+    Raises:
+        OnnxGatherError: As `gather_cases`; or the folder holds other files.
+        ProviderError: There is no CPU provider.
+    """
+    _FOLDER.check(folder)
+    done: list[Extracted] = []
+    files: list[tuple[str, bytes]] = []
+    for number, (told, case) in enumerate(gather_cases(path, inputs, node), 1):
+        if case is not None:
+            name = re.sub(r"[^A-Za-z0-9.]+", "_", told.node).strip("._")[:80]
+            below = f"gathers/{number:03}_{name}"
+            files += [(f"{below}/{file}", data) for file, data in _contents(path, told, case)]
+            told = msgspec.structs.replace(told, folder=below)
+        done.append(told)
+    index = index_of(MADE_BY, model=os.path.basename(path), gathers=done)
+    _FOLDER.write(folder, [*files, ("index.json", index)])
+    return done
+
+
+def _contents(path: str, told: Extracted, case: Case) -> Iterator[tuple[str, bytes]]:
+    title = f"{told.operator} {shown(told.node)} of {os.path.basename(path)}"
+    trial = next(trials_of(case, "portable"))
+    yield from runnable(case, title, PROVIDERS["cpu"].name, trial).items()
+    if isinstance(case, DescriptorCase):
+        yield from program_files(case.descriptor, case.data, case.indices, title).items()

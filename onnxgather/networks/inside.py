@@ -1,0 +1,128 @@
+"""What is inside a model: models whose outputs are its inner values, and what a model knows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import onnx
+from onnx import helper
+
+from onnxgather.descriptors.arrays import Array
+from onnxgather.model.values import NUMBERS, ValueType
+from onnxgather.networks.network import INFERRED_ELEMENTS, Graph, Network, Node, read_network
+
+
+def uses(graph: Graph) -> set[str]:
+    """The names of values around a graph that it takes."""
+    used = {*graph.outputs}.union(*map(_taken, graph.nodes))
+    return used - graph.types.keys()
+
+
+def _taken(node: Node) -> set[str]:
+    """The names of the values that a node takes, with those that its bodies take."""
+    bodies = (body for name, body in node.graphs.items() if name != "function")
+    return {*node.inputs}.union(*map(uses, bodies)) - {""}
+
+
+def _leading(
+    graph: Graph, count: int, wanted: Iterable[str], given: Collection[str]
+) -> tuple[list[int], set[str]]:
+    """Which of the first nodes of a graph lead to values, and the values that they need.
+
+    Args:
+        graph: The graph.
+        count: How many nodes.
+        wanted: The names of the values.
+        given: The names of values that are not computed, nor needed.
+    """
+    kept, needed = list[int](), {*wanted}.difference(given)
+    for k in reversed(range(count)):
+        if not needed.isdisjoint(graph.nodes[k].outputs):
+            kept.append(k)
+            needed |= _taken(graph.nodes[k]).difference(given)
+    return kept[::-1], needed
+
+
+def part_of(network: Network, wanted: Iterable[str], given: Mapping[str, Array]) -> Network:
+    """The part of a network that computes values of its main graph, with all that it needs.
+
+    Args:
+        network: The network.
+        wanted: The names of the values.
+        given: Arrays by the names of values. They are inputs of the part, not computed there.
+    """
+    count, wanted = len(network.main.nodes), list(wanted)
+    _, needed = _leading(network.main, count, wanted, given)
+    part = onnx.ModelProto.FromString(model_of(network, network.main, count, wanted, given))
+    inputs = (value for value in network.proto.graph.input if value.name in needed)
+    part.graph.input.extend(inputs)
+    return read_network(replace(network, proto=part))
+
+
+def model_of(
+    network: Network, graph: Graph, count: int, wanted: Collection[str], fed: Mapping[str, Array]
+) -> bytes:
+    """A serialized model of nodes of a graph, whose outputs are values of the graph.
+
+    Args:
+        network: The network of the graph.
+        graph: Any of its graphs.
+        count: How many nodes of the graph there are to choose from, the first ones.
+        wanted: The names of the outputs; the model has the nodes that lead there.
+        fed: The arrays of the inputs, by name.
+    """
+    own, model = graph.proto, onnx.ModelProto()
+    model.ir_version = max(8, network.proto.ir_version)
+    model.opset_import.extend(helper.make_opsetid(d, v) for d, v in graph.opsets.items())
+    model.functions.extend(network.proto.functions)
+    made = model.graph
+    made.name = "inside"
+    kept, needed = _leading(graph, count, wanted, fed)
+    made.node.extend(own.node[k] for k in kept)
+    made.initializer.extend(one for one in own.initializer if one.name in needed)
+    sparse = (one for one in own.sparse_initializer if one.values.name in needed)
+    made.sparse_initializer.extend(sparse)
+    for name, array in fed.items():
+        element_type = helper.np_dtype_to_tensor_dtype(array.dtype)
+        made.input.append(helper.make_tensor_value_info(name, element_type, array.shape))
+    made.output.extend(onnx.ValueInfoProto(name=name) for name in wanted)
+    return model.SerializeToString()
+
+
+def inferred(
+    node: Node, version: int, types: Mapping[str, ValueType], arrays: Mapping[str, Array | None]
+) -> list[ValueType]:
+    """The types of the outputs of a node that ONNX infers.
+
+    Args:
+        node: The node.
+        version: The version of ONNX's own operators.
+        types: The types of its inputs, by their names.
+        arrays: Its inputs where they are known.
+    """
+    found: dict[str, onnx.TypeProto] = {}
+    with suppress(Exception):  # onnx raises whatever a broken node leads to
+        given = {
+            name: helper.make_tensor_type_proto(NUMBERS[known.data_type], known.sizes)
+            for name, known in types.items()
+        }
+        data = {
+            name: helper.make_tensor(name, NUMBERS[types[name].data_type], array.shape, array)
+            for name, array in arrays.items()
+            if array is not None and array.size <= INFERRED_ELEMENTS
+        }
+        schema = onnx.defs.get_schema(node.operator, version, node.domain)
+        found = onnx.shape_inference.infer_node_outputs(schema, node.proto, given, data)
+    outputs = ((name, found.get(name)) for name in node.outputs)
+    return [ValueType.of(onnx.ValueInfoProto(name=name, type=kind)) for name, kind in outputs]
+
+
+def learned(path: str) -> tuple[dict[str, ValueType], dict[str, onnx.TensorProto]]:
+    """The types and the constants of a model that ONNX Runtime has written, by name."""
+    graph = onnx.ModelProto.FromString(Path(path).read_bytes()).graph
+    values = (*graph.input, *graph.value_info, *graph.output)
+    types = {value.name: ValueType.of(value) for value in values}
+    return types, {tensor.name: tensor for tensor in graph.initializer}

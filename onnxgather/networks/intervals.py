@@ -1,0 +1,284 @@
+"""Bounds of the elements of a tensor: what is known of a value before the model runs.
+
+A bound holds whatever a provider does, so these count: integers wrap around, a float that no
+integer holds becomes any integer, and INT64 is ordered by its high half and then by its low half
+as signed or as unsigned, as ONNX Runtime's CPU provider and DirectML do (Min, Max, Clip, ...).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from onnxgather.descriptors.arrays import Array
+
+Sizes = tuple[int | None, ...] | None
+"""The sizes of a value; None stands for one that is not known, and for an unknown rank."""
+
+INTEGERS = {
+    f"{sign}INT{bits}": (0, 2**bits - 1) if sign else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    for sign in ("", "U")
+    for bits in (8, 16, 32, 64)
+}
+LIMITS: dict[str, tuple[Any, Any]] = {"BOOL": (0, 1)} | INTEGERS
+"""The least and the greatest number of each integer type."""
+
+FLOATS: dict[str, Any] = {"FLOAT16": np.float16, "FLOAT": np.float32, "DOUBLE": np.float64}
+
+ELEMENTS, COLUMNS = 2**14, 16
+"""Up to how many elements each has its own bounds, and up to how many columns otherwise."""
+
+FAR = 2**30
+"""Where a bound goes first that moves from iteration to iteration of a loop."""
+
+UNBOUNDED = (-math.inf, math.inf)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Value:
+    """What is known of a value: each element lies between its bounds, or is NaN if `nan` is true.
+
+    Attributes:
+        data_type: ONNX's name; "" where it is not known.
+        sizes: The sizes, as far as they are known.
+        bounds: Shape (*shape, 2): the least and the greatest number of each element, where shape
+            broadcasts to the sizes: a dimension of 1 holds for the whole axis. Shape (2,) where
+            the rank is not known. Integers are Python's; floats have their own data type, and an
+            infinite bound says that the element may be infinite.
+        nan: Whether an element may be NaN.
+        why: What the bounds come from.
+        stops: The graph inputs and the operators that leave the value without bounds.
+    """
+
+    data_type: str
+    sizes: Sizes
+    bounds: Array
+    nan: bool
+    why: tuple[str, ...] = ()
+    stops: tuple[str, ...] = ()
+
+    @property
+    def low(self) -> Array:
+        """The least number of each element, shape (*shape, 1)."""
+        return self.bounds[..., :1]
+
+    @property
+    def high(self) -> Array:
+        """The greatest number of each element, shape (*shape, 1)."""
+        return self.bounds[..., 1:]
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether each element is known."""
+        return not self.nan and bool((self.low == self.high).all())
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the value is known to have no element."""
+        return self.sizes is not None and 0 in self.sizes
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether both bounds say more than the data type does; true of BOOL and of no element."""
+        first, last = LIMITS.get(self.data_type, UNBOUNDED)
+        inside = self.low.min() > first or first == 0, self.high.max() < last or last == 1
+        return self.is_empty or (not self.nan and all(inside))
+
+    @property
+    def whole(self) -> Array:
+        """The least and the greatest number of all elements, shape (2,)."""
+        return hull(self.bounds, range(self.bounds.ndim - 1)).reshape(2)
+
+    @property
+    def full(self) -> Array | None:
+        """The bounds of each element; None where they are too many, or of unknown number."""
+        count, shape = elements_of(self.sizes), [size or 0 for size in self.sizes or ()]
+        return (
+            None if count is None or count > ELEMENTS else np.broadcast_to(self.bounds, (*shape, 2))
+        )
+
+    @property
+    def known(self) -> Array | None:
+        """The elements, if each is known, as an array; None otherwise."""
+        return self.full[..., 0] if self.full is not None and self.is_exact else None
+
+    def resized(self, sizes: Sizes) -> Value:
+        """The value with other sizes; its bounds broadcast to them, or hold for all elements."""
+        ends, reasons = (self.low, self.high, self.nan), {"why": self.why, "stops": self.stops}
+        return interval(self.data_type, sizes, *ends, **reasons)
+
+
+def elements_of(sizes: Sizes) -> int | None:
+    """The number of elements, or None where it is not known."""
+    if sizes is None or None in sizes:
+        return 0 if sizes and 0 in sizes else None
+    return math.prod(size or 0 for size in sizes)
+
+
+def hull(bounds: Array, axes: Iterable[int]) -> Array:
+    """The bounds with each of `axes` made one: from the least low to the greatest high."""
+    axes = tuple(axes)
+    low = bounds[..., :1].min(axis=axes, keepdims=True)
+    return np.concatenate([low, bounds[..., 1:].max(axis=axes, keepdims=True)], axis=-1)
+
+
+def interval(
+    data_type: str, sizes: Sizes, low: Any, high: Any, nan: bool = False, **reasons: Any
+) -> Value:
+    """A value from bounds that mathematics gives, before integers wrap around.
+
+    Args:
+        data_type: ONNX's name.
+        sizes: The sizes.
+        low: The least numbers: one, or shape (*shape, 1) where shape broadcasts to the sizes.
+        high: The greatest numbers, likewise.
+        nan: Whether an element may be NaN.
+        **reasons: `why` and `stops` of the value.
+    """
+    if data_type in LIMITS:
+        bounds = _wrapped(data_type, _stacked(low, high, object))
+    elif dtype := FLOATS.get(data_type):
+        bounds = _stacked(low, high, dtype)
+        lost = np.isnan(bounds).any(axis=-1, keepdims=True)
+        bounds = np.where(lost, np.array(UNBOUNDED, dtype), bounds)
+        nan = nan or bool(lost.any())
+    else:  # strings, sequences, rare types: nothing is known of them
+        bounds, nan = np.array(UNBOUNDED, object), True
+    return Value(data_type, sizes, _fitted(bounds, sizes), nan, **reasons)
+
+
+def _stacked(low: Any, high: Any, dtype: Any) -> Array:
+    ends = [np.atleast_1d(np.asarray(end)) for end in (low, high)]
+    ends = [end.astype(np.int8) if end.dtype == bool else end for end in ends]
+    return np.concatenate(np.broadcast_arrays(*(end.astype(dtype) for end in ends)), axis=-1)
+
+
+def _wrapped(data_type: str, bounds: Array) -> Array:
+    """The bounds after integers wrapped around; those that wrap differently become the type's."""
+    first, last = LIMITS[data_type]
+    turns = (bounds - first) // (last - first + 1)
+    if not turns.any():
+        return bounds
+    together = turns[..., :1] == turns[..., 1:]
+    return np.where(together, bounds - turns * (last - first + 1), np.array((first, last), object))
+
+
+def _fitted(bounds: Array, sizes: Sizes) -> Array:
+    """The bounds with the rank of the sizes, and no more of them than is kept."""
+    rank = len(sizes or ())
+    if not bounds.size:
+        return np.zeros((*(1,) * rank, 2), bounds.dtype)
+    if bounds.size > 2 * ELEMENTS:
+        bounds = hull(bounds, range(bounds.ndim - (2 if bounds.shape[-2] <= COLUMNS else 1)))
+    if bounds.ndim > rank + 1:
+        bounds = hull(bounds, range(bounds.ndim - 1)).reshape(2)
+    bounds = bounds.reshape(*(1,) * (rank + 1 - bounds.ndim), *bounds.shape)
+    return hull(bounds, [k for k, n in enumerate(sizes or ()) if bounds.shape[k] != n])
+
+
+def broadcast(values: Sequence[Value | None]) -> tuple[Value | None, ...]:
+    """Values for an operator that broadcasts them, with no more bounds in all than are kept.
+
+    Raises:
+        ValueError: Their sizes do not broadcast.
+    """
+    shapes = [value.bounds.shape[:-1] for value in values if value is not None]
+    if math.prod(np.broadcast_shapes(*shapes)) <= ELEMENTS:
+        return tuple(values)
+    columns = max(shape[-1] for shape in shapes if shape) <= COLUMNS
+
+    def fewer(value: Value) -> Value:
+        kept = range(value.bounds.ndim - (2 if columns else 1))
+        return replace(value, bounds=hull(value.bounds, kept))
+
+    return tuple(value and fewer(value) for value in values)
+
+
+def unknown(data_type: str, sizes: Sizes, *stops: str) -> Value:
+    """A value of which only the data type and the sizes are known."""
+    low, high = LIMITS.get(data_type, UNBOUNDED)
+    return interval(data_type, sizes, low, high, data_type not in LIMITS, stops=stops)
+
+
+def constant(data_type: str, array: Array) -> Value:
+    """The value of an array."""
+    if data_type not in LIMITS and data_type not in FLOATS:
+        return unknown(data_type, array.shape, "constant")
+    ends, columns = [array[..., None]] * 2, array.shape[-1] if array.ndim else 1
+    if array.size > ELEMENTS:
+        rows = array.reshape(-1, columns if columns <= COLUMNS else 1)
+        ends = [end.reshape(*(1,) * (array.ndim - 1), -1, 1) for end in (rows.min(0), rows.max(0))]
+    nan = array.dtype.kind == "f" and bool(np.isnan(array).any())
+    return interval(data_type, array.shape, ends[0], ends[1], nan, why=("constant",))
+
+
+def ordered(*values: Value) -> Array:
+    """Which elements every provider orders alike: those that are no INT64 outside of INT32."""
+    first, last = INTEGERS["INT32"]
+    masks = (
+        np.asarray(value.data_type != "INT64") | ((value.low >= first) & (value.high <= last))
+        for value in values
+    )
+    return functools.reduce(lambda a, b: a & b, masks)
+
+
+def is_ordered(*values: Value) -> bool:
+    """Whether every provider orders all elements alike."""
+    return bool(ordered(*values).all())
+
+
+def least(*ends: Array) -> Array:
+    """The elementwise minimum of bounds."""
+    return functools.reduce(lambda a, b: np.minimum(a, b), ends)
+
+
+def greatest(*ends: Array) -> Array:
+    """The elementwise maximum of bounds."""
+    return functools.reduce(lambda a, b: np.maximum(a, b), ends)
+
+
+def corners(combine: Callable[[Array, Array], Array], a: Value, b: Value) -> tuple[Array, Array]:
+    """The bounds of a function of two numbers that is monotonic in each of them."""
+    ends = [combine(x, y) for x in (a.low, a.high) for y in (b.low, b.high)]
+    return least(*ends), greatest(*ends)
+
+
+def joined(values: Sequence[Value]) -> Value:
+    """A value that has the elements of any of `values`: of both branches, of each iteration."""
+    types = {value.data_type for value in values}
+    ranks = {len(value.sizes) if value.sizes is not None else None for value in values}
+    sizes: Sizes = None
+    if len(ranks) == 1 and None not in ranks:
+        columns = zip(*(value.sizes or () for value in values), strict=True)
+        sizes = tuple(column[0] if len(set(column)) == 1 else None for column in columns)
+    parts = [value.bounds if value.sizes == sizes else value.whole for value in values]
+    return interval(
+        types.pop() if len(types) == 1 else "",
+        sizes,
+        least(*(part[..., :1] for part in parts)),
+        greatest(*(part[..., 1:] for part in parts)),
+        any(value.nan for value in values),
+        why=merged(value.why for value in values),
+        stops=merged(value.stops for value in values),
+    )
+
+
+def widened(old: Value, new: Value) -> Value:
+    """`new`, where a bound that moved since `old` moves far, or to the limit of the data type."""
+    first, last = LIMITS.get(new.data_type, UNBOUNDED)
+    (low, high), (old_low, old_high) = new.whole, old.whole
+    if low < old_low:
+        low = max(n for n in (0, -FAR, first) if n <= low and n >= first)
+    if high > old_high:
+        high = min(n for n in (0, FAR, last) if n >= high and n <= last)
+    return interval(new.data_type, new.sizes, low, high, new.nan, why=new.why, stops=new.stops)
+
+
+def merged(reasons: Iterable[tuple[str, ...]], most: int = 6) -> tuple[str, ...]:
+    """Each reason once, in order, the last `most` of them."""
+    return tuple(dict.fromkeys(reason for some in reasons for reason in some))[-most:]

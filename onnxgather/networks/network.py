@@ -1,0 +1,508 @@
+"""Any ONNX model as plain data: its graphs, subgraphs and called functions, types and constants."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import Counter
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import chain, zip_longest
+from typing import Any, cast
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from onnxgather.checks import shown, suggestion
+from onnxgather.descriptors.arrays import Array
+from onnxgather.errors import OnnxGatherError
+from onnxgather.files import reason
+from onnxgather.gather import ATTRIBUTES
+from onnxgather.model.protos import Key, all_nodes, bodies_of, domain_of, key_of
+from onnxgather.model.values import NUMBERS, ValueType, load, name_of
+
+MOST_NODES = 300_000
+"""The most nodes that a model may have when each call of a function is a copy of its nodes."""
+
+MOST_CALLS = 50
+"""The most functions that may call one another, the last one called by all others."""
+
+INFERRED_ELEMENTS = 1024
+"""The most elements of a constant that shape inference reads."""
+
+MAIN = "main graph"
+
+
+_BODIES = {"If": {"then_branch", "else_branch"}, "Loop": {"body"}, "Scan": {"body"}}
+"""The bodies that nodes must have."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Node:
+    """A node of a graph."""
+
+    name: str
+    operator: str
+    domain: str
+    """"" is ONNX's own, ai.onnx."""
+    inputs: tuple[str, ...]
+    """The names of values; "" is an input that is left out."""
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Any]
+    """Numbers, texts, arrays, tuples of them. A Constant has none; it is its graph's `constant`."""
+    graphs: Mapping[str, Graph]
+    """The bodies by attribute, such as then_branch. A call of a model-local function has the body
+    "function": its inputs and outputs are those of the node, in their order."""
+    proto: onnx.NodeProto = field(default_factory=onnx.NodeProto)
+    """For the modules of this package."""
+
+    @property
+    def label(self) -> str:
+        """The name of the node, or of its first output where the node has none."""
+        return self.name or next(iter(self.outputs), "")
+
+    @property
+    def is_gather(self) -> bool:
+        """Whether it is one of ONNX's gathers."""
+        return self.operator in ATTRIBUTES and not self.domain
+
+    @property
+    def number(self) -> int:
+        """Of a gather: its `axis`, which may count from the end, or its `batch_dims`."""
+        return int(self.attributes.get(ATTRIBUTES[self.operator], 0))
+
+
+@dataclass(eq=False, slots=True)
+class Graph:
+    """The main graph, a subgraph, or the body of a function in one of its calls."""
+
+    where: str
+    """Such as "main graph", or "then_branch of if_1"."""
+    inputs: tuple[str, ...]
+    """Without the initializers of a model that lists them here too, as old ones do."""
+    outputs: tuple[str, ...] = ()
+    nodes: tuple[Node, ...] = ()
+    types: dict[str, ValueType] = field(default_factory=dict[str, ValueType])
+    """What is known of the values of this graph."""
+    outer: Graph | None = None
+    """Where the values are that this graph takes by their names; None for a function too."""
+    place: str = ""
+    """As `where`, but the same for each call of a function, such as "function own.Pick"."""
+    proto: onnx.GraphProto = field(default_factory=onnx.GraphProto)
+    """For the modules of this package."""
+    stored: dict[str, onnx.TensorProto] = field(default_factory=dict[str, onnx.TensorProto])
+    """The constants of this graph that are not sparse."""
+    defaults: dict[str, onnx.TensorProto] = field(default_factory=dict[str, onnx.TensorProto])
+    """What inputs of the main graph hold where they are not given."""
+    path: str = ""
+    """The file of the model."""
+    opsets: Mapping[str, int] = field(default_factory=dict[str, int])
+    """The versions of the operators, by domain."""
+
+    @property
+    def version(self) -> int:
+        """The version of ONNX's own operators."""
+        return max(self.opsets.get(domain, 1) for domain in ("", "ai.onnx"))
+
+    def constant(self, name: str) -> Array | None:
+        """The array of an initializer or of a Constant node, of an outer graph too.
+
+        The array is read now, from another file where it is there. None where the value is neither
+        a constant nor an input with a default, or a sparse one.
+
+        Raises:
+            OnnxGatherError: It cannot be read.
+        """
+        owner = self.owner(name)
+        tensor = owner.stored.get(name, owner.defaults.get(name)) if owner else None
+        if tensor is None:
+            return None
+        with reading(self.path, name):
+            return array_of(tensor, folder_of(self.path))
+
+    def is_constant(self, name: str) -> bool:
+        """Whether a value is a constant that `constant` reads."""
+        owner = self.owner(name)
+        return owner is not None and name in owner.stored
+
+    def type_of(self, name: str) -> ValueType:
+        """What is known of a value of this graph or of an outer one."""
+        owner = self.owner(name)
+        return owner.types.get(name, ValueType()) if owner else ValueType()
+
+    def owner(self, name: str) -> Graph | None:
+        """The graph, this one or an outer one, that has a value; None where none has it."""
+        if name in self.types:
+            return self
+        return self.outer.owner(name) if self.outer else None
+
+    def graphs(self) -> Iterator[Graph]:
+        """Yield this graph and all those in its nodes, in the order in which they run."""
+        yield self
+        for node in self.nodes:
+            for graph in node.graphs.values():
+                yield from graph.graphs()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Network:
+    """An ONNX model as plain data."""
+
+    path: str
+    """The file, or "the model" where it was given as an object."""
+    main: Graph
+    proto: onnx.ModelProto
+    """The model as it was given, for the modules of this package."""
+    outline: onnx.ModelProto
+    """The model with what was inferred, and with inputs in place of its large initializers."""
+    required: tuple[str, ...]
+    """The graph inputs that have no default."""
+    uncalled: tuple[Graph, ...] = ()
+    """The bodies of functions that nothing calls."""
+
+    def graphs(self) -> Iterator[Graph]:
+        """Yield every graph: the main graph, and all those inside it and inside functions."""
+        for graph in (self.main, *self.uncalled):
+            yield from graph.graphs()
+
+
+def read_network(
+    model: str | os.PathLike[str] | onnx.ModelProto | Network,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+) -> Network:
+    """A model as plain data, with the sizes that ONNX's shape inference finds.
+
+    Sizes that the model declares for values which ONNX's own operators compute play no part, as
+    nothing checks them.
+
+    Args:
+        model: A file, or the model itself; or a network, to read it with other sizes.
+        shapes: The sizes of graph inputs, by their names.
+
+    Raises:
+        OnnxGatherError: The file cannot be read, holds no model, or one that breaks a rule: a name
+            stands for two values, a function calls itself, an input has no such sizes.
+    """
+    if isinstance(model, str | os.PathLike):
+        path, proto = os.fspath(model), load(os.fspath(model))
+    else:
+        given = isinstance(model, Network)
+        path, proto = (model.path, model.proto) if given else ("the model", model)
+    try:
+        return _Reader(path, proto).network(shapes or {})
+    except (UnicodeError, TypeError, ValueError, KeyError) as error:  # as onnx checks no message
+        said = " ".join(str(error).split())
+        raise OnnxGatherError(f"{path}: must be an ONNX model, but it is broken: {said}") from error
+
+
+@contextmanager
+def reading(path: str, value: str) -> Generator[None]:
+    """Turn what onnx raises while data is read into an error that names the value."""
+    try:
+        yield
+    except MemoryError:
+        raise
+    except Exception as error:  # onnx raises whatever a broken tensor leads to
+        said = reason(error) if isinstance(error, OSError) else " ".join(str(error).split())
+        raise OnnxGatherError(
+            f"{path}: what leads to {shown(value)} cannot be read: {said}"
+        ) from error
+
+
+def folder_of(path: str) -> str:
+    """The folder where the external data of a model is."""
+    return os.path.dirname(os.path.abspath(path))
+
+
+def array_of(tensor: onnx.TensorProto, folder: str) -> Array:
+    """The array of a tensor, whose data may be in a file of a folder.
+
+    Raises:
+        ValueError: The sizes do not fit the data; other errors of onnx too.
+    """
+    if tensor.data_type not in onnx.TensorProto.DataType.values():
+        raise ValueError(f"its type must be one of ONNX's, got {name_of(tensor.data_type)}")
+    array = numpy_helper.to_array(tensor, folder)
+    if [*array.shape] != [*tensor.dims]:  # numpy takes -1 for the size that is left
+        raise ValueError(f"its sizes must be at least 0, got {[*tensor.dims]}")
+    return array
+
+
+def check_names(path: str, graph: onnx.GraphProto) -> None:
+    """Check that each name of a graph, not of its subgraphs, is text and stands for one value.
+
+    Raises:
+        OnnxGatherError: A name does not.
+    """
+    initializers = [tensor.name for tensor in graph.initializer]
+    inputs = {value.name for value in graph.input}
+    made = Counter(name for node in graph.node for name in node.output if name)
+    made.update(inputs - {*initializers})
+    made.update([*initializers, *(tensor.values.name for tensor in graph.sparse_initializer)])
+    texts = {text for n in graph.node for text in (n.name, n.op_type, *n.input, *n.output)}
+    values = (*graph.value_info, *graph.output, *graph.input)
+    texts |= made.keys() | {value.name for value in values}
+    wrong = [(text, "UTF-8") for text in texts if isinstance(text, bytes)]
+    wrong += [(name, f"of one value, got {n}") for name, n in made.items() if n > 1]
+    for name, rule in wrong:
+        raise OnnxGatherError(f"{path}: name {shown(name)} must be {rule}")
+
+
+def _check_calls(
+    path: str, functions: Mapping[Key, onnx.FunctionProto], main: Iterable[onnx.NodeProto]
+) -> None:
+    """Check that no function leads to itself, nor to more calls or nodes than are followed."""
+    copied: dict[Key, int] = {}
+
+    def count(nodes: Iterable[onnx.NodeProto], callers: tuple[Key, ...]) -> int:
+        keys = map(key_of, all_nodes(nodes))
+        return sum(1 + (measure(key, callers) if key in functions else 0) for key in keys)
+
+    def measure(key: Key, callers: tuple[Key, ...]) -> int:
+        if key in callers or len(callers) >= MOST_CALLS:
+            rule = f"must not call itself, nor stand behind {MOST_CALLS} calls"
+            raise OnnxGatherError(f"{path}: function {shown(key[1])} {rule}")
+        if key not in copied:
+            copied[key] = count(functions[key].node, (*callers, key))
+        return copied[key]
+
+    if max([count(main, ()), *(measure(key, ()) for key in functions)]) > MOST_NODES:
+        rule = f"must have at most {MOST_NODES:,} nodes, those of a function once per call"
+        raise OnnxGatherError(f"{path}: the model {rule}")
+
+
+def check_input(path: str, inputs: Collection[str], name: str, what: str) -> None:
+    """Check that a name is one of a model's graph inputs.
+
+    Raises:
+        OnnxGatherError: It is none; the message says `what` was given for it.
+    """
+    if name not in inputs:
+        names, found = ", ".join(map(shown, inputs)), shown(name) + suggestion(name, inputs)
+        raise OnnxGatherError(f"{path}: {what} must be of an input ({names}), got {found}")
+
+
+def _give(path: str, inputs: Mapping[str, Any], shapes: Mapping[str, Sequence[int]]) -> None:
+    """Put the given sizes into the graph inputs of a model."""
+    for name, sizes in shapes.items():
+        check_input(path, inputs, name, "a shape")
+        known = ValueType.of(inputs[name])
+        if not known.admits(sizes):
+            raise OnnxGatherError(f"{path}: input {shown(name)} must be {known}, got {[*sizes]}")
+        shape = inputs[name].type.tensor_type.shape
+        del shape.dim[:]
+        shape.dim.extend(onnx.TensorShapeProto.Dimension(dim_value=n) for n in sizes)
+
+
+def _resolved(nodes: Any, given: Mapping[str, onnx.AttributeProto]) -> None:
+    """Put the attributes of a call where the nodes of a function refer to them, in place."""
+    for node in all_nodes(nodes):
+        own = [*node.attribute]
+        del node.attribute[:]
+        for attribute in own:
+            if not attribute.ref_attr_name:
+                node.attribute.append(attribute)
+            elif attribute.ref_attr_name in given:  # else the operator's default holds
+                node.attribute.append(given[attribute.ref_attr_name])
+                node.attribute[-1].name = attribute.name
+
+
+def _plain(attribute: onnx.AttributeProto, folder: str) -> Any:
+    """The value of an attribute: a number, a text, an array, or a tuple of them."""
+    value = helper.get_attribute_value(attribute)
+    if isinstance(value, onnx.TensorProto):
+        return array_of(value, folder)
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    if isinstance(value, Sequence):
+        items = cast("Sequence[Any]", value)
+        return tuple(v.decode(errors="replace") if isinstance(v, bytes) else v for v in items)
+    return value
+
+
+def _stored(node: onnx.NodeProto) -> onnx.TensorProto | None:
+    """What a Constant node holds; None where it is sparse."""
+    value = helper.get_attribute_value(node.attribute[0])
+    if isinstance(value, onnx.SparseTensorProto | onnx.TensorProto):
+        return value if isinstance(value, onnx.TensorProto) else None
+    types = {"value_float": np.float32, "value_int": np.int64}
+    name = node.attribute[0].name.removesuffix("s")
+    return numpy_helper.from_array(np.array(value, types.get(name, object)))
+
+
+class _Reader:
+    """A model that becomes a `Network`."""
+
+    def __init__(self, path: str, model: onnx.ModelProto) -> None:
+        self.path, self.model = path, model
+        self.functions = {key_of(function): function for function in model.functions}
+        self.called = set[Key]()
+        _check_calls(path, self.functions, model.graph.node)
+
+    def network(self, shapes: Mapping[str, Sequence[int]]) -> Network:
+        """The model, with the sizes of graph inputs that are given."""
+        own, opsets = self.model.graph, self.model.opset_import
+        check_names(self.path, own)
+        versions = {one.domain: one.version for one in opsets}
+        main = Graph(MAIN, (), place=MAIN, proto=own, path=self.path, opsets=versions)
+        graph = onnx.GraphProto(name="main", node=own.node, output=own.output)
+        graph.value_info.extend(own.value_info)
+        # Old models list their initializers as inputs too; in later ones these are defaults.
+        inputs = {value.name for value in own.input if self.model.ir_version >= 4}
+        main.defaults = {tensor.name: tensor for tensor in own.initializer if tensor.name in inputs}
+        for tensor in own.initializer:
+            if tensor.name not in inputs:
+                self._store(main, graph, tensor.name, tensor)
+        for sparse in own.sparse_initializer:
+            graph.input.append(_info(sparse.values.name, sparse.values.data_type, sparse.dims))
+        given = [value for value in own.input if value.name not in main.stored]
+        main.inputs = tuple(value.name for value in given)
+        graph.input.extend(given)
+        _give(self.path, {v.name: v for v in graph.input if v.name in main.inputs}, shapes)
+        outline = self._inferred(graph, opsets)
+        self._fill(main, outline.graph)
+        uncalled = [
+            self._called(function, onnx.NodeProto(), main, f"function {function.name}, not called")
+            for key, function in self.functions.items()
+            if key not in self.called
+        ]
+        required = tuple(name for name in main.inputs if name not in main.defaults)
+        return Network(self.path, main, self.model, outline, required, tuple(uncalled))
+
+    def _store(
+        self, graph: Graph, proto: onnx.GraphProto, name: str, tensor: onnx.TensorProto
+    ) -> None:
+        """Give a graph a constant. Shape inference needs the data of small ones alone."""
+        graph.stored[name] = tensor
+        if math.prod(tensor.dims) <= INFERRED_ELEMENTS:
+            with suppress(Exception):  # what is wrong is told when the data is asked for
+                array = array_of(tensor, folder_of(self.path))
+                proto.initializer.append(numpy_helper.from_array(array, name))
+                return
+        proto.input.append(_info(name, tensor.data_type, tensor.dims))
+
+    def _inferred(self, graph: onnx.GraphProto, opsets: Iterable[Any]) -> onnx.ModelProto:
+        """A model with the types and sizes that ONNX infers; as they were where ONNX cannot."""
+        check_names(self.path, graph)
+        self._forget(graph)
+        for value in graph.input:
+            for size in value.type.tensor_type.shape.dim:
+                if size.dim_value < 0:  # which may crash onnx
+                    size.ClearField("dim_value")
+        version = max(8, self.model.ir_version)
+        model = onnx.ModelProto(graph=graph, ir_version=version, opset_import=opsets)
+        if any(key_of(node) in self.functions for node in all_nodes(graph.node)):
+            model.functions.extend(self.model.functions)
+        try:
+            return onnx.shape_inference.infer_shapes(model, data_prop=True)
+        except Exception:  # onnx raises whatever a broken model leads to
+            return model
+
+    def _forget(self, graph: onnx.GraphProto) -> None:
+        """Drop the sizes that a graph declares for values whose sizes can be computed."""
+        computed = {
+            name
+            for node in graph.node
+            for name in node.output
+            if not domain_of(node) or key_of(node) in self.functions
+        }
+        kept = [value for value in graph.value_info if value.name not in computed]
+        del graph.value_info[:]
+        graph.value_info.extend(kept)
+        bodies = [(body, node.op_type) for node in graph.node for _, body in bodies_of(node)]
+        inputs = [list(body.input)[2 * (name == "Loop") :] for body, name in bodies]
+        for value in (*graph.output, *chain(*inputs)):
+            # A body's node says what its inputs are; of a Loop's first two, the body does.
+            if value.type.HasField("tensor_type"):
+                value.type.tensor_type.ClearField("shape")
+        for body, _ in bodies:
+            check_names(self.path, body)
+            self._forget(body)
+
+    def _fill(self, graph: Graph, proto: onnx.GraphProto) -> None:
+        """Give a graph what its protobuf message, with inferred types, holds."""
+        graph.outputs = tuple(value.name for value in proto.output)
+        for node in proto.node:
+            if node.op_type == "Constant" and not domain_of(node) and node.attribute:
+                name = next(iter(node.output), "")
+                with reading(self.path, name):
+                    tensor = _stored(node)
+                if tensor is not None:
+                    graph.stored[name] = tensor
+        made = (name for node in proto.node for name in node.output)
+        sparse = [tensor.values.name for tensor in proto.sparse_initializer]
+        inputs = [value.name for value in proto.input]
+        own = {*graph.inputs, *inputs, *graph.stored, *made, *sparse} - {""}
+        values = (*proto.value_info, *proto.output, *proto.input)
+        known = {value.name: ValueType.of(value) for value in values}
+        graph.types = {name: known.get(name, ValueType()) for name in own}
+        for tensor in proto.initializer:
+            graph.types[tensor.name] = ValueType.of_tensor(tensor)  # whatever is declared
+        graph.nodes = tuple(self._node(node, graph) for node in proto.node)
+
+    def _node(self, proto: onnx.NodeProto, graph: Graph) -> Node:
+        plain = [a for a in proto.attribute if not (a.HasField("g") or a.graphs)]
+        with reading(self.path, next(iter(proto.output), proto.name)):
+            constant = proto.op_type == "Constant"
+            attributes = {a.name: _plain(a, folder_of(self.path)) for a in plain if not constant}
+        inputs, outputs, graphs = tuple(proto.input), tuple(proto.output), dict[str, Graph]()
+        domain = domain_of(proto)
+        node = Node(proto.name, proto.op_type, domain, inputs, outputs, attributes, graphs, proto)
+        inside = "" if graph.where == MAIN else f" in {graph.where}"
+        for name, body in bodies_of(proto):
+            taken = tuple(value.name for value in body.input)
+            own = f"{name} of {node.label}"
+            place = own if graph.place == MAIN else f"{own} in {graph.place}"
+            inner = Graph(own + inside, taken, (), (), {}, graph, place, body)
+            inner.path, inner.opsets = self.path, graph.opsets
+            inner.stored |= {tensor.name: tensor for tensor in body.initializer}
+            self._fill(inner, body)
+            graphs[name] = inner
+        if function := self.functions.get(key_of(proto)):
+            where = f"function {function.name}, called by {node.label}{inside}"
+            graphs["function"] = self._called(function, proto, graph, where)
+        where = f"{self.path}: node {shown(node.label)}"
+        if not domain and node.operator in ATTRIBUTES:
+            if len(inputs) != 2 or len(outputs) != 1:
+                raise OnnxGatherError(f"{where} must have two inputs and one output")
+            name, names = ATTRIBUTES[node.operator], [a.name for a in proto.attribute]
+            if names not in ([], [name]) or not isinstance(attributes.get(name, 0), int):
+                raise OnnxGatherError(f"{where} must be one that ONNX allows")
+        if not domain and not graphs.keys() >= _BODIES.get(node.operator, set()):
+            raise OnnxGatherError(f"{where} must be one that ONNX allows")
+        return node
+
+    def _called(
+        self, function: onnx.FunctionProto, call: onnx.NodeProto, caller: Graph, where: str
+    ) -> Graph:
+        """The body of a function in one of its calls."""
+        proto = onnx.GraphProto(name=function.name, node=function.node)
+        _resolved(proto.node, {a.name: a for a in (*function.attribute_proto, *call.attribute)})
+        proto.output.extend(onnx.ValueInfoProto(name=name) for name in function.output)
+        key = key_of(function)
+        self.called.add(key)
+        place = "function " + ".".join(filter(None, key))
+        opsets = function.opset_import
+        versions = {one.domain: one.version for one in opsets}
+        graph = Graph(where, tuple(function.input), place=place, proto=proto)
+        graph.path, graph.opsets = self.path, versions
+        given = call.input[: len(function.input)]
+        for name, value in zip_longest(function.input, given, fillvalue=""):
+            owner = caller.owner(value)
+            if owner and value in owner.stored:
+                self._store(graph, proto, name, owner.stored[value])
+            else:
+                known = caller.type_of(value)
+                number = NUMBERS.get(known.data_type, 0)
+                proto.input.append(_info(name, number, known.sizes))
+        self._fill(graph, self._inferred(proto, opsets).graph)
+        return graph
+
+
+def _info(name: str, data_type: int, sizes: Iterable[int | None] | None) -> onnx.ValueInfoProto:
+    """A value of a type; of none where the type is 0."""
+    if not data_type:
+        return onnx.ValueInfoProto(name=name)
+    return helper.make_tensor_value_info(name, data_type, None if sizes is None else [*sizes])

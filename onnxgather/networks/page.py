@@ -1,0 +1,172 @@
+"""An audit as one HTML page: what it says of each gather, the graph around it, and its picture.
+
+The texts stand in the page itself; the script adds the drawings where an entry is opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+import msgspec
+
+from onnxgather.checks import printable
+from onnxgather.networks.gathers import Audit, AuditedGather, Key, Tensor, nodes_of
+from onnxgather.networks.network import Graph, Network, Node
+from onnxgather.networks.text import interval, summary, summary_of_shapes
+from onnxgather.parity.cases import Case, DescriptorCase
+from onnxgather.parity.results import CaseResult
+from onnxgather.parity.states import BAD
+from onnxgather.report.page import described, filled, packed
+from onnxgather.report.picture import picture
+from onnxgather.report.sentences import why
+
+NEAR = 3
+"""How many nodes before a gather are drawn, and how many after it."""
+
+_COLOURS = {"proved": "PASS", "not-proved": "NOT-RUN", "out-of-range": "DIFF"}
+"""The state of a result whose colour each state of a range has."""
+
+
+def audit_page(
+    name: str,
+    audit: Audit,
+    network: Network,
+    cases: Mapping[Key, Sequence[Case]],
+    results: Mapping[Key, Sequence[CaseResult]],
+    lines: Iterable[str],
+) -> bytes:
+    """An audit as an HTML page in UTF-8.
+
+    Args:
+        name: What was audited.
+        audit: The audit, with its lanes.
+        network: The model.
+        cases: What each gather of the audit got in a run, once per execution.
+        results: What became of these on the lanes.
+        lines: What is said of the whole beside its notes, such as of each lane.
+    """
+    nodes = {key: (graph, node) for key, graph, node in nodes_of(network) if key in cases}
+    each = [*zip(cases, audit.gathers, strict=True)]
+    told = [(key, gather) for key, gather in each if not gather.shape_computation]
+    shapes = [gather for gather in audit.gathers if gather.shape_computation]
+    states = [state for gather in audit.gathers for state in gather.lanes.values()]
+    bad = audit.out_of_range or audit.refused or not set(BAD).isdisjoint(states)
+    texts = {
+        "title": f"{_text(name)} · onnxgather audit",
+        "name": _text(name),
+        "verdict": _text(summary(audit)),
+        "mood": "bad" if bad else "open" if audit.not_proved else "good",
+        "notes": "".join(f"<li>{_text(line)}</li>" for line in [*lines, *audit.notes]),
+        "rows": "".join(_row(gather, f"g{k}") for k, (_, gather) in enumerate(told)),
+        "gathers": "".join(_entry(f"g{k}", g, results[key]) for k, (key, g) in enumerate(told)),
+        "shapes": summary_of_shapes(shapes),
+        "shape_rows": "".join(map(_row, shapes)),
+    }
+    details = packed(_detail(*nodes[key], cases[key], results[key]) for key, _ in told)
+    return filled("networks/audit", texts, {"cases": [], "details": [*details]})
+
+
+def _text(text: str) -> str:
+    return escape(printable(text))
+
+
+def _badge(colour: str, text: str) -> str:
+    return f'<span class="badge {colour}">{_text(text)}</span>'
+
+
+def _row(gather: AuditedGather, entry: str = "") -> str:
+    """A gather as a row of a table, with a link to its entry."""
+    node, found = _text(gather.node), gather.range
+    takes = [_tensor(gather.data), _tensor(gather.indices), interval(found)]
+    level = "refused" if gather.refused else gather.feature_level or "unknown"
+    cells = [
+        f'<a href="#{entry}">{node}</a>' if entry else node,
+        *map(_text, (gather.op, gather.place, *takes)),
+        _badge(_COLOURS[found.state], found.state),
+        _text(level),
+        " ".join(_badge(state, f"{lane} {state}") for lane, state in gather.lanes.items()),
+    ]
+    return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
+
+
+def _entry(name: str, gather: AuditedGather, results: Sequence[CaseResult]) -> str:
+    """What is said of a gather, to open."""
+    found = gather.range
+    facts = [
+        ("indices", interval(found)),
+        ("proof" if found.state == "proved" else "from", found.why),
+        ("depends on", found.input),
+        *((found.found and found.found.providers) or {}).items(),
+        ("sizes from", found.sizes_from),
+        ("output", _tensor(gather.output)),
+        ("DirectML refuses it", gather.refused),
+    ]
+    every = (result for case in results for result in case.results if result.state != "PASS")
+    facts += [(f"{result.state} on {result.lane}", why(result)) for result in every]
+    listed = "".join(
+        f"<div><dt>{_text(what)}</dt><dd>{_text(told)}</dd></div>" for what, told in facts if told
+    )
+    badges = f'<span class="badges">{_badge(_COLOURS[found.state], found.state)}</span>'
+    title = f'<span class="name">{_text(gather.node)}</span>'
+    place = f'<span class="reason">{_text(f"{gather.op}, {gather.place}")}</span>'
+    body = f'<div class="body"><dl class="fields">{listed}</dl></div>'
+    return f'<details id="{name}"><summary>{badges}{title}{place}</summary>{body}</details>'
+
+
+def _tensor(tensor: Tensor) -> str:
+    sizes = ["?" if n is None else str(n) for n in tensor.sizes or ()]
+    return f"{tensor.type or '?'} [{'...' if tensor.sizes is None else ', '.join(sizes)}]"
+
+
+def _detail(
+    graph: Graph, node: Node, cases: Sequence[Case], results: Sequence[CaseResult]
+) -> dict[str, Any]:
+    """What is drawn of a gather: the graph around it, and its first execution that went wrong."""
+    drawn: dict[str, Any] = {"around": around(graph, node)}
+    pairs = [*zip(cases, results, strict=True)]
+    wrong = [pair for pair in pairs if any(result.is_wrong for result in pair[1].results)]
+    for case, found in (wrong or pairs)[:1]:
+        got = found.evidence.got if found.evidence else {}
+        arrays = {lane: blob.array() for lane, blob in got.items()}
+        desc = case.descriptor if isinstance(case, DescriptorCase) else None
+        shown = picture(desc, case.data, case.indices, case.out_of_range, arrays)
+        drawn |= {"type": case.data_type, "indexType": case.index_type}
+        drawn |= {"picture": msgspec.to_builtins(shown)}
+        if isinstance(case, DescriptorCase):
+            drawn |= described(case.descriptor, case.out_of_range, ["portable"])
+        else:
+            drawn["node"] = msgspec.to_builtins(case.node)
+    return drawn
+
+
+def around(graph: Graph, node: Node) -> dict[str, Any]:
+    """The nodes near a gather, as the page draws a graph."""
+    makers = {name: one for one in graph.nodes for name in one.outputs if name}
+    before, after = {node: 0}, {node: 0}
+    for _ in range(NEAR):
+        before |= {makers[n]: 0 for one in before for n in one.inputs if n in makers}
+        made = {name for one in after for name in one.outputs if name}
+        after |= {one: 0 for one in graph.nodes if not made.isdisjoint(one.inputs)}
+    near = {*[*before][: NEAR + 1], *[*after][: NEAR + 1]}
+    shown = [one for one in graph.nodes if one in near]
+    made = {name for one in shown for name in one.outputs}
+    free = {name: 0 for one in shown for name in one.inputs if name and name not in made}
+    used = {name for one in graph.nodes for name in one.inputs}
+
+    def value(name: str) -> dict[str, Any]:
+        known = graph.type_of(name)
+        sizes = ["?" if n is None else n for n in known.sizes or ()]
+        return {"name": name, "data_type": known.data_type, "shape": sizes}
+
+    nodes = [
+        {
+            "operator": f"▸ {one.operator}" if one is node else one.operator,
+            "inputs": one.inputs,
+            "output": value(next((n for n in one.outputs if n in used), one.outputs[0])),
+        }
+        for one in shown
+        if one.outputs
+    ]
+    return {"inputs": [*map(value, free)], "nodes": nodes}

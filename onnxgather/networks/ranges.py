@@ -1,0 +1,220 @@
+"""The walk through a network: what is known of each value, in subgraphs and functions too."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from onnxgather.errors import OnnxGatherError
+from onnxgather.model.values import ValueType
+from onnxgather.networks.inside import inferred
+from onnxgather.networks.intervals import (
+    FLOATS,
+    LIMITS,
+    UNBOUNDED,
+    Value,
+    constant,
+    elements_of,
+    interval,
+    joined,
+    merged,
+    unknown,
+    widened,
+)
+from onnxgather.networks.network import Graph, Network, Node
+from onnxgather.networks.operators import LARGEST, OPERATORS, QUIET, Call
+
+WEIGHTS = 2**16
+"""Float constants of more elements are not read."""
+
+PATIENCE = 3
+"""The iterations of a loop after which the bounds that still move are given up."""
+
+NOTHING = ValueType("", None)
+
+SHAPED = {"Reshape": 1, "ConstantOfShape": 0, "Expand": 2}
+"""Operators whose last input is a shape, and from which number on it holds sizes of the output."""
+
+
+def ranges_of(network: Network, given: Mapping[str, tuple[int, int]] | None = None) -> Ranges:
+    """What is known of the values of a network, for the sizes that it was read with.
+
+    Args:
+        network: The network.
+        given: The least and the greatest element of graph inputs, by name.
+    """
+    ranges, inputs = Ranges(), list[Value]()
+    for name in network.main.inputs:
+        value = unknown(*network.main.types.get(name, NOTHING), name)
+        if given and name in given:
+            (low, high), (first, last) = given[name], LIMITS.get(value.data_type, UNBOUNDED)
+            ends, why = (max(low, first), min(high, last)), (f"the range given of {name}",)
+            value = interval(value.data_type, value.sizes, *ends, why=why)
+        inputs.append(value)
+    ranges.evaluate(network.main, inputs)
+    return ranges
+
+
+class Ranges:
+    """What is known of the values of a network."""
+
+    def __init__(self) -> None:
+        self._values: dict[Graph, dict[str, Value]] = {}
+
+    def value(self, graph: Graph, name: str) -> Value:
+        """What is known of a value of a graph, or of one that the graph reads from around it."""
+        around: Graph | None = graph
+        while around is not None:
+            if name in self._values.get(around, ()):
+                return self._values[around][name]
+            around = around.outer
+        value_type = graph.type_of(name)
+        count = elements_of(value_type.sizes)
+        if value_type.data_type in FLOATS and (count is None or count > WEIGHTS):
+            return unknown(*value_type, name)
+        try:
+            array = graph.constant(name)
+        except OnnxGatherError:  # such as a file that is missing; a run would tell
+            array = None
+        value = (
+            unknown(*value_type, name) if array is None else constant(value_type.data_type, array)
+        )
+        self._values.setdefault(graph, {})[name] = value  # of a body that nothing is known of too
+        return value
+
+    def evaluate(self, graph: Graph, inputs: Sequence[Value]) -> list[Value]:
+        """Find what is known of each value of a graph; returns that of its outputs."""
+        self._values[graph] = dict(zip(graph.inputs, inputs, strict=False))
+        for node in graph.nodes:
+            if not node.graphs and all(name in graph.stored for name in node.outputs):
+                continue  # a constant, which `value` reads
+            known = tuple(self.value(graph, name) if name else None for name in node.inputs)
+            call = Call(node, known, _types(graph, node, known))
+            for name, value in zip(node.outputs, self._computed(call), strict=False):
+                self._values[graph][name] = _reasoned(call, value)
+        return [self.value(graph, name) for name in graph.outputs]
+
+    def _computed(self, call: Call) -> Sequence[Value]:
+        """The outputs of a node."""
+        node, nothing = call.node, [unknown(*told) for told in call.types]
+        control = {"If": self._if, "Loop": self._loop, "Scan": self._scan}
+        if "function" in node.graphs:
+            inputs = [value or unknown("", None) for value in call.inputs]
+            found = self.evaluate(node.graphs["function"], inputs)
+        elif node.domain or node.operator not in control | OPERATORS:
+            found = nothing
+        else:
+            compute = control.get(node.operator) or OPERATORS[node.operator]
+            try:
+                with np.errstate(all="ignore"):
+                    found = compute(call) or nothing
+            except (ArithmeticError, LookupError, TypeError, ValueError):  # not as ONNX asks
+                return nothing
+            if isinstance(found, Value):
+                return [found]
+            if node.operator not in control:
+                return found
+        return [*map(_typed, found, call.types), *nothing[len(found) :]]
+
+    def _if(self, call: Call) -> Sequence[Value]:
+        low, high = call.x.whole
+        chosen, other = (
+            self.evaluate(call.node.graphs[branch], []) for branch in ("then_branch", "else_branch")
+        )
+        if low == high:
+            return chosen if low else other
+        return [joined(pair) for pair in zip(chosen, other, strict=True)]
+
+    def _loop(self, call: Call) -> Sequence[Value]:
+        """The state after any number of iterations, and what is kept of each."""
+        trips, body = call.has(0), call.node.graphs["body"]
+        last = LARGEST if trips is None else max(int(trips.whole[1]), 1)
+        sizes = [body.types[name].sizes for name in body.inputs[:2]]
+        why = (f"the iterations of {call.node.label}",)
+        fixed = [interval("INT64", sizes[0], 0, last - 1, why=why), unknown("BOOL", sizes[1])]
+        first = state = [value or unknown("", None) for value in call.inputs[2:]]
+        outputs = list[Value]()
+        for iteration in itertools.count(1):
+            outputs = self.evaluate(body, [*fixed, *state])[1:]
+            after = [joined(pair) for pair in zip(state, outputs, strict=False)]
+            if all(map(_is_covered, state, after)):
+                break
+            state = list(map(widened, state, after)) if iteration > PATIENCE else after
+        # What holds for any iteration still holds one iteration later, and may be less.
+        state = [joined(pair) for pair in zip(first, outputs, strict=False)]
+        outputs = self.evaluate(body, [*fixed, *state])[1:]
+        state = [joined(pair) for pair in zip(first, outputs, strict=False)]
+        runs = trips is not None and trips.whole[0] >= 1 and call.has(1) is None
+        stacked = [
+            value.resized((None, *value.sizes) if runs and value.sizes is not None else None)
+            for value in outputs[len(state) :]
+        ]
+        return [*state, *stacked]
+
+    def _scan(self, call: Call) -> Sequence[Value]:
+        body, stop = call.node.graphs["body"], f"Scan {call.node.label}"
+        self.evaluate(body, [unknown(*body.type_of(name), stop) for name in body.inputs])
+        return []
+
+
+def _is_covered(old: Value, new: Value) -> bool:
+    """Whether `old` holds all that `new` does, which holds all that `old` does."""
+    same = (old.data_type, old.sizes, old.nan) == (new.data_type, new.sizes, new.nan)
+    return same and bool((old.low <= new.low).all() and (old.high >= new.high).all())
+
+
+def _types(graph: Graph, node: Node, known: Sequence[Value | None]) -> list[ValueType]:
+    """The types of the outputs of a node, as far as the network or its inputs tell them."""
+    told = [graph.types.get(name, NOTHING) for name in node.outputs]
+    if node.operator == "Loop":  # without an iteration, ONNX Runtime forgets the rank
+        return [ValueType(each.data_type) for each in told]
+    inputs = {name: value for name, value in zip(node.inputs, known, strict=True) if value}
+    if all(each.is_static for each in told) and all(
+        value.sizes == graph.type_of(name).sizes for name, value in inputs.items()
+    ):
+        return told
+    types = {name: ValueType(value.data_type, value.sizes) for name, value in inputs.items()}
+    arrays = {name: value.known for name, value in inputs.items()}
+    better = inferred(node, graph.version, types, arrays)
+    shape = known[-1].full if node.operator in SHAPED and known[-1] else None
+    if shape is not None and (better[0].sizes or node.operator != "Expand"):
+        first = SHAPED[node.operator]
+        sizes = tuple(int(low) if low == high and low >= first else None for low, high in shape)
+        better[0] = better[0].refined(ValueType("", sizes))
+    return [a.refined(b) for a, b in zip(better, told, strict=True)]
+
+
+def _typed(value: Value, value_type: ValueType) -> Value:
+    """The value with what the network tells of its type where nothing else does."""
+    if not value.data_type:
+        value = unknown(value_type.data_type, value.sizes, *value.stops)
+    sizes, told = value.sizes, value_type.sizes
+    if told is None or sizes == told:
+        return value
+    if sizes is not None and len(sizes) == len(told):
+        told = tuple(b if a is None else a for a, b in zip(sizes, told, strict=True))
+    elif sizes is not None:
+        return value
+    return value.resized(told)
+
+
+def _reasoned(call: Call, value: Value) -> Value:
+    """The value with what its bounds come from, or what leaves it without bounds."""
+    if value.why or value.stops:
+        return value
+    why, stops = (merged(getattr(v, kind) for v in call.given) for kind in ("why", "stops"))
+    if value.is_exact:
+        return replace(value, why=("constant",))
+    if not value.is_bounded:
+        node = call.node
+        name = f"{node.operator} {node.label}"
+        return replace(value, why=why, stops=stops or (name,))
+    why = tuple(reason for reason in why if reason != "constant")
+    if stops:
+        kept = stops if call.operator in QUIET else ()
+        return replace(value, why=(call.operator,), stops=kept)
+    named = () if call.operator in QUIET else (call.operator,)
+    return replace(value, why=merged([why, named]) or ("constant",))

@@ -1,0 +1,64 @@
+"""The cases of the corpus, made from the table in its order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+import numpy as np
+
+from onnxgather.gather import GatherSizes
+from onnxgather.parity.cases import Case, DescriptorCase
+from onnxgather.parity.corpus.forbidden import forbidden_cases
+from onnxgather.parity.corpus.splitmix import seed_of
+from onnxgather.parity.corpus.table import EXAMPLES, TABLE, Example, Group
+from onnxgather.parity.corpus.values import data_values, index_values, takes
+from onnxgather.parity.layouts import laid_out
+
+
+def corpus() -> Iterator[Case]:
+    """Yield the cases of the corpus, the same on every machine.
+
+    The arrays of a case depend on its name alone, so that a new row changes no other case.
+    """
+    for group in TABLE:
+        yield from _cases(group)
+    yield from map(_documented, EXAMPLES)
+    yield from forbidden_cases()
+
+
+def _cases(group: Group) -> Iterator[DescriptorCase]:
+    rows = product(*group[1:])  # all but the template
+    for (word, gather), data_type, index_type, indices, data, (layout, layouts), policy in rows:
+        if not takes(data_type, index_type, data, indices):
+            continue
+        name = group.template.format(
+            operator=_operator(gather),
+            gather=word,
+            data_type=data_type.lower(),
+            index_type=index_type.lower(),
+            indices=indices,
+            data=data,
+            layout=layout,
+            policy=policy,
+        )
+        # Cases that differ only in their policy have the same arrays.
+        seed = seed_of(name.removesuffix(f"/{policy}"))
+        desc = laid_out(gather, data_type, index_type, layouts)
+        tensor = desc.input_tensor
+        values = data_values(tensor.data_type.numpy, tensor.array_shape, data, seed)
+        yield DescriptorCase(name, desc, values, index_values(desc, indices, seed), policy)
+
+
+def _documented(example: Example) -> DescriptorCase:
+    name = f"{_operator(example.gather)}/documented/{example.name}"
+    desc = laid_out(example.gather, "FLOAT32", "UINT32")
+    count = desc.input_tensor.element_count
+    data = np.arange(example.first, example.first + count, dtype=np.float32)
+    indices = np.array(example.indices, np.uint32).reshape(desc.indices_tensor.sizes)
+    return DescriptorCase(name, desc, data.reshape(desc.input_tensor.sizes), indices, "error")
+
+
+def _operator(gather: GatherSizes) -> str:
+    """The operator as the names of cases spell it, such as gather-nd1."""
+    return gather.operator.lower().replace("_", "-")

@@ -1,0 +1,287 @@
+"""The one table of the corpus: which gathers, types, values, layouts and policies make cases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import product
+from typing import NamedTuple
+
+from onnxgather.descriptors.datatypes import INDEX_TYPES, TensorDataType
+from onnxgather.descriptors.tensors import TensorFlags
+from onnxgather.gather import GatherSizes, Sizes
+from onnxgather.options import POLICIES, OutOfRange
+from onnxgather.parity.corpus.values import OUTLIERS
+from onnxgather.parity.layouts import PACKED, STRIDES, Layout
+
+SIZES = (3, 2, 4, 2, 3, 1, 2, 2)
+"""The sizes of a tensor of 8 dimensions; those of fewer are the first of these."""
+
+FEW = (2, 1, 3, 1, 1, 2, 1, 1)
+"""The same for indices, in cases about the rank of the indices."""
+
+ALL_TYPES = tuple(TensorDataType)
+
+LONGER = 20
+"""Bytes by which a "longer" tensor exceeds the smallest legal TotalTensorSizeInBytes."""
+
+LAYOUTS = {
+    **{name: Layout(name) for name in STRIDES},
+    "longer": Layout(extra=LONGER),
+    "longer-still": Layout("padded", LONGER),
+    "owned": Layout(flags=TensorFlags.OWNED_BY_DML),
+    "aligned": Layout(alignment=256),
+}
+"""The layouts of the corpus, by the word that stands for them in the names of cases."""
+
+
+def _layouts(**words: str) -> list[tuple[str, Sequence[Layout]]]:
+    """Names of layouts, each with the layouts of the three tensors.
+
+    Args:
+        words: Words of layouts by the tensor that has them: input, indices, output or all.
+    """
+    tensors = ("input", "indices", "output")
+    return [
+        (f"{which}-{word}", [LAYOUTS[word] if which in (t, "all") else Layout() for t in tensors])
+        for which, some in words.items()
+        for word in some.split()
+    ]
+
+
+class Group(NamedTuple):
+    """Rows of the table: a case for every combination of the fields.
+
+    A group varies one thing. The rest stays FLOAT32 data and INT64 indices, which every provider
+    takes, so that a case fails for what its name says. The words for data and indices are those of
+    `values`. A combination that its types cannot hold, such as NaNs of integers, is left out.
+    """
+
+    template: str
+    """The template of the cases' names, with {operator}, {gather}, {layout} and other fields."""
+    gathers: Sequence[tuple[str, GatherSizes]]
+    """The gathers, each with the word that {gather} stands for."""
+    data_types: Sequence[str] = ("FLOAT32",)
+    index_types: Sequence[str] = ("INT64",)
+    indices: Sequence[str] = ("any",)
+    data: Sequence[str] = ("distinct",)
+    layouts: Sequence[tuple[str, Sequence[Layout]]] = (("", PACKED),)
+    """The layouts of the three tensors, each time with the word that {layout} stands for."""
+    policies: Sequence[OutOfRange] = ("error",)
+    """In range the default is "error": its model is ONNX's own operator, apart from casts of
+    indices and leading ones, and that operator is what a provider implements. Layouts have the
+    policy "clamp", as their models are more than one operator anyway."""
+
+
+BASIC = (
+    ("", GatherSizes("GATHER", (3, 5, 2), (2, 3), 1)),
+    ("", GatherSizes("GATHER_ELEMENTS", (4, 5, 2), (4, 3, 2), 1)),
+    ("", GatherSizes("GATHER_ND", (4, 3, 5), (6, 2))),
+    ("", GatherSizes("GATHER_ND1", (2, 4, 3, 2), (2, 5, 2), 1)),
+)
+
+LAID_OUT = (
+    ("", GatherSizes("GATHER", (1, 4, 5, 3), (2, 3), 2)),
+    ("", GatherSizes("GATHER_ELEMENTS", (3, 4, 5), (3, 2, 5), 1)),
+    ("", GatherSizes("GATHER_ND", (4, 3, 5), (2, 3, 2))),
+    ("", GatherSizes("GATHER_ND1", (2, 4, 3, 2), (2, 3, 2), 1)),
+)
+"""Gathers for layouts: sizes of odd products, so that small types end between multiples of 4."""
+
+DOCUMENTED_SIZES = (
+    ("sizes", GatherSizes("GATHER_ND", (3, 4, 5, 6, 7), (1, 2, 3))),
+    ("sizes", GatherSizes("GATHER_ND1", (3, 4, 5, 6, 7), (1, 2, 3))),
+)
+
+SMALL = (
+    ("row", GatherSizes("GATHER", (5,), (3,))),
+    ("scalar", GatherSizes("GATHER", (3, 4), (), 1)),
+    ("row", GatherSizes("GATHER_ELEMENTS", (5,), (3,))),
+    ("table", GatherSizes("GATHER_ELEMENTS", (3, 4), (3, 2), 1)),
+    ("row", GatherSizes("GATHER_ND", (5,), (1,))),
+    ("table", GatherSizes("GATHER_ND", (3, 4), (3, 2))),
+    ("row", GatherSizes("GATHER_ND1", (5,), (1,))),
+    ("batch", GatherSizes("GATHER_ND1", (3, 4), (3, 1), 1)),
+    ("table", GatherSizes("GATHER_ND1", (2, 3, 4), (2, 3, 1), 1)),
+)
+"""Gathers of few dimensions, to which leading ones are added."""
+
+SIZE_ONE = (
+    ("indexed", GatherSizes("GATHER", (3, 1, 2), (2, 1), 1)),
+    ("indexed", GatherSizes("GATHER_ELEMENTS", (3, 1, 2), (3, 2, 2), 1)),
+    ("indexed", GatherSizes("GATHER_ND", (3, 1, 2), (2, 1, 2))),
+    ("indexed", GatherSizes("GATHER_ND1", (3, 1, 2), (3, 2, 1), 1)),
+    ("before", GatherSizes("GATHER", (1, 1, 4), (2, 1), 2)),
+    ("before", GatherSizes("GATHER_ELEMENTS", (1, 1, 4), (1, 1, 2), 2)),
+    ("before", GatherSizes("GATHER_ND", (1, 1, 4), (2, 1, 3))),
+    ("before", GatherSizes("GATHER_ND1", (1, 1, 4), (1, 2, 2), 1)),
+    ("after", GatherSizes("GATHER", (4, 1, 1), (2, 1))),
+    ("after", GatherSizes("GATHER_ELEMENTS", (4, 1, 1), (2, 1, 1))),
+    ("after", GatherSizes("GATHER_ND", (4, 1, 1), (2, 1, 1))),
+    ("after", GatherSizes("GATHER_ND1", (4, 1, 1), (2, 1))),
+    ("all-1", GatherSizes("GATHER", (1,), (1,))),
+    ("all-1", GatherSizes("GATHER_ELEMENTS", (1,), (1,))),
+    ("all-1", GatherSizes("GATHER_ND", (1,), (1,))),
+    ("all-1", GatherSizes("GATHER_ND1", (1,), (1,))),
+    ("all-8", GatherSizes("GATHER", (1,) * 8, (1,), 7)),
+    ("all-8", GatherSizes("GATHER_ELEMENTS", (1,) * 8, (1,) * 8)),
+    ("all-8", GatherSizes("GATHER_ND", (1,) * 8, (1, 1, 1, 1, 1, 1, 1, 8))),
+    ("all-8", GatherSizes("GATHER_ND1", (1,) * 8, (1,) * 8, 7)),
+)
+"""Gathers whose axes, indices or whole tensors have size 1."""
+
+
+def _elements(data: Sizes, axis: int, size: int) -> GatherSizes:
+    """GATHER_ELEMENTS with `size` indices along the axis and the sizes of the data elsewhere."""
+    return GatherSizes("GATHER_ELEMENTS", data, (*data[:axis], size, *data[axis + 1 :]), axis)
+
+
+def _tuples(
+    number: str, data: Sizes, index_rank: int, length: int, batches: int = 0
+) -> GatherSizes:
+    """GATHER_ND or GATHER_ND1 with tuples of a length; each batch has `FEW` rows of them."""
+    indices = (*data[:batches], *FEW[: index_rank - batches - 1], length)
+    return GatherSizes(f"GATHER_{number}", data, indices, batches)
+
+
+def _ranks() -> Iterator[tuple[str, GatherSizes]]:
+    """Every rank of the data with every axis, length of tuple and count of batches.
+
+    The indices have as many dimensions as make the output need no leading ones, or one dimension
+    less. Then the model is ONNX's own operator and nothing around it.
+    """
+    for rank in range(1, 9):
+        data, name = SIZES[:rank], f"rank-{rank}"
+        for k in range(rank):
+            yield f"{name}/axis-{k}", GatherSizes("GATHER", data, (4,), k)
+            yield f"{name}/axis-{k}", _elements(data, k, 3)
+            yield f"{name}/tuple-{k + 1}", _tuples("ND", data, min(k + 2, rank), k + 1)
+        for batches in range(rank):
+            for length in range(1, rank - batches + 1):
+                gather = _tuples("ND1", data, min(batches + length + 1, rank), length, batches)
+                yield f"{name}/batches-{batches}-tuple-{length}", gather
+
+
+def _index_ranks() -> Iterator[tuple[str, GatherSizes]]:
+    """Every rank of the indices: IndexDimensions from 0 up to DimensionCount, and so on."""
+    for count, rank in product(range(1, 9), range(9)):
+        data = SIZES[: count - max(0, rank - 1)]
+        for axis in {0, len(data) - 1} if rank <= count else ():
+            name = f"index-dimensions-{rank}/dimension-count-{count}-axis-{axis}"
+            yield name, GatherSizes("GATHER", data, FEW[:rank], axis, count)
+    for rank, index_rank in product(range(1, 9), repeat=2):
+        length = max(1, rank + index_rank - 9)
+        name = f"index-rank-{index_rank}/rank-{rank}"
+        yield name, _tuples("ND", SIZES[:rank], index_rank, length)
+    for batches in range(7):
+        for index_rank in range(batches + 1, 9):
+            name = f"index-rank-{index_rank}/batches-{batches}"
+            yield name, _tuples("ND1", SIZES[: batches + 2], index_rank, 1, batches)
+
+
+def _leading_ones() -> Iterator[tuple[str, GatherSizes]]:
+    """The gathers of `SMALL` with every larger DimensionCount."""
+    for name, gather in SMALL:
+        for count in range(len(gather.data) + 1, 9):
+            yield f"{name}-in-{count}", replace(gather, dimension_count=count)
+
+
+def _long(name: str, data: Sizes, axis: int) -> Iterator[tuple[str, GatherSizes]]:
+    """Gathers along an axis too long for a table of choices, for a byte or for 16 bits."""
+    yield name, GatherSizes("GATHER", data, (9,), axis)
+    yield name, _elements(data, axis, 7)
+    yield name, GatherSizes("GATHER_ND", data, (9, 1 + axis))
+    yield name, GatherSizes("GATHER_ND1", (2, *data), (2, 7, 1 + axis), 1)
+
+
+_BY_TYPE = "{operator}/{data_type}/{index_type}/{indices}"
+_LONG = "{operator}/long-axis/{gather}/{indices}"
+_ORDERS = "written-out permuted padded spaced"
+_EXTENTS = "padded permuted longer"
+
+TABLE: tuple[Group, ...] = (
+    Group(_BY_TYPE, BASIC, ALL_TYPES, INDEX_TYPES, ["forward"]),
+    Group(_BY_TYPE, BASIC, ALL_TYPES, ["INT64", "INT32"], ["negative"]),
+    Group(_BY_TYPE, BASIC, ["FLOAT32", "INT64", "UINT8"], INDEX_TYPES, ["edges"]),
+    Group("{operator}/{gather}", [*_ranks(), *_index_ranks()]),
+    Group("{operator}/leading-ones/{gather}", [*_leading_ones()]),
+    Group("{operator}/size-one/{gather}", SIZE_ONE),
+    *(Group(_LONG, [*_long(f"{n}", (n, 2), 0)], indices=["any", "edges"]) for n in (65, 257, 1025)),
+    *(Group(_LONG, [*_long(f"{n}-last", (2, n), 1)]) for n in (65, 257)),
+    Group(_LONG, [*_long("65537", (65537, 1), 0)], ["UINT8"], ["INT32"], ["edges"]),
+    Group("{operator}/documented/{gather}", DOCUMENTED_SIZES),
+    Group("{operator}/{data}/{data_type}", BASIC, ALL_TYPES, data=["nan", "subnormal", "extremes"]),
+    Group(
+        "{operator}/layout/{layout}",
+        LAID_OUT,
+        layouts=_layouts(
+            input=f"{_ORDERS} broadcast overlapping longer owned aligned",
+            indices=f"{_ORDERS} broadcast overlapping longer owned aligned",
+            output=f"{_ORDERS} longer aligned",
+            all=f"{_ORDERS} longer longer-still",
+        ),
+        policies=["clamp"],
+    ),
+    Group(
+        "{operator}/layout/{layout}-{data_type}",
+        LAID_OUT,
+        ["UINT8"],
+        ["UINT32"],
+        layouts=_layouts(
+            input=_EXTENTS, indices=_EXTENTS, output=_EXTENTS, all=f"{_EXTENTS} longer-still"
+        ),
+        policies=["clamp"],
+    ),
+    Group(
+        "{operator}/policy/{policy}-{index_type}",
+        BASIC,
+        index_types=["INT64", "UINT32"],
+        policies=["clamp", "zero", "directml"],
+    ),
+    Group(
+        "out-of-range/{operator}/{index_type}/{indices}/{policy}",
+        BASIC,
+        index_types=INDEX_TYPES,
+        indices=tuple(OUTLIERS),
+        policies=tuple(POLICIES),
+    ),
+    Group(
+        "out-of-range/{operator}/layout/{layout}/{policy}",
+        LAID_OUT,
+        ["FLOAT16"],
+        ["INT32"],
+        ["just-past"],
+        layouts=_layouts(all="padded longer"),
+        policies=tuple(POLICIES),
+    ),
+)
+"""What the corpus holds, besides `EXAMPLES` and the forbidden nodes."""
+
+
+class Example(NamedTuple):
+    """An example of Microsoft's operator pages: FLOAT32 by UINT32, corrected where they err."""
+
+    name: str
+    gather: GatherSizes
+    first: int
+    """The first element of the data; each of the others is one more than the one before it."""
+    indices: Sequence[int]
+
+
+EXAMPLES = (
+    Example("1", GatherSizes("GATHER", (4,), (5,)), 11, [3, 1, 3, 0, 2]),
+    Example("2", GatherSizes("GATHER", (3, 2), (4,)), 1, [0, 1, 1, 2]),
+    Example("3", GatherSizes("GATHER", (3, 2), (2,), 1), 1, [1, 0]),
+    Example("4", GatherSizes("GATHER", (3, 3), (1, 2), 1), 1, [0, 2]),
+    Example("5", GatherSizes("GATHER", (3, 2), (2, 2)), 1, [0, 1, 1, 2]),
+    Example("1", GatherSizes("GATHER_ELEMENTS", (3, 3), (2, 3)), 1, [1, 2, 0, 2, 0, 0]),
+    Example("1", GatherSizes("GATHER_ND", (2, 2), (2, 1)), 0, [1, 0]),
+    Example("2", GatherSizes("GATHER_ND", (2, 2, 2), (2, 2), 0, 4), 0, [0, 1, 1, 0]),
+    Example("1", GatherSizes("GATHER_ND1", (2, 2), (2, 1)), 0, [1, 0]),
+    Example(
+        "2",
+        GatherSizes("GATHER_ND1", (3, 2, 2), (3, 2, 2), 1, 4),
+        0,
+        [0, 0, 1, 1, 1, 1, 0, 0, 0, 1, 1, 0],
+    ),
+)

@@ -1,0 +1,122 @@
+"""Lanes: providers in Python environments, or DirectML.dll, that run cases; opened by name."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+
+from onnxgather.checks import shown
+from onnxgather.errors import OnnxGatherError
+from onnxgather.execution.hosts import find_runtime
+from onnxgather.execution.library import is_library
+from onnxgather.execution.providers import find_provider
+from onnxgather.options import TARGETS, Target
+from onnxgather.parity.lanes.directml import DIRECTML_DLL, DirectMLLane
+from onnxgather.parity.lanes.lane import TIMEOUT, Lane
+from onnxgather.parity.lanes.python import ModelLane
+
+REFERENCE = "reference"
+"""A name for the reference, with which all lanes are compared; naming it changes nothing."""
+
+LONGEST_LABEL = 64
+"""The most characters of a lane's label."""
+
+
+def open_lanes(
+    names: Sequence[str],
+    pythons: Mapping[str, str] | None = None,
+    plugins: Mapping[str, str] | None = None,
+    target: Target | None = None,
+    timeout: float = TIMEOUT,
+) -> list[Lane]:
+    """The lanes of these names, not started.
+
+    Args:
+        names: The names of the lanes: a provider's short or full name, and `@` with any label if
+            the provider has several lanes, such as `cpu@1.24.4`. A last label that is a target, as
+            in `cpu@native` or `cpu@1.24.4@native`, is the target of the lane's models.
+            "directml-dll" is DirectML itself; "reference" adds no lane.
+        pythons: The interpreters of lanes that run in another environment, or shared libraries of
+            ONNX Runtime, by the lanes' names. For DirectML itself it is the folder of its host.
+        plugins: The plugin libraries that bring the providers of lanes, by the lanes' names.
+        target: The target of the models of lanes whose names have none; None is the one that
+            suits the provider.
+        timeout: Seconds that one case may take.
+
+    Raises:
+        ProviderError: A name is not that of a provider.
+        OnnxGatherError: A lane is named twice, no lane is named, or a label or the timeout is not
+            as it must be.
+    """
+    pythons, plugins = pythons or {}, plugins or {}
+    wanted = [*names, *(name for name in {**pythons, **plugins} if name not in names)]
+    wanted = [name for name in wanted if name != REFERENCE]
+    if not wanted:
+        raise OnnxGatherError("lanes must name one beside the reference, got none")
+    for name in wanted:
+        if wanted.count(name) > 1:
+            raise OnnxGatherError(f"lanes must differ, got {shown(name)} twice")
+        _, at, label = name.partition("@")
+        if at and ("=" in label or not label.isprintable() or not 0 < len(label) <= LONGEST_LABEL):
+            rule = f"the label of a lane must have 1 to {LONGEST_LABEL} printable characters, no ="
+            raise OnnxGatherError(f"{rule}, got {shown(label)}")
+    return [
+        DirectMLLane(name, pythons.get(name), timeout)
+        if name.partition("@")[0] == DIRECTML_DLL
+        else model_lane(name, pythons.get(name), plugins.get(name), target, timeout)
+        for name in wanted
+    ]
+
+
+def model_lane(
+    name: str,
+    path: str | None = None,
+    plugin: str | None = None,
+    target: Target | None = None,
+    timeout: float = TIMEOUT,
+) -> ModelLane:
+    """The lane on a provider, not started.
+
+    Args:
+        name: The name of the lane.
+        path: The interpreter of another environment, or a shared library of ONNX Runtime; None
+            means the host of the provider if there is one, else this environment.
+        plugin: The plugin library that brings the provider, if one does.
+        target: The target of the models, unless the name has one; None is the one that suits the
+            provider.
+        timeout: Seconds that one case may take.
+
+    Raises:
+        ProviderError: The name is not that of a provider.
+        OnnxGatherError: There is a plugin beside a shared library, or the timeout is none.
+    """
+    provider, label = find_provider(name.partition("@")[0]), name.rpartition("@")[2]
+    target = label if "@" in name and label in TARGETS else target
+    host = find_runtime(provider) if path is plugin is None else []
+    if path and is_library(path):
+        if plugin:
+            rule = f"lane {shown(name)} must have a shared library of ONNX Runtime or a plugin"
+            raise OnnxGatherError(f"{rule}, got both")
+        host = [os.path.abspath(os.path.expanduser(path))]
+    python = _interpreter(path or sys.executable)
+    library = plugin and os.path.abspath(plugin)
+    return ModelLane(name, provider, python, library, target, timeout, host)
+
+
+def parse_lane(text: str) -> tuple[str, str | None]:
+    """The name and the path of a lane that is given as NAME or NAME=PATH.
+
+    Raises:
+        OnnxGatherError: The text is neither.
+    """
+    name, equals, path = text.partition("=")
+    if not name or (equals and not path):
+        raise OnnxGatherError(f"a lane must be NAME or NAME=PATH, got {shown(text)}")
+    return name, path or None
+
+
+def _interpreter(path: str) -> str:
+    """An interpreter as an absolute path, or as it is if it is a command to find on the PATH."""
+    path = os.path.expanduser(path)
+    return os.path.abspath(path) if os.path.dirname(path) else path

@@ -1,0 +1,166 @@
+"""The lane on a provider of ONNX Runtime, in this Python environment or in another."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from onnxgather.descriptors.arrays import Array
+from onnxgather.descriptors.operators import OPERATORS
+from onnxgather.errors import OnnxGatherError
+from onnxgather.execution import kernels
+from onnxgather.execution.child import Breakdown, NoAnswerError
+from onnxgather.execution.providers import Provider, target_of
+from onnxgather.execution.runtime import CPU, NotRunError, RefusedError
+from onnxgather.execution.session import threads_for
+from onnxgather.execution.worker import About, Worker
+from onnxgather.model import to_onnx
+from onnxgather.model.protos import operators
+from onnxgather.options import Target
+from onnxgather.parity.cases import Case, DescriptorCase, NodeCase, smallest_case
+from onnxgather.parity.lanes.lane import TIMEOUT, Answer, AnswerKind, LaneInfo
+from onnxgather.parity.models import bare_model, wrapped
+
+
+@dataclass
+class ModelLane:
+    """A provider of ONNX Runtime, run by a worker."""
+
+    name: str
+    """As the user named it, such as `cpu` or `openvino@old`."""
+    provider: Provider
+    python: str = sys.executable
+    """The interpreter of the environment that has the provider."""
+    library: str | None = None
+    """The plugin library that brings the provider, if one does."""
+    target: Target | None = None
+    """The target of the models; None is the one that suits the provider."""
+    timeout: float = TIMEOUT
+    """Seconds that one case may take."""
+    host: Sequence[str] = ()
+    """The command of the host that runs the provider, if no interpreter does."""
+
+    def __post_init__(self) -> None:
+        """Make the worker, which starts with its first request."""
+        self._target: Target = target_of(self.provider.name, self.target)
+        self._operators = (
+            None if self.host else kernels.operators_of(self.provider.name, self._target)
+        )
+        self._worker = Worker(self.python, self.timeout, self.host)
+
+    def start(self) -> LaneInfo:
+        """Start the worker and run a gather that every provider takes."""
+        about, why = About({}), None
+        try:
+            about = self._worker.about()
+            probe = self.answer(_PROBE)
+            if probe.kind is AnswerKind.REFUSED:
+                why = f"{self.provider.name} cannot start: {probe.reason}"
+            elif probe.how not in (None, "elsewhere", "folded"):
+                why = probe.reason
+            else:  # now the devices of a plugin library are there too
+                about = self._worker.about()
+        except NoAnswerError as error:
+            why = str(error)
+        full = self.provider.name
+        devices, python = about.devices.get(full, ()), None if self.host else self.python
+        return LaneInfo(self.name, full, about.versions, devices, python, why, self._target)
+
+    def answer(self, case: Case) -> Answer:
+        """Have the worker run a case."""
+        try:
+            model, inputs, threads, sent = question_of(case, self._target)
+        except OnnxGatherError as error:
+            return Answer(AnswerKind.BROKEN, str(error), how=Breakdown.NO_MODEL)
+        feeds = [inputs]
+        if isinstance(case, DescriptorCase) and case.must_refuse:
+            feeds.insert(0, {**inputs, "IndicesTensor": np.zeros_like(case.indices)})
+        return self.run(model, feeds, threads, sent)
+
+    def run(
+        self,
+        model: bytes,
+        feeds: Sequence[Mapping[str, Array]],
+        threads: int = 0,
+        sent: Counter[str] | None = None,
+    ) -> Answer:
+        """Have the worker run a serialized model on each of several sets of inputs.
+
+        Args:
+            model: The model, which has one output.
+            feeds: The sets of inputs; the answer's output is that of the last.
+            threads: How many threads ONNX Runtime may use; 0 means one per core.
+            sent: How often each operator stands in the model; None where any may have run.
+        """
+        session = {"provider": self.provider.name, "threads": threads, "library": self.library}
+        if self._operators:
+            session["operators"] = self._operators
+        try:
+            ran = self._worker.run(model, session, feeds, sent)
+        except NoAnswerError as error:
+            return Answer.none(error)
+        except NotRunError as error:
+            how, detail, node = error.kind, error.detail, error.node
+            reason = self.provider.why_not_run(how, detail)
+            return Answer(AnswerKind.NOT_RUN, reason, how=how, detail=detail, elsewhere=node)
+        except RefusedError as error:
+            return Answer(AnswerKind.REFUSED, str(error))
+        nodes = tuple(operator for _, operator in ran.assignment)
+        own = OPERATORS.keys() & (sent or {}).keys()
+        if self.provider.name == CPU and own - {*nodes}:
+            detail = f"the body of {', '.join(own)} ran"
+            if not self._operators:
+                detail = "the lane's host registers none" if self.host else kernels.why_not()
+            reason = self.provider.why_not_run("operators", detail)
+            return Answer(AnswerKind.NOT_RUN, reason, how="operators", detail=detail)
+        proof, output = ran.outputs[0], ran.outputs[-1]
+        proved = None if len(feeds) == 1 or isinstance(proof, str) else proof
+        if isinstance(output, str):
+            return Answer(AnswerKind.FAILED, output, nodes, answers_in_range=proved)
+        return Answer(AnswerKind.RAN, None, nodes, output, proved)
+
+    def close(self) -> None:
+        """End the worker."""
+        self._worker.close()
+
+
+class Question(NamedTuple):
+    """What ONNX Runtime is given for a case."""
+
+    model: bytes
+    """The serialized model."""
+    inputs: dict[str, Array]
+    """The arrays by the names of the model's inputs."""
+    threads: int
+    """How many threads ONNX Runtime may use."""
+    operators: Counter[str]
+    """How often each operator stands in the model."""
+
+
+def question_of(case: Case, target: Target) -> Question:
+    """The question of a case: its model, made for `target`, and the inputs.
+
+    Raises:
+        OnnxGatherError: The model cannot be made.
+    """
+    inputs = {"InputTensor": case.data, "IndicesTensor": case.indices}
+    if isinstance(case, NodeCase):
+        node, threads = case.node, 1
+        arrays = case.data, case.indices
+        model = bare_model(node.operator, node.attributes, *arrays, node.output_shape)
+    else:
+        desc, threads = case.descriptor, threads_for(case.descriptor)
+        target = target_of("", target, case.wrapped)
+        model = to_onnx(desc, case.out_of_range, target, threads=threads)
+    if case.wrapped:
+        model = wrapped(model)
+        inputs["One"] = np.ones((), case.data.dtype)
+    return Question(model.SerializeToString(), inputs, threads, operators(model))
+
+
+_PROBE = smallest_case("Gather", "FLOAT32").wrapped_in()

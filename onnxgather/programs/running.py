@@ -1,0 +1,340 @@
+"""Running a program: its commands in order, on resources that are plain bytes.
+
+`print` and `writeFile` write their lines byte for byte as dxdispatch.exe does. Two of its habits
+show: 8-bit integers come out as the characters with those codes, and a line ends at the first NUL,
+so at the first 0 among them. Its lines about the adapter and the time of a dispatch are left out.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache, partial
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from onnxgather.descriptors.arrays import Array, axis_sizes, check_array, elements, outside
+from onnxgather.descriptors.datatypes import TensorDataType
+from onnxgather.descriptors.operators import Descriptor
+from onnxgather.descriptors.reference import reference
+from onnxgather.descriptors.spelling import is_owned, read_descriptor, tensors
+from onnxgather.descriptors.tensors import TensorDesc
+from onnxgather.documents import Field
+from onnxgather.errors import FileFormatError, located
+from onnxgather.files import replace_file
+from onnxgather.options import POLICIES, OutOfRange
+from onnxgather.programs.program import DispatchCommand, PrintCommand, Program, WriteFileCommand
+from onnxgather.programs.resources import Bytes
+
+Evaluate = Callable[[Descriptor, Array, Array], Array]
+"""Computes OutputTensor from a descriptor, InputTensor and IndicesTensor."""
+
+EvaluateBy = Callable[[Descriptor, Array, Array, OutOfRange], Array]
+"""The same, by a policy."""
+
+PIECE = 2**14
+"""The most values that are formatted at once."""
+
+COMPARED = 2**22
+"""The most output elements that are compared with DirectML's where an index is out of range."""
+
+_PLAIN_NAME = r'(?i)(?!\.|(CON|PRN|AUX|NUL|CONIN\$|CONOUT\$|COM\d|LPT\d) *(\.|$))[^<>:"|?*]+'
+"""The name of a file or folder that is not hidden, and no device and no stream of Windows."""
+
+
+class Dispatch(NamedTuple):
+    """What one dispatch command computed."""
+
+    path: str
+    """The command, such as `$.commands[0]`."""
+    dispatchable: str
+    descriptor: Descriptor
+    data: Array
+    indices: Array
+    output: Array
+
+
+def execute(
+    program: Program,
+    evaluate: EvaluateBy,
+    out_of_range: OutOfRange = "directml",
+    *,
+    output_folder: str | os.PathLike[str],
+    allow_outside: bool = False,
+    note: Callable[[str], None] = lambda _: None,
+) -> Iterator[bytes]:
+    """Run the commands of a program and yield what they print.
+
+    writeFile replaces plain files below the output folder. Without `allow_outside` it takes no
+    hidden names, no devices, and no way through a link. Targets are checked before anything runs,
+    and again when they are written. A link in the place of the file itself is never followed; a
+    folder that another process exchanges for a link between that check and the writing is.
+
+    Args:
+        program: The program.
+        evaluate: What runs an operator. It is asked for "clamp", the fastest policy, where every
+            index is in range, as all policies give the same there.
+        out_of_range: What an index out of range does.
+        output_folder: Where writeFile writes.
+        allow_outside: Whether it may also write anywhere else; an input of the program it never
+            replaces.
+        note: What is told, in one sentence each, that indices are out of range or that a tensor
+            reads the numbers of a resource as others.
+
+    Yields:
+        The lines in pieces, as bytes: names are UTF-8, and 8-bit values are raw, as dxdispatch
+        prints them.
+
+    Raises:
+        OnnxGatherError: A target must not be written (before anything runs), a file cannot be read
+            or written, or `evaluate` raises; the message starts with file and command.
+    """
+    folder = os.path.abspath(output_folder)
+    run = _Run(program, _Memory(program), evaluate, out_of_range, folder, allow_outside, note)
+    with located(program.path):
+        if program.other:
+            read_descriptor(program.other)
+        for command in program.commands:
+            if isinstance(command, WriteFileCommand):
+                run.target(command.target)
+    return run.lines()
+
+
+def dispatches(program: Program, evaluate: Evaluate) -> Iterator[Dispatch]:
+    """Run the dispatch commands of a program, and nothing else, and yield what they computed.
+
+    Raises:
+        OnnxGatherError: As `execute`, and where a tensor reads the numbers of a resource as others.
+    """
+    memory = _Memory(program)
+    with located(program.path):
+        for command in program.dispatch_commands:
+            for sentence in memory.misread(command):
+                raise FileFormatError(sentence)
+            yield memory.dispatch(command, evaluate, copies=True)
+
+
+class _Run(NamedTuple):
+    """A run of a program; the fields are what `execute` takes."""
+
+    program: Program
+    memory: _Memory
+    evaluate: EvaluateBy
+    out_of_range: OutOfRange
+    folder: str
+    allow_outside: bool
+    note: Callable[[str], None]
+
+    def lines(self) -> Iterator[bytes]:
+        with located(self.program.path):
+            for command in self.program.commands:
+                match command:
+                    case DispatchCommand():
+                        for sentence in self.memory.misread(command):
+                            self._note(f"{sentence}; its bytes are bound as they are")
+                        self.memory.dispatch(command, partial(self._by_policy, command))
+                    case PrintCommand(_, name, verbose):
+                        values = self.program.resources[name].values
+                        assert values.data_type is not None
+                        content = self.memory.buffer(name)[: values.size]
+                        yield from printed(name, values.data_type, content, verbose=verbose)
+                    case WriteFileCommand(_, name, field, header):
+                        path, content = self.target(field), self.memory.buffer(name).data
+                        with field.opening():
+                            replace_file(path, header, content, follow=self.allow_outside)
+                        head = f"Resource '{name}' written to '".encode()
+                        yield from _line([head, os.fsencode(path), b"'"])
+
+    def target(self, field: Field) -> str:
+        """The path of the file that a `targetPath` names."""
+        # dxdispatch is a program for Windows, where a path may have either separator.
+        path = os.path.abspath(os.path.join(self.folder, field.text().replace("\\", "/")))
+        inputs = map(os.path.realpath, (self.program.path, *self.program.files))
+        field.require(os.path.realpath(path) not in inputs, "must not be an input of the program")
+        if not self.allow_outside:
+            field.require(Path(path).is_relative_to(self.folder), "must stay in the output folder")
+            names = Path(path).relative_to(self.folder).parts
+            plain = all(name.isprintable() and re.fullmatch(_PLAIN_NAME, name) for name in names)
+            field.require(plain, "must have no hidden and no reserved name")
+            direct = Path(os.path.realpath(self.folder), *names)
+            field.require(Path(os.path.realpath(path)) == direct, "must not lead through a link")
+            is_file = os.path.isfile(path) or not os.path.exists(path)
+            field.require(is_file, "must be a file, not a folder or a device")
+        return path
+
+    def _by_policy(
+        self, command: DispatchCommand, desc: Descriptor, data: Array, indices: Array
+    ) -> Array:
+        """The output of a dispatch; a note tells where its indices are out of range."""
+        policy = self.out_of_range
+        if not outside(elements(desc.indices_tensor, indices), np.array(axis_sizes(desc))).any():
+            return self.evaluate(desc, data, indices, "clamp")
+        # DirectML reads what lies behind the elements of a packed tensor: as strided it is there.
+        tensor = desc.input_tensor
+        tensor = msgspec.structs.replace(tensor, strides=tensor.element_strides)
+        buffer = self.memory.view(tensor, command, "InputTensor")
+        strided = msgspec.structs.replace(desc, input_tensor=tensor)
+        if policy == "directml":
+            desc, data = strided, buffer
+        output = self.evaluate(desc, data, indices, policy)
+        told = told_outside(strided, buffer, indices, policy, output)
+        self._note(f"{command.path}: {told}")
+        return output
+
+    def _note(self, text: str) -> None:
+        self.note(f"{self.program.path}: {text}")
+
+
+def told_outside(
+    desc: Descriptor, data: Array, indices: Array, policy: OutOfRange, output: Array | None
+) -> str:
+    """How many indices are out of range, what becomes of them, and how much it matters.
+
+    Args:
+        desc: The descriptor.
+        data: InputTensor, with what lies behind its elements in the buffer, as DirectML reads it.
+        indices: IndicesTensor.
+        policy: What an index out of range does.
+        output: OutputTensor under the policy; None where the policy is "error".
+    """
+    given = elements(desc.indices_tensor, indices)
+    count = np.count_nonzero(outside(given, np.array(axis_sizes(desc))))
+    text = f"indices out of range: {count} of {given.size}; such an index {POLICIES[policy].brief}"
+    size = math.prod(desc.output_tensor.sizes)
+    if output is None or policy == "directml" or size > COMPARED:
+        return text
+    wanted, bits = reference(desc, data, indices, "directml"), f"u{output.itemsize}"
+    differ = np.count_nonzero(output.view(bits) != wanted.view(bits))
+    return f"{text}; output elements that differ from DirectML's: {differ} of {size}"
+
+
+class _Memory:
+    """The resources of a running program."""
+
+    def __init__(self, program: Program) -> None:
+        program.check_run()
+        self._program = program
+
+        def initial(name: str) -> Bytes:
+            return program.resources[name].initial_bytes()
+
+        self.buffer = cache(initial)
+        # OWNED_BY_DML inputs have the values that their resources had before the first command.
+        self._initial_buffer = cache(initial)
+
+    def dispatch(
+        self, command: DispatchCommand, evaluate: Evaluate, *, copies: bool = False
+    ) -> Dispatch:
+        """Run an operator.
+
+        Args:
+            command: The command.
+            evaluate: What runs the operator.
+            copies: Whether the inputs are copied; if not, later commands may change them.
+        """
+        desc = self._program.dispatchables[command.dispatchable].descriptor
+        try:
+            data, indices, output = (
+                self.view(tensor, command, name) for name, tensor in tensors(desc).items()
+            )
+            if copies:
+                data, indices = data.copy(), indices.copy()
+            with located(command.path):
+                computed = evaluate(desc, data, indices)
+                check_array("OutputTensor", desc.output_tensor, computed)
+            # Only the elements are written; the bytes between them stay as they were.
+            elements(desc.output_tensor, output)[...] = elements(desc.output_tensor, computed)
+        except MemoryError:
+            raise FileFormatError(f"{command.path}: there is no memory for its tensors") from None
+        return Dispatch(command.path, command.dispatchable, desc, data, indices, computed)
+
+    def misread(self, command: DispatchCommand) -> Iterator[str]:
+        """Yield a sentence for each tensor that reads the numbers of its resource as others.
+
+        The bits of a tensor may be given as unsigned integers, and integers of one size agree
+        wherever both types have them.
+        """
+        desc = self._program.dispatchables[command.dispatchable].descriptor
+        for name, tensor in tensors(desc).items():
+            resource = self._program.resources[command.bindings[name].resource]
+            wanted, found = tensor.data_type, resource.data_type
+            if found is None:
+                continue
+            one, other = found.numpy, wanted.numpy
+            agree = one.kind == other.kind or "f" not in one.kind + other.kind
+            bits = one.kind == "u" and one.itemsize <= other.itemsize
+            if not bits and not (agree and one.itemsize == other.itemsize):
+                rule = f"must hold {wanted}, as {name} of {command.path}"
+                yield f"{resource.path} {rule}, got {found}"
+
+    def view(self, tensor: TensorDesc, command: DispatchCommand, name: str) -> Array:
+        """View the bytes that a tensor is bound to as the array that stands for the tensor."""
+        binding = command.bindings[name]
+        content = (self._initial_buffer if is_owned(tensor) else self.buffer)(binding.resource)
+        return np.ndarray(tensor.array_shape, tensor.data_type.numpy, content.data, binding.offset)
+
+
+def printed(
+    name: str, data_type: TensorDataType, content: Bytes, *, verbose: bool
+) -> Iterator[bytes]:
+    """Yield what `print` writes for a resource, in pieces.
+
+    Args:
+        name: The resource's name, which is written as UTF-8.
+        data_type: The type of its initial values.
+        content: As many bytes as its initial values have.
+        verbose: Whether each value is on a line of its own, with its position and its bits.
+    """
+    values = content[: content.size // data_type.size * data_type.size].view(data_type.numpy)
+    return _line(_pieces(f"Resource '{name}':".encode(), values, verbose))
+
+
+def _line(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield a line as dxdispatch prints it: up to the first NUL."""
+    for piece in pieces:
+        shown, nul, _ = piece.partition(b"\0")
+        yield shown
+        if nul:
+            break
+    yield b"\n"
+
+
+def _pieces(head: bytes, values: Array, verbose: bool) -> Iterator[bytes]:
+    yield head + (b"\n" if verbose else b" ")
+    width, digits = len(str(max(1, values.size))), values.itemsize * 2
+    for start in range(0, values.size, PIECE):
+        some = values[start : start + PIECE]
+        texts = _texts(some)
+        if verbose:
+            bits = some.view(f"u{some.itemsize}").tolist()
+            rows = enumerate(zip(texts, bits, strict=True), start)
+            text = "".join(f"[{i:{width}}] {t} (0x{b:{digits}X})\n" for i, (t, b) in rows)
+        else:
+            text = ", " * bool(start) + ", ".join(texts)
+        yield text.encode("latin-1")
+
+
+def _texts(values: Array) -> list[str]:
+    """Each value as a C++ stream on Windows writes it."""
+    if values.itemsize == 1:
+        return list(values.tobytes().decode("latin-1"))
+    form = "%g " if values.dtype.kind == "f" else "%d "
+    texts: list[str] = str(form * values.size % tuple(values.tolist())).split()
+    for i in np.flatnonzero(values != values).tolist():
+        texts[i] = _nan(values[i : i + 1])
+    return texts
+
+
+def _nan(value: Array) -> str:
+    """A NaN as Microsoft's C runtime writes it, after the promotion to double."""
+    quiet = 1 << {2: 9, 4: 22, 8: 51}[value.itemsize]
+    fraction = int(value.view(f"u{value.itemsize}")[0]) & (2 * quiet - 1)
+    nan = "-nan" if np.signbit(value[0]) else "nan"
+    if value.itemsize == 8 and not fraction & quiet:  # the promotion makes the smaller ones quiet
+        return nan + "(snan)"
+    return nan + "(ind)" if nan == "-nan" and fraction == quiet else nan

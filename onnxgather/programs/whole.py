@@ -1,0 +1,248 @@
+"""A whole DxDispatch program written as one ONNX model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from functools import partial
+from pathlib import Path
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from onnxgather.checks import shown
+from onnxgather.descriptors.arrays import Array, all_in_range
+from onnxgather.descriptors.datatypes import TensorDataType
+from onnxgather.descriptors.operators import Descriptor
+from onnxgather.descriptors.spelling import is_owned, read_descriptor, tensors
+from onnxgather.descriptors.tensors import TensorDesc
+from onnxgather.errors import FileFormatError, OnnxGatherError, located
+from onnxgather.lowering import lower
+from onnxgather.lowering.buffers import covers, read_tensor, write_tensor
+from onnxgather.lowering.graph import Graph, Value, size_of
+from onnxgather.lowering.indices import INDICES
+from onnxgather.lowering.portable import OUTPUT
+from onnxgather.model.values import ModelProto
+from onnxgather.model.write import check_lowering, write_model
+from onnxgather.options import DEFAULT_OPSET, OutOfRange, Target
+from onnxgather.programs import Program, read_program
+from onnxgather.programs.program import DispatchCommand
+
+
+def program_to_onnx(
+    program: Program | str | os.PathLike[str],
+    out_of_range: OutOfRange = "directml",
+    target: Target = "portable",
+    opset: int = DEFAULT_OPSET,
+    threads: int | None = None,
+    inputs: Collection[str] | None = None,
+) -> ModelProto:
+    """An ONNX model that computes what the dispatches of a DxDispatch program compute.
+
+    A value has the name of its resource, with a number behind it where the resource has several,
+    and the data type of the gathers that it is bound to. Where a tensor is the whole resource, the
+    value has its sizes; else it is the 1-D buffer. The outputs are the values that commands print
+    or write to files, and those that are written and that no gather reads. The metadata
+    `onnxgather.commands` is JSON: the output of each of those commands, by the command's path.
+
+    Args:
+        program: The program, or the path of its file.
+        out_of_range: What an index out of range does.
+        target: As of `to_onnx`.
+        opset: As of `to_onnx`.
+        threads: As of `to_onnx`.
+        inputs: The names of the resources that are graph inputs; the others are initializers with
+            the values of the program. None: those whose values are in files of their own.
+
+    Raises:
+        FileFormatError: The program dispatches no gather, or something else; it takes too much
+            memory; a file cannot be read; or a value is bound as two data types.
+        DescriptorError: A descriptor in the file breaks a rule of DirectML.
+        OnnxGatherError: An option is not one of those above, or the model would exceed 2 GiB.
+    """
+    opset, threads = check_lowering(out_of_range, target, opset, threads)
+    if not isinstance(program, Program):
+        program = read_program(program)
+    files = [name for name, one in program.resources.items() if one.values.file is not None]
+    whole = WholeProgram(
+        program, out_of_range, target, threads, files if inputs is None else inputs
+    )
+    for name in inputs or ():
+        if name not in whole.inputs:
+            rule = "inputs must name resources whose values before the first command count"
+            raise OnnxGatherError(f"{program.path}: {rule}, got {shown(name)}")
+    outputs = {value.name: value for value in whole.shown.values()}
+    outputs |= {value.name: value for value in whole.written if value.name not in whole.read}
+    shown_by = {path: value.name for path, value in whole.shown.items()}
+    metadata = {
+        "onnxgather.commands": msgspec.json.encode(shown_by).decode(),
+        "onnxgather.out_of_range": out_of_range,
+        "onnxgather.target": target,
+    }
+    return write_model(whole.graph, Path(program.path).stem, opset, metadata, [*outputs.values()])
+
+
+class WholeProgram:
+    """A program as one graph.
+
+    Args:
+        program: The program.
+        out_of_range: What an index out of range does.
+        target: The provider or providers that the graph is for.
+        threads: How many threads it will run on.
+        inputs: The resources that are inputs of the graph if their first values count; those of
+            the others are constants.
+
+    Raises:
+        OnnxGatherError: As `program_to_onnx`.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        out_of_range: OutOfRange,
+        target: Target,
+        threads: int,
+        inputs: Collection[str],
+    ) -> None:
+        program.check_run()
+        self._program, self.graph = program, Graph()
+        self._policy: OutOfRange = out_of_range
+        self._lower = partial(lower, target=target, threads=threads)
+        self.written = list[Value]()
+        """For each dispatch, the resource that it writes, after it."""
+        self.shown = dict[str, Value]()
+        """What commands print or write to files, by their paths."""
+        self.read = set[str]()
+        """The names of the values that dispatches read, or keep in part."""
+        with located(program.path):
+            if program.other:
+                read_descriptor(program.other)
+            if not program.dispatch_commands:
+                raise FileFormatError("$.commands must dispatch a gather to be a model")
+            if "" in program.resources:
+                raise FileFormatError("$.resources must have names to be values of a model, got ''")
+            first = _first_tensors(program)
+            self._first = {name: self._first_value(name, one) for name, one in first.items()}
+            self.graph.names |= program.resources.keys()  # a number makes no other's name
+            self.inputs = {name: self._first[name] for name in self._first if name in inputs}
+            """The inputs of the graph, by the names of the resources."""
+            self._now = dict(self._first)
+            for command in program.commands:
+                if isinstance(command, DispatchCommand):
+                    self._dispatch(command)
+                else:
+                    self.shown[command.path] = self._show(command.resource)
+            self.graph.inputs = [*self.inputs.values()]
+            self.graph.constants |= {
+                value.name: self.first_array(name)
+                for name, value in self._first.items()
+                if name not in self.inputs
+            }
+
+    def _first_value(self, name: str, tensor: TensorDesc | None) -> Value:
+        """The graph input for what a resource holds before the first command."""
+        resource = self._program.resources[name]
+        data_type = resource.data_type or TensorDataType.UINT8
+        data_type = data_type if tensor is None else tensor.data_type
+        shape = (resource.size_in_bytes // data_type.size,)
+        if tensor is not None and size_of(tensor.array_shape) == shape[0]:
+            shape = tensor.array_shape
+        return self.graph.input(name, data_type.numpy, shape)
+
+    def _dispatch(self, command: DispatchCommand) -> None:
+        """Add the nodes of a dispatch."""
+        desc, graph = self._program.dispatchables[command.dispatchable].descriptor, self.graph
+        # In range all policies agree.
+        out_of_range = "clamp" if self._known_in_range(command, desc) else self._policy
+        tensor, output = desc.input_tensor, desc.output_tensor
+        if out_of_range == "directml" and tensor.element_count > size_of(tensor.sizes):
+            # DirectML reads what lies behind the elements of a packed tensor.
+            desc = replace(desc, input_tensor=replace(tensor, strides=tensor.element_strides))
+        bound = {
+            role: (self._value(command, role, one), one, _first(command, role, one))
+            for role, one in tensors(desc).items()
+            if role != OUTPUT
+        }
+        given = {role: read_tensor(graph, *parts) for role, parts in bound.items()}
+        name = command.bindings[OUTPUT].resource
+        whole = covers(output, self._program.resources[name].size_in_bytes)
+        before = None if whole else self._value(command, OUTPUT, output)
+        if name not in self._now:
+            graph.names.discard(name)
+        packed = replace(desc, output_tensor=TensorDesc(output.data_type, output.sizes))
+        gather = self._lower(packed, out_of_range)
+        if whole and output.is_packed:
+            written = graph.inline(gather, given, name)
+        else:
+            written = graph.inline(gather, given, f"{name}.gathered")
+            first = _first(command, OUTPUT, output)
+            written = write_tensor(graph, before, output, first, written, name)
+        self._now[name] = written
+        self.written.append(written)
+
+    def _value(self, command: DispatchCommand, role: str, tensor: TensorDesc) -> Value:
+        """The value that a tensor is bound to."""
+        name = command.bindings[role].resource
+        # OWNED_BY_DML inputs have the values from before the first command.
+        value = (self._first if is_owned(tensor) else self._now)[name]
+        if value.dtype != tensor.data_type.numpy:
+            path, found = self._program.resources[name].path, value.dtype.name.upper()
+            rule = f"{path} must be bound as {found} to {role} of {command.path} too"
+            why = "as a value of a model has one data type"
+            raise FileFormatError(f"{rule}, {why}, got {tensor.data_type}")
+        self.read.add(value.name)
+        return value
+
+    def _known_in_range(self, command: DispatchCommand, desc: Descriptor) -> bool:
+        """Whether the indices of a dispatch are initializers, and all in range."""
+        name, offset = command.bindings[INDICES]
+        known = {*self._first} - {*self.inputs}
+        if name not in known or (self._now[name] is not self._first[name]):
+            return False
+        tensor = desc.indices_tensor
+        content = self._program.resources[name].initial_bytes()
+        indices = np.ndarray(tensor.array_shape, tensor.data_type.numpy, content.data, offset)
+        return all_in_range(desc, indices)
+
+    def _show(self, name: str) -> Value:
+        """The value of a resource, as an output."""
+        value = self._now[name]
+        if value is self._first.get(name):
+            why = "the resource as it is, as no gather wrote to it"
+            return self.graph.add("Identity", name, value, why=why)
+        return value
+
+    def first_array(self, name: str) -> Array:
+        """What a resource holds before the first command, as its first value."""
+        value, content = self._first[name], self._program.resources[name].initial_bytes()
+        return np.ndarray(value.shape, value.dtype, content.data)
+
+
+def _first(command: DispatchCommand, role: str, tensor: TensorDesc) -> int:
+    """The offset of a tensor in its resource, in elements; offsets are multiples of 16 bytes."""
+    return command.bindings[role].offset // tensor.data_type.size
+
+
+def _first_tensors(program: Program) -> dict[str, TensorDesc | None]:
+    """The resources whose values before the first command count, and the first tensor of each.
+
+    They do where a gather reads them, or writes a part and keeps the rest, or where a command shows
+    them.
+    """
+    found, written = dict[str, TensorDesc | None](), set[str]()
+    for command in program.commands:
+        if not isinstance(command, DispatchCommand):
+            if command.resource not in written:
+                found.setdefault(command.resource, None)
+            continue
+        desc = program.dispatchables[command.dispatchable].descriptor
+        for role, tensor in tensors(desc).items():
+            name = command.bindings[role].resource
+            size = program.resources[name].size_in_bytes
+            counts = is_owned(tensor) or name not in written
+            if counts and not (role == OUTPUT and covers(tensor, size)):
+                found[name] = found.get(name) or tensor
+        written.add(command.bindings[OUTPUT].resource)
+    return found

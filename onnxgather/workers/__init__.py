@@ -1,1 +1,0 @@
-"""Programs that onnxgather starts and asks: workers in Python environments, and the hosts."""

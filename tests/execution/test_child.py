@@ -1,0 +1,309 @@
+"""Programs behind lanes: they end with the program that asks, and hold nothing up."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pytest
+from stub_runtime import environment
+
+import onnxgather as og
+from onnxgather.execution.child import LARGEST_PRINTED, Breakdown, Child, NoAnswerError
+from onnxgather.execution.worker import Worker
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals, sessions and forks are POSIX's")
+
+
+class Echo(Child):
+    """A program that answers each line with a line."""
+
+    name = "program"
+
+    def _greeted(self, stream: BinaryIO) -> None:
+        if not stream.readline():
+            raise EOFError
+
+    def _printed(self, content: bytes) -> str:
+        return f", {len(content)} bytes printed, the last {content[-5:]!r}"
+
+
+def echo(action: str, timeout: float = 30) -> Echo:
+    """Return a program that greets and then does something with each line."""
+    code = (
+        "import os, subprocess, sys, time\n"
+        "print('hello', flush=True)\n"
+        f"for line in sys.stdin:\n    {action}\n    print(line, end='', flush=True)\n"
+    )
+    return Echo([sys.executable, "-c", code], timeout)
+
+
+def ask(child: Child) -> bytes:
+    """Return the answer to a line."""
+    return child.exchange(b"line\n", lambda stream: stream.readline() or _ended())
+
+
+def _ended() -> bytes:
+    raise EOFError
+
+
+def broken(child: Child) -> tuple[Breakdown, str]:
+    """Return how a program broke down, and the message."""
+    with pytest.raises(NoAnswerError) as caught:
+        ask(child)
+    return caught.value.how, str(caught.value)
+
+
+def gone(pid: int, within: float = 2) -> bool:
+    """Whether a program ends within some seconds."""
+    until = time.monotonic() + within
+    while time.monotonic() < until:
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+        except OSError:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+ESCAPED = "subprocess.Popen(['sleep', '5'], start_new_session=True)"
+"""Starts a program that leaves the group and holds the pipes open."""
+
+
+class TestEscaped:
+    """What a program started, and what left its group, holds its pipes open."""
+
+    def test_a_program_that_died_is_told_at_once(self) -> None:
+        child = echo(f"{ESCAPED}; os._exit(7)")
+        start = time.monotonic()
+        how, reason = broken(child)
+        assert how is Breakdown.EXITED
+        assert reason.startswith("the program ended with exit code 7, ")
+        child.close()
+        assert time.monotonic() - start < 4
+
+    def test_a_deadline_holds(self) -> None:
+        child = echo(f"{ESCAPED}; time.sleep(60)", timeout=0.5)
+        start = time.monotonic()
+        assert broken(child)[0] is Breakdown.LATE
+        assert time.monotonic() - start < 4
+
+    def test_a_program_is_closed(self) -> None:
+        child = echo(ESCAPED)
+        assert ask(child) == b"line\n"
+        start = time.monotonic()
+        child.close()
+        assert time.monotonic() - start < 4
+
+    def test_a_busy_program_is_closed(self) -> None:
+        child = echo(f"{ESCAPED}; time.sleep(60)")
+        threading.Timer(0.5, child.close).start()
+        start = time.monotonic()
+        assert broken(child)[0] is Breakdown.DIED
+        assert time.monotonic() - start < 4
+
+
+class TestPrinted:
+    def test_the_end_of_much_is_kept(self) -> None:
+        child = echo("[os.write(2, b'x' * 2**20) for _ in range(8)]; os.write(2, b'end'); 1/0")
+        reason = broken(child)[1]
+        child.close()
+        assert reason.startswith("the program ended with exit code 1, 65537 bytes printed, ")
+
+    def test_a_program_that_prints_forever_fills_no_disk(self) -> None:
+        child = echo("while True: os.write(2, b'x' * 2**16)", timeout=1)
+        largest = 0
+
+        def look() -> None:
+            nonlocal largest
+            while child._program is None:  # type: ignore[reportPrivateUsage]
+                time.sleep(0.01)
+            errors: Any = child._program._errors  # type: ignore[reportPrivateUsage]
+            while not errors.closed:
+                largest = max(largest, os.fstat(errors.fileno()).st_size)
+                time.sleep(0.01)
+
+        looking = threading.Thread(target=look)
+        looking.start()
+        assert broken(child)[0] is Breakdown.LATE
+        looking.join(5)
+        assert 0 < largest < 40 * LARGEST_PRINTED
+
+    @pytest.mark.parametrize("start", ["sys.stdout.write('x' * 2**16)", "sys.stdout.flush()"])
+    def test_a_program_that_answers_forever_is_ended(self, start: str) -> None:
+        child = Echo([sys.executable, "-c", f"import sys\nwhile True: {start}"], 0.5)
+        how, _ = broken(child)
+        assert how is Breakdown.LATE
+
+
+class TestCommands:
+    @pytest.mark.parametrize(
+        ("command", "reason"),
+        [
+            ("/", "/ does not start: Permission denied"),
+            ("/etc/passwd", "/etc/passwd does not start: Permission denied"),
+            ("a\0b", "a\0b does not start: embedded null byte"),
+            ("x" * 5000, "x" * 5000 + " does not start: File name too long"),
+        ],
+    )
+    def test_a_command_that_is_no_program_is_told(self, command: str, reason: str) -> None:
+        how, found = broken(Echo([command], 5))
+        assert (how, found) == (Breakdown.NOT_STARTED, reason)
+
+    def test_a_large_file_that_is_no_program_is_told(self, tmp_path: Path) -> None:
+        path = tmp_path / "python"
+        with path.open("wb") as file:
+            file.truncate(2**32)
+        path.chmod(0o755)
+        assert broken(Echo([str(path)], 5))[1] == f"{path} does not start: Exec format error"
+
+    @pytest.mark.parametrize(
+        "timeout", [0, -1, float("nan"), float("inf"), 86_401, 10**30, "5", None]
+    )
+    def test_a_timeout_that_is_none_is_refused(self, timeout: Any) -> None:
+        with pytest.raises(og.OnnxGatherError) as caught:
+            Worker(sys.executable, timeout)
+        rule = "timeout must be a number of seconds above 0, up to 86400"
+        assert str(caught.value) == f"{rule}, got {timeout!r}"
+
+
+SPIN = "while True: pass"
+HOLD = "import ctypes; ctypes.PyDLL(None).sleep(60)"
+"""Holds the interpreter's lock, as ONNX Runtime 1.24 does while it makes a session."""
+
+
+class TestOrphans:
+    """A worker ends with the program that asks it, however that ends."""
+
+    @pytest.mark.parametrize("script", ["exec ", ""], ids=["exec", "script"])
+    @pytest.mark.parametrize("busy", [SPIN, HOLD, "time.sleep(60)"], ids=["spin", "hold", "sleep"])
+    def test_a_busy_worker_ends_with_a_parent_that_is_killed(
+        self, tmp_path: Path, busy: str, script: str
+    ) -> None:
+        python = Path(
+            environment(
+                tmp_path, f"open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\n{busy}"
+            )
+        )
+        python.write_text(python.read_text().replace("exec ", script) + "exit 0\n")
+        code = f"""
+import sys
+from onnxgather.execution.worker import Worker
+Worker({str(python)!r}, 60).about()
+"""
+        self._killed(code, tmp_path / "pid")
+
+    def test_a_worker_that_runs_a_model_ends_with_a_parent_that_is_killed(
+        self, tmp_path: Path
+    ) -> None:
+        code = f"""
+import sys
+import onnx.parser
+from pathlib import Path
+from onnxgather.execution.worker import Worker
+model = onnx.parser.parse_model('''<ir_version: 8, opset_import: ["": 17]>
+main (bool go) => (int64 y) {{
+    n = Constant <value = int64 {{4611686018427387904}}> ()
+    zero = Constant <value = int64 {{0}}> ()
+    y = Loop (n, go, zero) <body = body (int64 k, bool on, int64 a) => (bool on_out, int64 b) {{
+        on_out = Identity (on)
+        b = Add (a, k)
+    }}>
+}}''')
+worker = Worker(sys.executable, 60)
+worker.about()
+Path({str(tmp_path / "pid")!r}).write_text(str(worker._program.popen.pid))
+content = model.SerializeToString()
+session = {{"provider": "CPUExecutionProvider"}}
+feeds = [{{"go": ["bool", [], len(content)]}}]
+request = {{"model": len(content), "session": session, "feeds": feeds}}
+worker.ask(lambda header, _: print(header), request, content + b"\\1")
+"""
+        self._killed(code, tmp_path / "pid")
+
+    def _killed(self, code: str, told: Path) -> None:
+        """Kill a program that asks a worker, whose number it writes to a file, for long."""
+        with subprocess.Popen([sys.executable, "-c", code]) as parent:
+            until = time.monotonic() + 30
+            while not (told.exists() and told.read_text()) and time.monotonic() < until:
+                assert parent.poll() is None
+                time.sleep(0.02)
+            pid = int(told.read_text())
+            time.sleep(0.5)
+            assert not gone(pid, 0.1)
+            assert parent.poll() is None
+            parent.kill()
+        if not gone(pid):
+            os.kill(pid, signal.SIGKILL)
+            pytest.fail("the worker lives on")
+
+
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="setpriv is Linux's")
+def test_a_program_outlives_the_thread_that_asks_it_first() -> None:
+    child = echo("pass")
+    child.command[:0] = ["setpriv", "--pdeathsig", "KILL"]  # as the launcher of DirectML's host has
+    first = threading.Thread(target=child.start)
+    first.start()
+    first.join()
+    program = child._program  # type: ignore[reportPrivateUsage]
+    time.sleep(0.1)
+    assert ask(child) == b"line\n"
+    assert child._program is program  # type: ignore[reportPrivateUsage]
+    child.close()
+
+
+class TestForks:
+    """A forked process has programs of its own."""
+
+    def test_a_child_asks_while_its_parent_asks(self, tmp_path: Path) -> None:
+        code = f"""
+import os, sys, threading, time, warnings
+warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads
+from onnxgather.execution.worker import Worker
+worker = Worker({environment(tmp_path, "time.sleep(1)")!r}, 30)
+worker.start()
+asking = threading.Thread(target=worker.about)
+asking.start()
+time.sleep(0.3)
+child = os.fork()
+if not child:
+    print(worker.about().versions["onnxruntime"], flush=True)
+    worker.close()
+    os._exit(0)
+code = os.waitpid(child, 0)[1]
+asking.join()
+print(code, worker.about().versions["onnxruntime"])
+worker.close()
+"""
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, timeout=30, check=False
+        )
+        assert (done.stdout, done.stderr) == (b"9.9.9\n0 9.9.9\n", b"")
+
+    def test_a_child_that_lives_on_keeps_no_worker_alive(self, tmp_path: Path) -> None:
+        code = f"""
+import os, time, warnings
+warnings.simplefilter("ignore", DeprecationWarning)
+from pathlib import Path
+from onnxgather.execution.worker import Worker
+worker = Worker({environment(tmp_path, "")!r}, 30)
+worker.start()
+if not os.fork():
+    os.close(1)
+    time.sleep(5)
+    os._exit(0)
+print(worker._program.popen.pid, flush=True)
+os.kill(os.getpid(), 9)
+"""
+        done = subprocess.run(
+            [sys.executable, "-c", code], stdout=subprocess.PIPE, timeout=30, check=False
+        )
+        assert gone(int(done.stdout))

@@ -1,0 +1,68 @@
+"""The models of a target against the reference."""
+
+from __future__ import annotations
+
+import onnx
+import pytest
+from hypothesis import settings
+from strategies import Case
+
+import onnxgather as og
+from onnxgather.descriptors.arrays import Array
+from onnxgather.errors import ProviderError
+from onnxgather.execution.session import Session
+from onnxgather.model import check_model
+from onnxgather.options import OutOfRange, Target
+
+POLICIES: list[OutOfRange] = ["clamp", "error", "zero", "directml"]
+OPSETS = [13, 14, 16, 17, 18, 19, 21, 23, 24, 25]
+LONG = settings().max_examples > 100
+"""Whether pytest runs with --long."""
+EXAMPLES = 5 * settings().max_examples
+"""Random descriptors whose models must equal the reference: 500, or 5000 with --long."""
+
+
+def compute(model: onnx.ModelProto, case: Case, threads: int = 1) -> Array:
+    """Return what a model computes on the CPU provider."""
+    session = Session(model, threads=threads)
+    inputs = {"InputTensor": case.data}
+    if len(model.graph.input) == 2:
+        inputs["IndicesTensor"] = case.indices
+    return session.run(inputs)
+
+
+def same(found: Array, expected: Array) -> bool:
+    """Return whether two arrays agree in data type, shape and every bit."""
+    return (found.dtype, found.shape, found.tobytes()) == (
+        expected.dtype,
+        expected.shape,
+        expected.tobytes(),
+    )
+
+
+def check_model_against_reference(
+    case: Case,
+    policy: OutOfRange,
+    opset: int,
+    *,
+    known: bool,
+    target: Target = "portable",
+    threads: int | None = None,
+) -> None:
+    """Check a model against the reference; an index that is an error must be one in both."""
+    indices = case.indices if known else None
+    try:
+        expected = og.reference(case.desc, case.data, case.indices, policy)
+    except og.IndexOutOfRangeError:
+        if known:
+            with pytest.raises(og.IndexOutOfRangeError):
+                og.to_onnx(case.desc, policy, target, opset, indices)
+        else:
+            model = og.to_onnx(case.desc, policy, target, opset, threads=threads)
+            with pytest.raises(ProviderError, match=r"[Oo]ut of|invalid index"):
+                compute(model, case)
+        return
+    model = og.to_onnx(case.desc, policy, target, opset, indices, threads)
+    check_model(model)
+    found = compute(model, case)
+    assert same(found, expected), onnx.printer.to_text(model)

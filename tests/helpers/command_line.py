@@ -1,0 +1,85 @@
+"""The command line as a user calls it, with programs for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+import onnxgather as og
+from onnxgather.cli import main
+from onnxgather.descriptors.arrays import Array
+from onnxgather.programs import write_program
+
+DESC = og.GatherDesc(
+    og.TensorDesc("FLOAT32", [4, 3]),
+    og.TensorDesc("UINT32", [1, 2]),
+    og.TensorDesc("FLOAT32", [4, 2]),
+    axis=1,
+    index_dimensions=1,
+)
+DATA_4X3 = np.arange(12, dtype=np.float32).reshape(4, 3)
+INDICES = np.array([[2, 0]], np.uint32)
+
+
+def call(*arguments: str) -> Result:
+    """Run a command; a traceback is a failure."""
+    result = CliRunner().invoke(main, arguments, prog_name="onnxgather", catch_exceptions=False)
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    return result
+
+
+def outcome(*arguments: str) -> tuple[int, str, str]:
+    """Return exit code, standard output and standard error of a command."""
+    result = call(*arguments)
+    return result.exit_code, posix(result.stdout), posix(result.stderr)
+
+
+def posix(text: str) -> str:
+    """Return text with the separators of POSIX paths."""
+    return text.replace("\\", "/") if os.name == "nt" else text
+
+
+def program(
+    path: str, desc: og.Descriptor = DESC, data: Array = DATA_4X3, indices: Array = INDICES
+) -> str:
+    """Write a program and return its path."""
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(write_program(desc, data, indices), encoding="utf-8")
+    return path
+
+
+POSIX = pytest.mark.skipif(os.name == "nt", reason="makes links, odd names or POSIX errors")
+
+
+def changed(path: str, **fields: Any) -> str:
+    """Replace fields of a program at its top level."""
+    content = json.loads(Path(path).read_text(encoding="utf-8"))
+    Path(path).write_text(json.dumps({**content, **fields}), encoding="utf-8")
+    return path
+
+
+def renamed(path: str, *names: str) -> str:
+    """Give a program its dispatchable under these names instead."""
+    content = json.loads(Path(path).read_text(encoding="utf-8"))
+    gather = content["dispatchables"]["gather"]
+    first = {**content["commands"][0], "dispatchable": names[0]}
+    return changed(path, dispatchables=dict.fromkeys(names, gather), commands=[first])
+
+
+def files() -> list[str]:
+    """Return all files below the current folder."""
+    return sorted(p.as_posix() for p in Path().rglob("*") if p.is_file())
+
+
+def spawn(*arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[bytes]:
+    """Run the program as users do."""
+    command = [sys.executable, "-m", "onnxgather", *arguments]
+    return subprocess.run(command, capture_output=True, check=False, timeout=60, env=env)

@@ -1,0 +1,104 @@
+"""Gathers of index values at every edge: 0, ±n, ±2^24, ±2^31, ±2^32, ..., ±2^63, 2^64, and random.
+
+    python tests/edge_indices.py --lanes cpu,directml
+
+compares whole models with the reference, under each policy. All values of a type stand in one
+tensor of indices; of an index tuple each coordinate takes them all. Exit code 1 if any differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator
+from typing import get_args
+
+import numpy as np
+from index_arithmetic import index_values
+
+from onnxgather.descriptors.arrays import Array, outside
+from onnxgather.descriptors.datatypes import INDEX_TYPES
+from onnxgather.gather import GatherSizes, Sizes
+from onnxgather.options import OutOfRange
+from onnxgather.parity.cases import DescriptorCase
+from onnxgather.parity.check import check
+from onnxgather.parity.corpus.values import data_values
+from onnxgather.parity.lanes import open_lanes
+from onnxgather.parity.layouts import PACKED, Layout, laid_out
+from onnxgather.parity.results import Report
+
+FEW: tuple[Sizes, ...] = ((5,), (5, 7))
+"""Axes; where there are two, they are those of a tuple."""
+
+LONG = 2**20
+"""An axis that is longer is that of a GATHER alone, as its data take time."""
+
+MANY: tuple[Sizes, ...] = (*FEW, (1,), (2**16 + 1,), (2**24 + 1,), (2**31 + 1,), (2**16 + 1, 3))
+
+
+def gathers(axes: Sizes, rows: int) -> Iterator[GatherSizes]:
+    """Gathers along these axes, with a number of tuples; of batches and the like there are two."""
+    if axes[0] > LONG:
+        yield GatherSizes("GATHER", axes, (rows,))
+        return
+    if len(axes) == 1:
+        yield GatherSizes("GATHER", (2, *axes), (rows,), 1)
+        yield GatherSizes("GATHER_ELEMENTS", (2, *axes), (2, rows), 1)
+    yield GatherSizes("GATHER_ND", (*axes, 2), (rows, len(axes)))
+    yield GatherSizes("GATHER_ND1", (2, *axes), (2, rows, len(axes)), 1)
+
+
+def values_of(index_type: str, axes: Sizes, policy: OutOfRange) -> Array:
+    """All values, of shape (number, coordinates); under "error" those in range alone.
+
+    Of two coordinates one is any value while the other one is 0, and both are any.
+    """
+    first, *others = axes
+    values = index_values(index_type.lower(), axes if others else first)
+    if others:
+        values = np.concatenate([values, *(values * values.dtype.type([k, 1 - k]) for k in (0, 1))])
+    values = values.reshape(-1, len(axes))
+    return values[~outside(values, axes).any(axis=1)] if policy == "error" else values
+
+
+def cases(sizes: Iterable[Sizes]) -> Iterator[DescriptorCase]:
+    """A case per axes, operator, index type and policy."""
+    for axes in sizes:
+        # An axis of more than 2^31 elements is one element over and over.
+        layouts = (Layout((0,)), *PACKED[1:]) if axes[0] > 2**31 else PACKED
+        for index_type in INDEX_TYPES:
+            for policy in get_args(OutOfRange):
+                values = values_of(index_type, axes, policy)
+                for gather in gathers(axes, len(values)):
+                    desc = laid_out(gather, "UINT16", index_type, layouts)
+                    shape = desc.input_tensor.array_shape
+                    data = data_values(np.dtype(np.uint16), shape, "distinct", 1)
+                    indices = np.resize(values, desc.indices_tensor.sizes)
+                    name = "/".join((*map(str, axes), gather.operator, index_type, policy))
+                    yield DescriptorCase(name, desc, data, indices, policy)
+
+
+def ask(names: Iterable[str], asked: Iterable[DescriptorCase]) -> Report:
+    """The cases on lanes; no difference is a known one."""
+    lanes = open_lanes([*names])
+    try:
+        return check(asked, lanes, known=())
+    finally:
+        for lane in lanes:
+            lane.close()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Gathers of index values at every edge.")
+    parser.add_argument("--lanes", default="cpu", help="by default cpu")
+    names = parser.parse_args().lanes.split(",")
+    report = ask(names, cases(MANY))
+    for case in report.cases:
+        for result in case.results:
+            if result.state != "PASS":
+                print(f"{case.name} on {result.lane}: {result.state}, {result.reason}")
+    count = sum(case.indices.size for case in cases(MANY))
+    for number, name in enumerate(names):
+        states = ", ".join(f"{n} {state}" for state, n in report.counts(number).items())
+        print(f"{name}: {len(report.cases)} models, {count:,} indices: {states}")
+    sys.exit(any({*report.counts(number)} != {"PASS"} for number in range(len(names))))

@@ -1,0 +1,312 @@
+"""Valid inputs to mutate, and the mutations: of text, of JSON, of bytes, of models, of arrays."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import json
+import struct
+import sys
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any
+from unittest.mock import Mock
+
+import numpy as np
+import onnx
+from onnx import parser
+from report_samples import small
+
+import onnxgather as og
+from onnxgather.cli.terminal import json_bytes
+from onnxgather.documents import parse_json
+from onnxgather.execution import runtime
+from onnxgather.parity.lanes.directml_protocol import MAGIC
+from onnxgather.programs import write_program
+
+_ROOT = Path(__file__).parents[2]
+_PROGRAMS = [
+    *sorted((_ROOT / "models").glob("*.json")),
+    *sorted((_ROOT / "tests/data/dxdispatch").glob("*.json")),
+]
+
+PROGRAMS = [path.read_bytes() for path in _PROGRAMS if path.stat().st_size < 10_000]
+"""Programs."""
+
+KNOWN = (_ROOT / "onnxgather/parity/known_differences.json").read_bytes()
+"""A file of known differences."""
+
+RULES = ("clamp", "error", "zero", "directml")
+
+
+@cache
+def report() -> bytes:
+    """A report."""
+    return json_bytes(small())
+
+
+def _saved(save: Callable[..., None], *arrays: Any, **named: Any) -> bytes:
+    stream = io.BytesIO()
+    save(stream, *arrays, **named)
+    return stream.getvalue()
+
+
+_DATA = np.arange(12, dtype=np.float32).reshape(4, 3)
+_INDICES = np.array([[2, 0], [1, -1]])
+
+GATHER = (
+    og.GatherElementsDesc(
+        og.TensorDesc("FLOAT32", [4, 3]),
+        og.TensorDesc("INT64", [4, 2]),
+        og.TensorDesc("FLOAT32", [4, 2]),
+        axis=1,
+    ),
+    _DATA,
+    np.array([[2, 0], [1, -1], [0, 0], [1, 2]]),
+)
+"""A descriptor with its arrays."""
+
+DICT = json.dumps(og.to_dict(GATHER[0])).encode()
+"""The descriptor as a dict in DxDispatch's spelling."""
+
+ARRAYS = [_saved(np.save, array) for array in (_DATA, _INDICES, _DATA.T, _DATA.astype(">f2"))]
+"""Arrays as .npy files."""
+
+_PROGRAM = json.loads(write_program(*GATHER))
+_PROGRAM["resources"]["data"] = {"sourcePath": "a.npy"}
+WITH_NPY = json.dumps(_PROGRAM).encode()
+"""A program that reads the file a.npy."""
+
+_GRAPHS = [
+    "(float[4,3] x, int64[2,2] i, bool c) => (float[2,2,3] y) { y = Gather<axis=0>(x, i) }",
+    "(float[4,3] x, int64[2,2] i, bool c) => (float[2] y) { y = GatherND(x, i) }",
+    "(float[4,N] x, int64[2,2] i, bool c) => (float[2,2] y)"
+    " { a = Neg(x) b = Abs(i) y = GatherElements<axis=1>(a, b) }",
+    "(float[4,3] x, int64[2,2] i, bool c) => (float[?,?,?] y)"
+    " <int64[2] k = {1, 0}, float[3] w = {1, 2, 3}>"
+    " { a = Add(x, w) y = Gather(a, k) z = Gather(k, i) }",
+    "(float[4,3] x, int64[2,2] i, bool c) => (float[2,2,3] y)"
+    " { a = If(c) <then_branch = t () => (float[4,3] u) { u = Neg(x) },"
+    " else_branch = e () => (float[4,3] v) { v = Identity(x) }> y = Gather(a, i) }",
+]
+
+_HEAD = '<ir_version: 8, opset_import: ["": 17]> g'
+_INPUTS = [
+    _saved(save, x=_DATA, i=_INDICES, c=np.array(True)) for save in (np.savez, np.savez_compressed)
+]
+MODELS: list[tuple[bytes, bytes]] = [
+    (parser.parse_model(_HEAD + graph).SerializeToString(), inputs)
+    for graph in _GRAPHS
+    for inputs in _INPUTS
+]
+"""Models whose node y is a gather, each with its inputs as an .npz file."""
+
+ABOUT = runtime.message(runtime.about())
+ANSWER = runtime.message(
+    {"nodes": ["GatherElements"], "outputs": [["float32", [4, 2], 0]]}, bytes(32)
+)
+"""Answers of a worker: what it is, and an output of zeros."""
+
+_TEXT = runtime.frame(b"llvmpipe")
+HELLO = runtime.frame(MAGIC, struct.pack("<IIII", 0, 0, 0x6400, 1), _TEXT * 3)
+VERDICT = runtime.frame(struct.pack("<III", 0, 0, 0), runtime.frame(bytes(32)))
+"""Answers of the host of DirectML.dll: its greeting, and an output of zeros."""
+
+HOSTILE_TEXTS = [
+    *("", "x", "\0", "\x1b[31m", "\x9b1m", "\u202e", "\ud800", "é" * 300, "../x", "/dev/zero"),
+    *("..", ".x", "a\nb", "pipe", "a.npy", "nan", "-inf", "%s{}", "$.a", "FLOAT31", "1e400"),
+]
+_POWERS = [sign * 2**k + d for k in (31, 32, 63, 64) for sign in (1, -1) for d in (-1, 0, 1)]
+_NUMBERS: list[Any] = [*range(-1, 10), 255, *_POWERS, 10**30, 0.5, -0.0, 1e308]
+_PARTS = ["null", "true", "[]", "{}", "[[]]", '{"": 0}', "[0, 0, 0, 0, 0, 0, 0, 0, 0]"]
+_LITERALS = [
+    *(b"NaN", b"1e400", b"-Infinity", b"[" * 2000, b"{" * 99, b"1" * 5000, b"\\ud800", b"\\u202e"),
+    *(b"\xff", b"\x00", b"\x1b[31m", b"\xef\xbb\xbf", b"//", b"/*", b",", b"]", b'"', b"}"),
+]
+
+
+def mutated_bytes(random: Random, content: bytes) -> bytes:
+    """Change some bytes: other bits, spans removed, repeated or moved, an end that is missing."""
+    found = bytearray(content)
+    for _ in range(random.choice([1, 1, 2, 5])):
+        at, length = random.randrange(len(found) + 1), random.choice([1, 1, 2, 8, 40])
+        match random.randrange(6):
+            case 0 if at < len(found):
+                found[at] ^= 1 << random.randrange(8)
+            case 1:
+                found[at : at + length] = random.randbytes(length)
+            case 2:
+                del found[at : at + length]
+            case 3:
+                found[at:at] = found[at : at + length]
+            case 4:
+                found[at:at] = random.choice(_LITERALS)
+            case _ if random.random() < 0.2:
+                del found[at:]
+            case _:
+                other = random.randrange(len(found) + 1)
+                found[at:at] = found[other : other + length]
+    return bytes(found)
+
+
+def mutated_json(random: Random, content: bytes, *, text: bool = True) -> bytes:
+    """Change a JSON document: mostly its values and its structure, else its text."""
+    if text and random.random() < 0.3:
+        return mutated_bytes(random, content)
+    root = [parse_json(content)]
+    for _ in range(random.choice([1, 1, 1, 2, 4])):
+        _change(random, root)
+    return json.dumps(root[0]).encode()
+
+
+def mutated_frame(random: Random, frame: bytes, *, is_json: bool) -> bytes:
+    """Change a frame: mostly its content, with or without a line of JSON, else its bytes."""
+    if random.random() < 0.2:
+        return mutated_bytes(random, frame)
+    if not is_json or frame == runtime.MAGIC or random.random() < 0.2:
+        return runtime.frame(mutated_bytes(random, frame[8:]))
+    header, newline, blobs = frame[8:].partition(b"\n")
+    return runtime.frame(mutated_json(random, header, text=False), newline, blobs)
+
+
+def _change(random: Random, root: list[Any]) -> None:
+    """Change one value of a JSON document, which is the only item of a list."""
+    slots = list(_slots(root))
+    holder, key = random.choice(slots)
+    other, other_key = random.choice(slots)
+    match random.randrange(9):
+        case 0 | 1:
+            holder[key] = random.choice(_NUMBERS)
+        case 2:
+            holder[key] = random.choice(HOSTILE_TEXTS)
+        case 3:
+            holder[key] = json.loads(random.choice(_PARTS))
+        case 4 | 5:
+            holder[key] = json.loads(json.dumps(other[other_key]))
+        case 6 if isinstance(holder[key], int):
+            holder[key] += random.choice([-1, 1, 2])
+        case 7 if type(holder) is not list:
+            name = random.choice([*HOSTILE_TEXTS, str(other_key), f"{key}x", key.lower(), key[1:]])
+            holder[name] = holder.pop(key)
+        case 8 if holder is not root:
+            del holder[key]
+        case _:
+            holder[key] = [holder[key]]
+
+
+def with_hostile_value(random: Random, content: Any) -> Any:
+    """Put a hostile value somewhere into a JSON document and return it."""
+    root: Any = [content]
+    holder, key = random.choice(list(_slots(root)))
+    holder[key] = hostile_value(random)
+    return content
+
+
+def _slots(holder: Any) -> Iterator[tuple[Any, Any]]:
+    keys: Any = holder.keys() if hasattr(holder, "keys") else range(len(holder))
+    for key in keys:
+        yield holder, key
+        if isinstance(holder[key], dict | list):
+            yield from _slots(holder[key])
+
+
+def mutated_model(random: Random, content: bytes) -> tuple[bytes, list[str]]:
+    """Change a model's bytes or fields; also return the names of its nodes."""
+    if random.random() < 0.3:
+        return mutated_bytes(random, content), []
+    model = onnx.ModelProto.FromString(content)
+    for _ in range(random.choice([1, 1, 2, 4])):
+        _change_field(random, model)
+    return model.SerializeToString(), [node.name for node in model.graph.node if node.name]
+
+
+def _change_field(random: Random, model: onnx.ModelProto) -> None:
+    """Change one field of one message of a model."""
+    messages: list[Any] = list(_messages(model))
+    message = random.choice(messages)
+    field = random.choice(message.DESCRIPTOR.fields)
+    value: Any = getattr(message, field.name)
+    values: list[Any] = {
+        field.CPPTYPE_STRING: [*HOSTILE_TEXTS[:4], "y", "x", "i", "Gather", "Loop"],
+        field.CPPTYPE_INT64: [n for n in [*range(9), *_POWERS] if -(2**63) <= n < 2**63],
+        field.CPPTYPE_INT32: [0, 1, -1, 7, 16, 99, 2**31 - 1],
+        field.CPPTYPE_ENUM: [each.number for each in field.enum_type.values]
+        if field.enum_type
+        else [],
+    }.get(field.cpp_type, [])
+    if field.type == field.TYPE_BYTES:
+        values = [b"", b"\xff", random.randbytes(8)]
+    if field.is_repeated and len(value) and random.random() < 0.4:
+        del value[random.randrange(len(value))]
+    elif field.is_repeated and (value or values):
+        value.extend([random.choice([*value, *values])])
+    elif field.is_repeated or not values or random.random() < 0.2:
+        message.ClearField(field.name)
+    else:
+        setattr(message, field.name, random.choice(values))
+
+
+def _messages(message: Any) -> Iterator[Any]:
+    yield message
+    for field, value in message.ListFields():
+        if field.cpp_type == field.CPPTYPE_MESSAGE:
+            for inner in value if field.is_repeated else [value]:
+                yield from _messages(inner)
+
+
+class _Liar(list[Any]):
+    """A sequence that is wrong about its length."""
+
+    def __len__(self) -> int:
+        return 10**18
+
+
+class _Raises:
+    """An object that raises whatever is asked of it."""
+
+    def _raise(self, *_: Any) -> Any:
+        raise RuntimeError("asked")
+
+    __repr__ = __len__ = __iter__ = __index__ = __eq__ = __hash__ = __getitem__ = __bool__ = _raise
+    __array__ = __int__ = __float__ = __getattr__ = _raise
+
+
+def hostile_value(random: Random) -> Any:
+    """A value of some type, of which many are no value that a person gives."""
+    values: list[Any] = [
+        *(None, True, [], {}, set(), b"x", 1.0, 10**30, "1", Fraction(1), Decimal(1), object()),
+        *(np.int64(1), np.float32(1), np.bool_(True), np.array(1), np.array([1.5]), 1j, int, sys),
+        *(_Liar([1]), _Raises(), [_Raises()], Mock(), Mock(spec=np.ndarray), [[[1]]], {"a": 1}),
+        *(
+            range(10**12),
+            itertools.count(),
+            (n for n in [1]),
+            ["a"] * 100,
+            [random.choice(_NUMBERS)],
+        ),
+        *(np.zeros((0,)), np.zeros(3, object), np.zeros(3, "S3"), np.ma.masked_array([1, 2])),
+        *(random.choice(_NUMBERS), random.choice(HOSTILE_TEXTS), og.TensorDesc, og.run),
+        *("FLOAT32", "float32", np.float32, np.dtype("f4"), "zero", "cpu"),
+    ]
+    return random.choice(values)
+
+
+VARIANTS: list[Callable[[Any], Any]] = [
+    np.asfortranarray,
+    lambda a: np.repeat(a, 2, 0)[::2],
+    lambda a: a[::-1][::-1],
+    lambda a: np.asarray(a, a.dtype.newbyteorder()),
+    lambda a: a.view(np.recarray),
+    lambda a: a.view(type("Own", (np.ndarray,), {})),
+    lambda a: a.view(np.matrix),
+    np.ma.masked_array,
+    lambda a: a.astype(object),
+    lambda a: a.tolist(),
+    lambda a: a.reshape(-1),
+    lambda a: a.astype("q") if a.dtype == np.int64 else a,
+]
+"""Other arrays that a person may have in place of a plain one."""

@@ -1,0 +1,459 @@
+"""Mutated inputs: each must end in an exit code or an OnnxGatherError, in time and without a trace.
+
+    python tests/mutations.py --count 100000 [--kind KIND] [--seed S] [--jobs 2]
+
+An input is made of its kind and its seed alone. A finding is printed with both, with the command
+that shows it again, and with the input. The rules are those of `command`, `refused` and `attempt`.
+The inputs run in processes of their own, so that a crash is a finding, too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+import unicodedata
+import warnings
+from collections import Counter
+from collections.abc import Callable, Generator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from functools import partial
+from io import BytesIO
+from pathlib import Path
+from random import Random
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import click
+import msgspec
+import mutants
+import numpy as np
+from click.testing import CliRunner
+from mutants import hostile_value, mutated_bytes, mutated_json, mutated_model
+
+import onnxgather as og
+from onnxgather.cli import main as onnxgather_main
+from onnxgather.descriptors.explain import explain
+from onnxgather.execution import child, runtime
+from onnxgather.execution import worker as workers
+from onnxgather.parity.cases import DescriptorCase
+from onnxgather.parity.check import check_cases
+from onnxgather.parity.lanes import open_lanes
+from onnxgather.parity.results import Report
+from onnxgather.report import html, junit, render
+
+SECONDS = 10
+"""The longest that an input may take."""
+
+GROWTH = 2**31
+"""The most bytes of address space that the inputs of one process may take."""
+
+SHM = "/dev/shm" if os.path.isdir("/dev/shm") else None
+"""A folder in memory, where there is one."""
+
+CHUNK = 1000
+"""The inputs of one process."""
+
+COMMANDS: Mapping[str, click.Command] = onnxgather_main.commands
+
+
+class BrokenRuleError(Exception):
+    """An input broke a rule."""
+
+
+class Finding(NamedTuple):
+    """An input that broke a rule."""
+
+    kind: str
+    seed: int
+    cause: str
+    """One line; the same for inputs that break the same rule at the same line of the package."""
+    tried: str
+    """The input."""
+
+
+_tried: list[str] = []
+_started: list[str] = []
+_odd: list[str] = []
+"""Of the input at hand: what was tried, which programs it started, what else it did."""
+
+
+def written(name: str, content: bytes) -> str:
+    """Write a file of the input at hand and return its name."""
+    Path(name).write_bytes(content)
+    _tried.append(f"{name}: {content!r}")
+    return name
+
+
+def command(*arguments: str, prints_bytes: bool = False) -> None:
+    """Run a command: its exit code must be one of DESIGN's, and what it prints must be plain."""
+    _tried.append(f"onnxgather {arguments}")
+    result = CliRunner().invoke(onnxgather_main, arguments, prog_name="onnxgather")
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    if result.exit_code not in (0, 1, 2, 3):
+        raise BrokenRuleError(f"exit code {result.exit_code}")
+    if result.exit_code == 2 and not result.stderr:
+        raise BrokenRuleError("exit code 2 without a sentence")
+    shown = result.stderr
+    if "not enough memory" in shown:
+        raise BrokenRuleError(f"more than {GROWTH:,} bytes are taken: {shown.strip()}")
+    if "is not defined" in shown or "has no attribute" in shown:
+        raise BrokenRuleError(f"a mistake of the package is told as one of the input: {shown}")
+    if "--json" in arguments and result.stdout.startswith("{"):
+        json.loads(result.stdout)
+    if not prints_bytes:
+        shown += result.stdout
+    for character in shown.replace("\n", "").replace("\t", ""):
+        if unicodedata.category(character) in ("Cc", "Cf", "Cs"):
+            raise BrokenRuleError(f"U+{ord(character):04X} is printed")
+
+
+def programs(random: Random) -> None:
+    """Put a mutated program to one of the commands that read programs."""
+    file = written("program.json", mutated_json(random, random.choice(mutants.PROGRAMS)))
+    rule = f"--out-of-range={random.choice(mutants.RULES)}"
+    match random.choice(["show", "convert", "run", "check", "explain", "repro"]):
+        case "show":
+            command("show", file, rule, random.choice(["--json", "--target=cpu", "--opset=13"]))
+        case "convert":
+            command("convert", file, rule, "-o", random.choice(["out", "out/a.onnx"]))
+        case "run":
+            command("run", file, rule, "--output-folder=out", prints_bytes=True)
+        case "check":
+            reports = [["--json"], ["--html=out/a", "--junit=out/b"], []]
+            command("check", file, *random.choice(reports), "--timeout=2")
+        case "explain":
+            at = random.choice(["0", "0,0", "0,0,0", "0,1", "0,0,0,0"])
+            command("explain", file, rule, f"--at={at}", random.choice(["--json", "--dispatch=1"]))
+        case _:
+            command("repro", file, rule, "-o", "out", "--timeout=2")
+
+
+def models(random: Random) -> None:
+    """Put a mutated model to one of the commands that read models."""
+    content, inputs = random.choice(mutants.MODELS)
+    content, names = mutated_model(random, content)
+    given = ["--inputs", written("inputs.npz", inputs)] if random.random() < 0.9 else []
+    node = f"--node={random.choice(['y', 'y', 'y', *names])}"
+    sizes = random.choice([[], ["--shape=x=4,3", "--shape=i=2,2"], ["--shape=x=9,3"]])
+    options: dict[str, list[str]] = {
+        "audit": [*given, *sizes, random.choice(["--json", "--all", "--range=i=0:1"])],
+        "check": [node, *given, "--timeout=2"],
+        "convert": [*sizes, "-o", "out"],
+        "explain": [node, *given],
+        "extract": [*(given or ["--inputs=none"]), random.choice([node, "--all"]), "-o", "out"],
+        "harden": [*sizes, "-o", "b.onnx", f"--out-of-range={random.choice(mutants.RULES)}"],
+        "repro": [node, *given, "-o", "out", "--timeout=2"],
+        "show": [*sizes, random.choice([node, "--json"])],
+    }
+    name = random.choice([*options])
+    command(name, written("a.onnx", content), *options[name])
+
+
+def reports(random: Random) -> None:
+    """Put a mutated report to the commands that read reports; it may start no other program."""
+    file = written("report.json", mutated_json(random, mutants.report()))
+    if "report" in COMMANDS and random.random() < 0.5:
+        command("report", "merge", *random.sample([file, written("b", mutants.report())], 2))
+    else:
+        case = random.choice([[], ["--case=gather/a"], ["--case=gather/b", "--lane=cpu"]])
+        command("repro", file, *case, "-o", "out", "--timeout=2")
+    if other := {*_started} - {sys.executable}:
+        raise BrokenRuleError(f"a report starts {other}")
+
+
+def arrays(random: Random) -> None:
+    """Read a mutated .npz or .npy file: the inputs of a model, or a resource of a program."""
+    if random.random() < 0.5:
+        model, inputs = random.choice(mutants.MODELS)
+        given = written("inputs.npz", mutated_bytes(random, inputs))
+        file = written("a.onnx", model)
+        command("repro", file, "--node=y", "--inputs", given, "-o", "out", "--timeout=2")
+    else:
+        written("a.npy", mutated_bytes(random, random.choice(mutants.ARRAYS)))
+        command("run", written("program.json", mutants.WITH_NPY), prints_bytes=True)
+
+
+def known(random: Random) -> None:
+    """Check a program with a mutated file of known differences, where the command takes one."""
+    if any("--known" in option.opts for option in COMMANDS["check"].params):
+        file = written("known.json", mutated_json(random, mutants.KNOWN))
+        program = written("program.json", mutants.PROGRAMS[0])
+        command("check", program, "--known", file, "--timeout=2")
+
+
+def answers(random: Random) -> None:
+    """Have a lane read mutated answers, and report what it makes of them."""
+    case = DescriptorCase("case", *mutants.GATHER, random.choice(mutants.RULES))
+    if lane_is_directml := random.random() < 0.5:
+        Path("run-host").touch()
+        good = [mutants.HELLO, *[mutants.VERDICT] * 2]
+        (lane,) = open_lanes(["directml-dll"], {"directml-dll": "."})
+    else:
+        good = [runtime.MAGIC, mutants.ABOUT, mutants.ANSWER, mutants.ABOUT, *[mutants.ANSWER] * 2]
+        (lane,) = open_lanes(["cpu"])
+    for k in random.sample(range(len(good)), random.choice([1, 1, 2])):
+        good[k] = mutants.mutated_frame(random, good[k], is_json=not lane_is_directml)
+    _tried.append(f"answers of {lane.name}: {good!r}")
+    with canned(b"".join(good)), closing(lane):
+        info = lane.start()
+        done = list(check_cases([case], [lane], [info], ()))
+    report = Report("0", "now", "here", (info,), done)
+    for render_one in (render, junit, html):
+        render_one(report)
+
+
+@contextmanager
+def canned(output: bytes) -> Generator[None]:
+    """Let every program that a lane starts write this output and end."""
+    stream = BytesIO(output)
+    program = SimpleNamespace(popen=SimpleNamespace(poll=lambda: None), kill=bool, printed=bytes)
+    program.end = lambda: (0, b"")
+
+    def exchange(_request: bytes, read: Callable[[BytesIO], Any], _deadline: float) -> Any:
+        return read(stream)
+
+    def start(_: object) -> Any:
+        program.exchange = exchange
+        return program
+
+    with patch.object(child, "StartedProgram", start):
+        yield
+
+
+def calls(random: Random) -> None:
+    """Call a public function or class with some arguments of other types."""
+    desc, data, indices = mutants.GATHER
+    policy = random.choice(mutants.RULES)
+    fields, tensor = msgspec.structs.asdict(desc), msgspec.structs.asdict(desc.input_tensor)
+    arrays = {"desc": desc, "data": data, "indices": indices, "out_of_range": policy}
+    target: list[tuple[Callable[..., Any], dict[str, Any]]] = [
+        (og.TensorDesc, tensor),
+        (type(desc), fields),
+        (og.from_dict, {"value": json.loads(mutated_json(random, mutants.DICT, text=False))}),
+        (og.from_dict, {"value": mutants.with_hostile_value(random, json.loads(mutants.DICT))}),
+        (og.to_dict, {"desc": desc}),
+        (og.minimum_feature_level, {"desc": desc}),
+        (og.to_onnx, {"desc": desc, "indices": indices, "target": "cpu", "opset": 17}),
+        (og.to_onnx, {"desc": desc, "out_of_range": policy, "threads": 1}),
+        (og.reference, arrays),
+        (og.run, arrays | {"provider": "cpu"}),
+        (explain, arrays | {"at": (0, 0)}),
+    ]
+    function, arguments = random.choice(target)
+    for _ in range(random.choice([1, 1, 2])):
+        name = random.choice(list(arguments))
+        value = arguments[name]
+        if type(value) is np.ndarray and value.ndim > 1 and random.random() < 0.7:
+            arguments[name] = random.choice(mutants.VARIANTS)(value)
+        elif isinstance(function, type) and random.random() < 0.2:
+            arguments[random.choice([f"{name}s", name[:-1], name.upper()])] = arguments.pop(name)
+        else:
+            arguments[name] = hostile_value(random)
+    _tried.append(f"{function.__name__} of {[(k, type(v).__name__) for k, v in arguments.items()]}")
+    try:
+        found = function(**arguments)
+    except og.OnnxGatherError as error:
+        str(error)
+        return
+    if function in (og.reference, og.run):
+        plain = og.reference(desc, data, indices, arguments["out_of_range"])
+        if found.tobytes() != plain.tobytes() or type(found) is not np.ndarray:
+            raise BrokenRuleError("other bytes than of plain arrays")
+
+
+def lines(random: Random) -> None:
+    """Call a command with a list of its arguments and options and of values of any kind."""
+    program = written("program.json", random.choice(mutants.PROGRAMS))
+    values = ["out", "program.json", "", "-", "0", "1", "0,0", "cpu", "nope", "zero", "cpu=nope"]
+    # A command line holds what is encoded as a file's name, without NUL.
+    # A pipe that a user names waits for its writer.
+    texts = [text for text in mutants.HOSTILE_TEXTS if text != "pipe"]
+    hostile = [text.encode("utf-8", "ignore") for text in texts]
+    values += [program] * 5 + [os.fsdecode(text.replace(b"\0", b"\xff")) for text in hostile]
+    path: list[str] = []
+    at: click.Command = onnxgather_main
+    while isinstance(at, click.Group):
+        path.append(random.choice([*at.commands] * 3 + values))
+        at = at.commands.get(path[-1], click.Command("none"))
+    for parameter in random.sample(at.params, random.randrange(len(at.params) + 1)):
+        path += [random.choice(parameter.opts)] if isinstance(parameter, click.Option) else []
+        choices = getattr(parameter.type, "choices", values)
+        path += [random.choice([*choices, *values])] if not getattr(parameter, "is_flag", 0) else []
+    if not {"--corpus", "--random", "export"}.intersection(path) or random.random() < 0.01:
+        command(*path, prints_bytes="run" in path or "-" in path)
+
+
+KINDS: dict[str, Callable[[Random], None]] = {
+    function.__name__: function
+    for function in (programs, models, reports, arrays, known, answers, calls, lines)
+}
+MIXED = "mixed"
+"""Each input of any kind."""
+
+
+def attempt(asked: str, seed: int) -> Finding | None:
+    """Try an input in the current folder, which is empty before and after."""
+    for one in (_tried, _started, _odd):
+        one.clear()
+    cause, random = None, Random(f"{asked} {seed}")
+    kind = random.choice([*KINDS]) if asked == MIXED else asked
+    os.mkfifo("pipe")  # to read it would take forever
+    try:
+        KINDS[kind](random)
+        hidden = ".onnxgather" if kind == "lines" else "."  # a command line may ask for others
+        left = [str(path) for path in Path().rglob("*") if path.name.startswith(hidden)]
+        left += {*os.listdir(tempfile.gettempdir())} - {".ses"}  # which is ONNX Runtime's
+        if left or _odd:
+            raise BrokenRuleError(f"leaves {left}" if left else _odd[0])
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [f"{f.filename}:{f.lineno}: " for f in frames if "/onnxgather/" in f.filename]
+        cause = own[-1] if own else ""
+        cause += traceback.format_exception_only(error)[-1].strip()
+    finally:
+        for entry in [*os.scandir(), *os.scandir(tempfile.gettempdir())]:
+            is_folder = entry.is_dir(follow_symlinks=False)
+            shutil.rmtree(entry.path) if is_folder else os.unlink(entry.path)
+    return None if cause is None else Finding(asked, seed, cause, "\n".join(_tried))
+
+
+def serve(kind: str, first: int, last: int) -> None:
+    """Try inputs in this process; print each finding as a line of JSON.
+
+    The file `../seed` holds the seed of the input at hand. An input that takes too long ends the
+    process with SIGALRM, and the standard error says where.
+    """
+    share_workers()
+    watch()
+    warnings.simplefilter("error")
+    faulthandler.enable(all_threads=False)
+    faulthandler.register(signal.SIGALRM, all_threads=False, chain=True)
+    size = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    resource.setrlimit(resource.RLIMIT_AS, (size + GROWTH, resource.RLIM_INFINITY))
+    with open("../seed", "wb", buffering=0) as at:
+        for seed in range(first, last):
+            os.pwrite(at.fileno(), str(seed).encode(), 0)
+            signal.alarm(SECONDS)
+            finding = attempt(kind, seed)
+            if finding is not None:
+                print(json.dumps(finding), flush=True)
+    signal.alarm(0)
+
+
+def share_workers() -> None:
+    """Let all lanes on a provider have one worker, as to start one takes longest."""
+    worker: Any = workers.Worker
+    make, shared, program = worker.__init__, dict[str, Any](), child.StartedProgram
+
+    def init(self: Any, *arguments: Any, **named: Any) -> None:
+        make(self, *arguments, **named)
+        if child.StartedProgram is program:  # not where the answers are canned
+            self.__dict__ = shared.setdefault(str((arguments, named)), self.__dict__)
+
+    worker.__init__ = init
+    worker.close = worker.__repr__  # which does nothing
+
+
+def watch() -> None:
+    """Notice the programs that are started, files written elsewhere, and errors in finalizers."""
+    root = os.path.realpath("..")
+
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "subprocess.Popen":
+            _started.append(str(arguments[0]))
+        elif event == "open" and (arguments[2] or 0) & (os.O_WRONLY | os.O_RDWR):
+            path = os.path.realpath(arguments[0]) if not isinstance(arguments[0], int) else root
+            if not path.startswith((root, "/dev/", "/proc/")):
+                _odd.append(f"writes {path}")
+
+    sys.addaudithook(hook)
+
+    def unraisable(error: Any) -> None:
+        _odd.append(f"ignores {error.exc_value!r}")
+
+    sys.unraisablehook = unraisable
+
+
+def examine(kind: str, seeds: range, prelude: str = "") -> list[Finding]:
+    """Try inputs in a process of their own, and in another after one that crashes.
+
+    Args:
+        kind: The kind.
+        seeds: The seeds.
+        prelude: Python that runs before.
+    """
+    findings = list[Finding]()
+    code = f"{prelude}\nimport sys, mutations\nmutations.serve({kind!r}, *map(int, sys.argv[1:]))"
+    while seeds:
+        with tempfile.TemporaryDirectory(prefix="mutations.", dir=SHM) as root:
+            for name in ("in", "tmp"):
+                Path(root, name).mkdir()
+            here = {"PYTHONPATH": str(Path(__file__).parent), "TMPDIR": f"{root}/tmp"}
+            here |= {"XDG_CACHE_HOME": root, "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
+            done = subprocess.run(
+                [sys.executable, "-B", "-c", code, str(seeds.start), str(seeds.stop)],
+                cwd=f"{root}/in",
+                env={**os.environ, **here},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                check=False,
+                encoding="utf-8",
+                errors="replace",
+            )
+            findings += [Finding(*json.loads(line)) for line in done.stdout.splitlines()]
+            if done.returncode == 0:
+                break
+            seed = int(Path(root, "seed").read_text() or seeds.start)
+        how = signal.Signals(-done.returncode).name if done.returncode < 0 else "exit"
+        at = [line.strip() for line in done.stderr.splitlines() if "/onnxgather/" in line]
+        cause = f"{how} {(at or [done.stderr[-200:]])[0]}"
+        findings.append(Finding(kind, seed, cause, "see the seed"))
+        seeds = range(seed + 1, seeds.stop)
+    return findings
+
+
+def main() -> int:
+    """Try inputs of one or all kinds; print the findings, and how many inputs were tried."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--kind", choices=[*KINDS, MIXED], action="append")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=2)
+    asked = parser.parse_args()
+    findings = 0
+    for kind in asked.kind or KINDS:
+        start, causes = time.monotonic(), Counter[str]()
+        end = asked.seed + asked.count
+        chunks = [range(k, min(k + CHUNK, end)) for k in range(asked.seed, end, CHUNK)]
+        with ThreadPoolExecutor(asked.jobs) as pool:
+            for found in pool.map(partial(examine, kind), chunks):
+                for finding in found:
+                    causes[finding.cause] += 1
+                    if causes[finding.cause] <= 1:
+                        print(f"{kind} {finding.seed}: {finding.cause}\n    {finding.tried[:2000]}")
+                        own = f"--kind {kind} --seed {finding.seed} --count 1"
+                        print(f"    python tests/mutations.py {own}", flush=True)
+        seconds = time.monotonic() - start
+        print(f"{kind}: {asked.count:,} inputs, {asked.count / seconds:.0f} a second, ", end="")
+        print(f"{causes.total()} findings of {len(causes)} causes", flush=True)
+        for cause, count in causes.most_common():
+            print(f"    {count} x {cause}")
+        findings += causes.total()
+    return int(findings > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

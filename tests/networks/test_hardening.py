@@ -1,0 +1,142 @@
+"""A model hardened as a whole: files, external data, and the choice of gathers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from folders import MODELS
+from index_arithmetic import index_values
+from onnx import external_data_helper, numpy_helper, parser
+
+import onnxgather as og
+from onnxgather.networks.hardening import harden_file
+from onnxgather.options import OutOfRange
+
+MODEL = parser.parse_model(
+    """
+<ir_version: 8, opset_import: ["" : 17]>
+g (int64[n] ids) => (y, z)
+<float[8, 2] table = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, int64[2] i = {7, -8}>
+{
+  [embedding] y = Gather (table, ids)
+  z = Gather (table, i)
+}"""
+)
+
+
+for tensor in MODEL.graph.initializer:
+    tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor), tensor.name))
+
+
+def saved(folder: Path, external: bool = False) -> str:
+    """Write the model and return its path."""
+    folder.mkdir(exist_ok=True)
+    model = onnx.ModelProto.FromString(MODEL.SerializeToString())
+    if external:
+        external_data_helper.convert_model_to_external_data(model, True, "weights.bin", 0)
+        external_data_helper.write_external_data_tensors(model, str(folder))
+    path = str(folder / "model.onnx")
+    Path(path).write_bytes(model.SerializeToString())
+    return path
+
+
+def loaded(path: str) -> onnx.ModelProto:
+    return onnx.ModelProto.FromString(Path(path).read_bytes())
+
+
+def error(path: str, output: str, policy: object = "clamp") -> str:
+    """Return the error that hardening a file raises."""
+    with pytest.raises(og.OnnxGatherError) as raised:
+        harden_file(path, output, policy)  # pyright: ignore[reportArgumentType]
+    return str(raised.value)
+
+
+def test_only_gathers_that_are_not_proved_are_rewritten(tmp_path: Path) -> None:
+    path, output = saved(tmp_path), str(tmp_path / "out.onnx")
+    (done,) = harden_file(path, output)
+    assert (done.place, done.node, done.operator) == ("main graph", "embedding", "Gather")
+    written = loaded(output)
+    assert written == og.harden(path) == og.harden(MODEL)
+    assert written.graph.node[-1] == MODEL.graph.node[-1]
+
+
+def test_a_range_that_is_given_can_prove_a_gather() -> None:
+    assert og.harden(MODEL, ranges={"ids": (-8, 7)}) == MODEL
+    assert og.harden(MODEL, ranges={"ids": (-8, 8)}) != MODEL
+
+
+def test_hardening_again_changes_nothing() -> None:
+    once = og.harden(MODEL)
+    assert og.harden(once) == once != MODEL
+
+
+def test_external_data_stays_in_its_file(tmp_path: Path) -> None:
+    path = saved(tmp_path / "a", external=True)
+    output = str(tmp_path / "a" / "out.onnx")
+    harden_file(path, output)
+    tensor = loaded(output).graph.initializer[0]
+    assert tensor == loaded(path).graph.initializer[0]
+    assert {file.name for file in (tmp_path / "a").iterdir()} == {
+        "model.onnx",
+        "weights.bin",
+        "out.onnx",
+    }
+    other = str(tmp_path / "b.onnx")
+    assert error(path, other) == (
+        f"{other} must be in the folder of {path}, as it refers to its external data, 'weights.bin'"
+    )
+    assert not Path(other).exists()
+
+
+def test_a_model_is_not_written_over_itself(tmp_path: Path) -> None:
+    path = saved(tmp_path)
+    assert error(path, path) == f"{path} must not be written, as it is an input: {path}"
+    assert loaded(path) == MODEL
+
+
+def test_the_policy_must_make_a_value(tmp_path: Path) -> None:
+    path = saved(tmp_path)
+    assert error(path, "out.onnx", "error") == (
+        "out_of_range must be one of clamp, zero, directml, got 'error'"
+    )
+
+
+def test_sizes_that_are_given_are_not_written_into_the_arithmetic() -> None:
+    model = parser.parse_model(
+        """
+<ir_version: 8, opset_import: ["" : 17]>
+g (float[n] data, int64[k] i) => (y) { y = Gather (data, i) }"""
+    )
+    given = {"data": [3], "i": [2]}
+    assert og.harden(model, shapes=given) == og.harden(model)
+    fixed = og.harden(model, "directml", shapes=given)
+    operators = {node.op_type for node in fixed.graph.node}
+    assert "Shape" not in operators
+    assert "Min" in operators
+    assert [*fixed.graph.input] == [*model.graph.input]
+
+
+@pytest.mark.parametrize("policy", ["clamp", "zero", "directml"])
+def test_a_hardened_network_does_not_fail_whatever_its_indices_are(
+    policy: OutOfRange, pytestconfig: pytest.Config
+) -> None:
+    path = MODELS / "networks" / "keywords.onnx"
+    ort: Any = onnxruntime
+    given = {"words": (2, 6)}
+    hardened = og.harden(path, policy, given).SerializeToString()
+    original, run = (ort.InferenceSession(m).run for m in (path.read_bytes(), hardened))
+    random, count = np.random.default_rng(0), 10_000 if pytestconfig.getoption("--long") else 200
+    values = index_values("int64", 32)
+    for _ in range(count):
+        anywhere = random.integers(-(2**63), 2**63 - 1, (2, 6), endpoint=True)
+        near = random.choice(values, (2, 6))
+        words = np.where(random.random((2, 6)) < 0.5, anywhere, near)
+        assert run(None, {"words": words})[0].shape == (2, 2, 8)
+        inside = random.integers(-32, 32, (2, 6))
+        (expected,), (found,) = (each(None, {"words": inside}) for each in (original, run))
+        assert found.tobytes() == expected.tobytes()

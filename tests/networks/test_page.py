@@ -1,0 +1,110 @@
+"""The page of an audit: what it says, what it draws, and that it loads nothing."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+from html_page import HOSTILE, LOADING, Page
+from onnx_graphs import INT64, constant, info, model, node
+
+from onnxgather.networks.comparison import compare, lane_lines, with_lanes
+from onnxgather.networks.gathers import Audit, examine
+from onnxgather.networks.page import audit_page
+from onnxgather.parity.lanes import open_lanes
+
+TABLE = constant("table", np.arange(12.0, dtype=np.float32).reshape(4, 3))
+NAME = HOSTILE.replace("\udc80", "").replace("\x00", "")
+
+
+def page(name: str = "tokens", rows: int = 1, inputs: Any = None, **more: Any) -> tuple[bytes, Any]:
+    """Return the page of a model with some gathers, two of which compute shapes."""
+    nodes = [
+        node("Neg", ["table"], "turned", "negative"),
+        *(node("Gather", ["turned", "ids"], f"y{k}", f"{name}{k}") for k in range(rows)),
+        node("Shape", ["ids"], "shape"),
+        node("Gather", ["shape", "one"], "count", "counted"),
+        node("Gather", ["shape", "one"], "again", "counted too"),
+        node("Abs", ["y0"], "z"),
+    ]
+    made = model(nodes, [info("ids", INT64, [2])], ["z"], [TABLE, constant("one", np.array(0))])
+    examined = examine(made, inputs)
+    lanes = open_lanes(["cpu"], target="portable") if inputs else []
+    compared = compare(examined, lanes)
+    for lane in lanes:
+        lane.close()
+    told: Audit = with_lanes(examined.audit, compared)
+    lines = [*lane_lines(told, compared)]
+    network = examined.network
+    return audit_page(name, told, network, compared.cases, compared.results, lines), told
+
+
+def test_a_gather_has_its_graph_its_proof_and_its_picture() -> None:
+    found = Page(page(inputs={"ids": np.array([3, 0])})[0])
+    (detail,) = found.details
+    assert [one["operator"] for one in detail["around"]["nodes"]] == [
+        "Neg",
+        "▸ Gather",
+        "Abs",
+    ]
+    assert detail["around"]["inputs"] == [
+        {"name": "table", "data_type": "FLOAT", "shape": [4, 3]},
+        {"name": "ids", "data_type": "INT64", "shape": [2]},
+    ]
+    assert detail["picture"]["output"][0]["values"] == "-9 -10 -11 -0 -1 -2"
+    assert (detail["type"], detail["indexType"], detail["level"]) == ("FLOAT32", "INT64", "3_0")
+    assert found.texts["h1"] == ["3 gathers: 1 not proved in range, 2 proved in range"]
+    assert "lane          cpu: 3 PASS" in found.texts["li"]
+    facts = dict(zip(found.texts["dt"], found.texts["dd"], strict=True))
+    assert (facts["indices"], facts["depends on"]) == ("any index of 4", "ids")
+    assert found.texts["span"].count("cpu PASS") == 3
+
+
+def test_a_gather_that_did_not_run_has_its_graph_alone() -> None:
+    (detail,) = Page(page()[0]).details
+    assert [*detail] == ["around"]
+
+
+def test_gathers_of_shapes_are_one_line() -> None:
+    found = Page(page()[0])
+    assert "2 gathers compute shapes on the CPU, all proved" in found.texts["span"]
+    assert found.texts["a"] == ["tokens0"]
+    assert [value for name, value in found.attributes if name == "href"] == ["#g0"]
+
+
+def test_an_index_out_of_range_is_told_with_what_each_provider_makes_of_it() -> None:
+    found = Page(page(inputs={"ids": np.array([3, 4])})[0])
+    facts = dict(zip(found.texts["dt"], found.texts["dd"], strict=True))
+    assert facts["cpu"] == "The node fails."
+    assert ("class", "bad") in found.attributes
+    assert found.details[0]["picture"]["outside"] == [1]
+
+
+def test_hostile_names_are_inert() -> None:
+    text, told = page(NAME, inputs={"ids": np.array([3, 0])})
+    found = Page(text)
+    assert told.gathers[0].node == f"{NAME}0"
+    assert len(found.texts["script"]) == 2
+    assert b"<script>alert" not in text
+    assert not any("alert" in value for _, value in found.attributes)
+    assert "{{data}}" in found.texts["title"][0]
+    assert all(c.isprintable() for told in found.texts["dd"] for c in told)
+
+
+def test_the_page_loads_nothing() -> None:
+    text = page(inputs={"ids": np.array([3, 0])})[0]
+    found = Page(text)
+    assert not (LOADING - {"href"}) & {name for name, _ in found.attributes}
+    assert all(value.startswith("#") for name, value in found.attributes if name == "href")
+    script = found.texts["script"][1]
+    assert not re.search(r"fetch\(|XMLHttp|WebSocket|import\s*\(|sendBeacon|innerHTML", script)
+    assert set(re.findall(r"https?://[\w./]+", text.decode())) == {"http://www.w3.org/2000/svg"}
+    asked = set(re.findall(r'getElementById\("(\w+)"\)', script))
+    assert asked <= {value for name, value in found.attributes if name == "id"}
+
+
+def test_hundreds_of_gathers_make_a_small_page() -> None:
+    text, _ = page(rows=300)
+    assert len(text) < 500_000
+    assert len(Page(text).details) == 300

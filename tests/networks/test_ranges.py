@@ -1,0 +1,404 @@
+"""The intervals of values hold what ONNX Runtime computes, and prove what they should."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import random_networks
+from onnx import helper, numpy_helper
+
+from onnxgather.descriptors.arrays import Array
+from onnxgather.gather import ATTRIBUTES
+from onnxgather.networks.intervals import Value, broadcast, constant, interval
+from onnxgather.networks.network import read_network
+from onnxgather.networks.operators import OPERATORS, Call
+from onnxgather.networks.proof import Proof, proof_of
+from onnxgather.networks.ranges import ranges_of
+
+
+def broken(value: Value, array: Array) -> str:
+    """What a captured array has that its interval does not allow; "" where it fits."""
+    if value.data_type != onnx.TensorProto.DataType.Name(random_networks.data_type(array)):
+        return f"data type {value.data_type}"
+    known = value.sizes if value.sizes is not None else array.shape
+    if len(known) != array.ndim or any(
+        n not in (None, m) for n, m in zip(known, array.shape, strict=True)
+    ):
+        return f"sizes {known}"
+    if array.size:
+        bounds = np.broadcast_to(value.bounds, (*array.shape, 2)).reshape(-1, 2).tolist()
+        for number, (low, high) in zip(array.ravel().tolist(), bounds, strict=True):
+            if number != number and not value.nan:
+                return "NaN"
+            if number == number and not low <= number <= high:
+                return f"{number} in {low}..{high}"
+    return ""
+
+
+def violations(seeds: Iterable[int], operator: str = "") -> Iterator[str]:
+    """Yield "" or what is wrong for each interval of random networks, in each of their runs."""
+    for seed in seeds:
+        sample = random_networks.sample(seed, operator)
+        network = read_network(sample.model)
+        found = ranges_of(network)
+        for node, run in itertools.product(network.main.nodes, sample.runs):
+            for name in node.outputs:
+                wrong = broken(found.value(network.main, name), run[name])
+                yield wrong and f"seed {seed}, {node.operator} {name}: {wrong}"
+
+
+def test_no_value_of_a_random_network_leaves_its_interval(pytestconfig: pytest.Config) -> None:
+    is_long = pytestconfig.getoption("--long")
+    found = list(violations(range(2500 if is_long else 50)))
+    assert len(found) > (100_000 if is_long else 2000)
+    assert not [wrong for wrong in found if wrong]
+
+
+@pytest.mark.parametrize("operator", sorted(OPERATORS.keys() & random_networks.TEMPLATES.keys()))
+def test_a_mistake_in_an_operator_is_caught(operator: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = OPERATORS[operator]
+
+    def wrong(call: Call) -> Any:
+        """Say of each value that it is below its least number."""
+        found = right(call)
+        values = [found] if isinstance(found, Value) else [*(found or ())]
+        lows = [value.low.min() - 1 for value in values]
+        return [
+            interval(value.data_type, value.sizes, low, low, why=("mistaken",))
+            for value, low in zip(values, lows, strict=True)
+        ]
+
+    monkeypatch.setitem(OPERATORS, operator, wrong)
+    assert any(violations(range(20), operator))
+
+
+def proof(
+    nodes: Sequence[onnx.NodeProto], *inputs: Any, given: Any = None, **constants: Any
+) -> Proof:
+    """The proof of the last gather of a network."""
+    arrays = [numpy_helper.from_array(np.asarray(a), name) for name, a in constants.items()]
+    outputs = [onnx.ValueInfoProto(name=nodes[-1].output[0])]
+    made = helper.make_graph(nodes, "g", inputs, outputs, arrays)
+    opsets = [helper.make_opsetid("", 17)]
+    network = read_network(helper.make_model(made, opset_imports=opsets, ir_version=8))
+    found = ranges_of(network, given)
+    gathers = [node for node in network.main.nodes if node.operator in ATTRIBUTES]
+    return proof_of(found, network.main, gathers[-1])
+
+
+def node(operator: str, inputs: str, outputs: str, **attributes: Any) -> onnx.NodeProto:
+    return helper.make_node(operator, inputs.split(), outputs.split(), **attributes)
+
+
+def info(name: str, data_type: int, *shape: int | None) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, data_type, shape)
+
+
+FLOAT, INT32, INT64 = onnx.TensorProto.FLOAT, onnx.TensorProto.INT32, onnx.TensorProto.INT64
+TABLE = info("table", FLOAT, 64, 4)
+IDS = info("ids", INT64, 2, 16)
+GATHER = node("Gather", "table i", "y")
+LIMITS = {"low": np.int64(0), "high": np.int64(63)}
+
+
+def test_a_constant_is_proved_and_one_beyond_the_axis_is_not() -> None:
+    assert proof([GATHER], TABLE, i=[[0, -64], [63, 5]]) == Proof(
+        "proved", (-64,), (63,), (64,), "constant", ""
+    )
+    assert proof([GATHER], TABLE, i=[64, 1]) == Proof(
+        "out-of-range", (1,), (64,), (64,), "constant", ""
+    )
+    assert proof([GATHER], TABLE, i=np.full(5000, 64)).state == "out-of-range"
+
+
+def test_a_graph_input_stops_the_proof_unless_its_range_is_given() -> None:
+    nodes = [node("Identity", "ids", "i"), GATHER]
+    assert proof(nodes, TABLE, IDS) == Proof("not-proved", (None,), (None,), (64,), "", "ids")
+    assert proof(nodes, TABLE, IDS, given={"ids": (0, 63)}) == Proof(
+        "proved", (0,), (63,), (64,), "the range given of ids", ""
+    )
+    assert proof(nodes, TABLE, IDS, given={"ids": (0, 64)}) == Proof(
+        "not-proved", (0,), (64,), (64,), "the range given of ids", "the range given of ids"
+    )
+
+
+def test_clip_proves_an_int64_index_where_every_provider_orders_it_alike() -> None:
+    nodes = [node("Clip", "ids low high", "i"), GATHER]
+    assert proof(nodes, TABLE, IDS, **LIMITS) == Proof("proved", (0,), (63,), (64,), "Clip", "")
+    # The CPU provider lets 2^31 … 2^32 - 1 pass as negative numbers.
+    limits = LIMITS | {"low": np.int64(-64)}
+    assert proof(nodes, TABLE, IDS, **limits) == Proof(
+        "not-proved", (-(2**32),), (2**32 - 1,), (64,), "Clip", "Clip"
+    )
+    nodes = [node("Min", "ids high", "j"), node("Max", "j low", "i"), GATHER]
+    assert proof(nodes, TABLE, IDS, **LIMITS).high == (2**32 - 1,)
+    small = info("ids", INT32, 2)
+    limits = {name: np.int32(number) for name, number in LIMITS.items()}
+    assert proof(nodes, TABLE, small, **limits).state == "proved"
+
+
+def test_a_float_that_may_be_nan_stops_the_proof_behind_its_cast() -> None:
+    grid = info("grid", FLOAT, 2)
+    limits = {name: np.float32(number) for name, number in LIMITS.items()}
+    nodes = [node("Clip", "grid low high", "c"), node("Cast", "c", "i", to=INT64), GATHER]
+    assert proof(nodes, TABLE, grid, **limits) == Proof(
+        "not-proved", (None,), (None,), (64,), "constant", "grid"
+    )
+    nodes[:1] = [node("Cast", "ids", "f", to=FLOAT), node("Clip", "f low high", "c")]
+    assert proof(nodes, TABLE, IDS, **limits) == Proof("proved", (0,), (63,), (64,), "Clip", "")
+
+
+def test_positions_are_proved_by_the_axis_that_they_stand_on() -> None:
+    scores = info("scores", FLOAT, 2, 64)
+    nodes = [node("TopK", "scores k", "v i"), GATHER]
+    assert proof(nodes, TABLE, scores, k=[5]).why == "TopK over axis of 64"
+    nodes = [node("ArgMax", "scores", "i", axis=1), GATHER]
+    assert proof(nodes, TABLE, scores).state == "proved"
+    nodes = [node("ArgMax", "scores", "i", axis=1), node("Gather", "small i", "y")]
+    assert proof(nodes, info("small", FLOAT, 63), scores) == Proof(
+        "not-proved", (0,), (63,), (63,), "ArgMax over axis of 64", "ArgMax over axis of 64"
+    )
+
+
+def test_each_coordinate_of_a_tuple_has_an_interval_of_its_own() -> None:
+    mask = info("mask", onnx.TensorProto.BOOL, 5, 7)
+    nodes = [node("NonZero", "mask", "n"), node("Transpose", "n", "i")]
+    nodes.append(node("GatherND", "data i", "y"))
+    assert proof(nodes, info("data", FLOAT, 5, 7, 3), mask) == Proof(
+        "proved", (0, 0), (4, 6), (5, 7), "NonZero over axes of 5, 7", ""
+    )
+
+
+def test_an_operator_that_is_not_known_stops_the_proof() -> None:
+    nodes = [helper.make_node("Det", ["m"], ["d"], "det"), node("Cast", "d", "i", to=INT64), GATHER]
+    found = proof(nodes, TABLE, m=np.zeros((2, 2), np.float32))
+    assert found == Proof("not-proved", (None,), (None,), (64,), "constant", "Det det")
+
+
+def test_a_size_that_is_not_known_stops_the_proof() -> None:
+    table = info("table", FLOAT, None, 4)
+    assert proof([GATHER], table, i=[0]) == Proof(
+        "not-proved", (0,), (0,), (None,), "constant", "the size of table"
+    )
+
+
+def test_without_an_index_a_gather_is_proved() -> None:
+    assert proof([GATHER], TABLE, info("i", INT64, 0, 3)) == Proof(
+        "proved", None, None, (64,), "there is no index", ""
+    )
+
+
+def test_sizes_are_computed_through_shapes() -> None:
+    nodes = [
+        node("Shape", "ids", "s"),
+        node("Gather", "s one", "n"),
+        node("Range", "zero n step", "r"),
+        node("Mul", "r four", "i"),
+        GATHER,
+    ]
+    constants = {"one": np.int64(1), "zero": np.int64(0), "step": np.int64(1), "four": np.int64(4)}
+    assert proof(nodes, TABLE, IDS, **constants) == Proof(
+        "proved", (0,), (60,), (64,), "constant", ""
+    )
+
+
+def test_a_loop_ends_with_the_interval_of_any_number_of_iterations() -> None:
+    names = [info("n", INT64), info("c", onnx.TensorProto.BOOL), info("s", INT64)]
+    body = [node("Identity", "c", "d"), node("Add", "s one", "t"), node("Min", "t high", "u")]
+    outputs = [info("d", onnx.TensorProto.BOOL), info("u", INT64), info("n", INT64)]
+    loop = helper.make_graph(body, "body", names, outputs)
+    nodes = [helper.make_node("Loop", ["trips", "", "start"], ["end", "all"], body=loop)]
+    constants = {"trips": np.int64(99), "start": np.int64(3), "one": np.int64(1)} | LIMITS
+    end = [*nodes, node("Gather", "table end", "y")]
+    assert proof(end, TABLE, **constants).low == (3,)
+    every = [*nodes, node("Gather", "table all", "y")]
+    found = proof(every, info("table", FLOAT, 99), **constants)
+    assert (found.state, found.low, found.high) == ("proved", (0,), (98,))
+
+
+@pytest.mark.parametrize(("sizes", "size"), [([], 4), ([1], 1)])
+def test_the_number_of_an_iteration_has_the_rank_that_the_body_declares(
+    sizes: list[int], size: int
+) -> None:
+    names = [info("n", INT64, *sizes), info("c", onnx.TensorProto.BOOL, *sizes)]
+    nodes = [node("Gather", "table n", "row"), node("Gather", "row last", "r")]
+    nodes.append(node("Identity", "c", "d"))
+    outputs = [info("d", onnx.TensorProto.BOOL), info("r", FLOAT)]
+    loop = helper.make_node(
+        "Loop", ["high", ""], ["all"], body=helper.make_graph(nodes, "body", names, outputs)
+    )
+    initializers = [numpy_helper.from_array(np.array(3), name) for name in ("high", "last")]
+    outer = helper.make_graph([loop], "main", [TABLE], [info("all", FLOAT)], initializers)
+    network = read_network(helper.make_model(outer, ir_version=8))
+    body = network.main.nodes[0].graphs["body"]
+    assert proof_of(ranges_of(network), body, body.nodes[1]).sizes == (size,)
+
+
+def test_each_element_of_a_small_table_of_positions_has_an_interval_of_its_own() -> None:
+    """Buckets of distances, as T5 has them: the logarithm of 0 is no integer, but is not taken."""
+    nodes = [
+        node("Cast", "distance", "f", to=FLOAT),
+        node("Log", "f", "l"),
+        node("Mul", "l two", "m"),
+        node("Cast", "m", "c", to=INT64),
+        node("Add", "c eight", "a"),
+        node("Min", "a high", "large"),
+        node("Less", "distance eight", "is_small"),
+        node("Where", "is_small distance large", "i"),
+        GATHER,
+    ]
+    constants = {"distance": np.arange(256).reshape(16, 16), "two": np.float32(8)}
+    constants |= {"eight": np.int64(8), "high": np.int64(31)}
+    assert proof(nodes, TABLE, **constants).high == (31,)
+
+
+def test_a_constant_around_a_subgraph_is_known_in_it() -> None:
+    shifted = helper.make_graph(
+        [node("Add", "six one", "t")], "then", [], [onnx.ValueInfoProto(name="t")]
+    )
+    other = helper.make_graph([node("Identity", "one", "e")], "else", [], [info("e", INT64)])
+    choice = helper.make_node("If", ["b"], ["i"], then_branch=shifted, else_branch=other)
+    found = proof(
+        [choice, GATHER], TABLE, info("b", onnx.TensorProto.BOOL), six=np.int64(6), one=np.int64(1)
+    )
+    assert (found.state, found.low, found.high) == ("proved", (1,), (7,))
+
+
+BOOL = onnx.TensorProto.BOOL
+EXPORTED: dict[str, tuple[list[onnx.NodeProto], list[Any], dict[str, Any], Proof]] = {
+    "TopK": (
+        [node("TopK", "scores five", "v i"), GATHER],
+        [TABLE, info("scores", FLOAT, 2, 64)],
+        {"five": [5]},
+        Proof("proved", (0,), (63,), (64,), "TopK over axis of 64", ""),
+    ),
+    "ArgMax": (
+        [node("ArgMax", "scores", "i", axis=-1, keepdims=0), GATHER],
+        [TABLE, info("scores", FLOAT, 2, 64)],
+        {},
+        Proof("proved", (0,), (63,), (64,), "ArgMax over axis of 64", ""),
+    ),
+    "CumSum": (  # positions of the tokens that are no padding
+        [
+            node("Equal", "ids pad", "e"),
+            node("Not", "e", "n"),
+            node("Cast", "n", "m", to=INT32),
+            node("CumSum", "m one", "c"),
+            node("Mul", "c m", "p"),
+            node("Cast", "p", "q", to=INT64),
+            node("Add", "q pad", "i"),
+            GATHER,
+        ],
+        [TABLE, IDS],
+        {"pad": np.int64(1), "one": np.int64(1)},
+        Proof("proved", (1,), (17,), (64,), "Equal, Not, CumSum, Mul, Add", ""),
+    ),
+    "ReduceSum": (  # the last token of a mask
+        [
+            node("Cast", "mask", "m", to=INT64),
+            node("ReduceSum", "m axis", "s", keepdims=0),
+            node("Sub", "s one", "i"),
+            GATHER,
+        ],
+        [TABLE, info("mask", BOOL, 2, 16)],
+        {"axis": [1], "one": np.int64(1)},
+        Proof("proved", (-1,), (15,), (64,), "ReduceSum, Sub", ""),
+    ),
+    "NonMaxSuppression": (  # the boxes that are chosen
+        [
+            node("NonMaxSuppression", "boxes scores most", "n"),
+            node("Slice", "n two end one", "s"),
+            node("Squeeze", "s one", "i"),
+            node("Gather", "boxes i", "y", axis=1),
+        ],
+        [info("boxes", FLOAT, 1, 20, 4), info("scores", FLOAT, 1, 3, 20)],
+        {"most": [5], "two": [2], "end": [3], "one": [1]},
+        Proof("proved", (0,), (19,), (20,), "NonMaxSuppression of 20 boxes", ""),
+    ),
+    "NonZero": (
+        [
+            node("NonZero", "mask", "n"),
+            node("Transpose", "n", "i"),
+            node("GatherND", "mask i", "y"),
+        ],
+        [info("mask", BOOL, 5, 7)],
+        {},
+        Proof("proved", (0, 0), (4, 6), (5, 7), "NonZero over axes of 5, 7", ""),
+    ),
+    "Clip": (  # positions relative to one another
+        [
+            node("Shape", "ids", "shape"),
+            node("Gather", "shape one", "n"),
+            node("Range", "zero n step", "r"),
+            node("Unsqueeze", "r one", "column"),
+            node("Sub", "column r", "d"),
+            node("Clip", "d low high", "c"),
+            node("Add", "c eight", "i"),
+            GATHER,
+        ],
+        [TABLE, info("ids", INT64, 2, 2000)],
+        {
+            "one": [1],
+            "zero": np.int64(0),
+            "step": np.int64(1),
+            "low": np.int64(-8),
+            "high": np.int64(8),
+            "eight": np.int64(8),
+        },
+        Proof("proved", (0,), (16,), (64,), "Sub, Clip, Add", ""),
+    ),
+    "Mod": (
+        [node("Mod", "ids most", "i"), GATHER],
+        [TABLE, IDS],
+        {"most": np.int64(64)},
+        Proof("proved", (0,), (63,), (64,), "Mod", ""),
+    ),
+}
+"""What exporters write before a gather, by the operator that earns the proof."""
+
+
+@pytest.mark.parametrize("operator", EXPORTED)
+def test_what_exporters_write_is_proved_by_the_operator_that_bounds_it(
+    operator: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes, inputs, constants, expected = EXPORTED[operator]
+    assert proof(nodes, *inputs, **constants) == expected
+    monkeypatch.delitem(OPERATORS, operator)
+    assert proof(nodes, *inputs, **constants).state == "not-proved"
+
+
+def test_what_is_broadcast_has_no_more_bounds_than_are_kept() -> None:
+    column = constant("INT64", np.arange(4096).reshape(-1, 1))
+    found = broadcast((column, None, constant("INT64", np.arange(4096))))
+    assert [value and value.bounds.tolist() for value in found] == [
+        [[[0, 4095]]],
+        None,
+        [[0, 4095]],
+    ]
+
+
+def test_coordinates_clamped_as_floats_stop_at_the_input_that_may_be_nan() -> None:
+    limits = {"low": np.float32(0), "high": np.float32(7), "eight": np.int64(8), "last": [-1]}
+    nodes = [
+        node("Floor", "grid", "f"),
+        node("Clip", "f low high", "c"),
+        node("Cast", "c", "n", to=INT64),
+        node("Split", "n", "column row", axis=-1),
+        node("Mul", "row eight", "rows"),
+        node("Add", "rows column", "flat"),
+        node("Squeeze", "flat last", "i"),
+        GATHER,
+    ]
+    grid = info("grid", FLOAT, 4, 2)
+    assert proof(nodes, TABLE, grid, **limits) == Proof(
+        "not-proved", (None,), (None,), (64,), "constant", "grid"
+    )
+    whole = [node("Cast", "cells", "grid", to=FLOAT), *nodes]
+    assert proof(whole, TABLE, info("cells", INT32, 4, 2), **limits) == Proof(
+        "proved", (0,), (63,), (64,), "Floor, Clip, Mul, Add", ""
+    )

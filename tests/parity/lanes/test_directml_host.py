@@ -1,0 +1,316 @@
+"""The client of DirectML.dll's host: its protocol against a host of our own, and the real one."""
+
+from __future__ import annotations
+
+import struct
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from command_line import DATA_4X3 as DATA
+from command_line import DESC
+from fake_directml import NO_DEVICE, done, failed, fake
+
+import onnxgather as og
+from onnxgather.execution.child import Breakdown, NoAnswerError
+from onnxgather.execution.runtime import LONGEST_FRAME
+from onnxgather.parity.lanes.directml import Host, HostInfo, Verdict, find_host, setup_command
+from onnxgather.parity.lanes.lane import Answer, AnswerKind
+
+RAW = og.to_dict(DESC)
+INDICES = np.array([[2, 7]], np.uint32)
+
+
+BUFFERS = (DATA.tobytes(), INDICES.tobytes(), b"")
+
+
+def ask(host: Host) -> Verdict:
+    """Return the verdict on one small gather."""
+    return host.ask(RAW, BUFFERS)
+
+
+def broken_by(host: Host) -> Answer:
+    """Return what a lane answers where the host gives no verdict on the small gather."""
+    with pytest.raises(NoAnswerError) as caught:
+        ask(host)
+    return Answer.none(caught.value)
+
+
+def broken(reason: str, how: Breakdown, detail: str) -> Answer:
+    """Return the answer of a lane that broke down."""
+    return Answer(AnswerKind.BROKEN, reason, how=how, detail=detail)
+
+
+def test_a_host_says_what_it_is() -> None:
+    with Host(fake(done())) as host:
+        assert host.info == HostInfo("1.15.4.0", "llvmpipe", "6_4", True, "10.0")
+
+
+def test_a_verdict_has_the_output_tensor() -> None:
+    with Host(fake(done())) as host:
+        verdict = ask(host)
+    assert verdict == Verdict("done", 0, np.arange(8, dtype=np.float32).tobytes(), False)
+    assert verdict.accepted
+
+
+@pytest.mark.parametrize("flags", [1, 2, 3])
+def test_written_guard_bytes_are_told(flags: int) -> None:
+    with Host(fake(done(flags=flags))) as host:
+        assert ask(host).guards_touched
+
+
+def test_a_request_holds_the_descriptor_and_its_buffers() -> None:
+    desc = og.GatherND1Desc(
+        og.TensorDesc("FLOAT16", [2, 3], [3, 1], 16, "OWNED_BY_DML", 32),
+        og.TensorDesc("INT64", [2, 1]),
+        og.TensorDesc("FLOAT16", [1, 2]),
+        input_dimension_count=2,
+        indices_dimension_count=2,
+        batch_dimension_count=1,
+    )
+    data, indices = np.arange(8, dtype=np.float16), np.array([[1], [2]], np.int64)
+    with Host(fake(done("request"))) as host:
+        raw = og.to_dict(desc)
+        buffers = (data.tobytes(), indices.tobytes(), b"\5\6")
+        verdict = host.ask(raw, buffers, feature_level="4_1")
+        created = host.ask(raw)
+    tensors = [
+        struct.pack("<IIIIQI4I", 2, 1, 2, 1, 16, 32, 2, 3, 3, 1),
+        struct.pack("<IIIIQI2I", 11, 0, 2, 0, 16, 0, 2, 1),
+        struct.pack("<IIIIQI2I", 2, 0, 2, 0, 4, 0, 1, 2),
+    ]
+    wanted = (
+        struct.pack("<III", 0, 140, 0x4100) + b"".join(tensors) + struct.pack("<4I", 3, 2, 2, 1)
+    )
+    wanted += b"".join(struct.pack("<Q", len(buffer)) + buffer for buffer in buffers)
+    assert verdict.output == wanted
+    assert created == Verdict("done")
+
+
+@pytest.mark.parametrize(
+    ("number", "stage", "accepted"),
+    [(3, "CreateOperator", False), (4, "CompileOperator", False), (7, "dispatch", True)],
+)
+def test_a_refusal_names_its_call(number: int, stage: str, accepted: bool) -> None:
+    with Host(fake(failed(number, 0x80070057))) as host:
+        assert ask(host) == host.ask(RAW) == Verdict(stage, 0x80070057)
+        assert ask(host).accepted == accepted
+
+
+@pytest.mark.parametrize(
+    ("action", "reason", "how", "detail"),
+    [
+        ("sys.exit(3)", "the host ended with exit code 3", Breakdown.EXITED, "3"),
+        (
+            "print('host: exception 0xC0000005', file=sys.stderr); sys.exit(3)",
+            "the host ended with exit code 3, host: exception 0xC0000005",
+            Breakdown.EXITED,
+            "3",
+        ),
+        (
+            "sys.stdout.buffer.write(b'1234567'); sys.exit()",
+            "the host ended with exit code 0",
+            Breakdown.EXITED,
+            "0",
+        ),
+        (
+            "sys.stdout.buffer.write(b'ERROR: no ' * 9); sys.stdout.buffer.flush()",
+            "the host wrote what is not its protocol, b'ERROR: n'",
+            Breakdown.STRAY,
+            "ERROR: n",
+        ),
+        (
+            "frame(b'abc')",
+            "the host wrote what is not its protocol, b'abc'",
+            Breakdown.STRAY,
+            "abc",
+        ),
+        pytest.param(
+            "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
+            "the host died of SIGKILL",
+            Breakdown.DIED,
+            "SIGKILL",
+            marks=pytest.mark.skipif(sys.platform == "win32", reason="no signals"),
+        ),
+        (
+            "frame(struct.pack('<III', 99, 0, 0) + text(b''))",
+            "the host wrote what is not its protocol, "
+            r"b'c\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'",
+            Breakdown.STRAY,
+            "c" + "\0" * 19,
+        ),
+        (
+            "frame(struct.pack('<IIIQ', 0, 0, 0, 2**60))",
+            "the host wrote what is not its protocol, "
+            r"b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x10'",
+            Breakdown.STRAY,
+            "\0" * 19 + "\x10",
+        ),
+    ],
+)
+def test_a_host_that_does_not_answer_is_started_anew(
+    action: str, reason: str, how: Breakdown, detail: str, tmp_path: Path
+) -> None:
+    # Misbehaves once: from then on a file says that it did.
+    once = tmp_path / "once"
+    start = f"import pathlib; once = pathlib.Path({str(once)!r}); frame(HELLO)"
+    action = f"\n    if once.exists():\n        {done()}\n    else:\n        once.touch(); {action}"
+    with Host(fake(action, start)) as host:
+        assert broken_by(host) == broken(reason, how, detail)
+        assert ask(host).stage == "done"
+
+
+LATE = broken("the host gave no answer within 0.2 s", Breakdown.LATE, "0.2 s")
+
+
+def test_a_host_that_hangs_is_ended() -> None:
+    with Host(fake("time.sleep(60)"), timeout=2) as host:
+        host.timeout = 0.2
+        assert broken_by(host) == LATE
+
+
+def test_a_host_that_reads_nothing_is_ended() -> None:
+    with Host(fake("pass", "frame(HELLO); time.sleep(60)"), timeout=2) as host:
+        host.timeout = 0.2
+        with pytest.raises(NoAnswerError) as caught:
+            host.ask(RAW, (bytes(1 << 20),) * 3)
+    assert Answer.none(caught.value) == LATE
+
+
+def test_a_host_that_lost_its_device_is_started_anew() -> None:
+    action = f"{failed(7, 0x887A0005, flags=4)}; sys.exit(1)"
+    with Host(fake(action)) as host:
+        assert ask(host) == ask(host) == Verdict("dispatch", 0x887A0005)
+        assert ask(host).accepted
+
+
+@pytest.mark.parametrize(
+    ("start", "message"),
+    [
+        ("sys.exit(5)", "DirectML.dll cannot run: the host ended with exit code 5"),
+        (
+            "frame(b'OGDM' + struct.pack('<I', 2))",
+            "DirectML.dll cannot run: the host wrote what is not its protocol, "
+            r"b'OGDM\x02\x00\x00\x00'",
+        ),
+        (NO_DEVICE, "DirectML.dll cannot run: DMLCreateDevice1 gave 0x8007007E"),
+    ],
+)
+def test_a_host_that_does_not_start_is_an_error(start: str, message: str) -> None:
+    with pytest.raises(og.ProviderError) as caught:
+        Host(fake("pass", start))
+    assert str(caught.value) == message
+
+
+def test_a_command_that_does_not_exist_is_an_error() -> None:
+    with pytest.raises(og.ProviderError) as caught:
+        Host(["/no/such host"])
+    assert str(caught.value) == (
+        "DirectML.dll cannot run: '/no/such host' does not start, No such file or directory"
+    )
+
+
+def changed(**changes: Any) -> dict[str, Any]:
+    """Return the small gather with other fields of InputTensor."""
+    tensor = {**RAW["desc"]["InputTensor"], **changes}
+    return {**RAW, "desc": {**RAW["desc"], "InputTensor": tensor}}
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        (
+            {**RAW, "type": "DML_OPERATOR_SCATTER"},
+            "type must be one of GATHER, GATHER_ELEMENTS, GATHER_ND, GATHER_ND1, got 'SCATTER'",
+        ),
+        (
+            changed(DataType="BOOL"),
+            "InputTensor.DataType must be one of FLOAT64, FLOAT32, FLOAT16, INT64, INT32, INT16, "
+            "INT8, UINT64, UINT32, UINT16, UINT8, UNKNOWN, UINT4, INT4, got 'BOOL'",
+        ),
+        (
+            changed(Strides=[1]),
+            "InputTensor.Strides must have as many elements as Sizes (2), got 1",
+        ),
+        (
+            changed(Sizes=[1, 2**32]),
+            "InputTensor.Sizes[1] must be an integer from 0 to 4294967295, got 4294967296",
+        ),
+    ],
+)
+def test_a_request_that_the_protocol_cannot_hold_is_refused(
+    raw: dict[str, Any], message: str
+) -> None:
+    with Host(fake(done())) as host, pytest.raises(og.DescriptorError) as caught:
+        host.ask(raw)
+    assert str(caught.value) == message
+
+
+def test_an_unknown_feature_level_is_refused() -> None:
+    with Host(fake(done())) as host, pytest.raises(og.DescriptorError) as caught:
+        host.ask(RAW, feature_level="2.1")
+    assert str(caught.value) == "feature_level must be such as 2_1, got '2.1'"
+
+
+def test_the_host_is_found_in_the_cache_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path))
+    assert find_host() is None
+    folder = tmp_path / "onnxgather" / "directml"
+    folder.mkdir(parents=True)
+    host = folder / ("directml_host.exe" if sys.platform == "win32" else "run-host")
+    host.touch()
+    assert find_host() == find_host(str(folder)) == [str(host)]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="setup.sh is for Debian")
+def test_the_command_that_makes_the_host_is_told() -> None:
+    assert setup_command() == "scripts/directml/setup.sh"
+    assert setup_command("/my lane") == "scripts/directml/setup.sh '/my lane'"
+
+
+@pytest.fixture(scope="module")
+def directml() -> Iterator[Host]:
+    """Yield DirectML.dll itself."""
+    command = find_host()
+    if command is None:
+        pytest.skip(f"no host of DirectML.dll; {setup_command()} makes it")
+    with Host(command) as host:
+        yield host
+
+
+def test_directml_says_what_it_is(directml: Host) -> None:
+    assert directml.info.version.startswith("1.")
+    assert directml.info.feature_level >= "6_0"
+
+
+def test_directml_returns_the_references_bytes(directml: Host) -> None:
+    output = np.array([2, 7, 5, 10, 8, 11, 11, 11], np.float32)
+    assert ask(directml) == Verdict("done", 0, output.tobytes(), False)
+
+
+def test_directml_refuses_an_invalid_descriptor(directml: Host) -> None:
+    assert directml.ask(changed(Sizes=[4, 4])).hresult == 0
+    assert directml.ask(changed(Sizes=[5, 3])) == Verdict("CreateOperator", 0x80070057)
+    assert directml.ask(RAW).accepted
+
+
+def test_directml_lives_on_after_a_descriptor_that_ends_it(directml: Host) -> None:
+    # DirectML 1.15.4 ends its program where an index size that should be 1 has no place.
+    tensors = {"InputTensor": [1, 1], "IndicesTensor": [1, 3], "OutputTensor": [1, 1]}
+    desc: dict[str, Any] = {
+        name: {"DataType": "UINT32", "Sizes": sizes} for name, sizes in tensors.items()
+    }
+    raw = {"type": "GATHER", "desc": desc | {"Axis": 1, "IndexDimensions": 0}}
+    with pytest.raises(NoAnswerError):
+        directml.ask(raw)
+    assert ask(directml).stage == "done"
+
+
+def test_a_frame_is_at_most_8_gib() -> None:
+    assert LONGEST_FRAME == 8 * 2**30  # frames.h: count >> 33
