@@ -32,7 +32,7 @@ from onnxgather.execution.providers import PROVIDERS, Provider, find_provider
 from onnxgather.execution.worker import About, Worker
 from onnxgather.model import VERSION
 from onnxgather.parity.cases import smallest_case
-from onnxgather.parity.check import MACHINE
+from onnxgather.parity.checking import MACHINE
 from onnxgather.parity.judge import judge
 from onnxgather.parity.lanes import model_lane
 from onnxgather.parity.lanes.lane import TIMEOUT, LaneInfo

@@ -2,7 +2,7 @@
 
 A descriptor and an ONNX node say the same in two ways. DirectML gives all tensors one
 DimensionCount, and fills their sizes up with leading ones. The other sizes are those that *count*:
-ONNX has them and nothing else. `GatherSizes` holds the sizes that count, and makes a descriptor or
+ONNX has them and nothing else. `Geometry` holds the sizes that count, and makes a descriptor or
 a node of them.
 
 `reference` and the rules of the descriptors do not use this module, so that they see its mistakes.
@@ -50,7 +50,7 @@ ATTRIBUTES = {row.onnx: row.attribute for row in TABLE.values()}
 
 
 @dataclass(frozen=True, slots=True)
-class GatherSizes:
+class Geometry:
     """The sizes of a gather, and what its operator does with them.
 
     Dimensions are numbered from the end, -1 being the last one. So the numbers are right however
@@ -188,7 +188,7 @@ class GatherSizes:
 
     # The way to an ONNX node.
 
-    def node(self) -> GatherSizes | None:
+    def node(self) -> Geometry | None:
         """The gather whose ONNX node gives an output of all DimensionCount dimensions.
 
         The node's shapes and attribute are the `data`, `indices` and `number` of that gather. None
@@ -199,7 +199,7 @@ class GatherSizes:
                 return gather
         return None
 
-    def _nodes(self) -> Iterator[GatherSizes]:
+    def _nodes(self) -> Iterator[Geometry]:
         """Yield the gathers that take the leading ones of the output from data or indices."""
         data, indices, number = self.data, self.indices, self.number
         ones = (1,) * (len(self.tensor_sizes()[2]) - len(self.output))
@@ -262,26 +262,24 @@ class GatherSizes:
         return None
 
 
-def gather_of(desc: Descriptor) -> GatherSizes:
+def gather_of(desc: Descriptor) -> Geometry:
     """The gather of a descriptor."""
     data, indices = desc.input_tensor.sizes, desc.indices_tensor.sizes
     count = len(data)
     if isinstance(desc, GatherElementsDesc):
-        return GatherSizes(desc.operator, data, indices, desc.axis, count)
+        return Geometry(desc.operator, data, indices, desc.axis, count)
     if isinstance(desc, GatherDesc):
         # The output has DimensionCount dimensions too, so it crops as many leading ones as the
         # indices add dimensions: those of the input before Axis, and then those of the indices.
         counted = min(desc.index_dimensions, desc.axis + 1)
         cropped, kept = max(0, counted - 1), count - counted
-        return GatherSizes(
-            desc.operator, data[cropped:], indices[kept:], desc.axis - cropped, count
-        )
+        return Geometry(desc.operator, data[cropped:], indices[kept:], desc.axis - cropped, count)
     data = data[count - desc.input_dimension_count :]
     indices = indices[count - desc.indices_dimension_count :]
-    return GatherSizes(desc.operator, data, indices, desc.batches, count)
+    return Geometry(desc.operator, data, indices, desc.batches, count)
 
 
-def gather_of_node(operator: str, data: Sizes, indices: Sizes, number: int) -> GatherSizes:
+def gather_of_node(operator: str, data: Sizes, indices: Sizes, number: int) -> Geometry:
     """The gather of an ONNX node, as ONNX Runtime's DirectML provider reads it.
 
     Args:
@@ -294,7 +292,7 @@ def gather_of_node(operator: str, data: Sizes, indices: Sizes, number: int) -> G
     directml = {row.onnx: name for name, row in TABLE.items()}[operator]
     if operator != "GatherND" and -len(data) <= number < 0:
         number += len(data)
-    return GatherSizes(directml, data, indices, number)
+    return Geometry(directml, data, indices, number)
 
 
 def from_onnx(

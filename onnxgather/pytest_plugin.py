@@ -90,7 +90,7 @@ class _Running:
         return self.lane.start()
 
     def ask(self, case: Case) -> Result:
-        from onnxgather.parity.check import ask
+        from onnxgather.parity.checking import ask
 
         return ask(case, self.lane, self.info)[0]
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 import onnxgather as og
 from onnxgather.descriptors.strides import packed_strides
-from onnxgather.gather import GatherSizes
+from onnxgather.gather import Geometry
 
 Array = npt.NDArray[Any]
 Shape = tuple[int, ...]
@@ -60,13 +60,13 @@ class Workload:
     """The indices, where they are known when the model is made."""
 
     @property
-    def gather(self) -> GatherSizes:
+    def gather(self) -> Geometry:
         """The sizes that count; those of GATHER_ELEMENTS without the ones of the indices."""
         indices = self.indices
         if self.operator == "GATHER_ELEMENTS":
             axis = self.axis
             indices = (*self.data[:axis], indices[axis], *self.data[axis + 1 :])
-        return GatherSizes(self.operator, self.data, indices, self.axis)
+        return Geometry(self.operator, self.data, indices, self.axis)
 
     @property
     def output(self) -> Shape:

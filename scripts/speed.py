@@ -16,7 +16,7 @@ from pathlib import Path
 
 import onnxgather as og
 from onnxgather.descriptors.datatypes import INDEX_TYPES
-from onnxgather.gather import GatherSizes
+from onnxgather.gather import Geometry
 from onnxgather.model import check_model
 from onnxgather.options import OutOfRange
 
@@ -38,7 +38,7 @@ def descriptors() -> list[og.Descriptor]:
     made: list[og.Descriptor] = []
     kinds = itertools.cycle(itertools.product(INDICES, og.TensorDataType, INDEX_TYPES))
     for n, (operator, data_type, index_type) in enumerate(itertools.islice(kinds, COUNT), 2):
-        gather = GatherSizes(operator, (3, n, 4), *INDICES[operator], dimension_count=4)
+        gather = Geometry(operator, (3, n, 4), *INDICES[operator], dimension_count=4)
         types = (data_type, index_type, data_type)
         tensors = list(map(og.TensorDesc, types, gather.tensor_sizes()))
         made.append(gather.descriptor(tensors))

@@ -16,7 +16,7 @@ from strategies import random_data, random_indices
 import onnxgather as og
 from onnxgather.errors import ProviderError
 from onnxgather.execution.session import Session
-from onnxgather.gather import GatherSizes, gather_of
+from onnxgather.gather import Geometry, gather_of
 from onnxgather.lowering import graph, offsets, portable, positions
 from onnxgather.options import OutOfRange
 
@@ -44,13 +44,13 @@ def differs(policy: OutOfRange, *, wild: bool = False) -> bool:
     return False
 
 
-def change_node(change: Callable[[GatherSizes], GatherSizes]) -> Patch:
+def change_node(change: Callable[[Geometry], Geometry]) -> Patch:
     """Return a patch that changes the node of the portable lowering."""
 
     def patch(monkeypatch: pytest.MonkeyPatch) -> None:
         find = portable.node_of
 
-        def changed(desc: og.Descriptor) -> GatherSizes | None:
+        def changed(desc: og.Descriptor) -> Geometry | None:
             node = find(desc)
             return node and change(node)
 
@@ -59,28 +59,28 @@ def change_node(change: Callable[[GatherSizes], GatherSizes]) -> Patch:
     return patch
 
 
-def axis_off_by_one(node: GatherSizes) -> GatherSizes:
+def axis_off_by_one(node: Geometry) -> Geometry:
     """Gather along the dimension before."""
     return node if node.has_tuples else replace(node, number=max(0, node.number - 1))
 
 
-def ignored_batch_count(node: GatherSizes) -> GatherSizes:
+def ignored_batch_count(node: Geometry) -> Geometry:
     """Read the batch dimensions as plain ones."""
     return replace(node, number=0) if node.has_tuples else node
 
 
-def lost_leading_one(node: GatherSizes) -> GatherSizes:
+def lost_leading_one(node: Geometry) -> Geometry:
     """Drop a leading one that the output needs."""
     if node.onnx == "GatherElements" or len(node.indices) < 2 or node.indices[0] != 1:
         return node
     return replace(node, indices=node.indices[1:])
 
 
-def change_gather(change: Callable[[GatherSizes, og.Descriptor], GatherSizes]) -> Patch:
+def change_gather(change: Callable[[Geometry, og.Descriptor], Geometry]) -> Patch:
     """Return a patch that changes what the lowering is told of a descriptor."""
 
     def patch(monkeypatch: pytest.MonkeyPatch) -> None:
-        def changed(desc: og.Descriptor) -> GatherSizes:
+        def changed(desc: og.Descriptor) -> Geometry:
             return change(gather_of(desc), desc)
 
         for module in (portable, offsets):
@@ -89,48 +89,48 @@ def change_gather(change: Callable[[GatherSizes, og.Descriptor], GatherSizes]) -
     return patch
 
 
-def batch_off_by_one(gather: GatherSizes, _: og.Descriptor) -> GatherSizes:
+def batch_off_by_one(gather: Geometry, _: og.Descriptor) -> Geometry:
     """Count one batch dimension less."""
     batched = gather.has_tuples and gather.number
     return replace(gather, number=gather.number - 1) if batched else gather
 
 
-def axis_not_shifted(gather: GatherSizes, desc: og.Descriptor) -> GatherSizes:
+def axis_not_shifted(gather: Geometry, desc: og.Descriptor) -> Geometry:
     """Leave Axis as it is where leading ones of the input are cropped."""
     if isinstance(desc, og.GatherDesc) and desc.axis < len(gather.data):
         return replace(gather, number=desc.axis)
     return gather
 
 
-def leading_one_not_counted(gather: GatherSizes, _: og.Descriptor) -> GatherSizes:
+def leading_one_not_counted(gather: Geometry, _: og.Descriptor) -> Geometry:
     """Give the output as few dimensions as its sizes need."""
     return replace(gather, dimension_count=0)
 
 
 def tuples_backwards(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the last coordinate of a tuple choose from the first indexed dimension."""
-    indexed = GatherSizes.indexed.fget
+    indexed = Geometry.indexed.fget
     assert indexed is not None
-    monkeypatch.setattr(GatherSizes, "indexed", property(lambda self: indexed(self)[::-1]))
+    monkeypatch.setattr(Geometry, "indexed", property(lambda self: indexed(self)[::-1]))
 
 
 def limits_backwards(monkeypatch: pytest.MonkeyPatch) -> None:
     """Clamp the coordinates of a tuple to one another's axes."""
-    axes = GatherSizes.axes.fget
+    axes = Geometry.axes.fget
     assert axes is not None
-    monkeypatch.setattr(GatherSizes, "axes", property(lambda self: axes(self)[::-1]))
+    monkeypatch.setattr(Geometry, "axes", property(lambda self: axes(self)[::-1]))
 
 
 def passed_one_too_far(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take the position of each passed dimension from the one before it."""
-    passed = GatherSizes.passed.fget
+    passed = Geometry.passed.fget
     assert passed is not None
 
-    def moved(self: GatherSizes) -> list[tuple[int, int]]:
+    def moved(self: Geometry) -> list[tuple[int, int]]:
         rank = max(1, len(self.output))
         return [((o + rank - 1) % rank - rank, d) for o, d in passed(self)]
 
-    monkeypatch.setattr(GatherSizes, "passed", property(moved))
+    monkeypatch.setattr(Geometry, "passed", property(moved))
 
 
 def int32_cast(monkeypatch: pytest.MonkeyPatch) -> None:

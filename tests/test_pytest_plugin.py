@@ -14,7 +14,7 @@ import onnxgather as og
 from onnxgather.errors import OnnxGatherError
 
 # Here, as what an inner run imports is forgotten at its end, and onnx cannot be imported twice.
-from onnxgather.parity import check, corpus, lanes
+from onnxgather.parity import checking, corpus, lanes
 from onnxgather.parity.cases import Case, DescriptorCase
 from onnxgather.parity.known import CasePattern, Known, ResultPattern
 from onnxgather.parity.lanes.lane import Answer, AnswerKind, LaneInfo
@@ -124,7 +124,7 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(lanes, "open_lanes", open_lanes)
     monkeypatch.setattr(corpus, "corpus", lambda: iter(CASES))
     monkeypatch.setattr(corpus, "random_cases", random_cases)
-    monkeypatch.setattr(check, "known_differences", known_differences)
+    monkeypatch.setattr(checking, "known_differences", known_differences)
     return told
 
 

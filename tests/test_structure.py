@@ -27,21 +27,21 @@ ORDER = {
     "loops": "",
     "cpp": "structs syntax variables evaluation gathers reading writing __init__",
     "lowering": "graph positions indices offsets portable buffers hardened cpu/facts cpu/layout "
-    "cpu/indices cpu/forms cpu/__init__ native __init__ show",
+    "cpu/row_numbers cpu/forms cpu/__init__ native __init__ show",
     "model": "functions write values protos parts __init__",
     "execution": "runtime providers kernels prepared child library worker hosts session __init__",
     "programs": "resources program running writer __init__ whole whole_run",
-    "parity": "cases layouts models corpus/splitmix corpus/values corpus/forbidden corpus/table "
-    "corpus/cases corpus/sampling corpus/export corpus/__init__ lanes/lane lanes/python "
-    "lanes/directml_protocol lanes/directml lanes/__init__ states results judge known check "
+    "parity": "cases layouts models corpus/splitmix corpus/drawn corpus/forbidden corpus/groups "
+    "corpus/built_in corpus/sampling corpus/export corpus/__init__ lanes/lane lanes/python "
+    "lanes/directml_protocol lanes/directml lanes/__init__ states results judge known checking "
     "merge reading __init__",
-    "report": "sentences paths table junit markdown picture page lesson __init__",
-    "repro": "candidates trial issue moves reduce flow sources __init__",
+    "report": "sentences paths plain junit markdown picture page lesson __init__",
+    "repro": "candidates trial issue moves reduce flow plan __init__",
     "doctor": "",
     "pytest_plugin": "",
-    "networks": "network inside capture inputs intervals operators ranges proof shapes gathers "
-    "extraction text comparison rewrite hardening page __init__",
-    "cli": "options terminal sources report audit check corpus examine extract harden translate "
+    "networks": "network inside capture inputs intervals operator_bounds ranges proof shapes "
+    "gathers extraction text comparison rewrite hardening audit_page __init__",
+    "cli": "arguments terminal sources report audit check corpus examine extract harden translate "
     "__init__",
 }
 """The way of a descriptor through the package, and for each package its files in their order. Each
@@ -133,6 +133,82 @@ def test_each_library_is_spoken_in_one_place(library: str) -> None:
     assert using
     for file in using:
         assert file.startswith(SPEAKERS[library]), file
+
+
+TWICE = {
+    "Array",
+    "Examined",
+    "Gather",
+    "Gathers",
+    "INDEX_TYPES",
+    "INDICES",
+    "Key",
+    "LARGEST",
+    "LONGEST_SHOWN",
+    "MADE_BY",
+    "MAGIC",
+    "MOST",
+    "MOST_ELEMENTS",
+    "MOST_LISTED",
+    "NAMES",
+    "NATIVE",
+    "OPERATORS",
+    "SIZES",
+    "SMALL",
+    "State",
+    "TABLE",
+    "TIMEOUT",
+    "Verdict",
+    "WIDTH",
+    "about",
+    "array_of",
+    "audit",
+    "check",
+    "check_model",
+    "constant",
+    "corpus",
+    "examine",
+    "explain",
+    "export",
+    "extract",
+    "harden",
+    "html",
+    "interval",
+    "laid_out",
+    "load",
+    "lower",
+    "merge",
+    "merged",
+    "operators",
+    "out_of_range",
+    "outside",
+    "packed",
+    "picture",
+    "render",
+    "run",
+    "unknown",
+}
+"""The names that still have two definitions."""
+
+
+def definitions(path: Path) -> set[str]:
+    """Return the public names that a file defines; T, a type variable, is none."""
+    found: set[str] = set()
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        found |= {target.id for target in targets if isinstance(target, ast.Name)}
+    return {name for name in found if not name.startswith("_") and name != "T"}
+
+
+def test_no_two_files_define_one_name() -> None:
+    by_name: dict[str, list[str]] = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for name in definitions(path):
+            by_name.setdefault(name, []).append(path.relative_to(PACKAGE).as_posix())
+    twice = {name: files for name, files in by_name.items() if len(files) > 1}
+    assert twice.keys() == TWICE
 
 
 def test_no_package_has_the_name_of_a_public_function() -> None:

@@ -8,7 +8,7 @@ from functools import partial
 
 import click
 
-from onnxgather.cli import options
+from onnxgather.cli import arguments
 from onnxgather.cli.report import codes
 from onnxgather.cli.sources import Batch
 from onnxgather.cli.terminal import json_bytes, main, say
@@ -18,16 +18,18 @@ from onnxgather.files import write_whole
 
 
 @main.command(short_help="Say what becomes of each gather of an ONNX model.")
-@click.argument("model", type=options.FILE, metavar="MODEL")
-@options.file("--inputs", metavar="FILE", help="The model's inputs, as .npz; the model then runs.")
-@options.given
-@options.flag("--all", "every", help="List each gather, those too that compute shapes.")
-@options.lane_names(
+@click.argument("model", type=arguments.FILE, metavar="MODEL")
+@arguments.file(
+    "--inputs", metavar="FILE", help="The model's inputs, as .npz; the model then runs."
+)
+@arguments.given
+@arguments.flag("--all", "every", help="List each gather, those too that compute shapes.")
+@arguments.lane_names(
     help=f"Providers that run each gather with what it gets on the CPU, with commas: {NAMES}; "
     "directml-dll is DirectML itself.",
 )
-@options.lanes
-@options.file(
+@arguments.lanes
+@arguments.file(
     "--json",
     "json_file",
     is_flag=False,
@@ -35,7 +37,7 @@ from onnxgather.files import write_whole
     metavar="[FILE]",
     help="Write the records as JSON; print them where there is no FILE.",
 )
-@options.html
+@arguments.html
 @click.option(
     "--fail-on",
     type=click.Choice(["not-proved"]),
@@ -62,10 +64,10 @@ def audit(
     --inputs tell more. A gather out of range, or one that the DirectML provider refuses, is a
     finding, and so is one that a lane computes wrongly.
     """
+    from onnxgather.networks.audit_page import audit_page
     from onnxgather.networks.comparison import compare, lane_lines, with_lanes
     from onnxgather.networks.gathers import examine
     from onnxgather.networks.inputs import read_inputs
-    from onnxgather.networks.page import audit_page
     from onnxgather.networks.text import lines
     from onnxgather.parity.lanes import open_lanes
 
@@ -78,7 +80,7 @@ def audit(
     if asked and inputs is None:
         raise click.UsageError("--inputs must be given with lanes, which get what a run shows")
     with ExitStack() as stack:
-        with options.as_usage(click.UsageError):
+        with arguments.as_usage(click.UsageError):
             opened = open_lanes(lanes, pythons, plugins, "portable", timeout) if asked else []
         for lane in opened:
             stack.callback(lane.close)

@@ -13,7 +13,7 @@ import click
 import msgspec
 
 from onnxgather.checks import check_choice, shown
-from onnxgather.cli import options
+from onnxgather.cli import arguments
 from onnxgather.cli.report import Outputs, codes
 from onnxgather.cli.sources import Batch, check_model
 from onnxgather.cli.terminal import Interrupted, first_signal_kept, main
@@ -25,7 +25,7 @@ from onnxgather.programs import Program
 
 if TYPE_CHECKING:
     from onnxgather.parity.cases import Case
-    from onnxgather.parity.check import Team
+    from onnxgather.parity.checking import Team
     from onnxgather.parity.known import Known
     from onnxgather.parity.results import Invalid
 
@@ -47,7 +47,7 @@ def _shard(
         return None
     from onnxgather.parity.merge import parse_shard
 
-    with options.as_usage():
+    with arguments.as_usage():
         return parse_shard("the shard", value)
 
 
@@ -97,15 +97,15 @@ class CheckOptions(Outputs):
 
 
 @main.command(short_help="Compare providers with the reference.", epilog=_STATES)
-@click.argument("paths", nargs=-1, type=options.FILE, metavar="[PATH]...")
-@options.flag("--corpus", help="Check the built-in corpus.")
-@options.number("--random", "count", metavar="N", help="Check N random descriptors.")
+@click.argument("paths", nargs=-1, type=arguments.FILE, metavar="[PATH]...")
+@arguments.flag("--corpus", help="Check the built-in corpus.")
+@arguments.number("--random", "count", metavar="N", help="Check N random descriptors.")
 @click.option("--seed", type=click.IntRange(0), default=0, metavar="S", help="Of --random.")
-@options.lane_names(
+@arguments.lane_names(
     help=f"Providers, with commas: {NAMES}; directml-dll is DirectML itself.  [default: cpu]",
 )
-@click.option("--provider", callback=options.provider, metavar="NAME", hidden=True)
-@options.lanes
+@click.option("--provider", callback=arguments.provider, metavar="NAME", hidden=True)
+@arguments.lanes
 @click.option(
     "--require",
     "required",
@@ -120,20 +120,20 @@ class CheckOptions(Outputs):
     metavar="K/N",
     help="Only the K-th of N parts of the cases, such as 2/8; each case is in one part.",
 )
-@options.number("--maxfail", metavar="N", help="Stop after N findings.")
-@options.number(
+@arguments.number("--maxfail", metavar="N", help="Stop after N findings.")
+@arguments.number(
     "--jobs",
     most=64,
     default=1,
     metavar="N",
     help="Workers of each lane; the lanes run side by side in any case.",
 )
-@options.flag("--wrap", help="Put each gather between two multiplications by one.")
-@options.node
-@options.inputs
-@options.policy("clamp; of the corpus, of --random and of ONNX models: each case's own")
-@options.target("the one that run uses for the provider")
-@options.file(
+@arguments.flag("--wrap", help="Put each gather between two multiplications by one.")
+@arguments.node
+@arguments.inputs
+@arguments.policy("clamp; of the corpus, of --random and of ONNX models: each case's own")
+@arguments.target("the one that run uses for the provider")
+@arguments.file(
     "--json",
     "json_file",
     is_flag=False,
@@ -141,20 +141,20 @@ class CheckOptions(Outputs):
     metavar="[FILE]",
     help="Write the results as JSON; print them where there is no FILE.",
 )
-@options.reports
-@options.flag(
+@arguments.reports
+@arguments.flag(
     "--with-paths",
     help="Let reports name interpreters, plugins and the home folder by their paths.",
 )
-@options.file(
+@arguments.file(
     "--known",
     "known_files",
     multiple=True,
     metavar="FILE",
     help="A file of known differences, in the format of known_differences.json; beside ours.",
 )
-@options.flag("--no-known", help="Leave out the known differences of onnxgather.")
-@options.allow_outside
+@arguments.flag("--no-known", help="Leave out the known differences of onnxgather.")
+@arguments.allow_outside
 def check(**given: Any) -> int:
     """Compare what each lane returns with the reference, bit by bit.
 
@@ -171,7 +171,7 @@ def check(**given: Any) -> int:
 
 def _run(asked: CheckOptions) -> int:
     from onnxgather.execution.library import is_library
-    from onnxgather.parity.check import check as check_lanes
+    from onnxgather.parity.checking import check as check_lanes
     from onnxgather.report import without_paths
 
     batch = Batch(prints=False)
@@ -225,11 +225,11 @@ def _run(asked: CheckOptions) -> int:
 
 def _lanes(asked: CheckOptions) -> list[Team]:
     """The lanes, each of as many workers as there are jobs."""
-    from onnxgather.parity.check import Team
+    from onnxgather.parity.checking import Team
     from onnxgather.parity.lanes import open_lanes
 
     named = asked.lanes, asked.pythons, asked.plugins, asked.target, asked.timeout
-    with options.as_usage(click.UsageError):
+    with arguments.as_usage(click.UsageError):
         same = zip(*(open_lanes(*named) for _ in range(asked.jobs)), strict=True)
         lanes = [*map(Team, same)]
         for name in asked.required:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from onnxgather.cli import options
+from onnxgather.cli import arguments
 from onnxgather.cli.terminal import main, say
 from onnxgather.errors import GOOD
 from onnxgather.options import FORMATS, FormatName
@@ -24,7 +24,7 @@ def corpus() -> None:
     metavar="FORMAT",
     help="; ".join(f"{name}: {content}" for name, content in FORMATS.items()) + ".",
 )
-@click.argument("folder", type=options.FOLDER, metavar="DIR")
+@click.argument("folder", type=arguments.FOLDER, metavar="DIR")
 def export(name: FormatName, folder: str) -> int:
     """Write the corpus to DIR, which must be empty or an earlier export.
 

@@ -7,7 +7,7 @@ from contextlib import closing
 import click
 
 from onnxgather.checks import shown
-from onnxgather.cli import options
+from onnxgather.cli import arguments
 from onnxgather.cli.sources import Batch
 from onnxgather.cli.terminal import Progress, json_bytes, main, say
 from onnxgather.errors import FINDINGS, GOOD, NOT_RUN, UNUSABLE, OnnxGatherError
@@ -16,8 +16,8 @@ from onnxgather.options import OutOfRange, Target
 
 
 @main.command(short_help="Say which wheels and providers work.")
-@options.lanes
-@options.as_json
+@arguments.lanes
+@arguments.as_json
 def doctor(pythons: dict[str, str], plugins: dict[str, str], timeout: float, as_json: bool) -> int:
     """Examine this Python environment, and others given as lanes.
 
@@ -39,15 +39,15 @@ def _lane(
 
     if value is None:
         return None
-    with options.as_usage():
+    with arguments.as_usage():
         name, python = parse_lane(value)
         open_lanes([name])
         return name, python
 
 
 @main.command(short_help="Reduce a difference to a folder that shows it.")
-@click.argument("source", type=options.FILE, metavar="SOURCE")
-@options.folder("-o", "--output", required=True, metavar="DIR", help="The folder.")
+@click.argument("source", type=arguments.FILE, metavar="SOURCE")
+@arguments.folder("-o", "--output", required=True, metavar="DIR", help="The folder.")
 @click.option("--case", "name", metavar="NAME", help="Which case of a program or a report.")
 @click.option(
     "--lane",
@@ -55,17 +55,17 @@ def _lane(
     metavar="NAME[=PATH]",
     help="Where it differs.  [default: cpu; of a report: the lane that did not pass]",
 )
-@options.file("--plugin", metavar="LIBRARY", help="The library that brings the lane's provider.")
-@options.node
-@options.inputs
-@options.flag("--wrap", help="Put the gather between two multiplications by one.")
-@options.flag("--no-reduce", help="Keep the case as it is.")
-@options.policy("clamp; of a node and of a report: its own")
-@options.target(
+@arguments.file("--plugin", metavar="LIBRARY", help="The library that brings the lane's provider.")
+@arguments.node
+@arguments.inputs
+@arguments.flag("--wrap", help="Put the gather between two multiplications by one.")
+@arguments.flag("--no-reduce", help="Keep the case as it is.")
+@arguments.policy("clamp; of a node and of a report: its own")
+@arguments.target(
     "the one that run uses for the lane's provider; of a report: the lane's; of a node: the node"
 )
-@options.timeout
-@options.allow_outside
+@arguments.timeout
+@arguments.allow_outside
 def repro(
     source: str,
     output: str,
@@ -91,7 +91,7 @@ def repro(
     from onnxgather.networks.inputs import read_inputs
     from onnxgather.parity.lanes import open_lanes
     from onnxgather.parity.reading import find_report
-    from onnxgather.repro import sources
+    from onnxgather.repro import plan
     from onnxgather.repro.flow import make_repro
 
     if inputs is not None and node is None:
@@ -110,20 +110,20 @@ def repro(
             raise click.UsageError(
                 "--out-of-range must come without a report, as its cases have it"
             )
-        if lane is None and sources.nothing_wrong(report, name):
+        if lane is None and plan.nothing_wrong(report, name):
             what = "any case" if name is None else f"case {shown(name)}"
             say(f"{source}: no lane went wrong in {what}: nothing to reproduce")
             return GOOD
-        case = sources.case_of_finding(report, name, source)
+        case = plan.case_of_finding(report, name, source)
         if lane is None:
-            lane_name = sources.lane_of_finding(report, case.name, source).name
+            lane_name = plan.lane_of_finding(report, case.name, source).name
         reported = next((info for info in report.lanes if info.name == lane_name), None)
         target = target or (reported.target if reported else None)
     elif is_model(source):
         raise OnnxGatherError(f"{source}: an ONNX model must come with --node, got none")
     else:
         program = Batch().read(source, allow_outside)
-        case = sources.case_of_program(program, out_of_range or "clamp", name)
+        case = plan.case_of_program(program, out_of_range or "clamp", name)
     if wrap and not case.wrapped:
         case = case.wrapped_in()
     plugins = {lane_name: plugin} if plugin else {}

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import click
 
-from onnxgather.cli import options
+from onnxgather.cli import arguments
 from onnxgather.cli.terminal import json_bytes, main, say
 from onnxgather.errors import GOOD
 
 
 @main.command(short_help="Take gathers out of an ONNX model, with their data.")
-@click.argument("model", type=options.FILE, metavar="MODEL")
+@click.argument("model", type=arguments.FILE, metavar="MODEL")
 @click.option("--node", metavar="NAME", help="The gather of that name, or with such an output.")
-@options.flag("--all", "every", help="Every gather.")
-@options.file("--inputs", required=True, metavar="FILE", help="The model's inputs, as .npz.")
-@options.folder("-o", "--output", required=True, metavar="DIR", help="The folder.")
-@options.as_json
+@arguments.flag("--all", "every", help="Every gather.")
+@arguments.file("--inputs", required=True, metavar="FILE", help="The model's inputs, as .npz.")
+@arguments.folder("-o", "--output", required=True, metavar="DIR", help="The folder.")
+@arguments.as_json
 def extract(
     model: str, node: str | None, every: bool, inputs: str, output: str, as_json: bool
 ) -> int:

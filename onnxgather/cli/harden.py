@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import click
 
-from onnxgather.cli import options
+from onnxgather.cli import arguments
 from onnxgather.cli.terminal import json_bytes, main, say
 from onnxgather.errors import GOOD
 from onnxgather.options import OutOfRange
 
 
 @main.command(short_help="Keep the indices of an ONNX model in range.")
-@click.argument("model", type=options.FILE, metavar="MODEL")
-@options.file("-o", "--output", required=True, metavar="OUT", help="The model to write.")
-@options.hardening
-@options.given
-@options.as_json
+@click.argument("model", type=arguments.FILE, metavar="MODEL")
+@arguments.file("-o", "--output", required=True, metavar="OUT", help="The model to write.")
+@arguments.hardening
+@arguments.given
+@arguments.as_json
 def harden(
     model: str,
     output: str,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from onnxgather.checks import listed
-from onnxgather.cli import options
+from onnxgather.cli import arguments
 from onnxgather.cli.sources import Batch
 from onnxgather.cli.terminal import has_colours, json_bytes, main, say, width
 from onnxgather.errors import FINDINGS, NOT_RUN, UNUSABLE
@@ -92,7 +92,7 @@ def report() -> None:
 @report.command(short_help="Make one report of several.")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("-o", "--json", "json_file", metavar="FILE", help="Write the whole as JSON.")
-@options.reports
+@arguments.reports
 def merge(files: tuple[str, ...], **asked: str | None) -> int:
     """Make one report of those that `check --shard K/N --json FILE` wrote.
 

@@ -15,8 +15,8 @@ import click
 from click.core import ParameterSource
 
 from onnxgather.checks import number_of, printable, shown
-from onnxgather.cli import options
-from onnxgather.cli.options import Lowering
+from onnxgather.cli import arguments
+from onnxgather.cli.arguments import Lowering
 from onnxgather.cli.sources import STANDARD, Batch, Gathers, Job, check_model, plan, read_source
 from onnxgather.cli.terminal import json_bytes, main, say
 from onnxgather.cpp import to_cpp, variable_names
@@ -33,23 +33,23 @@ if TYPE_CHECKING:
 
 
 @main.command(short_help="Write programs as ONNX models.")
-@click.argument("files", nargs=-1, required=True, type=options.FILE, metavar="FILE...")
-@options.file(
+@click.argument("files", nargs=-1, required=True, type=arguments.FILE, metavar="FILE...")
+@arguments.file(
     "-o",
     "--output",
     metavar="PATH",
     help="A folder; or, if there is one model, a file that ends in .onnx, or - for the output.",
 )
-@options.lowering
+@arguments.lowering
 @click.option(
     "--feature-level",
     type=click.Choice(FEATURE_LEVELS),
     metavar="LEVEL",
     help="Refuse descriptors that need more than this level, such as 3_0.",
 )
-@options.node
-@options.shape
-@options.flag("--whole", help="Write each program as one model, all dispatches in order.")
+@arguments.node
+@arguments.shape
+@arguments.flag("--whole", help="Write each program as one model, all dispatches in order.")
 @click.option(
     "--input",
     "inputs",
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     metavar="NAME",
     help="With --whole: a resource that is a graph input.  [default: those with sourcePath]",
 )
-@options.allow_outside
+@arguments.allow_outside
 def convert(
     files: Sequence[str],
     output: str | None,
@@ -127,18 +127,18 @@ def _content(
 
 
 @main.command(short_help="Run a program, print what dxdispatch prints.")
-@click.argument("file", type=options.FILE, metavar="FILE")
-@options.run_on
-@options.policy("directml, as dxdispatch", "directml")
-@options.target("the one that suits the provider")
-@options.folder(
+@click.argument("file", type=arguments.FILE, metavar="FILE")
+@arguments.run_on
+@arguments.policy("directml, as dxdispatch", "directml")
+@arguments.target("the one that suits the provider")
+@arguments.folder(
     "--output-folder",
     default=os.curdir,
     metavar="DIR",
     help="Where writeFile writes.  [default: the current folder]",
 )
-@options.flag("--whole", help="Run it as one model, as convert --whole writes it.")
-@options.allow_outside
+@arguments.flag("--whole", help="Run it as one model, as convert --whole writes it.")
+@arguments.allow_outside
 def run(
     file: str,
     provider: str,
@@ -177,14 +177,14 @@ def run(
 
 
 @main.command(short_help="Explain programs' gathers and their models.")
-@click.argument("files", nargs=-1, required=True, type=options.FILE, metavar="FILE...")
-@options.lowering
-@options.node
-@options.shape
-@options.as_json
-@options.flag("--cpp", "as_cpp", help="Print the descriptors as C++.")
-@options.html
-@options.allow_outside
+@click.argument("files", nargs=-1, required=True, type=arguments.FILE, metavar="FILE...")
+@arguments.lowering
+@arguments.node
+@arguments.shape
+@arguments.as_json
+@arguments.flag("--cpp", "as_cpp", help="Print the descriptors as C++.")
+@arguments.html
+@arguments.allow_outside
 def show(
     files: Sequence[str],
     as_json: bool,
@@ -263,18 +263,18 @@ def _write_page(
 
 
 @main.command(short_help="Say where an output element comes from.")
-@click.argument("file", type=options.FILE, metavar="FILE")
+@click.argument("file", type=arguments.FILE, metavar="FILE")
 @click.option(
     "--at", metavar="COORDINATES", help="Such as 1,0.  [default: all, if the output is small]"
 )
-@options.number(
+@arguments.number(
     "--dispatch", "number", default=1, metavar="N", help="Which of the program's dispatches."
 )
-@options.node
-@options.inputs
-@options.out_of_range
-@options.as_json
-@options.allow_outside
+@arguments.node
+@arguments.inputs
+@arguments.out_of_range
+@arguments.as_json
+@arguments.allow_outside
 def explain(
     file: str,
     at: str | None,

@@ -11,7 +11,7 @@ from onnxgather.checks import MAX_ELEMENTS
 from onnxgather.descriptors.arrays import Array, elements
 from onnxgather.descriptors.strides import in_order
 from onnxgather.descriptors.tensors import TensorDesc
-from onnxgather.gather import GatherSizes
+from onnxgather.gather import Geometry
 from onnxgather.lowering.graph import Graph, Shape, Value, constant, size_of
 from onnxgather.lowering.positions import positions
 
@@ -245,12 +245,12 @@ def wrapped_word(graph: Graph, index: Value, sizes: Array) -> Value:
     return graph.cast(raised, np.uint32, "indices_uint32", "DirectML keeps the low 32 bits")
 
 
-def axis_limits(gather: GatherSizes) -> Array:
+def axis_limits(gather: Geometry) -> Array:
     """The sizes of the indexed dimensions, INT64: one per coordinate, a scalar if all are equal."""
     return np.array(gather.axes[0] if len(set(gather.axes)) == 1 else gather.axes, np.int64)
 
 
-def sum_tuples(graph: Graph, gather: GatherSizes, offset: Value) -> Value:
+def sum_tuples(graph: Graph, gather: Geometry, offset: Value) -> Value:
     """One offset per index tuple: the sum of the offsets of its coordinates."""
     if not gather.has_tuples:
         return offset

@@ -14,7 +14,7 @@ import numpy as np
 
 from onnxgather.descriptors.arrays import Array
 from onnxgather.descriptors.operators import Descriptor
-from onnxgather.gather import GatherSizes, gather_of
+from onnxgather.gather import Geometry, gather_of
 from onnxgather.lowering.graph import Graph, Value, constant, size_of
 from onnxgather.lowering.indices import (
     EXACT_FLOAT,
@@ -79,21 +79,21 @@ def lower_into(
     return gathered
 
 
-def node_of(desc: Descriptor) -> GatherSizes | None:
-    """The gather whose ONNX node computes a descriptor, as `GatherSizes.node` gives it.
+def node_of(desc: Descriptor) -> Geometry | None:
+    """The gather whose ONNX node computes a descriptor, as `Geometry.node` gives it.
 
     None where strides or a rank above 8 rule the node out.
     """
     return gather_of(desc).node() if desc.input_tensor.is_plain else None
 
 
-def _has_kernel(node: GatherSizes, data: Value) -> bool:
+def _has_kernel(node: Geometry, data: Value) -> bool:
     """Whether the WebGPU provider has the node's operator for data that Gather takes."""
     return node.onnx != "GatherElements" or data.dtype.kind == "f"
 
 
 def _as_float(
-    desc: Descriptor, gather: GatherSizes, node: GatherSizes | None, out_of_range: OutOfRange
+    desc: Descriptor, gather: Geometry, node: Geometry | None, out_of_range: OutOfRange
 ) -> bool:
     """Whether the indices are read as FLOAT32: their type allows no arithmetic on them."""
     if out_of_range == "directml" or int(axis_limits(gather).max()) > EXACT_FLOAT:
@@ -107,7 +107,7 @@ def _as_float(
 def by_node(
     graph: Graph,
     desc: Descriptor,
-    node: GatherSizes,
+    node: Geometry,
     data: Value,
     index: Value,
     out_of_range: OutOfRange,
@@ -160,7 +160,7 @@ def by_node(
     return graph.add(node.onnx, "gathered", data, index, why=why, shape=sizes, **number), mask
 
 
-def _zero_outside(graph: Graph, gather: GatherSizes, gathered: Value, mask: Value | None) -> Value:
+def _zero_outside(graph: Graph, gather: Geometry, gathered: Value, mask: Value | None) -> Value:
     """`gathered` with 0 where the mask is true: a second gather, from `gathered` and a zero.
 
     Where would not do: ONNX Runtime's CPU kernel turns -0.0 into 0.0 and quiets the NaNs of
@@ -194,7 +194,7 @@ def _zero_outside(graph: Graph, gather: GatherSizes, gathered: Value, mask: Valu
     return graph.add("Gather", "zeroed", table, chosen, why=why, shape=gathered.shape, axis=0)
 
 
-def _any_of_tuple(graph: Graph, gather: GatherSizes, mask: Value) -> Value:
+def _any_of_tuple(graph: Graph, gather: Geometry, mask: Value) -> Value:
     """A mask per index tuple: true where any of its coordinates is out of range."""
     if gather.has_tuples and mask.shape[-1] > 1:
         name = f"is_outside_{graph.integer.__name__}"

@@ -23,7 +23,7 @@ ModelProto = onnx.ModelProto
 """An ONNX model, for annotations of modules that do not import onnx."""
 
 
-Sizes = tuple[int | None, ...]
+OpenSizes = tuple[int | None, ...]
 """The sizes of a value; None where one is not known."""
 
 
@@ -40,7 +40,7 @@ class ValueType(NamedTuple):
 
     data_type: str = ""
     """ONNX's name, such as FLOAT, or SEQUENCE and the like; "" where it is not known."""
-    sizes: Sizes | None = None
+    sizes: OpenSizes | None = None
     """None where not even the rank is known."""
 
     @classmethod

@@ -25,7 +25,7 @@ from onnxgather.execution.child import NoAnswerError
 from onnxgather.execution.providers import PROVIDERS
 from onnxgather.execution.worker import Worker
 from onnxgather.networks.inside import learned, model_of, uses
-from onnxgather.networks.network import MAIN, Graph, Network, Node, folder_of
+from onnxgather.networks.network import MAIN, Network, Operation, Scope, folder_of
 
 MOST_ITERATIONS = 256
 """How many iterations of a loop are seen."""
@@ -47,7 +47,9 @@ class Gathered(NamedTuple):
 class Captured:
     """What a run showed."""
 
-    gathers: dict[Node, list[Gathered]] = field(default_factory=dict[Node, "list[Gathered]"])
+    gathers: dict[Operation, list[Gathered]] = field(
+        default_factory=dict[Operation, "list[Gathered]"]
+    )
     """What each gather had, once per execution."""
     stop: str | None = None
     """Where the run fails, and how; None where it does not."""
@@ -116,7 +118,7 @@ class _Run:
         self._network, self._worker = network, worker
         self.found = Captured()
 
-    def graph(self, graph: Graph, fed: dict[str, Array]) -> dict[str, Array]:
+    def graph(self, graph: Scope, fed: dict[str, Array]) -> dict[str, Array]:
         """The values of a graph that are of interest: those of gathers, of bodies, its outputs."""
         wanted = dict.fromkeys(graph.outputs)
         for node in graph.nodes:
@@ -142,14 +144,14 @@ class _Run:
                 continue
         return values
 
-    def _value(self, graph: Graph, name: str, values: Mapping[str, Array]) -> Array:
+    def _value(self, graph: Scope, name: str, values: Mapping[str, Array]) -> Array:
         found = values.get(name)
         found = graph.constant(name) if found is None else found
         if found is None:
             raise _UnknownError
         return found
 
-    def _longest(self, graph: Graph, wanted: list[str], fed: dict[str, Array]) -> dict[str, Array]:
+    def _longest(self, graph: Scope, wanted: list[str], fed: dict[str, Array]) -> dict[str, Array]:
         """The wanted values of a graph; if a node fails, those before it."""
         works, fails, found, reason = 0, len(graph.nodes) + 1, dict[str, Array](), ""
         tried = fails - 1
@@ -167,7 +169,7 @@ class _Run:
         return found
 
     def _ask(
-        self, graph: Graph, nodes: int, names: list[str], fed: dict[str, Array]
+        self, graph: Scope, nodes: int, names: list[str], fed: dict[str, Array]
     ) -> dict[str, Array]:
         if not names:
             return {}
@@ -192,7 +194,7 @@ class _Run:
         pairs = zip(names, outputs, strict=True)
         return {name: runtime.unpacked(one, content) for name, one in pairs if one is not None}
 
-    def _bodies(self, graph: Graph, node: Node, values: Mapping[str, Array]) -> None:
+    def _bodies(self, graph: Scope, node: Operation, values: Mapping[str, Array]) -> None:
         """See what the gathers in the bodies of a node get."""
         inputs = [self._value(graph, name, values) if name else None for name in node.inputs]
         if "function" in node.graphs:
@@ -211,14 +213,14 @@ class _Run:
             self._scan(node, inputs, around["body"])
 
     def _body(
-        self, body: Graph, inputs: Sequence[Array | None], around: Mapping[str, Array]
+        self, body: Scope, inputs: Sequence[Array | None], around: Mapping[str, Array]
     ) -> dict[str, Array]:
         """The values of a body with its inputs, None for one that is left out."""
         pairs = zip(body.inputs, inputs, strict=False)
         return self.graph(body, {**around, **{n: array for n, array in pairs if array is not None}})
 
     def _loop(
-        self, body: Graph, inputs: Sequence[Array | None], around: Mapping[str, Array]
+        self, body: Scope, inputs: Sequence[Array | None], around: Mapping[str, Array]
     ) -> None:
         trips, condition, *state = inputs
         going = np.array(True) if condition is None else condition
@@ -235,7 +237,7 @@ class _Run:
             going, *state = (self._value(body, name, values) for name in outputs)
 
     def _scan(
-        self, node: Node, inputs: Sequence[Array | None], around: Mapping[str, Array]
+        self, node: Operation, inputs: Sequence[Array | None], around: Mapping[str, Array]
     ) -> None:
         body, attributes = node.graphs["body"], node.attributes
         scanned = int(attributes["num_scan_inputs"])

@@ -13,7 +13,7 @@ from onnxgather.networks.extraction import taken_out
 from onnxgather.networks.gathers import Audit, AuditedGather, Examined, Key, nodes_of
 from onnxgather.networks.text import named
 from onnxgather.parity.cases import Case
-from onnxgather.parity.check import check
+from onnxgather.parity.checking import check
 from onnxgather.parity.known import Known
 from onnxgather.parity.lanes.lane import Lane
 from onnxgather.parity.results import CaseResult, Report, ResultKind

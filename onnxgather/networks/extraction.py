@@ -24,7 +24,7 @@ from onnxgather.networks.capture import Gathered, capture
 from onnxgather.networks.gathers import EMPTY, TIMEOUT, audit
 from onnxgather.networks.inputs import checked, read_inputs
 from onnxgather.networks.inside import part_of
-from onnxgather.networks.network import Graph, Network, Node, read_network
+from onnxgather.networks.network import Network, Operation, Scope, read_network
 from onnxgather.parity.cases import Case, DescriptorCase
 from onnxgather.parity.corpus.export import index_of, is_export
 from onnxgather.programs import from_dict, program_files, to_dict
@@ -165,14 +165,14 @@ def case_of_gather(path: str, inputs: str | None, node: str | None) -> Descripto
     return case
 
 
-def _chosen(network: Network, name: str | None) -> list[tuple[Graph, Node]]:
+def _chosen(network: Network, name: str | None) -> list[tuple[Scope, Operation]]:
     every = [(graph, one) for graph in network.graphs() for one in graph.nodes if one.is_gather]
     found = [(g, n) for g, n in every if name is None or name in (n.name, *n.outputs)]
     _check_found(network.path, name, found, [one.label for _, one in every])
     return found
 
 
-def _holds(node: Node, chosen: Collection[Node]) -> bool:
+def _holds(node: Operation, chosen: Collection[Operation]) -> bool:
     """Whether a node is one of some nodes, or has one of them inside."""
     inner = (one for body in node.graphs.values() for one in body.nodes)
     return node in chosen or any(_holds(one, chosen) for one in inner)
@@ -187,7 +187,7 @@ def _check_found(path: str, name: str | None, found: Sequence[object], names: li
 
 
 def taken_out(
-    path: str, graph: Graph, node: Node, seen: Sequence[Gathered], stop: str | None = None
+    path: str, graph: Scope, node: Operation, seen: Sequence[Gathered], stop: str | None = None
 ) -> tuple[Extracted, Case | None]:
     """A gather with the case of the first of its executions; without one, why it was left out.
 

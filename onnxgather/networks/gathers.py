@@ -28,7 +28,7 @@ from onnxgather.networks.capture import (
     level_1,
 )
 from onnxgather.networks.inputs import MOST_LISTED, checked
-from onnxgather.networks.network import Graph, Network, Node, check_input, read_network
+from onnxgather.networks.network import Network, Operation, Scope, check_input, read_network
 from onnxgather.networks.proof import Proof, proof_of
 from onnxgather.networks.ranges import ranges_of
 from onnxgather.networks.shapes import shape_computations
@@ -218,10 +218,10 @@ def examine(
     return Examined(network, gathers, captured, [*_notes(network, captured, gathers.values())])
 
 
-def nodes_of(network: Network) -> Iterator[tuple[Key, Graph, Node]]:
+def nodes_of(network: Network) -> Iterator[tuple[Key, Scope, Operation]]:
     """Yield every node of a network as they run, those of a function once per call."""
 
-    def walk(graph: Graph, way: Key) -> Iterator[tuple[Key, Graph, Node]]:
+    def walk(graph: Scope, way: Key) -> Iterator[tuple[Key, Scope, Operation]]:
         for k, node in enumerate(graph.nodes):
             yield (*way, k), graph, node
             for name, body in node.graphs.items():
@@ -275,8 +275,8 @@ def _stage(
 class _Seen(NamedTuple):
     """A gather in one call, and what is known of it."""
 
-    graph: Graph
-    node: Node
+    graph: Scope
+    node: Operation
     proof: Proof
     source: SizesFrom
     seen: Sequence[Gathered]
@@ -408,13 +408,13 @@ def _hull(one: Any, other: Any, choose: Any) -> tuple[int | None, ...] | None:
     return tuple(None if None in pair else choose(pair) for pair in zip_longest(one, other))
 
 
-def _learn(graph: Graph, types: Mapping[str, ValueType]) -> None:
+def _learn(graph: Scope, types: Mapping[str, ValueType]) -> None:
     """Give the values of a graph the sizes that are known of them by other means."""
     for name in graph.types.keys() & types.keys():
         graph.types[name] = graph.types[name].refined(types[name])
 
 
-def _sizes_seen(graph: Graph, captured: Captured) -> dict[str, ValueType]:
+def _sizes_seen(graph: Scope, captured: Captured) -> dict[str, ValueType]:
     """The types and sizes of what the gathers of a graph had, the same in all executions."""
     types = dict[str, ValueType]()
     for node in graph.nodes:

@@ -12,23 +12,23 @@ from onnx import helper
 
 from onnxgather.descriptors.arrays import Array
 from onnxgather.model.values import NUMBERS, ValueType
-from onnxgather.networks.network import INFERRED_ELEMENTS, Graph, Network, Node, read_network
+from onnxgather.networks.network import INFERRED_ELEMENTS, Network, Operation, Scope, read_network
 
 
-def uses(graph: Graph) -> set[str]:
+def uses(graph: Scope) -> set[str]:
     """The names of values around a graph that it takes."""
     used = {*graph.outputs}.union(*map(_taken, graph.nodes))
     return used - graph.types.keys()
 
 
-def _taken(node: Node) -> set[str]:
+def _taken(node: Operation) -> set[str]:
     """The names of the values that a node takes, with those that its bodies take."""
     bodies = (body for name, body in node.graphs.items() if name != "function")
     return {*node.inputs}.union(*map(uses, bodies)) - {""}
 
 
 def _leading(
-    graph: Graph, count: int, wanted: Iterable[str], given: Collection[str]
+    graph: Scope, count: int, wanted: Iterable[str], given: Collection[str]
 ) -> tuple[list[int], set[str]]:
     """Which of the first nodes of a graph lead to values, and the values that they need.
 
@@ -63,7 +63,7 @@ def part_of(network: Network, wanted: Iterable[str], given: Mapping[str, Array])
 
 
 def model_of(
-    network: Network, graph: Graph, count: int, wanted: Collection[str], fed: Mapping[str, Array]
+    network: Network, graph: Scope, count: int, wanted: Collection[str], fed: Mapping[str, Array]
 ) -> bytes:
     """A serialized model of nodes of a graph, whose outputs are values of the graph.
 
@@ -93,7 +93,10 @@ def model_of(
 
 
 def inferred(
-    node: Node, version: int, types: Mapping[str, ValueType], arrays: Mapping[str, Array | None]
+    node: Operation,
+    version: int,
+    types: Mapping[str, ValueType],
+    arrays: Mapping[str, Array | None],
 ) -> list[ValueType]:
     """The types of the outputs of a node that ONNX infers.
 

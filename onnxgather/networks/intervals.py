@@ -16,9 +16,7 @@ from typing import Any
 import numpy as np
 
 from onnxgather.descriptors.arrays import Array
-
-Sizes = tuple[int | None, ...] | None
-"""The sizes of a value; None stands for one that is not known, and for an unknown rank."""
+from onnxgather.model.values import OpenSizes
 
 INTEGERS = {
     f"{sign}INT{bits}": (0, 2**bits - 1) if sign else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
@@ -40,7 +38,7 @@ UNBOUNDED = (-math.inf, math.inf)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Value:
+class Bounds:
     """What is known of a value: each element lies between its bounds, or is NaN if `nan` is true.
 
     Attributes:
@@ -56,7 +54,7 @@ class Value:
     """
 
     data_type: str
-    sizes: Sizes
+    sizes: OpenSizes | None
     bounds: Array
     nan: bool
     why: tuple[str, ...] = ()
@@ -107,13 +105,13 @@ class Value:
         """The elements, if each is known, as an array; None otherwise."""
         return self.full[..., 0] if self.full is not None and self.is_exact else None
 
-    def resized(self, sizes: Sizes) -> Value:
+    def resized(self, sizes: OpenSizes | None) -> Bounds:
         """The value with other sizes; its bounds broadcast to them, or hold for all elements."""
         ends, reasons = (self.low, self.high, self.nan), {"why": self.why, "stops": self.stops}
         return interval(self.data_type, sizes, *ends, **reasons)
 
 
-def elements_of(sizes: Sizes) -> int | None:
+def elements_of(sizes: OpenSizes | None) -> int | None:
     """The number of elements, or None where it is not known."""
     if sizes is None or None in sizes:
         return 0 if sizes and 0 in sizes else None
@@ -128,8 +126,8 @@ def hull(bounds: Array, axes: Iterable[int]) -> Array:
 
 
 def interval(
-    data_type: str, sizes: Sizes, low: Any, high: Any, nan: bool = False, **reasons: Any
-) -> Value:
+    data_type: str, sizes: OpenSizes | None, low: Any, high: Any, nan: bool = False, **reasons: Any
+) -> Bounds:
     """A value from bounds that mathematics gives, before integers wrap around.
 
     Args:
@@ -149,7 +147,7 @@ def interval(
         nan = nan or bool(lost.any())
     else:  # strings, sequences, rare types: nothing is known of them
         bounds, nan = np.array(UNBOUNDED, object), True
-    return Value(data_type, sizes, _fitted(bounds, sizes), nan, **reasons)
+    return Bounds(data_type, sizes, _fitted(bounds, sizes), nan, **reasons)
 
 
 def _stacked(low: Any, high: Any, dtype: Any) -> Array:
@@ -168,7 +166,7 @@ def _wrapped(data_type: str, bounds: Array) -> Array:
     return np.where(together, bounds - turns * (last - first + 1), np.array((first, last), object))
 
 
-def _fitted(bounds: Array, sizes: Sizes) -> Array:
+def _fitted(bounds: Array, sizes: OpenSizes | None) -> Array:
     """The bounds with the rank of the sizes, and no more of them than is kept."""
     rank = len(sizes or ())
     if not bounds.size:
@@ -181,7 +179,7 @@ def _fitted(bounds: Array, sizes: Sizes) -> Array:
     return hull(bounds, [k for k, n in enumerate(sizes or ()) if bounds.shape[k] != n])
 
 
-def broadcast(values: Sequence[Value | None]) -> tuple[Value | None, ...]:
+def broadcast(values: Sequence[Bounds | None]) -> tuple[Bounds | None, ...]:
     """Values for an operator that broadcasts them, with no more bounds in all than are kept.
 
     Raises:
@@ -192,20 +190,20 @@ def broadcast(values: Sequence[Value | None]) -> tuple[Value | None, ...]:
         return tuple(values)
     columns = max(shape[-1] for shape in shapes if shape) <= COLUMNS
 
-    def fewer(value: Value) -> Value:
+    def fewer(value: Bounds) -> Bounds:
         kept = range(value.bounds.ndim - (2 if columns else 1))
         return replace(value, bounds=hull(value.bounds, kept))
 
     return tuple(value and fewer(value) for value in values)
 
 
-def unknown(data_type: str, sizes: Sizes, *stops: str) -> Value:
+def unknown(data_type: str, sizes: OpenSizes | None, *stops: str) -> Bounds:
     """A value of which only the data type and the sizes are known."""
     low, high = LIMITS.get(data_type, UNBOUNDED)
     return interval(data_type, sizes, low, high, data_type not in LIMITS, stops=stops)
 
 
-def constant(data_type: str, array: Array) -> Value:
+def constant(data_type: str, array: Array) -> Bounds:
     """The value of an array."""
     if data_type not in LIMITS and data_type not in FLOATS:
         return unknown(data_type, array.shape, "constant")
@@ -217,7 +215,7 @@ def constant(data_type: str, array: Array) -> Value:
     return interval(data_type, array.shape, ends[0], ends[1], nan, why=("constant",))
 
 
-def ordered(*values: Value) -> Array:
+def ordered(*values: Bounds) -> Array:
     """Which elements every provider orders alike: those that are no INT64 outside of INT32."""
     first, last = INTEGERS["INT32"]
     masks = (
@@ -227,7 +225,7 @@ def ordered(*values: Value) -> Array:
     return functools.reduce(lambda a, b: a & b, masks)
 
 
-def is_ordered(*values: Value) -> bool:
+def is_ordered(*values: Bounds) -> bool:
     """Whether every provider orders all elements alike."""
     return bool(ordered(*values).all())
 
@@ -242,17 +240,17 @@ def greatest(*ends: Array) -> Array:
     return functools.reduce(lambda a, b: np.maximum(a, b), ends)
 
 
-def corners(combine: Callable[[Array, Array], Array], a: Value, b: Value) -> tuple[Array, Array]:
+def corners(combine: Callable[[Array, Array], Array], a: Bounds, b: Bounds) -> tuple[Array, Array]:
     """The bounds of a function of two numbers that is monotonic in each of them."""
     ends = [combine(x, y) for x in (a.low, a.high) for y in (b.low, b.high)]
     return least(*ends), greatest(*ends)
 
 
-def joined(values: Sequence[Value]) -> Value:
+def joined(values: Sequence[Bounds]) -> Bounds:
     """A value that has the elements of any of `values`: of both branches, of each iteration."""
     types = {value.data_type for value in values}
     ranks = {len(value.sizes) if value.sizes is not None else None for value in values}
-    sizes: Sizes = None
+    sizes: OpenSizes | None = None
     if len(ranks) == 1 and None not in ranks:
         columns = zip(*(value.sizes or () for value in values), strict=True)
         sizes = tuple(column[0] if len(set(column)) == 1 else None for column in columns)
@@ -268,7 +266,7 @@ def joined(values: Sequence[Value]) -> Value:
     )
 
 
-def widened(old: Value, new: Value) -> Value:
+def widened(old: Bounds, new: Bounds) -> Bounds:
     """`new`, where a bound that moved since `old` moves far, or to the limit of the data type."""
     first, last = LIMITS.get(new.data_type, UNBOUNDED)
     (low, high), (old_low, old_high) = new.whole, old.whole

@@ -40,7 +40,7 @@ _BODIES = {"If": {"then_branch", "else_branch"}, "Loop": {"body"}, "Scan": {"bod
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Node:
+class Operation:
     """A node of a graph."""
 
     name: str
@@ -52,7 +52,7 @@ class Node:
     outputs: tuple[str, ...]
     attributes: Mapping[str, Any]
     """Numbers, texts, arrays, tuples of them. A Constant has none; it is its graph's `constant`."""
-    graphs: Mapping[str, Graph]
+    graphs: Mapping[str, Scope]
     """The bodies by attribute, such as then_branch. A call of a model-local function has the body
     "function": its inputs and outputs are those of the node, in their order."""
     proto: onnx.NodeProto = field(default_factory=onnx.NodeProto)
@@ -75,7 +75,7 @@ class Node:
 
 
 @dataclass(eq=False, slots=True)
-class Graph:
+class Scope:
     """The main graph, a subgraph, or the body of a function in one of its calls."""
 
     where: str
@@ -83,10 +83,10 @@ class Graph:
     inputs: tuple[str, ...]
     """Without the initializers of a model that lists them here too, as old ones do."""
     outputs: tuple[str, ...] = ()
-    nodes: tuple[Node, ...] = ()
+    nodes: tuple[Operation, ...] = ()
     types: dict[str, ValueType] = field(default_factory=dict[str, ValueType])
     """What is known of the values of this graph."""
-    outer: Graph | None = None
+    outer: Scope | None = None
     """Where the values are that this graph takes by their names; None for a function too."""
     place: str = ""
     """As `where`, but the same for each call of a function, such as "function own.Pick"."""
@@ -132,13 +132,13 @@ class Graph:
         owner = self.owner(name)
         return owner.types.get(name, ValueType()) if owner else ValueType()
 
-    def owner(self, name: str) -> Graph | None:
+    def owner(self, name: str) -> Scope | None:
         """The graph, this one or an outer one, that has a value; None where none has it."""
         if name in self.types:
             return self
         return self.outer.owner(name) if self.outer else None
 
-    def graphs(self) -> Iterator[Graph]:
+    def graphs(self) -> Iterator[Scope]:
         """Yield this graph and all those in its nodes, in the order in which they run."""
         yield self
         for node in self.nodes:
@@ -152,17 +152,17 @@ class Network:
 
     path: str
     """The file, or "the model" where it was given as an object."""
-    main: Graph
+    main: Scope
     proto: onnx.ModelProto
     """The model as it was given, for the modules of this package."""
     outline: onnx.ModelProto
     """The model with what was inferred, and with inputs in place of its large initializers."""
     required: tuple[str, ...]
     """The graph inputs that have no default."""
-    uncalled: tuple[Graph, ...] = ()
+    uncalled: tuple[Scope, ...] = ()
     """The bodies of functions that nothing calls."""
 
-    def graphs(self) -> Iterator[Graph]:
+    def graphs(self) -> Iterator[Scope]:
         """Yield every graph: the main graph, and all those inside it and inside functions."""
         for graph in (self.main, *self.uncalled):
             yield from graph.graphs()
@@ -346,7 +346,7 @@ class _Reader:
         own, opsets = self.model.graph, self.model.opset_import
         check_names(self.path, own)
         versions = {one.domain: one.version for one in opsets}
-        main = Graph(MAIN, (), place=MAIN, proto=own, path=self.path, opsets=versions)
+        main = Scope(MAIN, (), place=MAIN, proto=own, path=self.path, opsets=versions)
         graph = onnx.GraphProto(name="main", node=own.node, output=own.output)
         graph.value_info.extend(own.value_info)
         # Old models list their initializers as inputs too; in later ones these are defaults.
@@ -372,7 +372,7 @@ class _Reader:
         return Network(self.path, main, self.model, outline, required, tuple(uncalled))
 
     def _store(
-        self, graph: Graph, proto: onnx.GraphProto, name: str, tensor: onnx.TensorProto
+        self, graph: Scope, proto: onnx.GraphProto, name: str, tensor: onnx.TensorProto
     ) -> None:
         """Give a graph a constant. Shape inference needs the data of small ones alone."""
         graph.stored[name] = tensor
@@ -421,7 +421,7 @@ class _Reader:
             check_names(self.path, body)
             self._forget(body)
 
-    def _fill(self, graph: Graph, proto: onnx.GraphProto) -> None:
+    def _fill(self, graph: Scope, proto: onnx.GraphProto) -> None:
         """Give a graph what its protobuf message, with inferred types, holds."""
         graph.outputs = tuple(value.name for value in proto.output)
         for node in proto.node:
@@ -442,20 +442,22 @@ class _Reader:
             graph.types[tensor.name] = ValueType.of_tensor(tensor)  # whatever is declared
         graph.nodes = tuple(self._node(node, graph) for node in proto.node)
 
-    def _node(self, proto: onnx.NodeProto, graph: Graph) -> Node:
+    def _node(self, proto: onnx.NodeProto, graph: Scope) -> Operation:
         plain = [a for a in proto.attribute if not (a.HasField("g") or a.graphs)]
         with reading(self.path, next(iter(proto.output), proto.name)):
             constant = proto.op_type == "Constant"
             attributes = {a.name: _plain(a, folder_of(self.path)) for a in plain if not constant}
-        inputs, outputs, graphs = tuple(proto.input), tuple(proto.output), dict[str, Graph]()
+        inputs, outputs, graphs = tuple(proto.input), tuple(proto.output), dict[str, Scope]()
         domain = domain_of(proto)
-        node = Node(proto.name, proto.op_type, domain, inputs, outputs, attributes, graphs, proto)
+        node = Operation(
+            proto.name, proto.op_type, domain, inputs, outputs, attributes, graphs, proto
+        )
         inside = "" if graph.where == MAIN else f" in {graph.where}"
         for name, body in bodies_of(proto):
             taken = tuple(value.name for value in body.input)
             own = f"{name} of {node.label}"
             place = own if graph.place == MAIN else f"{own} in {graph.place}"
-            inner = Graph(own + inside, taken, (), (), {}, graph, place, body)
+            inner = Scope(own + inside, taken, (), (), {}, graph, place, body)
             inner.path, inner.opsets = self.path, graph.opsets
             inner.stored |= {tensor.name: tensor for tensor in body.initializer}
             self._fill(inner, body)
@@ -475,8 +477,8 @@ class _Reader:
         return node
 
     def _called(
-        self, function: onnx.FunctionProto, call: onnx.NodeProto, caller: Graph, where: str
-    ) -> Graph:
+        self, function: onnx.FunctionProto, call: onnx.NodeProto, caller: Scope, where: str
+    ) -> Scope:
         """The body of a function in one of its calls."""
         proto = onnx.GraphProto(name=function.name, node=function.node)
         _resolved(proto.node, {a.name: a for a in (*function.attribute_proto, *call.attribute)})
@@ -486,7 +488,7 @@ class _Reader:
         place = "function " + ".".join(filter(None, key))
         opsets = function.opset_import
         versions = {one.domain: one.version for one in opsets}
-        graph = Graph(where, tuple(function.input), place=place, proto=proto)
+        graph = Scope(where, tuple(function.input), place=place, proto=proto)
         graph.path, graph.opsets = self.path, versions
         given = call.input[: len(function.input)]
         for name, value in zip_longest(function.input, given, fillvalue=""):

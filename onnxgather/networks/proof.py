@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from onnxgather.networks.intervals import COLUMNS, INTEGERS, UNBOUNDED, elements_of, hull
-from onnxgather.networks.network import Graph, Node
+from onnxgather.networks.network import Operation, Scope
 from onnxgather.networks.ranges import Ranges
 
 State = Literal["proved", "not-proved", "out-of-range"]
@@ -34,7 +34,7 @@ class Proof(NamedTuple):
     stop: str
 
 
-def proof_of(ranges: Ranges, graph: Graph, node: Node) -> Proof:
+def proof_of(ranges: Ranges, graph: Scope, node: Operation) -> Proof:
     """The proof that the indices of a gather are in range, as far as there is one."""
     data, indices = (ranges.value(graph, name) for name in node.inputs[:2])
     columns = indices.sizes[-1] if indices.sizes and not indices.is_empty else None

@@ -15,7 +15,7 @@ from onnxgather.networks.intervals import (
     FLOATS,
     LIMITS,
     UNBOUNDED,
-    Value,
+    Bounds,
     constant,
     elements_of,
     interval,
@@ -24,8 +24,8 @@ from onnxgather.networks.intervals import (
     unknown,
     widened,
 )
-from onnxgather.networks.network import Graph, Network, Node
-from onnxgather.networks.operators import LARGEST, OPERATORS, QUIET, Call
+from onnxgather.networks.network import Network, Operation, Scope
+from onnxgather.networks.operator_bounds import LARGEST, OPERATORS, QUIET, Call
 
 WEIGHTS = 2**16
 """Float constants of more elements are not read."""
@@ -46,7 +46,7 @@ def ranges_of(network: Network, given: Mapping[str, tuple[int, int]] | None = No
         network: The network.
         given: The least and the greatest element of graph inputs, by name.
     """
-    ranges, inputs = Ranges(), list[Value]()
+    ranges, inputs = Ranges(), list[Bounds]()
     for name in network.main.inputs:
         value = unknown(*network.main.types.get(name, NOTHING), name)
         if given and name in given:
@@ -62,11 +62,11 @@ class Ranges:
     """What is known of the values of a network."""
 
     def __init__(self) -> None:
-        self._values: dict[Graph, dict[str, Value]] = {}
+        self._values: dict[Scope, dict[str, Bounds]] = {}
 
-    def value(self, graph: Graph, name: str) -> Value:
+    def value(self, graph: Scope, name: str) -> Bounds:
         """What is known of a value of a graph, or of one that the graph reads from around it."""
-        around: Graph | None = graph
+        around: Scope | None = graph
         while around is not None:
             if name in self._values.get(around, ()):
                 return self._values[around][name]
@@ -85,7 +85,7 @@ class Ranges:
         self._values.setdefault(graph, {})[name] = value  # of a body that nothing is known of too
         return value
 
-    def evaluate(self, graph: Graph, inputs: Sequence[Value]) -> list[Value]:
+    def evaluate(self, graph: Scope, inputs: Sequence[Bounds]) -> list[Bounds]:
         """Find what is known of each value of a graph; returns that of its outputs."""
         self._values[graph] = dict(zip(graph.inputs, inputs, strict=False))
         for node in graph.nodes:
@@ -97,7 +97,7 @@ class Ranges:
                 self._values[graph][name] = _reasoned(call, value)
         return [self.value(graph, name) for name in graph.outputs]
 
-    def _computed(self, call: Call) -> Sequence[Value]:
+    def _computed(self, call: Call) -> Sequence[Bounds]:
         """The outputs of a node."""
         node, nothing = call.node, [unknown(*told) for told in call.types]
         control = {"If": self._if, "Loop": self._loop, "Scan": self._scan}
@@ -113,13 +113,13 @@ class Ranges:
                     found = compute(call) or nothing
             except (ArithmeticError, LookupError, TypeError, ValueError):  # not as ONNX asks
                 return nothing
-            if isinstance(found, Value):
+            if isinstance(found, Bounds):
                 return [found]
             if node.operator not in control:
                 return found
         return [*map(_typed, found, call.types), *nothing[len(found) :]]
 
-    def _if(self, call: Call) -> Sequence[Value]:
+    def _if(self, call: Call) -> Sequence[Bounds]:
         low, high = call.x.whole
         chosen, other = (
             self.evaluate(call.node.graphs[branch], []) for branch in ("then_branch", "else_branch")
@@ -128,7 +128,7 @@ class Ranges:
             return chosen if low else other
         return [joined(pair) for pair in zip(chosen, other, strict=True)]
 
-    def _loop(self, call: Call) -> Sequence[Value]:
+    def _loop(self, call: Call) -> Sequence[Bounds]:
         """The state after any number of iterations, and what is kept of each."""
         trips, body = call.has(0), call.node.graphs["body"]
         last = LARGEST if trips is None else max(int(trips.whole[1]), 1)
@@ -136,7 +136,7 @@ class Ranges:
         why = (f"the iterations of {call.node.label}",)
         fixed = [interval("INT64", sizes[0], 0, last - 1, why=why), unknown("BOOL", sizes[1])]
         first = state = [value or unknown("", None) for value in call.inputs[2:]]
-        outputs = list[Value]()
+        outputs = list[Bounds]()
         for iteration in itertools.count(1):
             outputs = self.evaluate(body, [*fixed, *state])[1:]
             after = [joined(pair) for pair in zip(state, outputs, strict=False)]
@@ -154,19 +154,19 @@ class Ranges:
         ]
         return [*state, *stacked]
 
-    def _scan(self, call: Call) -> Sequence[Value]:
+    def _scan(self, call: Call) -> Sequence[Bounds]:
         body, stop = call.node.graphs["body"], f"Scan {call.node.label}"
         self.evaluate(body, [unknown(*body.type_of(name), stop) for name in body.inputs])
         return []
 
 
-def _is_covered(old: Value, new: Value) -> bool:
+def _is_covered(old: Bounds, new: Bounds) -> bool:
     """Whether `old` holds all that `new` does, which holds all that `old` does."""
     same = (old.data_type, old.sizes, old.nan) == (new.data_type, new.sizes, new.nan)
     return same and bool((old.low <= new.low).all() and (old.high >= new.high).all())
 
 
-def _types(graph: Graph, node: Node, known: Sequence[Value | None]) -> list[ValueType]:
+def _types(graph: Scope, node: Operation, known: Sequence[Bounds | None]) -> list[ValueType]:
     """The types of the outputs of a node, as far as the network or its inputs tell them."""
     told = [graph.types.get(name, NOTHING) for name in node.outputs]
     if node.operator == "Loop":  # without an iteration, ONNX Runtime forgets the rank
@@ -187,7 +187,7 @@ def _types(graph: Graph, node: Node, known: Sequence[Value | None]) -> list[Valu
     return [a.refined(b) for a, b in zip(better, told, strict=True)]
 
 
-def _typed(value: Value, value_type: ValueType) -> Value:
+def _typed(value: Bounds, value_type: ValueType) -> Bounds:
     """The value with what the network tells of its type where nothing else does."""
     if not value.data_type:
         value = unknown(value_type.data_type, value.sizes, *value.stops)
@@ -201,7 +201,7 @@ def _typed(value: Value, value_type: ValueType) -> Value:
     return value.resized(told)
 
 
-def _reasoned(call: Call, value: Value) -> Value:
+def _reasoned(call: Call, value: Bounds) -> Bounds:
     """The value with what its bounds come from, or what leaves it without bounds."""
     if value.why or value.stops:
         return value

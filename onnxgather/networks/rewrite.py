@@ -14,15 +14,14 @@ from onnxgather.checks import shown
 from onnxgather.descriptors.arrays import Array
 from onnxgather.errors import OnnxGatherError, located
 from onnxgather.gather import ATTRIBUTES
-from onnxgather.lowering.graph import ONNX_TYPES, Value, new_name
-from onnxgather.lowering.graph import Graph as Lowered
+from onnxgather.lowering.graph import ONNX_TYPES, Graph, Value, new_name
 from onnxgather.lowering.hardened import GatherNode, Operand, as_directml, harden
 from onnxgather.lowering.indices import INDICES
 from onnxgather.lowering.portable import INPUT, OUTPUT
 from onnxgather.model.protos import bodies_of, key_of, names_in
 from onnxgather.model.values import ValueType, name_of
 from onnxgather.model.write import node_proto
-from onnxgather.networks.network import Graph, Network, Node
+from onnxgather.networks.network import Network, Operation, Scope
 from onnxgather.options import OPSETS, POLICIES, OutOfRange
 
 _DTYPES = {name_of(number): dtype for dtype, number in ONNX_TYPES.items()}
@@ -47,8 +46,8 @@ class Rewritten:
 class _Found(NamedTuple):
     """A gather in one call of the graph that it is in."""
 
-    graph: Graph
-    node: Node
+    graph: Scope
+    node: Operation
     siblings: Any
     """The nodes of the onnx graph or function that the gather is in."""
     proto: onnx.NodeProto
@@ -60,7 +59,7 @@ class _Found(NamedTuple):
 def rewrite(
     network: Network,
     plain: Network,
-    limited: Collection[Node],
+    limited: Collection[Operation],
     out_of_range: OutOfRange,
 ) -> tuple[ModelProto, list[Rewritten]]:
     """A model with some of its gathers rewritten, and what was changed, in the order of the nodes.
@@ -109,7 +108,7 @@ def _gathers(network: Network, model: ModelProto) -> Iterator[_Found]:
     """Yield the gathers of a network beside the nodes of its model, in subgraphs and calls too."""
     functions: dict[Any, Any] = {key_of(function): function for function in model.functions}
 
-    def walk(graph: Graph, siblings: Any) -> Iterator[_Found]:
+    def walk(graph: Scope, siblings: Any) -> Iterator[_Found]:
         for node, proto in zip(graph.nodes, list(siblings), strict=True):
             if node.is_gather:
                 yield _Found(graph, node, siblings, proto)
@@ -179,7 +178,7 @@ def _replace(
 
 
 def _protos(
-    graph: Lowered, names: dict[str, str], prefix: str, taken: set[str]
+    graph: Graph, names: dict[str, str], prefix: str, taken: set[str]
 ) -> list[onnx.NodeProto]:
     """The nodes and, as functions have no initializers, the constants of a graph, renamed.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from onnxgather.networks.network import Graph, Network, Node
+from onnxgather.networks.network import Network, Operation, Scope
 
 MOST_ELEMENTS = 100
 """The most elements of an initializer that a node on the CPU may take."""
@@ -16,19 +16,19 @@ _ENDS = ("Range", "Expand", "ConstantOfShape", "Reshape")
 _FLOATS = ("FLOAT16", "BFLOAT16")
 
 
-def shape_computations(network: Network) -> set[Node]:
+def shape_computations(network: Network) -> set[Operation]:
     """The nodes that ONNX Runtime leaves on the CPU, as they compute shapes.
 
     Source: GetCpuPreferredNodes. It walks on from Shape and Size; a node stays on the CPU if each
     of its inputs is a value on the CPU, a graph input or a small initializer.
     """
-    found = set[Node]()
+    found = set[Operation]()
     for graph in (network.main, *network.uncalled):
         _walk(graph, set(), {*graph.inputs}, found)
     return found
 
 
-def _walk(graph: Graph, on_cpu: set[str], inputs: set[str], found: set[Node]) -> None:
+def _walk(graph: Scope, on_cpu: set[str], inputs: set[str], found: set[Operation]) -> None:
     """Add what is found in a graph to `found`, and the values on the CPU to `on_cpu`."""
 
     def stays(name: str) -> bool:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from onnxgather.descriptors.operators import Descriptor
 from onnxgather.descriptors.strides import packed_strides
 from onnxgather.descriptors.tensors import TensorDesc, TensorFlags
-from onnxgather.gather import GatherSizes, Sizes
+from onnxgather.gather import Geometry, Sizes
 
 
 def nested_strides(sizes: Sequence[int], order: Sequence[int], first: int, gap: int) -> Sizes:
@@ -87,7 +87,7 @@ PACKED = (Layout(), Layout(), Layout())
 
 
 def laid_out(
-    gather: GatherSizes, data_type: str, index_type: str, layouts: Sequence[Layout] = PACKED
+    gather: Geometry, data_type: str, index_type: str, layouts: Sequence[Layout] = PACKED
 ) -> Descriptor:
     """The descriptor of a gather with given data types and layouts.
 

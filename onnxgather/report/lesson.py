@@ -14,7 +14,7 @@ from onnxgather.checks import number_of, printable
 from onnxgather.descriptors.arrays import Array
 from onnxgather.descriptors.operators import Descriptor
 from onnxgather.lowering.show import Description
-from onnxgather.parity.corpus.values import index_values
+from onnxgather.parity.corpus.drawn import index_values
 from onnxgather.report.page import facts_of, filled
 from onnxgather.report.picture import LARGEST_OUTPUT, picture
 

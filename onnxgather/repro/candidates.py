@@ -10,7 +10,7 @@ import numpy as np
 
 from onnxgather.descriptors.arrays import Array, array_of, elements
 from onnxgather.descriptors.operators import TENSORS
-from onnxgather.gather import GatherSizes, gather_of, gather_of_node
+from onnxgather.gather import Geometry, gather_of, gather_of_node
 from onnxgather.options import OutOfRange
 from onnxgather.parity.cases import Case, DescriptorCase, ForbiddenNode, NodeCase
 from onnxgather.parity.layouts import PACKED, Layout, laid_out, layout_of
@@ -33,9 +33,9 @@ class Candidate:
     """The layouts of InputTensor, IndicesTensor and OutputTensor."""
 
     @property
-    def gather(self) -> GatherSizes:
+    def gather(self) -> Geometry:
         """The gather with these sizes."""
-        return GatherSizes(self.operator, self.data.shape, self.indices.shape, self.number)
+        return Geometry(self.operator, self.data.shape, self.indices.shape, self.number)
 
     @property
     def index_type(self) -> str:

@@ -32,7 +32,7 @@ from onnxgather.checks import MAX_DIMENSIONS
 from onnxgather.descriptors.datatypes import INDEX_TYPES, TensorDataType
 from onnxgather.descriptors.feature_levels import FEATURE_LEVELS
 from onnxgather.descriptors.operators import OPERATORS
-from onnxgather.gather import GatherSizes
+from onnxgather.gather import Geometry
 from onnxgather.parity.lanes.directml import Host
 from onnxgather.parity.layouts import laid_out
 
@@ -52,7 +52,7 @@ def accepted(host: Host, feature_level: str) -> dict[str, list[int]]:
         kind = f"{operator} {data_type} {index_type}"
         for count in range(1, MAX_DIMENSIONS + 1):
             indices = (2, 1)[-count:] if "ND" in operator else (2,)
-            gather = GatherSizes(operator, (3,), indices, dimension_count=count)
+            gather = Geometry(operator, (3,), indices, dimension_count=count)
             raw = og.to_dict(laid_out(gather, data_type, index_type))
             word, reason = verdict(host, raw, feature_level)
             if word == "crashed":

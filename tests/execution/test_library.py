@@ -18,7 +18,7 @@ from onnxgather.execution.child import Breakdown, NoAnswerError
 from onnxgather.execution.library import cache_folder, compiled_host, is_library
 from onnxgather.execution.worker import Worker
 from onnxgather.parity.cases import smallest_case
-from onnxgather.parity.check import check
+from onnxgather.parity.checking import check
 from onnxgather.parity.corpus import corpus
 from onnxgather.parity.lanes import model_lane, open_lanes
 from onnxgather.parity.lanes.lane import AnswerKind

@@ -16,7 +16,7 @@ from onnxgather.execution.hosts import find_runtime
 from onnxgather.execution.providers import PROVIDERS
 from onnxgather.execution.worker import Worker
 from onnxgather.parity.cases import smallest_case
-from onnxgather.parity.check import check
+from onnxgather.parity.checking import check
 from onnxgather.parity.corpus import corpus
 from onnxgather.parity.lanes import open_lanes
 from onnxgather.parity.lanes.python import ModelLane

@@ -18,11 +18,11 @@ from index_arithmetic import index_values
 
 from onnxgather.descriptors.arrays import Array, outside
 from onnxgather.descriptors.datatypes import INDEX_TYPES
-from onnxgather.gather import GatherSizes, Sizes
+from onnxgather.gather import Geometry, Sizes
 from onnxgather.options import OutOfRange
 from onnxgather.parity.cases import DescriptorCase
-from onnxgather.parity.check import check
-from onnxgather.parity.corpus.values import data_values
+from onnxgather.parity.checking import check
+from onnxgather.parity.corpus.drawn import data_values
 from onnxgather.parity.lanes import open_lanes
 from onnxgather.parity.layouts import PACKED, Layout, laid_out
 from onnxgather.parity.results import Report
@@ -36,16 +36,16 @@ LONG = 2**20
 MANY: tuple[Sizes, ...] = (*FEW, (1,), (2**16 + 1,), (2**24 + 1,), (2**31 + 1,), (2**16 + 1, 3))
 
 
-def gathers(axes: Sizes, rows: int) -> Iterator[GatherSizes]:
+def gathers(axes: Sizes, rows: int) -> Iterator[Geometry]:
     """Gathers along these axes, with a number of tuples; of batches and the like there are two."""
     if axes[0] > LONG:
-        yield GatherSizes("GATHER", axes, (rows,))
+        yield Geometry("GATHER", axes, (rows,))
         return
     if len(axes) == 1:
-        yield GatherSizes("GATHER", (2, *axes), (rows,), 1)
-        yield GatherSizes("GATHER_ELEMENTS", (2, *axes), (2, rows), 1)
-    yield GatherSizes("GATHER_ND", (*axes, 2), (rows, len(axes)))
-    yield GatherSizes("GATHER_ND1", (2, *axes), (2, rows, len(axes)), 1)
+        yield Geometry("GATHER", (2, *axes), (rows,), 1)
+        yield Geometry("GATHER_ELEMENTS", (2, *axes), (2, rows), 1)
+    yield Geometry("GATHER_ND", (*axes, 2), (rows, len(axes)))
+    yield Geometry("GATHER_ND1", (2, *axes), (2, rows, len(axes)), 1)
 
 
 def values_of(index_type: str, axes: Sizes, policy: OutOfRange) -> Array:

@@ -48,7 +48,7 @@ from onnxgather.descriptors.explain import explain
 from onnxgather.execution import child, runtime
 from onnxgather.execution import worker as workers
 from onnxgather.parity.cases import DescriptorCase
-from onnxgather.parity.check import check_cases
+from onnxgather.parity.checking import check_cases
 from onnxgather.parity.lanes import open_lanes
 from onnxgather.parity.results import Report
 from onnxgather.report import html, junit, render

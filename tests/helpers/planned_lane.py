@@ -9,7 +9,7 @@ import numpy as np
 import onnxgather as og
 from onnxgather.execution.worker import NodeElsewhere
 from onnxgather.parity.cases import Case, DescriptorCase, ForbiddenNode, NodeCase
-from onnxgather.parity.check import check_cases
+from onnxgather.parity.checking import check_cases
 from onnxgather.parity.known import (
     Known,
 )

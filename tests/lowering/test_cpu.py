@@ -15,7 +15,8 @@ from strategies import Case, cases, random_data, random_indices
 
 import onnxgather as og
 from onnxgather.lowering import cpu, lower
-from onnxgather.lowering.cpu import facts, forms, indices, layout
+from onnxgather.lowering.cpu import facts, forms, layout
+from onnxgather.lowering.cpu import row_numbers as indices
 from onnxgather.options import OutOfRange
 
 TAKEN: Counter[str] = Counter()

@@ -14,7 +14,7 @@ from onnx_graphs import BOOL, FLOAT, INT64, constant, function, graph, info, mod
 
 from onnxgather.errors import OnnxGatherError
 from onnxgather.model.values import ValueType
-from onnxgather.networks.network import Graph, Network, read_network
+from onnxgather.networks.network import Network, Scope, read_network
 
 
 def refusal(made: Any, **shapes: Sequence[int]) -> str:
@@ -23,7 +23,7 @@ def refusal(made: Any, **shapes: Sequence[int]) -> str:
     return str(caught.value)
 
 
-def body(found: Network | Graph, label: str, attribute: str) -> Graph:
+def body(found: Network | Scope, label: str, attribute: str) -> Scope:
     """Return the body of a node of a graph."""
     outer = found.main if isinstance(found, Network) else found
     return next(n for n in outer.nodes if n.label == label).graphs[attribute]

@@ -14,14 +14,14 @@ from onnx import helper, numpy_helper
 
 from onnxgather.descriptors.arrays import Array
 from onnxgather.gather import ATTRIBUTES
-from onnxgather.networks.intervals import Value, broadcast, constant, interval
+from onnxgather.networks.intervals import Bounds, broadcast, constant, interval
 from onnxgather.networks.network import read_network
-from onnxgather.networks.operators import OPERATORS, Call
+from onnxgather.networks.operator_bounds import OPERATORS, Call
 from onnxgather.networks.proof import Proof, proof_of
 from onnxgather.networks.ranges import ranges_of
 
 
-def broken(value: Value, array: Array) -> str:
+def broken(value: Bounds, array: Array) -> str:
     """What a captured array has that its interval does not allow; "" where it fits."""
     if value.data_type != onnx.TensorProto.DataType.Name(random_networks.data_type(array)):
         return f"data type {value.data_type}"
@@ -66,7 +66,7 @@ def test_a_mistake_in_an_operator_is_caught(operator: str, monkeypatch: pytest.M
     def wrong(call: Call) -> Any:
         """Say of each value that it is below its least number."""
         found = right(call)
-        values = [found] if isinstance(found, Value) else [*(found or ())]
+        values = [found] if isinstance(found, Bounds) else [*(found or ())]
         lows = [value.low.min() - 1 for value in values]
         return [
             interval(value.data_type, value.sizes, low, low, why=("mistaken",))

@@ -9,7 +9,7 @@ from msgspec import structs
 from planned_lane import ELSEWHERE, ZEROS, Planned, case, only, ran
 
 from onnxgather.execution.child import Breakdown
-from onnxgather.parity.check import check_cases
+from onnxgather.parity.checking import check_cases
 from onnxgather.parity.judge import KINDS
 from onnxgather.parity.known import (
     CasePattern,

@@ -9,7 +9,7 @@ import pytest
 
 import onnxgather as og
 from onnxgather.parity.cases import DescriptorCase
-from onnxgather.parity.check import check
+from onnxgather.parity.checking import check
 from onnxgather.parity.corpus import corpus
 from onnxgather.parity.lanes import open_lanes
 from onnxgather.parity.lanes.lane import Lane

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from onnxgather.descriptors.arrays import Array
 from onnxgather.descriptors.operators import Descriptor
-from onnxgather.gather import GatherSizes, gather_of
+from onnxgather.gather import Geometry, gather_of
 from onnxgather.lowering.graph import Graph, Shape, Value, size_of
 from onnxgather.options import OutOfRange
 
@@ -35,7 +35,7 @@ class Facts:
     """How many threads the graph will run on."""
 
     @cached_property
-    def gather(self) -> GatherSizes:
+    def gather(self) -> Geometry:
         """The gather of the descriptor."""
         return gather_of(self.desc)
 

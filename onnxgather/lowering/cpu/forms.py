@@ -19,7 +19,7 @@ from onnxgather.descriptors.arrays import Array, brought_in_range, elements, out
 from onnxgather.descriptors.operators import Descriptor
 from onnxgather.descriptors.strides import in_order
 from onnxgather.descriptors.tensors import TensorDesc
-from onnxgather.gather import GatherSizes
+from onnxgather.gather import Geometry
 from onnxgather.lowering.cpu.facts import (
     Facts,
     Form,
@@ -30,7 +30,6 @@ from onnxgather.lowering.cpu.facts import (
     small,
     wide,
 )
-from onnxgather.lowering.cpu.indices import axis_indices, narrowed, row_indices
 from onnxgather.lowering.cpu.layout import (
     gather_elements,
     gather_in_one_row,
@@ -38,6 +37,7 @@ from onnxgather.lowering.cpu.layout import (
     not_laid_out,
     with_zero,
 )
+from onnxgather.lowering.cpu.row_numbers import axis_indices, narrowed, row_indices
 from onnxgather.lowering.graph import Graph, Value, constant, size_of
 from onnxgather.lowering.indices import non_negative, read_indices
 from onnxgather.lowering.offsets import find_offsets
@@ -164,7 +164,7 @@ def _order(facts: Facts) -> list[int]:
     return sorted(range(len(sizes)), key=lambda k: (sizes[k] > 1, -strides[k], k))
 
 
-def _packed(facts: Facts, lying: GatherSizes) -> Descriptor:
+def _packed(facts: Facts, lying: Geometry) -> Descriptor:
     """The descriptor of the gather on packed data with its dimensions in the order of strides."""
     data, _, output = lying.tensor_sizes()
     data_type = facts.desc.input_tensor.data_type

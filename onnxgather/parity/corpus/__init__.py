@@ -1,6 +1,6 @@
 """The corpus: the built-in cases, which cover the gather family; random cases; their export."""
 
-from onnxgather.parity.corpus.cases import corpus
+from onnxgather.parity.corpus.built_in import corpus
 from onnxgather.parity.corpus.export import Exported, export
 from onnxgather.parity.corpus.sampling import random_cases, random_names
 

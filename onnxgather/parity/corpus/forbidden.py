@@ -15,8 +15,8 @@ import numpy as np
 
 from onnxgather.gather import Sizes, gather_of_node
 from onnxgather.parity.cases import ForbiddenNode, NodeCase
+from onnxgather.parity.corpus.drawn import data_values
 from onnxgather.parity.corpus.splitmix import seed_of, splitmix64
-from onnxgather.parity.corpus.values import data_values
 
 
 class _Row(NamedTuple):

@@ -14,11 +14,11 @@ from onnxgather.descriptors.arrays import Array, axis_sizes
 from onnxgather.descriptors.datatypes import INDEX_TYPES, TensorDataType
 from onnxgather.descriptors.operators import OPERATORS, Descriptor, GatherDesc
 from onnxgather.descriptors.tensors import TensorFlags
-from onnxgather.gather import GatherSizes, Sizes
+from onnxgather.gather import Geometry, Sizes
 from onnxgather.options import POLICIES, OutOfRange
 from onnxgather.parity.cases import DescriptorCase
+from onnxgather.parity.corpus.drawn import data_values, index_values
 from onnxgather.parity.corpus.splitmix import Stream, seed_of, splitmix64
-from onnxgather.parity.corpus.values import data_values, index_values
 from onnxgather.parity.layouts import Layout, laid_out
 
 MOST = 400
@@ -107,23 +107,23 @@ def _sizes(stream: Stream, rank: int, product: int, largest: int = 4) -> Sizes:
     return tuple(sizes)
 
 
-def _scalars(stream: Stream, operator: str, count: int) -> GatherSizes:
+def _scalars(stream: Stream, operator: str, count: int) -> Geometry:
     rank = stream.between(0, count)
     data = _sizes(stream, stream.between(1, count - max(0, rank - 1)), MOST, 6)
     axis = stream.between(0, len(data) - 1)
     indices = _sizes(stream, rank, MOST * data[axis] // math.prod(data))
-    return GatherSizes(operator, data, indices, axis, count)
+    return Geometry(operator, data, indices, axis, count)
 
 
-def _elements(stream: Stream, operator: str, count: int) -> GatherSizes:
+def _elements(stream: Stream, operator: str, count: int) -> Geometry:
     data = _sizes(stream, stream.between(1, count), MOST, 6)
     axis = stream.between(0, len(data) - 1)
     most = min(7, MOST * data[axis] // math.prod(data))
     indices = (*data[:axis], stream.between(1, most), *data[axis + 1 :])
-    return GatherSizes(operator, data, indices, axis, count)
+    return Geometry(operator, data, indices, axis, count)
 
 
-def _tuples(stream: Stream, operator: str, count: int) -> GatherSizes:
+def _tuples(stream: Stream, operator: str, count: int) -> Geometry:
     rank, index_rank = stream.between(1, count), stream.between(1, count)
     most = min(rank, index_rank) - 1 if operator == "GATHER_ND1" else 0
     batches = stream.between(0, most)
@@ -135,7 +135,7 @@ def _tuples(stream: Stream, operator: str, count: int) -> GatherSizes:
     data = _sizes(stream, rank, MOST, 3 if rank > 5 else 5)
     outside = math.prod(data[:batches]) * max(length, math.prod(data[batches + length :]))
     rows = _sizes(stream, index_rank - 1 - batches, max(1, MOST // outside))
-    return GatherSizes(operator, data, (*data[:batches], *rows, length), batches, count)
+    return Geometry(operator, data, (*data[:batches], *rows, length), batches, count)
 
 
 _GATHERS = {

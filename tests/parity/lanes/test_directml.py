@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from onnxgather.execution.child import Breakdown
 from onnxgather.options import OutOfRange
 from onnxgather.parity.cases import Case, DescriptorCase
-from onnxgather.parity.check import check_cases
+from onnxgather.parity.checking import check_cases
 from onnxgather.parity.corpus import corpus, random_cases
 from onnxgather.parity.corpus.forbidden import forbidden_cases
 from onnxgather.parity.lanes.directml import DirectMLLane, find_host, setup_command

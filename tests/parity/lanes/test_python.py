@@ -18,7 +18,7 @@ from onnxgather import model as model_module
 from onnxgather.execution.child import Breakdown
 from onnxgather.execution.providers import PROVIDERS, find_provider
 from onnxgather.parity.cases import Case, DescriptorCase
-from onnxgather.parity.check import check_cases
+from onnxgather.parity.checking import check_cases
 from onnxgather.parity.lanes import open_lanes
 from onnxgather.parity.lanes.lane import Answer, AnswerKind, Lane
 from onnxgather.parity.lanes.python import ModelLane

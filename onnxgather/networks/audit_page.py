@@ -13,7 +13,7 @@ import msgspec
 
 from onnxgather.checks import printable
 from onnxgather.networks.gathers import Audit, AuditedGather, Key, Tensor, nodes_of
-from onnxgather.networks.network import Graph, Network, Node
+from onnxgather.networks.network import Network, Operation, Scope
 from onnxgather.networks.text import interval, summary, summary_of_shapes
 from onnxgather.parity.cases import Case, DescriptorCase
 from onnxgather.parity.results import CaseResult
@@ -121,7 +121,7 @@ def _tensor(tensor: Tensor) -> str:
 
 
 def _detail(
-    graph: Graph, node: Node, cases: Sequence[Case], results: Sequence[CaseResult]
+    graph: Scope, node: Operation, cases: Sequence[Case], results: Sequence[CaseResult]
 ) -> dict[str, Any]:
     """What is drawn of a gather: the graph around it, and its first execution that went wrong."""
     drawn: dict[str, Any] = {"around": around(graph, node)}
@@ -141,7 +141,7 @@ def _detail(
     return drawn
 
 
-def around(graph: Graph, node: Node) -> dict[str, Any]:
+def around(graph: Scope, node: Operation) -> dict[str, Any]:
     """The nodes near a gather, as the page draws a graph."""
     makers = {name: one for one in graph.nodes for name in one.outputs if name}
     before, after = {node: 0}, {node: 0}

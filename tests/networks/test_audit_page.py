@@ -9,9 +9,9 @@ import numpy as np
 from html_page import HOSTILE, LOADING, Page
 from onnx_graphs import INT64, constant, info, model, node
 
+from onnxgather.networks.audit_page import audit_page
 from onnxgather.networks.comparison import compare, lane_lines, with_lanes
 from onnxgather.networks.gathers import Audit, examine
-from onnxgather.networks.page import audit_page
 from onnxgather.parity.lanes import open_lanes
 
 TABLE = constant("table", np.arange(12.0, dtype=np.float32).reshape(4, 3))

@@ -28,9 +28,8 @@ from onnxgather.errors import OnnxGatherError
 from onnxgather.model import check_model
 from onnxgather.options import OutOfRange
 from onnxgather.parity.cases import Case, DescriptorCase, NodeCase
-from onnxgather.parity.corpus import cases as cases_module
-from onnxgather.parity.corpus import corpus, random_cases
-from onnxgather.parity.corpus.table import TABLE
+from onnxgather.parity.corpus import built_in, corpus, random_cases
+from onnxgather.parity.corpus.groups import TABLE
 from onnxgather.parity.models import bare_model
 
 OPERATORS = sorted(og.OPERATORS)
@@ -67,7 +66,7 @@ def test_a_fresh_interpreter_makes_the_same_cases(hash_seed: str) -> None:
 
 def test_a_row_changes_no_other_case(monkeypatch: pytest.MonkeyPatch) -> None:
     before = {case.name: digest(case) for case in cases()}
-    monkeypatch.setattr(cases_module, "TABLE", TABLE[::-2])
+    monkeypatch.setattr(built_in, "TABLE", TABLE[::-2])
     after = {case.name: digest(case) for case in corpus()}
     assert 400 < len(after) < len(before)
     assert after.items() <= before.items()

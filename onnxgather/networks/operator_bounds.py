@@ -15,15 +15,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onnxgather.descriptors.arrays import Array
-from onnxgather.model.values import ValueType
+from onnxgather.model.values import OpenSizes, ValueType
 from onnxgather.networks.intervals import (
     COLUMNS,
     ELEMENTS,
     FLOATS,
     INTEGERS,
     LIMITS,
-    Sizes,
-    Value,
+    Bounds,
     broadcast,
     constant,
     corners,
@@ -36,7 +35,7 @@ from onnxgather.networks.intervals import (
     least,
     ordered,
 )
-from onnxgather.networks.network import Node
+from onnxgather.networks.network import Operation
 
 EXACT = 2**53
 """The CPU provider may sum integers up to which FLOAT64 is exact as floats."""
@@ -48,8 +47,8 @@ LARGEST = INTEGERS["INT64"][1]
 class Call(NamedTuple):
     """A node, what is known of its inputs (None: left out), and the types of its outputs."""
 
-    node: Node
-    inputs: tuple[Value | None, ...]
+    node: Operation
+    inputs: tuple[Bounds | None, ...]
     types: Sequence[ValueType]
 
     @property
@@ -63,23 +62,23 @@ class Call(NamedTuple):
         return self.node.attributes
 
     @property
-    def x(self) -> Value:
+    def x(self) -> Bounds:
         """The first input."""
         return self.of(0)
 
-    def of(self, position: int) -> Value:
+    def of(self, position: int) -> Bounds:
         """An input that the operator requires."""
         value = self.has(position)
         if value is None:
             raise LookupError("an input is missing")
         return value
 
-    def has(self, position: int) -> Value | None:
+    def has(self, position: int) -> Bounds | None:
         """An input that may be left out."""
         return self.inputs[position] if position < len(self.inputs) else None
 
     @property
-    def given(self) -> list[Value]:
+    def given(self) -> list[Bounds]:
         """The inputs that are not left out."""
         return [value for value in self.inputs if value is not None]
 
@@ -101,22 +100,22 @@ class Call(NamedTuple):
         axis, rank = int(self.attributes.get("axis", default)), len(self.x.sizes or ())
         return axis + rank if axis < 0 else axis
 
-    def value(self, low: Any, high: Any, nan: bool = False, k: int = 0, **reasons: Any) -> Value:
+    def value(self, low: Any, high: Any, nan: bool = False, k: int = 0, **reasons: Any) -> Bounds:
         """The value of an output with these bounds."""
         return interval(*self.types[k], low, high, nan, **reasons)
 
-    def elementwise(self, low: Any, high: Any, nan: bool = False) -> Value | None:
+    def elementwise(self, low: Any, high: Any, nan: bool = False) -> Bounds | None:
         """The value of an output whose elements are NaN where those of an input are."""
         if not all(value.data_type in LIMITS | FLOATS for value in self.given):
             return None
         return self.value(low, high, nan or any(value.nan for value in self.given))
 
-    def selected(self, bounds: Array, k: int = 0) -> Value:
+    def selected(self, bounds: Array, k: int = 0) -> Bounds:
         """The value of an output whose elements are those of the first input."""
         return self.value(bounds[..., :1], bounds[..., 1:], self.x.nan, k)
 
 
-Transfer = Callable[[Call], "Value | Sequence[Value] | None"]
+Transfer = Callable[[Call], "Bounds | Sequence[Bounds] | None"]
 OPERATORS: dict[str, Transfer] = {}
 """What each operator of ONNX computes: its outputs, or None where nothing is known of them."""
 
@@ -130,7 +129,7 @@ def computes(
     """Enter a function in the table; perhaps one whose inputs are broadcast."""
 
     def enter(function: Transfer) -> Transfer:
-        def limited(call: Call) -> Value | Sequence[Value] | None:
+        def limited(call: Call) -> Bounds | Sequence[Bounds] | None:
             return function(call._replace(inputs=broadcast(call.inputs)))
 
         OPERATORS.update(dict.fromkeys(names, limited if broadcasts else function))
@@ -143,11 +142,11 @@ def computes(
 # Arithmetic, element by element. NumPy rounds floats as the CPU provider does.
 
 
-def _has_zero(value: Value) -> bool:
+def _has_zero(value: Bounds) -> bool:
     return bool(((value.low <= 0) & (value.high >= 0)).any())
 
 
-def _is_infinite(value: Value) -> bool:
+def _is_infinite(value: Bounds) -> bool:
     return value.data_type not in LIMITS and bool(np.isinf(value.bounds.astype(float)).any())
 
 
@@ -174,7 +173,7 @@ MONOTONIC_IN_EACH: dict[str, Callable[[Array, Array], Array]] = {
 
 
 @computes(*MONOTONIC_IN_EACH, broadcasts=True)
-def _arithmetic(call: Call) -> Value | None:
+def _arithmetic(call: Call) -> Bounds | None:
     a, b = call.x, call.of(1)
     if call.operator == "Div" and _has_zero(b):
         return None
@@ -186,7 +185,7 @@ def _arithmetic(call: Call) -> Value | None:
 
 
 @computes("Mod", broadcasts=True)
-def _mod(call: Call) -> Value | None:
+def _mod(call: Call) -> Bounds | None:
     a, b = call.x, call.of(1)
     as_c, is_integer = call.attributes.get("fmod", 0), a.data_type in LIMITS
     if _has_zero(b) or b.nan or a.nan or _is_infinite(a) or not (as_c or is_integer):
@@ -214,7 +213,7 @@ MONOTONIC: dict[str, Callable[[Array], Array]] = {
 
 
 @computes(*MONOTONIC)
-def _monotonic(call: Call) -> Value | None:
+def _monotonic(call: Call) -> Bounds | None:
     bounds = MONOTONIC[call.operator](call.x.bounds)
     low, high = bounds[..., :1], bounds[..., 1:]
     if call.operator == "Log":
@@ -225,7 +224,7 @@ def _monotonic(call: Call) -> Value | None:
 
 
 @computes("Abs")
-def _abs(call: Call) -> Value | None:
+def _abs(call: Call) -> Bounds | None:
     low, high = abs(call.x.low), abs(call.x.high)
     inside = (call.x.low <= 0) & (call.x.high >= 0)
     return call.elementwise(np.where(inside, 0 * low, least(low, high)), greatest(low, high))
@@ -235,11 +234,11 @@ def _abs(call: Call) -> Value | None:
 
 
 @computes("Max", "Min", "And", "Or", broadcasts=True)
-def _extreme(call: Call) -> Value | None:
+def _extreme(call: Call) -> Bounds | None:
     return call.elementwise(*_chosen(call.operator in ("Max", "Or"), *call.given))
 
 
-def _chosen(largest: bool, *values: Value) -> tuple[Array, Array]:
+def _chosen(largest: bool, *values: Bounds) -> tuple[Array, Array]:
     """The bounds of the largest or smallest of values: of any of them where one may be NaN."""
     lows, highs = [value.low for value in values], [value.high for value in values]
     low, high = least(*lows), greatest(*highs)
@@ -255,7 +254,7 @@ def _chosen(largest: bool, *values: Value) -> tuple[Array, Array]:
 
 
 @computes("Clip")
-def _clip(call: Call) -> Value | None:
+def _clip(call: Call) -> Bounds | None:
     x, ends = call.x, [call.has(1), call.has(2)]
     for k, name in enumerate(("min", "max")):
         if name in call.attributes:  # before opset 11
@@ -284,7 +283,7 @@ COMPARISONS: dict[str, Callable[[Array, Array], Any]] = {
 
 
 @computes(*COMPARISONS, "Equal", broadcasts=True)
-def _comparison(call: Call) -> Value:
+def _comparison(call: Call) -> Bounds:
     a, b = call.x, call.of(1)
     sure, possible = False, True
     if not (a.nan or b.nan):
@@ -299,7 +298,7 @@ def _comparison(call: Call) -> Value:
 
 
 @computes("Where", quiet=True, broadcasts=True)
-def _where(call: Call) -> Value:
+def _where(call: Call) -> Bounds:
     condition, a, b = call.x, call.of(1), call.of(2)
     surely, never = condition.low == 1, condition.high == 0
     low = np.where(surely, a.low, np.where(never, b.low, least(a.low, b.low)))
@@ -309,7 +308,7 @@ def _where(call: Call) -> Value:
 
 
 @computes("Cast", "CastLike", quiet=True)
-def _cast(call: Call) -> Value | None:
+def _cast(call: Call) -> Bounds | None:
     x, target = call.x, call.types[0].data_type
     low, high, nan = x.low, x.high, x.nan
     if target == "BOOL":
@@ -335,24 +334,24 @@ def _last(size: int | None) -> int:
     return LARGEST if size is None else max(size - 1, 0)
 
 
-def _position(call: Call, axis: int, k: int = 0) -> Value:
+def _position(call: Call, axis: int, k: int = 0) -> Bounds:
     size = call.x.sizes[axis] if call.x.sizes else None
     reason = f"{call.operator} over axis of {size}" if size is not None else call.operator
     return call.value(0, _last(size), k=k, why=(reason,))
 
 
 @computes("ArgMax", "ArgMin")
-def _arg_extreme(call: Call) -> Value | None:
+def _arg_extreme(call: Call) -> Bounds | None:
     return _position(call, call.axis(0))
 
 
 @computes("TopK")
-def _top_k(call: Call) -> Sequence[Value]:
+def _top_k(call: Call) -> Sequence[Bounds]:
     return call.selected(call.x.whole), _position(call, call.axis(-1), 1)
 
 
 @computes("NonZero")
-def _non_zero(call: Call) -> Value | None:
+def _non_zero(call: Call) -> Bounds | None:
     here, full = (call.x.low > 0) | (call.x.high < 0), call.x.full
     if full is not None and (call.x.is_exact or here.all()):
         rows = np.array(np.nonzero(np.atleast_1d(full.any(axis=-1))), np.int64)[..., None]
@@ -364,7 +363,7 @@ def _non_zero(call: Call) -> Value | None:
 
 
 @computes("NonMaxSuppression")
-def _non_max_suppression(call: Call) -> Value:
+def _non_max_suppression(call: Call) -> Bounds:
     boxes, scores = (call.of(k).sizes or (None,) * 3 for k in (0, 1))
     lasts = [_last(size) for size in (scores[0], scores[1], boxes[1])]
     why = f"NonMaxSuppression of {'?' if boxes[1] is None else boxes[1]} boxes"
@@ -372,7 +371,7 @@ def _non_max_suppression(call: Call) -> Value:
 
 
 @computes("Shape", "Size")
-def _shape(call: Call) -> Value | None:
+def _shape(call: Call) -> Bounds | None:
     sizes = call.x.sizes
     if call.operator == "Size":
         sizes = (elements_of(sizes),)
@@ -387,7 +386,7 @@ def _shape(call: Call) -> Value | None:
 
 
 @computes("Range")
-def _range(call: Call) -> Value | None:
+def _range(call: Call) -> Bounds | None:
     start, limit, delta = values = [call.of(k) for k in range(3)]
     if start.data_type in INTEGERS and all(value.is_exact for value in values):
         numbers = range(*(int(value.whole[0]) for value in values))
@@ -405,7 +404,7 @@ def _range(call: Call) -> Value | None:
 
 
 @computes("ReduceSum")
-def _reduce_sum(call: Call) -> Value | None:
+def _reduce_sum(call: Call) -> Bounds | None:
     x, axes = call.x, call.option("axes", 1, [])
     if x.sizes is None or axes is None or x.data_type not in INTEGERS:
         return None
@@ -421,7 +420,7 @@ def _reduce_sum(call: Call) -> Value | None:
 
 
 @computes("CumSum")
-def _cum_sum(call: Call) -> Value | None:
+def _cum_sum(call: Call) -> Bounds | None:
     x, axes = call.x, call.option("axis", 1)
     if x.sizes is None or axes is None or x.data_type not in INTEGERS:
         return None
@@ -448,7 +447,7 @@ MEMBERS: dict[str, tuple[int, ...]] = {
 
 
 @computes(*MEMBERS, quiet=True)
-def _members(call: Call) -> Value | None:
+def _members(call: Call) -> Bounds | None:
     if call.attributes.get("reduction", "none") != "none":
         return None
     values = [call.inputs[k] for k in MEMBERS[call.operator] if k < len(call.inputs)]
@@ -460,12 +459,12 @@ def _members(call: Call) -> Value | None:
 
 
 @computes("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", quiet=True)
-def _rearranged(call: Call) -> Value:
+def _rearranged(call: Call) -> Bounds:
     """The same elements in the same order, in other sizes."""
     return call.selected(_in_sizes(call.x, call.types[0].sizes))
 
 
-def _in_sizes(x: Value, sizes: Sizes) -> Array:
+def _in_sizes(x: Bounds, sizes: OpenSizes | None) -> Array:
     """The bounds of the elements of `x`, in the same order or repeated along axes."""
     if sizes == x.sizes:
         return x.bounds
@@ -477,19 +476,19 @@ def _in_sizes(x: Value, sizes: Sizes) -> Array:
 
 
 @computes("Transpose", quiet=True)
-def _transpose(call: Call) -> Value:
+def _transpose(call: Call) -> Bounds:
     rank = len(call.x.sizes or ())
     order = call.option("perm", 9, [*range(rank)][::-1]) or []
     return call.selected(call.x.bounds.transpose(*order, rank) if rank else call.x.bounds)
 
 
 @computes("Expand", quiet=True)
-def _expand(call: Call) -> Value:
+def _expand(call: Call) -> Bounds:
     return call.selected(call.x.bounds if call.types[0].sizes else call.x.whole)
 
 
 @computes("Tile", quiet=True)
-def _tile(call: Call) -> Value:
+def _tile(call: Call) -> Bounds:
     sizes, repeats = call.types[0].sizes, call.option("repeats", 1)
     if call.x.full is not None and repeats and (elements_of(sizes) or LARGEST) <= ELEMENTS:
         return call.selected(np.tile(call.x.full, (*repeats, 1)))
@@ -504,7 +503,7 @@ def _taken(bounds: Array, axis: int, positions: Sequence[int] | None) -> Array:
 
 
 @computes("Slice", quiet=True)
-def _slice(call: Call) -> Value:
+def _slice(call: Call) -> Bounds:
     x, starts, ends = call.x, call.option("starts", 1), call.option("ends", 2)
     count = len(starts or ends or ())
     axes, steps = call.option("axes", 3, [*range(count)]), call.option("steps", 4, [1] * count)
@@ -529,7 +528,7 @@ def _steps(start: int, end: int, step: int, size: int) -> range:
 
 
 @computes("Split", quiet=True)
-def _split(call: Call) -> Sequence[Value] | None:
+def _split(call: Call) -> Sequence[Bounds] | None:
     axis = call.axis(0)
     parts = [sizes[axis] if sizes else None for _, sizes in call.types]
     ends = [*itertools.accumulate(size or 0 for size in parts)]
@@ -542,7 +541,7 @@ def _split(call: Call) -> Sequence[Value] | None:
 
 
 @computes("Concat", quiet=True)
-def _concat(call: Call) -> Value:
+def _concat(call: Call) -> Bounds:
     sizes, axis = call.types[0].sizes, call.axis(0)
     nan = any(value.nan for value in call.given)
     if sizes is None or (sizes[axis] or LARGEST) > ELEMENTS:
@@ -560,7 +559,7 @@ def _concat(call: Call) -> Value:
 
 
 @computes("Gather", quiet=True)
-def _gather(call: Call) -> Value:
+def _gather(call: Call) -> Bounds:
     x, indices, axis = call.x, call.of(1), call.axis(0)
     if x.sizes is None or indices.sizes is None:
         return call.selected(x.whole)
@@ -573,7 +572,7 @@ def _gather(call: Call) -> Value:
 
 
 @computes("ConstantOfShape", quiet=True)
-def _constant_of_shape(call: Call) -> Value:
+def _constant_of_shape(call: Call) -> Bounds:
     number = np.ravel(call.attributes.get("value", np.float32(0)))[0]
     value = constant(call.types[0].data_type, number)
     return call.value(value.low, value.high, value.nan)

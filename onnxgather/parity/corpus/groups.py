@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from onnxgather.descriptors.datatypes import INDEX_TYPES, TensorDataType
 from onnxgather.descriptors.tensors import TensorFlags
-from onnxgather.gather import GatherSizes, Sizes
+from onnxgather.gather import Geometry, Sizes
 from onnxgather.options import POLICIES, OutOfRange
-from onnxgather.parity.corpus.values import OUTLIERS
+from onnxgather.parity.corpus.drawn import OUTLIERS
 from onnxgather.parity.layouts import PACKED, STRIDES, Layout
 
 SIZES = (3, 2, 4, 2, 3, 1, 2, 2)
@@ -59,7 +59,7 @@ class Group(NamedTuple):
 
     template: str
     """The template of the cases' names, with {operator}, {gather}, {layout} and other fields."""
-    gathers: Sequence[tuple[str, GatherSizes]]
+    gathers: Sequence[tuple[str, Geometry]]
     """The gathers, each with the word that {gather} stands for."""
     data_types: Sequence[str] = ("FLOAT32",)
     index_types: Sequence[str] = ("INT64",)
@@ -74,77 +74,75 @@ class Group(NamedTuple):
 
 
 BASIC = (
-    ("", GatherSizes("GATHER", (3, 5, 2), (2, 3), 1)),
-    ("", GatherSizes("GATHER_ELEMENTS", (4, 5, 2), (4, 3, 2), 1)),
-    ("", GatherSizes("GATHER_ND", (4, 3, 5), (6, 2))),
-    ("", GatherSizes("GATHER_ND1", (2, 4, 3, 2), (2, 5, 2), 1)),
+    ("", Geometry("GATHER", (3, 5, 2), (2, 3), 1)),
+    ("", Geometry("GATHER_ELEMENTS", (4, 5, 2), (4, 3, 2), 1)),
+    ("", Geometry("GATHER_ND", (4, 3, 5), (6, 2))),
+    ("", Geometry("GATHER_ND1", (2, 4, 3, 2), (2, 5, 2), 1)),
 )
 
 LAID_OUT = (
-    ("", GatherSizes("GATHER", (1, 4, 5, 3), (2, 3), 2)),
-    ("", GatherSizes("GATHER_ELEMENTS", (3, 4, 5), (3, 2, 5), 1)),
-    ("", GatherSizes("GATHER_ND", (4, 3, 5), (2, 3, 2))),
-    ("", GatherSizes("GATHER_ND1", (2, 4, 3, 2), (2, 3, 2), 1)),
+    ("", Geometry("GATHER", (1, 4, 5, 3), (2, 3), 2)),
+    ("", Geometry("GATHER_ELEMENTS", (3, 4, 5), (3, 2, 5), 1)),
+    ("", Geometry("GATHER_ND", (4, 3, 5), (2, 3, 2))),
+    ("", Geometry("GATHER_ND1", (2, 4, 3, 2), (2, 3, 2), 1)),
 )
 """Gathers for layouts: sizes of odd products, so that small types end between multiples of 4."""
 
 DOCUMENTED_SIZES = (
-    ("sizes", GatherSizes("GATHER_ND", (3, 4, 5, 6, 7), (1, 2, 3))),
-    ("sizes", GatherSizes("GATHER_ND1", (3, 4, 5, 6, 7), (1, 2, 3))),
+    ("sizes", Geometry("GATHER_ND", (3, 4, 5, 6, 7), (1, 2, 3))),
+    ("sizes", Geometry("GATHER_ND1", (3, 4, 5, 6, 7), (1, 2, 3))),
 )
 
 SMALL = (
-    ("row", GatherSizes("GATHER", (5,), (3,))),
-    ("scalar", GatherSizes("GATHER", (3, 4), (), 1)),
-    ("row", GatherSizes("GATHER_ELEMENTS", (5,), (3,))),
-    ("table", GatherSizes("GATHER_ELEMENTS", (3, 4), (3, 2), 1)),
-    ("row", GatherSizes("GATHER_ND", (5,), (1,))),
-    ("table", GatherSizes("GATHER_ND", (3, 4), (3, 2))),
-    ("row", GatherSizes("GATHER_ND1", (5,), (1,))),
-    ("batch", GatherSizes("GATHER_ND1", (3, 4), (3, 1), 1)),
-    ("table", GatherSizes("GATHER_ND1", (2, 3, 4), (2, 3, 1), 1)),
+    ("row", Geometry("GATHER", (5,), (3,))),
+    ("scalar", Geometry("GATHER", (3, 4), (), 1)),
+    ("row", Geometry("GATHER_ELEMENTS", (5,), (3,))),
+    ("table", Geometry("GATHER_ELEMENTS", (3, 4), (3, 2), 1)),
+    ("row", Geometry("GATHER_ND", (5,), (1,))),
+    ("table", Geometry("GATHER_ND", (3, 4), (3, 2))),
+    ("row", Geometry("GATHER_ND1", (5,), (1,))),
+    ("batch", Geometry("GATHER_ND1", (3, 4), (3, 1), 1)),
+    ("table", Geometry("GATHER_ND1", (2, 3, 4), (2, 3, 1), 1)),
 )
 """Gathers of few dimensions, to which leading ones are added."""
 
 SIZE_ONE = (
-    ("indexed", GatherSizes("GATHER", (3, 1, 2), (2, 1), 1)),
-    ("indexed", GatherSizes("GATHER_ELEMENTS", (3, 1, 2), (3, 2, 2), 1)),
-    ("indexed", GatherSizes("GATHER_ND", (3, 1, 2), (2, 1, 2))),
-    ("indexed", GatherSizes("GATHER_ND1", (3, 1, 2), (3, 2, 1), 1)),
-    ("before", GatherSizes("GATHER", (1, 1, 4), (2, 1), 2)),
-    ("before", GatherSizes("GATHER_ELEMENTS", (1, 1, 4), (1, 1, 2), 2)),
-    ("before", GatherSizes("GATHER_ND", (1, 1, 4), (2, 1, 3))),
-    ("before", GatherSizes("GATHER_ND1", (1, 1, 4), (1, 2, 2), 1)),
-    ("after", GatherSizes("GATHER", (4, 1, 1), (2, 1))),
-    ("after", GatherSizes("GATHER_ELEMENTS", (4, 1, 1), (2, 1, 1))),
-    ("after", GatherSizes("GATHER_ND", (4, 1, 1), (2, 1, 1))),
-    ("after", GatherSizes("GATHER_ND1", (4, 1, 1), (2, 1))),
-    ("all-1", GatherSizes("GATHER", (1,), (1,))),
-    ("all-1", GatherSizes("GATHER_ELEMENTS", (1,), (1,))),
-    ("all-1", GatherSizes("GATHER_ND", (1,), (1,))),
-    ("all-1", GatherSizes("GATHER_ND1", (1,), (1,))),
-    ("all-8", GatherSizes("GATHER", (1,) * 8, (1,), 7)),
-    ("all-8", GatherSizes("GATHER_ELEMENTS", (1,) * 8, (1,) * 8)),
-    ("all-8", GatherSizes("GATHER_ND", (1,) * 8, (1, 1, 1, 1, 1, 1, 1, 8))),
-    ("all-8", GatherSizes("GATHER_ND1", (1,) * 8, (1,) * 8, 7)),
+    ("indexed", Geometry("GATHER", (3, 1, 2), (2, 1), 1)),
+    ("indexed", Geometry("GATHER_ELEMENTS", (3, 1, 2), (3, 2, 2), 1)),
+    ("indexed", Geometry("GATHER_ND", (3, 1, 2), (2, 1, 2))),
+    ("indexed", Geometry("GATHER_ND1", (3, 1, 2), (3, 2, 1), 1)),
+    ("before", Geometry("GATHER", (1, 1, 4), (2, 1), 2)),
+    ("before", Geometry("GATHER_ELEMENTS", (1, 1, 4), (1, 1, 2), 2)),
+    ("before", Geometry("GATHER_ND", (1, 1, 4), (2, 1, 3))),
+    ("before", Geometry("GATHER_ND1", (1, 1, 4), (1, 2, 2), 1)),
+    ("after", Geometry("GATHER", (4, 1, 1), (2, 1))),
+    ("after", Geometry("GATHER_ELEMENTS", (4, 1, 1), (2, 1, 1))),
+    ("after", Geometry("GATHER_ND", (4, 1, 1), (2, 1, 1))),
+    ("after", Geometry("GATHER_ND1", (4, 1, 1), (2, 1))),
+    ("all-1", Geometry("GATHER", (1,), (1,))),
+    ("all-1", Geometry("GATHER_ELEMENTS", (1,), (1,))),
+    ("all-1", Geometry("GATHER_ND", (1,), (1,))),
+    ("all-1", Geometry("GATHER_ND1", (1,), (1,))),
+    ("all-8", Geometry("GATHER", (1,) * 8, (1,), 7)),
+    ("all-8", Geometry("GATHER_ELEMENTS", (1,) * 8, (1,) * 8)),
+    ("all-8", Geometry("GATHER_ND", (1,) * 8, (1, 1, 1, 1, 1, 1, 1, 8))),
+    ("all-8", Geometry("GATHER_ND1", (1,) * 8, (1,) * 8, 7)),
 )
 """Gathers whose axes, indices or whole tensors have size 1."""
 
 
-def _elements(data: Sizes, axis: int, size: int) -> GatherSizes:
+def _elements(data: Sizes, axis: int, size: int) -> Geometry:
     """GATHER_ELEMENTS with `size` indices along the axis and the sizes of the data elsewhere."""
-    return GatherSizes("GATHER_ELEMENTS", data, (*data[:axis], size, *data[axis + 1 :]), axis)
+    return Geometry("GATHER_ELEMENTS", data, (*data[:axis], size, *data[axis + 1 :]), axis)
 
 
-def _tuples(
-    number: str, data: Sizes, index_rank: int, length: int, batches: int = 0
-) -> GatherSizes:
+def _tuples(number: str, data: Sizes, index_rank: int, length: int, batches: int = 0) -> Geometry:
     """GATHER_ND or GATHER_ND1 with tuples of a length; each batch has `FEW` rows of them."""
     indices = (*data[:batches], *FEW[: index_rank - batches - 1], length)
-    return GatherSizes(f"GATHER_{number}", data, indices, batches)
+    return Geometry(f"GATHER_{number}", data, indices, batches)
 
 
-def _ranks() -> Iterator[tuple[str, GatherSizes]]:
+def _ranks() -> Iterator[tuple[str, Geometry]]:
     """Every rank of the data with every axis, length of tuple and count of batches.
 
     The indices have as many dimensions as make the output need no leading ones, or one dimension
@@ -153,7 +151,7 @@ def _ranks() -> Iterator[tuple[str, GatherSizes]]:
     for rank in range(1, 9):
         data, name = SIZES[:rank], f"rank-{rank}"
         for k in range(rank):
-            yield f"{name}/axis-{k}", GatherSizes("GATHER", data, (4,), k)
+            yield f"{name}/axis-{k}", Geometry("GATHER", data, (4,), k)
             yield f"{name}/axis-{k}", _elements(data, k, 3)
             yield f"{name}/tuple-{k + 1}", _tuples("ND", data, min(k + 2, rank), k + 1)
         for batches in range(rank):
@@ -162,13 +160,13 @@ def _ranks() -> Iterator[tuple[str, GatherSizes]]:
                 yield f"{name}/batches-{batches}-tuple-{length}", gather
 
 
-def _index_ranks() -> Iterator[tuple[str, GatherSizes]]:
+def _index_ranks() -> Iterator[tuple[str, Geometry]]:
     """Every rank of the indices: IndexDimensions from 0 up to DimensionCount, and so on."""
     for count, rank in product(range(1, 9), range(9)):
         data = SIZES[: count - max(0, rank - 1)]
         for axis in {0, len(data) - 1} if rank <= count else ():
             name = f"index-dimensions-{rank}/dimension-count-{count}-axis-{axis}"
-            yield name, GatherSizes("GATHER", data, FEW[:rank], axis, count)
+            yield name, Geometry("GATHER", data, FEW[:rank], axis, count)
     for rank, index_rank in product(range(1, 9), repeat=2):
         length = max(1, rank + index_rank - 9)
         name = f"index-rank-{index_rank}/rank-{rank}"
@@ -179,19 +177,19 @@ def _index_ranks() -> Iterator[tuple[str, GatherSizes]]:
             yield name, _tuples("ND1", SIZES[: batches + 2], index_rank, 1, batches)
 
 
-def _leading_ones() -> Iterator[tuple[str, GatherSizes]]:
+def _leading_ones() -> Iterator[tuple[str, Geometry]]:
     """The gathers of `SMALL` with every larger DimensionCount."""
     for name, gather in SMALL:
         for count in range(len(gather.data) + 1, 9):
             yield f"{name}-in-{count}", replace(gather, dimension_count=count)
 
 
-def _long(name: str, data: Sizes, axis: int) -> Iterator[tuple[str, GatherSizes]]:
+def _long(name: str, data: Sizes, axis: int) -> Iterator[tuple[str, Geometry]]:
     """Gathers along an axis too long for a table of choices, for a byte or for 16 bits."""
-    yield name, GatherSizes("GATHER", data, (9,), axis)
+    yield name, Geometry("GATHER", data, (9,), axis)
     yield name, _elements(data, axis, 7)
-    yield name, GatherSizes("GATHER_ND", data, (9, 1 + axis))
-    yield name, GatherSizes("GATHER_ND1", (2, *data), (2, 7, 1 + axis), 1)
+    yield name, Geometry("GATHER_ND", data, (9, 1 + axis))
+    yield name, Geometry("GATHER_ND1", (2, *data), (2, 7, 1 + axis), 1)
 
 
 _BY_TYPE = "{operator}/{data_type}/{index_type}/{indices}"
@@ -262,25 +260,25 @@ class Example(NamedTuple):
     """An example of Microsoft's operator pages: FLOAT32 by UINT32, corrected where they err."""
 
     name: str
-    gather: GatherSizes
+    gather: Geometry
     first: int
     """The first element of the data; each of the others is one more than the one before it."""
     indices: Sequence[int]
 
 
 EXAMPLES = (
-    Example("1", GatherSizes("GATHER", (4,), (5,)), 11, [3, 1, 3, 0, 2]),
-    Example("2", GatherSizes("GATHER", (3, 2), (4,)), 1, [0, 1, 1, 2]),
-    Example("3", GatherSizes("GATHER", (3, 2), (2,), 1), 1, [1, 0]),
-    Example("4", GatherSizes("GATHER", (3, 3), (1, 2), 1), 1, [0, 2]),
-    Example("5", GatherSizes("GATHER", (3, 2), (2, 2)), 1, [0, 1, 1, 2]),
-    Example("1", GatherSizes("GATHER_ELEMENTS", (3, 3), (2, 3)), 1, [1, 2, 0, 2, 0, 0]),
-    Example("1", GatherSizes("GATHER_ND", (2, 2), (2, 1)), 0, [1, 0]),
-    Example("2", GatherSizes("GATHER_ND", (2, 2, 2), (2, 2), 0, 4), 0, [0, 1, 1, 0]),
-    Example("1", GatherSizes("GATHER_ND1", (2, 2), (2, 1)), 0, [1, 0]),
+    Example("1", Geometry("GATHER", (4,), (5,)), 11, [3, 1, 3, 0, 2]),
+    Example("2", Geometry("GATHER", (3, 2), (4,)), 1, [0, 1, 1, 2]),
+    Example("3", Geometry("GATHER", (3, 2), (2,), 1), 1, [1, 0]),
+    Example("4", Geometry("GATHER", (3, 3), (1, 2), 1), 1, [0, 2]),
+    Example("5", Geometry("GATHER", (3, 2), (2, 2)), 1, [0, 1, 1, 2]),
+    Example("1", Geometry("GATHER_ELEMENTS", (3, 3), (2, 3)), 1, [1, 2, 0, 2, 0, 0]),
+    Example("1", Geometry("GATHER_ND", (2, 2), (2, 1)), 0, [1, 0]),
+    Example("2", Geometry("GATHER_ND", (2, 2, 2), (2, 2), 0, 4), 0, [0, 1, 1, 0]),
+    Example("1", Geometry("GATHER_ND1", (2, 2), (2, 1)), 0, [1, 0]),
     Example(
         "2",
-        GatherSizes("GATHER_ND1", (3, 2, 2), (3, 2, 2), 1, 4),
+        Geometry("GATHER_ND1", (3, 2, 2), (3, 2, 2), 1, 4),
         0,
         [0, 0, 1, 1, 1, 1, 0, 0, 0, 1, 1, 0],
     ),

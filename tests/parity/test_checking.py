@@ -14,9 +14,9 @@ from planned_lane import INFO, Planned, case, ran, result
 
 import onnxgather as og
 from onnxgather.cli import terminal
-from onnxgather.parity import check as check_module
+from onnxgather.parity import checking
 from onnxgather.parity.cases import Case, DescriptorCase
-from onnxgather.parity.check import Team, check, check_cases
+from onnxgather.parity.checking import Team, check, check_cases
 from onnxgather.parity.lanes.lane import Answer, AnswerKind, LaneInfo
 from onnxgather.parity.results import (
     CaseResult,
@@ -131,7 +131,7 @@ class TestParts:
         size = check([case(0, 0)], [Planned(self.wrong)]).cases[0].evidence
         assert size is not None
         assert size.size == 6 * 4 + 2 * 4 + 4 * 4 + 4 * 4
-        monkeypatch.setattr(check_module, "LARGEST_TOTAL", 4 * size.size)
+        monkeypatch.setattr(checking, "LARGEST_TOTAL", 4 * size.size)
         report = check([case(0, 0)] * 5, [Planned(self.wrong)])
         assert [found.evidence is not None for found in report.cases] == [True] * 4 + [False]
         assert report.without_evidence == 1

@@ -14,11 +14,11 @@ from repro_cases import CASE, INFO, OUTSIDE
 from onnxgather.descriptors.datatypes import TensorDataType
 from onnxgather.errors import FileFormatError, OnnxGatherError
 from onnxgather.parity.cases import Case, ForbiddenNode, NodeCase, Origin
-from onnxgather.parity.check import check_cases
+from onnxgather.parity.checking import check_cases
 from onnxgather.parity.lanes.lane import Answer, AnswerKind, LaneInfo
 from onnxgather.parity.results import Blob, CaseResult, Report
 from onnxgather.programs import parse_program
-from onnxgather.repro.sources import (
+from onnxgather.repro.plan import (
     case_of_finding,
     case_of_program,
     lane_of_finding,

@@ -7,7 +7,7 @@ import numpy as np
 from onnxgather.descriptors.arrays import Array, brought_in_range
 from onnxgather.descriptors.arrays import outside as is_outside
 from onnxgather.descriptors.strides import packed_strides
-from onnxgather.gather import GatherSizes
+from onnxgather.gather import Geometry
 from onnxgather.lowering.cpu.facts import Facts
 from onnxgather.lowering.graph import LEFT_OUT, Graph, Shape, Value, constant, size_of
 from onnxgather.lowering.indices import (
@@ -143,7 +143,7 @@ def _limited_tuples(graph: Graph, facts: Facts, tuples: Value) -> Value:
     return non_negative(graph, value, limits) if facts.signed else value
 
 
-def _product(graph: Graph, gather: GatherSizes, coordinates: Value, strides: Array) -> Value:
+def _product(graph: Graph, gather: Geometry, coordinates: Value, strides: Array) -> Value:
     """The sum of coordinate x stride for each tuple, by a matrix product.
 
     In FLOAT32 a row of the product holds several tuples, which halves the time of INT32.

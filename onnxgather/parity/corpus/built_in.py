@@ -7,12 +7,12 @@ from itertools import product
 
 import numpy as np
 
-from onnxgather.gather import GatherSizes
+from onnxgather.gather import Geometry
 from onnxgather.parity.cases import Case, DescriptorCase
+from onnxgather.parity.corpus.drawn import data_values, index_values, takes
 from onnxgather.parity.corpus.forbidden import forbidden_cases
+from onnxgather.parity.corpus.groups import EXAMPLES, TABLE, Example, Group
 from onnxgather.parity.corpus.splitmix import seed_of
-from onnxgather.parity.corpus.table import EXAMPLES, TABLE, Example, Group
-from onnxgather.parity.corpus.values import data_values, index_values, takes
 from onnxgather.parity.layouts import laid_out
 
 
@@ -59,6 +59,6 @@ def _documented(example: Example) -> DescriptorCase:
     return DescriptorCase(name, desc, data.reshape(desc.input_tensor.sizes), indices, "error")
 
 
-def _operator(gather: GatherSizes) -> str:
+def _operator(gather: Geometry) -> str:
     """The operator as the names of cases spell it, such as gather-nd1."""
     return gather.operator.lower().replace("_", "-")
