@@ -103,7 +103,7 @@ def test_readme_counts_the_models_and_the_corpus() -> None:
     assert "`models/` has sixteen" in README
     names = {case.name for case in corpus()}
     assert f"`--corpus` is {len(names):,} cases" in README
-    assert f"A corpus of {len(names):,} cases" in CHANGELOG
+    assert f"a corpus of {len(names):,} cases" in CHANGELOG
     (case,) = re.findall(r"repro report.json --case (\S+)", README)
     assert case in names
 
