@@ -137,7 +137,6 @@ def _content(
     metavar="DIR",
     help="Where writeFile writes.  [default: the current folder]",
 )
-@arguments.flag("--whole", help="Run it as one model, as convert --whole writes it.")
 @arguments.allow_outside
 def run(
     file: str,
@@ -145,7 +144,6 @@ def run(
     out_of_range: OutOfRange,
     target: Target | None,
     output_folder: str,
-    whole: bool,
     allow_outside: bool,
 ) -> int:
     """Run the commands of a program and print the lines that dxdispatch prints.
@@ -155,9 +153,8 @@ def run(
     standard error tells how many indices are out of range.
     """
     from onnxgather.execution import session
-    from onnxgather.programs.whole_run import run_whole
 
-    def by_dispatch(desc: Descriptor, data: Array, indices: Array, policy: OutOfRange) -> Array:
+    def by_provider(desc: Descriptor, data: Array, indices: Array, policy: OutOfRange) -> Array:
         return session.run(desc, data, indices, policy, provider, target)
 
     program = read_source(file, allow_outside)
@@ -165,7 +162,7 @@ def run(
         say(f"{file}: {text}", err=True)
     pieces = execute(
         program,
-        run_whole(program, provider, target) if whole else by_dispatch,
+        by_provider,
         out_of_range,
         output_folder=output_folder,
         allow_outside=allow_outside,

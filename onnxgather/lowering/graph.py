@@ -227,18 +227,6 @@ class Graph:
         self.nodes[-1] = replace(last, output=name)
         self.output = self.values[name] = Value(name, value.dtype, value.shape)
 
-    def leading_to(self, *values: Value) -> Graph:
-        """The part of the graph that computes some values."""
-        needed, nodes = {value.name for value in values}, list[Node]()
-        for node in reversed(self.nodes):
-            if node.output in needed:
-                inner = (one for body in node.bodies.values() for one in body.nodes)
-                needed.update(name for one in (node, *inner) for name in one.inputs)
-                nodes.insert(0, node)
-        inputs = [value for value in self.inputs if value.name in needed]
-        constants = {name: array for name, array in self.constants.items() if name in needed}
-        return replace(self, nodes=nodes, inputs=inputs, constants=constants)
-
     def inline(self, other: Graph, given: Mapping[str, Value], name: str) -> Value:
         """Add the nodes of another graph, named after its output; return the output.
 

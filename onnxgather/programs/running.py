@@ -34,9 +34,6 @@ from onnxgather.programs.resources import Bytes
 Evaluate = Callable[[Descriptor, Array, Array], Array]
 """Computes OutputTensor from a descriptor, InputTensor and IndicesTensor."""
 
-EvaluateBy = Callable[[Descriptor, Array, Array, OutOfRange], Array]
-"""The same, by a policy."""
-
 PIECE = 2**14
 """The most values that are formatted at once."""
 
@@ -61,7 +58,7 @@ class Dispatch(NamedTuple):
 
 def execute(
     program: Program,
-    evaluate: EvaluateBy,
+    evaluate: Callable[[Descriptor, Array, Array, OutOfRange], Array],
     out_of_range: OutOfRange = "directml",
     *,
     output_folder: str | os.PathLike[str],
@@ -77,7 +74,7 @@ def execute(
 
     Args:
         program: The program.
-        evaluate: What runs an operator. It is asked for "clamp", the fastest policy, where every
+        evaluate: What runs an operator by a policy. The policy is "clamp", the fastest, where every
             index is in range, as all policies give the same there.
         out_of_range: What an index out of range does.
         output_folder: Where writeFile writes.
@@ -124,7 +121,7 @@ class _Run(NamedTuple):
 
     program: Program
     memory: _Memory
-    evaluate: EvaluateBy
+    evaluate: Callable[[Descriptor, Array, Array, OutOfRange], Array]
     out_of_range: OutOfRange
     folder: str
     allow_outside: bool

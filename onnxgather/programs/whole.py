@@ -136,7 +136,7 @@ class WholeProgram:
                     self.shown[command.path] = self._show(command.resource)
             self.graph.inputs = [*self.inputs.values()]
             self.graph.constants |= {
-                value.name: self.first_array(name)
+                value.name: self._first_array(name)
                 for name, value in self._first.items()
                 if name not in self.inputs
             }
@@ -214,7 +214,7 @@ class WholeProgram:
             return self.graph.add("Identity", name, value, why=why)
         return value
 
-    def first_array(self, name: str) -> Array:
+    def _first_array(self, name: str) -> Array:
         """What a resource holds before the first command, as its first value."""
         value, content = self._first[name], self._program.resources[name].initial_bytes()
         return np.ndarray(value.shape, value.dtype, content.data)
