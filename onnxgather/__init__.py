@@ -11,7 +11,7 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from onnxgather.cpp import to_cpp
+from onnxgather.descriptors.cpp import to_cpp
 from onnxgather.descriptors.datatypes import TensorDataType
 from onnxgather.descriptors.feature_levels import minimum_feature_level
 from onnxgather.descriptors.operators import (

@@ -24,6 +24,9 @@ from onnxgather.errors import OnnxGatherError
 _REPORT = re.compile(rb'(\xef\xbb\xbf)?\s*\{\s*("schema"\s*:\s*\d+\s*,\s*)?"onnxgather"\s*:')
 """How a report starts, however it is formatted; reports of earlier versions have no schema."""
 
+_CPP = rb"(\s|//[^\n]*+|/\*.*?\*/)*+(#\s*(include|pragma|define|if)|(const|using|namespace)\s)"
+"""How C and C++ start, behind comments."""
+
 _KINDS = {
     rb"\Z": "an empty file",
     rb"\x08[\x01-\x1f][\x12-\x7a]": "an ONNX model, which onnxgather audit, check, convert, "
@@ -34,6 +37,7 @@ _KINDS = {
     "extract and repro take with --inputs",
     rb"\x93NUMPY": "an .npy file, which a DxDispatch program names by sourcePath",
     _REPORT.pattern: "a report, which onnxgather repro and report merge take",
+    _CPP: "C or C++, which onnxgather writes but does not read",
     rb'[^\x00-\x08]*"(resources|dispatchables)"\s*:': "a DxDispatch program, which onnxgather "
     "check, convert, explain, repro, run and show take",
 }

@@ -13,7 +13,6 @@ import click
 
 from onnxgather.checks import listed, shown
 from onnxgather.cli.terminal import Progress, is_terminal, say
-from onnxgather.cpp import is_cpp, read_cpp
 from onnxgather.descriptors.operators import Descriptor
 from onnxgather.documents import Field
 from onnxgather.errors import (
@@ -49,22 +48,15 @@ class Source(NamedTuple):
 
 
 class Gathers(NamedTuple):
-    """The gathers of a program, of an ONNX model or of a file of C or C++."""
+    """The gathers of a program or of an ONNX model."""
 
     source: Source
     files: Sequence[str]
     """The files that they are read from."""
     descriptors: Mapping[str, Descriptor]
-    """By the names of dispatchables, nodes or variables."""
+    """By the names of dispatchables or nodes."""
     program: Program | None = None
-    """None of an ONNX model and of C++."""
-    kind: str = "node"
-    """What has the names, where there is no program: a `node` or, in C++, a `variable`."""
-
-    @property
-    def of_model(self) -> bool:
-        """Whether they are those of an ONNX model."""
-        return self.program is None and self.kind == "node"
+    """The program; None if the gathers are those of an ONNX model."""
 
     def contents(self, whole: bool) -> Mapping[str, Descriptor | Program]:
         """What models are made of, by the names of gathers; that of a whole program is empty."""
@@ -73,7 +65,7 @@ class Gathers(NamedTuple):
     def where(self, name: str) -> str:
         """A gather in its file, such as `$.dispatchables.gather` or `node 'gather'`."""
         if self.program is None:
-            return f"{self.kind} {shown(name)}"
+            return f"node {shown(name)}"
         return Field({name: None}, "$.dispatchables").member(name).path
 
 
@@ -145,7 +137,7 @@ class Batch:
         shapes: Mapping[str, Sequence[int]],
         node: str | None,
     ) -> Gathers:
-        """The gathers of a program, of a model or of C++; those without a descriptor are failures.
+        """The gathers of a program or of a model; those without a descriptor are failures.
 
         Args:
             source: The file.
@@ -159,24 +151,20 @@ class Batch:
         path, found = source.path, dict[str, Descriptor]()
         if shapes or node is not None:
             check_model(path)
-        if not (is_model(path) or is_cpp(path)):
+        if not is_model(path):
             program = self.read(path, allow_outside)
             if not program.dispatchables:
                 raise FileFormatError(f"{path}: $.dispatchables must hold a gather")
             found = {name: one.descriptor for name, one in program.dispatchables.items()}
             return Gathers(source, [program.path, *program.files], found, program)
-        if is_cpp(path):
-            kind, every = "variable", read_cpp(path)
-        else:
-            from onnxgather.networks.extraction import gather_descriptors
+        from onnxgather.networks.extraction import gather_descriptors
 
-            kind, every = "node", gather_descriptors(path, shapes, node)
-        for name, one in every:
+        for name, one in gather_descriptors(path, shapes, node):
             with self.step(path):
                 if isinstance(one, OnnxGatherError):
-                    raise one if kind == "variable" else one.at(f"{path}: node {shown(name)}")
+                    raise one.at(f"{path}: node {shown(name)}")
                 found[name] = one
-        return Gathers(source, [path], found, kind=kind)
+        return Gathers(source, [path], found)
 
     def say(self, text: str | bytes) -> None:
         """Print a line, or lines."""
@@ -204,9 +192,6 @@ def read_source(path: str, allow_outside: bool) -> Program:
         FileFormatError: As `read_program`.
         DescriptorError: As `read_program`.
     """
-    if is_cpp(path):
-        rule = "must be a DxDispatch program, which is JSON, got C or C++"
-        raise FileFormatError(f"{path}: {rule}, which onnxgather convert and show take")
     if path != STANDARD:
         return read_program(path, allow_outside=allow_outside)
     name = "standard input"
@@ -278,11 +263,11 @@ def plan(
         if output is None and (is_pipe or path == STANDARD):
             raise OnnxGatherError(f"{path}: the models of a pipe must come with -o PATH")
         contents = gathers.contents(whole)
-        alone = len(contents) == 1 and not gathers.of_model
+        alone = len(contents) == 1 and gathers.program is not None
         for name, content in contents.items():
             beside = _target(gathers.source, None if alone else name, output)
             model = output if is_file and output else beside
-            with_program = gathers.of_model and output != STANDARD
+            with_program = gathers.program is None and output != STANDARD
             program = [os.path.splitext(model)[0] + ".json"] if with_program else []
             for target in (model, *program):
                 job = Job(path, "$.commands" if whole else gathers.where(name), content, target)

@@ -19,8 +19,8 @@ from onnxgather.cli import arguments
 from onnxgather.cli.arguments import Lowering
 from onnxgather.cli.sources import STANDARD, Batch, Gathers, Job, check_model, plan, read_source
 from onnxgather.cli.terminal import json_bytes, main, say
-from onnxgather.cpp import to_cpp, variable_names
 from onnxgather.descriptors.arrays import Array
+from onnxgather.descriptors.cpp import to_cpp, variable_names
 from onnxgather.descriptors.feature_levels import FEATURE_LEVELS, check_feature_level
 from onnxgather.descriptors.operators import Descriptor
 from onnxgather.errors import GOOD, DescriptorError, FileFormatError, located
@@ -71,8 +71,7 @@ def convert(
 ) -> int:
     """Write an ONNX model for each gather of each program.
 
-    A FILE may also be a folder: all *.json files in it and below it; or -, the standard input; or C
-    or C++, whose gathers are named by their variables.
+    A FILE may also be a folder: all *.json files in it and below it; or -, the standard input.
     Models go beside their programs as NAME.onnx, or as NAME.DISPATCHABLE.onnx where a program has
     several gathers. With --whole a program is one model, and an index out of range does by default
     what it does in run.
@@ -194,9 +193,9 @@ def show(
 ) -> int:
     """Explain each gather of each program: its descriptor, its formula, its ONNX nodes.
 
-    A FILE may also be a folder: all *.json files in it and below it; or -, the standard input; or C
-    or C++. With --json, several files, or a folder, are a list. With --html, the page has a picture
-    of each gather, in which pointing at an element shows where it came from.
+    A FILE may also be a folder: all *.json files in it and below it; or -, the standard input. With
+    --json, several files, or a folder, are a list. With --html, the page has a picture of each
+    gather, in which pointing at an element shows where it came from.
     """
     from onnxgather.lowering.show import describe, render
 

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+from pathlib import Path
+
 import pytest
+from agreement import LONG
 from command_line import DESC
+from folders import ROOT
 
 import onnxgather as og
-from onnxgather.cpp import variable_names
+from onnxgather.descriptors.cpp import variable_names
+from onnxgather.descriptors.operators import TENSORS, header_names
+from onnxgather.parity.cases import DescriptorCase
+from onnxgather.parity.corpus import corpus
+
+COMPILER = shutil.which("c++")
 
 WRITTEN = """\
 // DML_OPERATOR_GATHER, feature level 3_0
@@ -86,3 +97,69 @@ def test_names_of_dispatchables_become_different_names_of_variables() -> None:
     assert variable_names(names) == [
         *("gather", "gather_2", "my_gather", "my_gather_4", "gather_", "gather_1", "gr__e"),
     ]
+
+
+PRINT = """
+#include <cstdio>
+
+void print(const DML_TENSOR_DESC* tensor) {
+    auto desc = static_cast<const DML_BUFFER_TENSOR_DESC*>(tensor->Desc);
+    std::printf("%d %d %d %u", tensor->Type, desc->DataType, desc->Flags, desc->DimensionCount);
+    for (UINT k = 0; k < desc->DimensionCount; ++k) std::printf(" %u", desc->Sizes[k]);
+    for (UINT k = 0; desc->Strides && k < desc->DimensionCount; ++k)
+        std::printf(" /%u", desc->Strides[k]);
+    std::printf(" %llu %u, ", desc->TotalTensorSizeInBytes, desc->GuaranteedBaseOffsetAlignment);
+}
+
+int main() {
+    for (auto one : written) {
+        auto desc = static_cast<const GatherFamilyDesc*>(one->Desc);
+        print(desc->InputTensor);
+        print(desc->IndicesTensor);
+        print(desc->OutputTensor);
+        std::printf("%d", one->Type);
+        UINT count = one->Type == DML_OPERATOR_GATHER_ELEMENTS ? 1
+                   : one->Type == DML_OPERATOR_GATHER_ND1      ? 3
+                                                               : 2;
+        for (UINT k = 0; k < count; ++k) std::printf(" %u", desc->Fields[k]);
+        std::printf("\\n");
+    }
+}
+"""
+"""A program that prints the numbers of each descriptor."""
+
+
+def numbers(desc: og.Descriptor) -> str:
+    """Return what `PRINT` prints of a descriptor."""
+    text = ""
+    for field in TENSORS:
+        tensor: og.TensorDesc = getattr(desc, field)
+        head = (1, tensor.data_type.directml, int(tensor.flags), tensor.dimension_count)
+        tail = (tensor.total_tensor_size_in_bytes, tensor.guaranteed_base_offset_alignment)
+        strides = [f"/{stride}" for stride in tensor.strides or ()]
+        text += " ".join(map(str, [*head, *tensor.sizes, *strides, *tail])) + ", "
+    numbers_of = {"GATHER": 67, "GATHER_ELEMENTS": 107, "GATHER_ND": 108, "GATHER_ND1": 140}
+    fields = [getattr(desc, field) for field in header_names(type(desc)) if field not in TENSORS]
+    return text + " ".join(map(str, [numbers_of[desc.operator], *fields]))
+
+
+@pytest.mark.skipif(COMPILER is None, reason="c++ compiles what is written")
+def test_a_compiler_reads_the_descriptors_of_the_corpus(tmp_path: Path) -> None:
+    cases = [case.descriptor for case in corpus() if isinstance(case, DescriptorCase)]
+    descriptors = list(dict.fromkeys(cases))[:: 1 if LONG else 20]
+    assert len(descriptors) >= 40
+    header = ROOT / "onnxgather" / "native" / "hosts" / "directml.h"
+    declared, include, structs = header.read_text(encoding="utf-8").partition("#include <d3d12.h>")
+    assert include
+    assert declared
+    names = [f"gather{k}" for k in range(len(descriptors))]
+    text = "using UINT = unsigned;\nusing UINT64 = unsigned long long;\n"
+    text += structs.partition("struct DML_BINDING_PROPERTIES")[0]
+    text += "\n".join(map(og.to_cpp, descriptors, names))
+    operators = ", ".join(f"&{name}Operator" for name in names)
+    text += f"\nconst DML_OPERATOR_DESC* const written[] = {{{operators}}};\n{PRINT}"
+    (tmp_path / "written.cpp").write_text(text, encoding="utf-8")
+    options = ["-std=c++11", "-Wall", "-Wextra", "-Werror", "written.cpp", "-o", "written"]
+    subprocess.run([COMPILER or "", *options], cwd=tmp_path, check=True)
+    run = subprocess.run([tmp_path / "written"], capture_output=True, text=True, check=True)
+    assert run.stdout.splitlines() == [numbers(desc) for desc in descriptors]

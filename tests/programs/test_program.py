@@ -176,6 +176,7 @@ OTHER_FILES = {
     "an ONNX model, which onnxgather audit, check, convert, explain, extract, harden, repro and "
     "show take": b"\x08\x0a\x12\x0aonnxgather",
     "a report, which onnxgather repro and report merge take": b'{"schema": 1, "onnxgather": "0.1"}',
+    "C or C++, which onnxgather writes but does not read": b"// one gather\nconst UINT a[] = {4};",
 }
 
 

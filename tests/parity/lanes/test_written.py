@@ -36,8 +36,8 @@ cp "$root"/lane/*.dll "$root/tmp/written"
 def written_host(folder: Path, descriptors: list[og.Descriptor]) -> list[str]:
     """Return the command of a host that has these descriptors as C++."""
     sources = folder / "sources"
-    shutil.copytree(ROOT / "onnxgather" / "native", sources)
-    shutil.copy(ROOT / "tests" / "lanes" / "written_host.cpp", sources)
+    shutil.copytree(ROOT / "onnxgather" / "native" / "hosts", sources)
+    shutil.copy(Path(__file__).with_name("written_host.cpp"), sources)
     names = [f"gather{k}" for k in range(len(descriptors))]
     text = "\n".join(map(og.to_cpp, descriptors, names))
     operators = ", ".join(f"&{name}Operator" for name in names)

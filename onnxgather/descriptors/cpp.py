@@ -12,7 +12,7 @@ from onnxgather.descriptors.operators import TENSORS, Descriptor, header_names
 from onnxgather.descriptors.tensors import FLAG_PREFIX, TensorDesc
 from onnxgather.errors import OnnxGatherError
 
-WIDTH = 100
+_WIDTH = 100
 """Columns of the text."""
 
 
@@ -77,7 +77,7 @@ def _tensor(tensor: TensorDesc, name: str) -> Iterator[str]:
 
 def _array(name: str, values: Sequence[int]) -> list[str]:
     start, end = f"const UINT {name}[] = {{", ", ".join(map(str, values)) + "};"
-    return [start + end] if len(start + end) <= WIDTH else [start, f"    {end}"]
+    return [start + end] if len(start + end) <= _WIDTH else [start, f"    {end}"]
 
 
 def _struct(start: str, fields: Mapping[str, object]) -> list[str]:
