@@ -1,4 +1,4 @@
-"""What README.md and ARCHITECTURE.md say is so."""
+"""What the README and the other pages say is so."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from onnxgather.parity.corpus import corpus
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
 
 
 def test_python_blocks_of_the_readme_run() -> None:
@@ -125,10 +124,17 @@ def test_a_session_completes_every_public_name(monkeypatch: pytest.MonkeyPatch) 
         assert any(match.rstrip("()") == f"og.{name}" for match in found), name
 
 
-def test_links_of_the_pages_lead_somewhere() -> None:
-    for page in (README, ARCHITECTURE):
-        for target in re.findall(r"\]\((?!http)([^)#]+)\)", page):
-            assert (ROOT / target).exists(), target
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_and_paths_of_a_page_lead_somewhere(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\((?!http)([^)#]+)\)", text):
+        assert (page.parent / target).exists(), target
+    for path in re.findall(r"`((?:[\w.-]+/)+[\w.-]*\.(?:py|json|c|cpp|h|sh))`", text):
+        places = (ROOT, ROOT / "onnxgather", ROOT / "onnxgather/native")
+        assert any((place / path).exists() for place in places), path
 
 
 def test_negative_zero_survives_out_of_range_zero() -> None:

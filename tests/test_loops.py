@@ -24,7 +24,7 @@ T = og.TensorDesc
 WORKED = og.GatherDesc(
     T("FLOAT16", [1, 6, 4]), T("INT64", [1, 2, 3]), T("FLOAT16", [2, 3, 4]), 1, 2
 )
-"""The example of ARCHITECTURE.md: six rows of four elements, chosen by 2 x 3 indices."""
+"""The example of docs/lowering.md: six rows of four elements, chosen by 2 x 3 indices."""
 
 
 def loops(**numbers: Any) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 One class per C struct, its fields in the struct's order and in snake_case; `header_names` gives
 directml.h's spelling back. The rules come from Microsoft's operator pages, corrected where
-their own examples contradict them (ARCHITECTURE.md, "Where sources disagree").
+their own examples contradict them (docs/disagreements.md).
 """
 
 from __future__ import annotations
