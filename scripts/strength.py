@@ -22,8 +22,7 @@ import onnxruntime
 
 from onnxgather.gather import ATTRIBUTES
 from onnxgather.networks.network import Network, read_network
-from onnxgather.networks.proof import proof_of
-from onnxgather.networks.ranges import ranges_of
+from onnxgather.networks.ranges import proof_of, ranges_of
 
 
 def left_by_level_1(network: Network) -> set[str]:

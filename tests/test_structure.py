@@ -38,7 +38,7 @@ ORDER = {
     "repro": "candidates trial issue moves reduce flow plan __init__",
     "doctor": "",
     "pytest_plugin": "",
-    "networks": "network inside capture inputs intervals operator_bounds ranges proof shapes "
+    "networks": "network inside capture inputs intervals operator_bounds ranges shapes "
     "gathers extraction text comparison rewrite hardening audit_page __init__",
     "cli": "arguments terminal sources report audit check corpus examine extract harden translate "
     "__init__",

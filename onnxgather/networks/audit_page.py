@@ -5,7 +5,7 @@ The texts stand in the page itself; the script adds the drawings where an entry 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -141,32 +141,45 @@ def _detail(
     return drawn
 
 
-def around(graph: Scope, node: Operation) -> dict[str, Any]:
+def around(scope: Scope, operation: Operation) -> dict[str, Any]:
     """The nodes near a gather, as the page draws a graph."""
-    makers = {name: one for one in graph.nodes for name in one.outputs if name}
-    before, after = {node: 0}, {node: 0}
-    for _ in range(NEAR):
-        before |= {makers[n]: 0 for one in before for n in one.inputs if n in makers}
-        made = {name for one in after for name in one.outputs if name}
-        after |= {one: 0 for one in graph.nodes if not made.isdisjoint(one.inputs)}
-    near = {*[*before][: NEAR + 1], *[*after][: NEAR + 1]}
-    shown = [one for one in graph.nodes if one in near]
-    made = {name for one in shown for name in one.outputs}
-    free = {name: 0 for one in shown for name in one.inputs if name and name not in made}
-    used = {name for one in graph.nodes for name in one.inputs}
+    makers = {name: one for one in scope.nodes for name in one.outputs if name}
+
+    def makers_of(reached: Sequence[Operation]) -> list[Operation]:
+        return [makers[name] for one in reached for name in one.inputs if name in makers]
+
+    def readers_of(reached: Sequence[Operation]) -> list[Operation]:
+        made = {name for one in reached for name in one.outputs if name}
+        return [one for one in scope.nodes if not made.isdisjoint(one.inputs)]
+
+    near = {*_nearest(operation, makers_of), *_nearest(operation, readers_of)}
+    drawn = [one for one in scope.nodes if one in near]
+    made = {name for one in drawn for name in one.outputs}
+    taken = dict.fromkeys(name for one in drawn for name in one.inputs if name)
+    used = {name for one in scope.nodes for name in one.inputs}
 
     def value(name: str) -> dict[str, Any]:
-        known = graph.type_of(name)
+        known = scope.type_of(name)
         sizes = ["?" if n is None else n for n in known.sizes or ()]
         return {"name": name, "data_type": known.data_type, "shape": sizes}
 
     nodes = [
         {
-            "operator": f"▸ {one.operator}" if one is node else one.operator,
+            "operator": f"▸ {one.operator}" if one is operation else one.operator,
             "inputs": one.inputs,
             "output": value(next((n for n in one.outputs if n in used), one.outputs[0])),
         }
-        for one in shown
+        for one in drawn
         if one.outputs
     ]
-    return {"inputs": [*map(value, free)], "nodes": nodes}
+    return {"inputs": [value(name) for name in taken if name not in made], "nodes": nodes}
+
+
+def _nearest(
+    operation: Operation, step: Callable[[Sequence[Operation]], Sequence[Operation]]
+) -> list[Operation]:
+    """A node, and up to `NEAR` more that steps from it lead to, the nearest first."""
+    reached = [operation]
+    for _ in range(NEAR):
+        reached = [*dict.fromkeys([*reached, *step(reached)])]
+    return reached[: NEAR + 1]

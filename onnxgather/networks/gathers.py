@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from onnxgather.checks import listed, number_of, shown
 from onnxgather.descriptors.arrays import Array, outside
 from onnxgather.descriptors.feature_levels import minimum_feature_level
-from onnxgather.descriptors.operators import TABLE
+from onnxgather.descriptors.operators import TABLE, Descriptor
 from onnxgather.descriptors.spelling import to_dict
 from onnxgather.errors import DescriptorError, OnnxGatherError
 from onnxgather.execution.providers import PROVIDERS
@@ -29,8 +31,7 @@ from onnxgather.networks.capture import (
 )
 from onnxgather.networks.inputs import MOST_LISTED, checked
 from onnxgather.networks.network import Network, Operation, Scope, check_input, read_network
-from onnxgather.networks.proof import Proof, proof_of
-from onnxgather.networks.ranges import ranges_of
+from onnxgather.networks.ranges import Proof, proof_of, ranges_of
 from onnxgather.networks.shapes import shape_computations
 from onnxgather.parity.known import known_differences
 from onnxgather.parity.states import State
@@ -151,7 +152,8 @@ Key = tuple[int | str, ...]
 the function that it is in. It is the same for each call of a function."""
 
 
-class Examined(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Examined:
     """A model, its gathers in the order in which they run, and what a run showed of them."""
 
     network: Network
@@ -196,25 +198,25 @@ def examine(
     """An audit with what it was made from; the arguments and errors are those of `audit`."""
     plain = read_network(model)
     inputs = checked(plain, inputs) if inputs is not None else None
-    given = {**(shapes or {}), **{name: array.shape for name, array in (inputs or {}).items()}}
-    _check_ranges(plain, ranges or {})
-    stages = [_stage(plain, ranges, "file")]
-    network, captured = plain, Captured()
-    if given:
-        network = read_network(plain, given)
-        stages.append(_stage(network, ranges, "given"))
-    if not inputs and not all(gather.is_settled for gather in stages[-1].values()):
+    shapes = {**(shapes or {}), **{name: array.shape for name, array in (inputs or {}).items()}}
+    ranges = dict(ranges or {})
+    _check_ranges(plain, ranges)
+    network, captured, gathers = plain, Captured(), dict[Key, AuditedGather]()
+    _refine(gathers, plain, ranges, "file")
+    if shapes:
+        network = read_network(plain, shapes)
+        _refine(gathers, network, ranges, "given")
+    if inputs:
+        captured = capture(network, inputs, TIMEOUT)
+        for scope in network.graphs():
+            _learn(scope, _sizes_seen(scope, captured))
+        _refine(gathers, network, ranges, "run", captured)
+    elif not all(gather.is_settled for gather in gathers.values()):
         types, constants = level_1(network, TIMEOUT)
         _learn(network.main, types)
         for name in network.main.types.keys() & constants.keys():
             network.main.stored.setdefault(name, constants[name])
-        stages.append(_stage(network, ranges, "level-1"))
-    if inputs:
-        captured = capture(network, inputs, TIMEOUT)
-        for graph in network.graphs():
-            _learn(graph, _sizes_seen(graph, captured))
-        stages.append(_stage(network, ranges, "run", captured))
-    gathers = {key: _first_settled([stage[key] for stage in stages]) for key in stages[0]}
+        _refine(gathers, network, ranges, "level-1")
     return Examined(network, gathers, captured, [*_notes(network, captured, gathers.values())])
 
 
@@ -231,13 +233,6 @@ def nodes_of(network: Network) -> Iterator[tuple[Key, Scope, Operation]]:
         yield from walk(graph, (graph.place,))
 
 
-def _first_settled(stages: Sequence[AuditedGather]) -> AuditedGather:
-    """A gather with the sizes of the first stage that knows all, and the first decided range."""
-    chosen = next((gather for gather in stages if gather.is_settled), stages[-1])
-    decided = (gather.range for gather in stages if gather.range.state != "not-proved")
-    return msgspec.structs.replace(chosen, range=next(decided, chosen.range))
-
-
 def _check_ranges(network: Network, ranges: Mapping[str, tuple[int, int]]) -> None:
     for name, ends in ranges.items():
         check_input(network.path, network.main.inputs, name, "a range")
@@ -246,107 +241,140 @@ def _check_ranges(network: Network, ranges: Mapping[str, tuple[int, int]]) -> No
             raise OnnxGatherError(f"{rule}, got {ends[0]}:{ends[1]}")
 
 
-def _stage(
+def _refine(
+    gathers: dict[Key, AuditedGather],
     network: Network,
-    given: Mapping[str, tuple[int, int]] | None,
+    ranges: Mapping[str, tuple[int, int]],
     source: SizesFrom,
     captured: Captured | None = None,
-) -> dict[Key, AuditedGather]:
-    """Every gather of a network, that of a function once."""
-    ranges, on_cpu = ranges_of(network, dict(given or {})), shape_computations(network)
-    names = Counter({key: node.name for key, _, node in nodes_of(network)}.values())
-    found = dict[Key, AuditedGather]()
-    for key, graph, node in nodes_of(network):
-        if not node.is_gather:
-            continue
-        where = f"{network.path}: node {shown(node.label)}"
-        try:
-            proof = proof_of(ranges, graph, node)
-        except (IndexError, TypeError, ValueError):
-            raise OnnxGatherError(f"{where} must be one that ONNX allows") from None
-        name = node.name if names[node.name] == 1 else node.outputs[0]
-        seen = captured.gathers.get(node, []) if captured else []
-        one = _Seen(graph, node, proof, source, seen)
-        gather = one.gather(name or node.outputs[0], node in on_cpu)
-        found[key] = _joined(found[key], gather, graph.place) if key in found else gather
-    return found
+) -> None:
+    """Put what a stage tells in the records of those gathers that earlier stages left open.
 
+    Args:
+        gathers: The records so far, empty before the first stage.
+        network: The model, with the sizes of this stage.
+        ranges: The least and the greatest element of graph inputs, by name.
+        source: Where the sizes come from.
+        captured: What a run showed.
 
-class _Seen(NamedTuple):
-    """A gather in one call, and what is known of it."""
-
-    graph: Scope
-    node: Operation
-    proof: Proof
-    source: SizesFrom
-    seen: Sequence[Gathered]
-    """What its executions had."""
-
-    def gather(self, name: str, on_cpu: bool) -> AuditedGather:
-        """The record of the gather, with what it is called, and whether it computes shapes."""
-        node, graph = self.node, self.graph
-        data, indices, output = (
-            _tensor(graph.type_of(name)) for name in (*node.inputs, *node.outputs)
-        )
-        constant = graph.is_constant(node.inputs[1])
-        known = all(each.type and each.is_static for each in (data, indices))
-        empty = known and 0 in (*(data.sizes or ()), *(indices.sizes or ()))
-        descriptor, refused = None, None
-        if known and not empty:
-            pairs: Any = [(each.type, each.sizes) for each in (data, indices)]
+    Raises:
+        OnnxGatherError: ONNX allows no such gather.
+    """
+    every = [*nodes_of(network)]
+    calls = dict[Key, list[tuple[Scope, Operation]]]()
+    for key, scope, operation in every:
+        if operation.is_gather and not (key in gathers and gathers[key].is_settled):
+            calls.setdefault(key, []).append((scope, operation))
+    if not calls:
+        return
+    bounds, on_cpu = ranges_of(network, ranges), shape_computations(network)
+    names = Counter({key: operation.name for key, _, operation in every}.values())
+    for key, each in calls.items():
+        records = list[AuditedGather]()
+        for scope, operation in each:
             try:
-                number = {ATTRIBUTES[node.operator]: node.number}
-                descriptor = from_onnx(node.operator, *pairs, **number)
-            except DescriptorError as error:
-                refused = str(error)
-        return AuditedGather(
-            name,
-            node.outputs[0],
-            graph.where,
-            node.operator,
-            on_cpu,
-            data,
-            indices,
-            output,
-            constant,
-            to_dict(descriptor) if descriptor else None,
-            refused,
-            minimum_feature_level(descriptor) if descriptor else None,
-            self._range(EMPTY if empty else self.proof.why),
-        )
+                proof = proof_of(bounds, scope, operation)
+            except (IndexError, TypeError, ValueError):
+                where = f"{network.path}: node {shown(operation.label)}"
+                raise OnnxGatherError(f"{where} must be one that ONNX allows") from None
+            name = operation.name if names[operation.name] == 1 else ""
+            executions = captured.gathers.get(operation, []) if captured else []
+            indices = _range(scope, operation, proof, source, executions)
+            records.append(_record(scope, operation, name, operation in on_cpu, indices))
+        record = _joined(records, each[0][0].place)
+        if key in gathers and gathers[key].range.state != "not-proved":
+            record = replace(record, range=gathers[key].range)
+        gathers[key] = record
 
-    def _range(self, why: str) -> IndexRange:
-        state, low, high, size, _, stop = self.proof
-        found = constant = None
-        if state == "out-of-range":
-            constant = self.graph.constant(self.node.inputs[1])
+
+def _record(
+    scope: Scope, operation: Operation, name: str, on_cpu: bool, indices_range: IndexRange
+) -> AuditedGather:
+    """The record of a gather in one call of the function that it is in.
+
+    Args:
+        scope: The graph of the gather.
+        operation: The gather.
+        name: Its name; empty where the name of its output stands for it.
+        on_cpu: Whether it computes shapes.
+        indices_range: The range of its indices.
+    """
+    data, indices, output = (
+        _tensor(scope.type_of(value)) for value in (*operation.inputs, *operation.outputs)
+    )
+    descriptor, refused = None, None
+    if all(each.type and each.is_static for each in (data, indices)):
+        if 0 in (*(data.sizes or ()), *(indices.sizes or ())):
+            indices_range = replace(indices_range, why=EMPTY)
+        else:
+            descriptor, refused = _translated(operation, data, indices)
+    return AuditedGather(
+        name or operation.outputs[0],
+        operation.outputs[0],
+        scope.where,
+        operation.operator,
+        on_cpu,
+        data,
+        indices,
+        output,
+        scope.is_constant(operation.inputs[1]),
+        to_dict(descriptor) if descriptor else None,
+        refused,
+        minimum_feature_level(descriptor) if descriptor else None,
+        indices_range,
+    )
+
+
+def _translated(
+    operation: Operation, data: Tensor, indices: Tensor
+) -> tuple[Descriptor | None, str | None]:
+    """The descriptor of a gather, or the rule that the DirectML provider refuses it by."""
+    pairs: Any = [(each.type, each.sizes) for each in (data, indices)]
+    number = {ATTRIBUTES[operation.operator]: operation.number}
+    try:
+        return from_onnx(operation.operator, *pairs, **number), None
+    except DescriptorError as error:
+        return None, str(error)
+
+
+def _range(
+    scope: Scope,
+    operation: Operation,
+    proof: Proof,
+    source: SizesFrom,
+    executions: Sequence[Gathered],
+) -> IndexRange:
+    """The range of the indices of a gather, from its proof and from what its executions had."""
+    found = None
+    if proof.state == "out-of-range":
+        constant = scope.constant(operation.inputs[1])
         if constant is not None:
-            found = self._found("constant", constant, size)
-        elif state == "not-proved":
-            each = (self._found("inputs", one.indices, self._axes(one.data)) for one in self.seen)
-            found = next(filter(None, each), None)
-        state = "out-of-range" if found else state
-        stop = stop if state == "not-proved" else None
-        return IndexRange(state, low, high, size, why, self.source, stop, found)
+            found = _found(operation, "constant", constant, proof.sizes)
+    elif proof.state == "not-proved":
+        axes = [operation.number + k for k in range(len(proof.sizes))]
+        for one in executions:
+            sizes = proof.sizes if one.data is None else [one.data.shape[axis] for axis in axes]
+            found = found or _found(operation, "inputs", one.indices, sizes)
+    state = "out-of-range" if found else proof.state
+    stop = proof.stop if state == "not-proved" else None
+    return IndexRange(state, proof.low, proof.high, proof.sizes, proof.why, source, stop, found)
 
-    def _axes(self, data: Array | None) -> tuple[int | None, ...]:
-        """The sizes of the dimensions of the data that are indexed."""
-        if data is None:
-            return self.proof.sizes
-        return tuple(data.shape[self.node.number + k] for k in range(len(self.proof.sizes)))
 
-    def _found(
-        self, source: Literal["constant", "inputs"], indices: Array, size: Sequence[int | None]
-    ) -> Found | None:
-        """The first index out of range; None where all are in range, or an axis is not known."""
-        if None in size or indices.dtype.kind not in "iu":
-            return None
-        mask = outside(indices, np.array(size)).reshape(indices.shape)
-        if not mask.any():
-            return None
-        first = np.unravel_index(np.argmax(mask), mask.shape)
-        at, value = tuple(map(int, first)), int(indices[first])
-        return Found(source, at, value, int(mask.sum()), out_of_range(self.node.operator))
+def _found(
+    operation: Operation,
+    source: Literal["constant", "inputs"],
+    indices: Array,
+    sizes: Sequence[int | None],
+) -> Found | None:
+    """The first index out of range; None where all are in range, or an axis is not known."""
+    if None in sizes or indices.dtype.kind not in "iu":
+        return None
+    mask = outside(indices, np.array(sizes)).reshape(indices.shape)
+    if not mask.any():
+        return None
+    first = np.unravel_index(np.argmax(mask), mask.shape)
+    at, value = tuple(map(int, first)), int(indices[first])
+    return Found(source, at, value, int(mask.sum()), out_of_range(operation.operator))
 
 
 def out_of_range(op: str) -> dict[str, str]:
@@ -367,23 +395,31 @@ def _tensor(known: ValueType) -> Tensor:
     return Tensor(DIRECTML_NAMES.get(name, name) or None, known.sizes)
 
 
-def _joined(one: AuditedGather, other: AuditedGather, place: str) -> AuditedGather:
-    """A gather of a function, from its records in two calls."""
+def _joined(calls: Sequence[AuditedGather], place: str) -> AuditedGather:
+    """The record of a gather, from its records in each call of the function that it is in.
+
+    Args:
+        calls: The records.
+        place: The function; it is the place of a gather that runs in several calls.
+    """
+    first, *others = calls
+    if not others:
+        return first
+    ranges = [call.range for call in calls]
     names = ("data", "indices", "output", "descriptor", "feature_level")
-    pair = (one.range, other.range)
-    return msgspec.structs.replace(
-        one,
+    return replace(
+        first,
         place=place,
-        shape_computation=one.shape_computation and other.shape_computation,
-        constant_indices=one.constant_indices and other.constant_indices,
-        refused=one.refused or other.refused,
-        range=msgspec.structs.replace(
-            max(pair, key=lambda each: _STATES.index(each.state)),
-            low=_hull(one.range.low, other.range.low, min),
-            high=_hull(one.range.high, other.range.high, max),
-            size=_same(one.range.size, other.range.size),
+        shape_computation=all(call.shape_computation for call in calls),
+        constant_indices=all(call.constant_indices for call in calls),
+        refused=next((call.refused for call in calls if call.refused), None),
+        range=replace(
+            max(ranges, key=lambda each: _STATES.index(each.state)),
+            low=_ends(min, [each.low for each in ranges]),
+            high=_ends(max, [each.high for each in ranges]),
+            size=_common([each.size for each in ranges]),
         ),
-        **{name: _same(getattr(one, name), getattr(other, name)) for name in names},
+        **{name: _common([getattr(call, name) for call in calls]) for name in names},
     )
 
 
@@ -391,21 +427,22 @@ _STATES = ("proved", "not-proved", "out-of-range")
 """From the best to the worst."""
 
 
-def _same(one: Any, other: Any) -> Any:
-    """What holds of both; None for what does not."""
-    if isinstance(one, Tensor):
-        return Tensor(_same(one.type, other.type), _same(one.sizes, other.sizes))
-    if one != other and other is not None and isinstance(one, tuple):
-        sizes = cast("tuple[Any, ...]", one)
-        return tuple(map(_same, sizes, other)) if len(sizes) == len(other) else None
-    return one if one == other else None
+def _common(facts: Sequence[Any]) -> Any:
+    """What is the same in all calls: of tensors and sizes part by part; None where it differs."""
+    first = facts[0]
+    if all(fact == first for fact in facts):
+        return first
+    if isinstance(first, Tensor):
+        return Tensor(_common([fact.type for fact in facts]), _common([f.sizes for f in facts]))
+    if isinstance(first, tuple) and None not in facts and len({*map(len, facts)}) == 1:
+        return tuple(map(_common, zip(*facts, strict=True)))
+    return None
 
 
-def _hull(one: Any, other: Any, choose: Any) -> tuple[int | None, ...] | None:
-    """The ends of the intervals that hold those of both; a call may have no index at all."""
-    if one is None or other is None:
-        return other if one is None else one
-    return tuple(None if None in pair else choose(pair) for pair in zip_longest(one, other))
+def _ends(choose: Any, calls: Sequence[tuple[int | None, ...] | None]) -> Any:
+    """The ends that hold in all calls; a call without an index has none, and bounds nothing."""
+    ends = zip_longest(*(each for each in calls if each is not None))
+    return tuple(None if None in each else choose(each) for each in ends) or None
 
 
 def _learn(graph: Scope, types: Mapping[str, ValueType]) -> None:

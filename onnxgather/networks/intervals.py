@@ -32,7 +32,7 @@ ELEMENTS, COLUMNS = 2**14, 16
 """Up to how many elements each has its own bounds, and up to how many columns otherwise."""
 
 FAR = 2**30
-"""Where a bound goes first that moves from iteration to iteration of a loop."""
+"""A bound that moves from iteration to iteration of a loop stops here first, if not at 0."""
 
 UNBOUNDED = (-math.inf, math.inf)
 
@@ -267,13 +267,20 @@ def joined(values: Sequence[Bounds]) -> Bounds:
 
 
 def widened(old: Bounds, new: Bounds) -> Bounds:
-    """`new`, where a bound that moved since `old` moves far, or to the limit of the data type."""
+    """Widens bounds that still move, so that loops converge.
+
+    An end that moved goes on to 0, then to `FAR`, then to the limit of the data type.
+
+    Args:
+        old: The value before an iteration.
+        new: The value after it, which holds all of `old`.
+    """
     first, last = LIMITS.get(new.data_type, UNBOUNDED)
     (low, high), (old_low, old_high) = new.whole, old.whole
     if low < old_low:
-        low = max(n for n in (0, -FAR, first) if n <= low and n >= first)
+        low = max(stop for stop in (0, -FAR, first) if first <= stop <= low)
     if high > old_high:
-        high = min(n for n in (0, FAR, last) if n >= high and n <= last)
+        high = min(stop for stop in (0, FAR, last) if high <= stop <= last)
     return interval(new.data_type, new.sizes, low, high, new.nan, why=new.why, stops=new.stops)
 
 

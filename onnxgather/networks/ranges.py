@@ -1,23 +1,32 @@
-"""The walk through a network: what is known of each value, in subgraphs and functions too."""
+"""The walk through a network: what is known of each value, in subgraphs and functions too.
+
+Whether the indices of a gather are proved in range is read from it: their interval beside the sizes
+of the axes.
+"""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
+from onnxgather.descriptors.arrays import Array
 from onnxgather.errors import OnnxGatherError
 from onnxgather.model.values import ValueType
 from onnxgather.networks.inside import inferred
 from onnxgather.networks.intervals import (
+    COLUMNS,
     FLOATS,
+    INTEGERS,
     LIMITS,
     UNBOUNDED,
     Bounds,
     constant,
     elements_of,
+    hull,
     interval,
     joined,
     merged,
@@ -218,3 +227,74 @@ def _reasoned(call: Call, value: Bounds) -> Bounds:
         return replace(value, why=(call.operator,), stops=kept)
     named = () if call.operator in QUIET else (call.operator,)
     return replace(value, why=merged([why, named]) or ("constant",))
+
+
+State = Literal["proved", "not-proved", "out-of-range"]
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What is known of the indices of a gather, before negative ones count from the end.
+
+    Attributes:
+        state: "proved": each index is in range, or there is none. "out-of-range": one is not,
+            whatever the inputs are.
+        low: The least index per coordinate of a tuple; None: no bound. Without indices: None.
+        high: The greatest index, likewise.
+        sizes: The size of the axis that each coordinate indexes; None where it is not known.
+        why: What the interval comes from, in words.
+        stop: What stops the proof, a graph input or an operator; "" where it is proved.
+    """
+
+    state: State
+    low: tuple[int | None, ...] | None
+    high: tuple[int | None, ...] | None
+    sizes: tuple[int | None, ...]
+    why: str
+    stop: str
+
+
+def proof_of(ranges: Ranges, scope: Scope, operation: Operation) -> Proof:
+    """The proof that the indices of a gather are in range, as far as there is one."""
+    data, indices = (ranges.value(scope, name) for name in operation.inputs[:2])
+    low, high = _ends(_coordinates(indices, operation.operator), indices.data_type)
+    rank, first = len(data.sizes or ()), operation.number
+    axes = range(first, first + len(low))
+    sizes = tuple((data.sizes or ())[k] if -rank <= k < rank else None for k in axes)
+    why = ", ".join(indices.why)
+    if indices.is_empty:
+        return Proof("proved", None, None, sizes, "there is no index", "")
+    if all(map(_is_inside, low, high, sizes)):
+        return Proof("proved", low, high, sizes, why, "")
+    # Where both ends of an interval are reached, one beyond the axis is an index beyond it.
+    is_reached = indices.is_exact or scope.is_constant(operation.inputs[1])
+    if is_reached and elements_of(indices.sizes) and None not in sizes:
+        return Proof("out-of-range", low, high, sizes, why, "")
+    unsized = f"the size of {operation.inputs[0]}" if None in sizes else ""
+    return Proof("not-proved", low, high, sizes, why, ", ".join(indices.stops) or unsized or why)
+
+
+def _coordinates(indices: Bounds, operator: str) -> Array:
+    """The bounds of each coordinate of a tuple, shape (coordinates, 2); (1, 2) if all are alike."""
+    columns = indices.sizes[-1] if indices.sizes and not indices.is_empty else None
+    if operator != "GatherND" or columns is None or columns > COLUMNS:
+        return indices.whole.reshape(1, 2)
+    rows = hull(indices.bounds, range(indices.bounds.ndim - 2))
+    return np.broadcast_to(rows.reshape(-1, 2), (columns, 2))
+
+
+def _ends(bounds: Array, data_type: str) -> tuple[tuple[int | None, ...], tuple[int | None, ...]]:
+    """The least and the greatest numbers; None where the data type alone bounds them."""
+    limits = INTEGERS.get(data_type, UNBOUNDED)
+    low, high = (
+        tuple(None if end == limit else end for end in ends)
+        for ends, limit in zip(bounds.T.tolist(), limits, strict=True)
+    )
+    return low, high
+
+
+def _is_inside(low: int | None, high: int | None, size: int | None) -> bool:
+    """Whether all indices of an interval are in range of an axis; False where one is not known."""
+    if low is None or high is None or size is None:
+        return False
+    return -size <= low <= high < size

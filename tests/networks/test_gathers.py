@@ -12,13 +12,16 @@ import pytest
 from onnx_graphs import BOOL, FLOAT, INT64, constant, function, graph, info, model, node
 
 import onnxgather as og
+from onnxgather.networks import gathers
 from onnxgather.networks.gathers import AuditedGather, Found, Tensor
 from onnxgather.networks.gathers import audit as audit_of
+from onnxgather.networks.ranges import ranges_of
 
 TABLE = constant("table", np.arange(12.0, dtype=np.float32).reshape(4, 3))
 IDS = info("ids", INT64, ["n", 2])
 GATHER = node("Gather", ["table", "ids"], "rows", "gather")
 SHAPES = {"ids": [5, 2]}
+KEPT = {"ids": (0, 3)}
 STOPPED = "not-proved"
 
 
@@ -182,6 +185,42 @@ def test_a_node_without_a_name_or_with_that_of_another_is_called_by_its_output()
     found = og.audit(model(nodes, [IDS], ["a"], [TABLE]))
     assert [g.node for g in found.gathers] == ["a", "b", "c", "own"]
     assert [g.output_name for g in found.gathers] == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize(
+    ("made", "more", "walks"),
+    [
+        (fixed(0, 3), {}, 1),
+        (model([GATHER], [info("ids", INT64, [5, 2])], ["rows"], [TABLE]), {"ranges": KEPT}, 1),
+        (embedding(), {"shapes": SHAPES, "ranges": KEPT}, 2),
+        (embedding(), {"shapes": SHAPES}, 3),
+        (embedding(), {"inputs": {"ids": np.zeros((5, 2), np.int64)}, "ranges": KEPT}, 2),
+        (embedding(), {"inputs": {"ids": np.zeros((5, 2), np.int64)}}, 3),
+    ],
+)
+def test_a_model_is_walked_again_only_where_a_gather_is_open(
+    made: onnx.ModelProto, more: Any, walks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walked = list[object]()
+
+    def counted(*given: Any) -> Any:
+        walked.append(given)
+        return ranges_of(*given)
+
+    monkeypatch.setattr(gathers, "ranges_of", counted)
+    og.audit(made, **more)
+    assert len(walked) == walks
+
+
+def test_gathers_that_are_settled_keep_their_records_where_others_are_open() -> None:
+    nodes = [GATHER, node("Gather", ["table", "zero"], "first", "settled")]
+    zero = constant("zero", np.zeros(1, np.int64))
+    made = model(nodes, [IDS], ["rows", "first"], [TABLE, zero])
+    found = og.audit(made, shapes=SHAPES).gathers
+    assert [(g.node, g.range.sizes_from) for g in found] == [
+        ("gather", "level-1"),
+        ("settled", "file"),
+    ]
 
 
 class TestInside:

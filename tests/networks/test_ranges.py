@@ -17,8 +17,7 @@ from onnxgather.gather import ATTRIBUTES
 from onnxgather.networks.intervals import Bounds, broadcast, constant, interval
 from onnxgather.networks.network import read_network
 from onnxgather.networks.operator_bounds import OPERATORS, Call
-from onnxgather.networks.proof import Proof, proof_of
-from onnxgather.networks.ranges import ranges_of
+from onnxgather.networks.ranges import Proof, proof_of, ranges_of
 
 
 def broken(value: Bounds, array: Array) -> str:
