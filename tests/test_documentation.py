@@ -18,6 +18,7 @@ from folders import ROOT
 
 import onnxgather as og
 from onnxgather.cli import main
+from onnxgather.cli.commands import find_command
 from onnxgather.options import OPSETS
 from onnxgather.parity.corpus import corpus
 
@@ -45,7 +46,7 @@ def _commands() -> list[list[str]]:
 @pytest.mark.parametrize("arguments", _commands(), ids=" ".join)
 def test_commands_of_the_readme_are_good_usage(arguments: list[str]) -> None:
     name, *rest = arguments
-    with main.commands[name].make_context(name, rest, parent=click.Context(main)) as context:
+    with find_command(name).make_context(name, rest, parent=click.Context(main)) as context:
         assert context.params
 
 
@@ -54,10 +55,10 @@ def test_table_of_commands_is_that_of_the_program() -> None:
     for line in block.splitlines():
         usage, told = re.split(r" {2,}", line)
         _, name, *words = usage.split()
-        command = main.commands[name]
+        command, listed = find_command(name), main.commands[name]
         if isinstance(command, click.Group):
-            command = command.commands[words[0]]
-        assert command.get_short_help_str(80).lower().startswith(told.split()[0]), line
+            command = listed = command.commands[words[0]]
+        assert listed.get_short_help_str(80).lower().startswith(told.split()[0]), line
         options = {flag for parameter in command.params for flag in parameter.opts}
         assert {word.strip("[]") for word in words if word.strip("[").startswith("-")} <= options
     assert sorted(line.split()[1] for line in block.splitlines()) == sorted(main.commands)

@@ -157,9 +157,9 @@ class Lowering(TypedDict):
     opset: int
 
 
-out_of_range = policy("clamp", "clamp")
+policy_or_clamp = policy("clamp", "clamp")
 lowering = _together(
-    out_of_range,
+    policy_or_clamp,
     target("portable", "portable"),
     number(
         "--threads",
@@ -211,10 +211,10 @@ given = _together(
     ),
 )
 as_json = flag("--json", "as_json", help="Print one JSON document.")
-html = file("--html", "html_file", metavar="FILE", help="Write it as one page to read.")
+as_html = file("--html", "html_file", metavar="FILE", help="Write it as one page to read.")
 reports = _together(
     file("--junit", "junit_file", metavar="FILE", help="Write it for test reporters."),
-    html,
+    as_html,
     file("--markdown", "markdown_file", metavar="FILE", help="Write it as a CI summary."),
 )
 lane_names = partial(

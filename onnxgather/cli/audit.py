@@ -11,13 +11,13 @@ import click
 from onnxgather.cli import arguments
 from onnxgather.cli.report import codes
 from onnxgather.cli.sources import Batch
-from onnxgather.cli.terminal import json_bytes, main, say
+from onnxgather.cli.terminal import json_bytes, say
 from onnxgather.errors import FINDINGS, OnnxGatherError
 from onnxgather.execution.providers import NAMES
 from onnxgather.files import write_whole
 
 
-@main.command(short_help="Say what becomes of each gather of an ONNX model.")
+@click.command("audit")
 @click.argument("model", type=arguments.FILE, metavar="MODEL")
 @arguments.file(
     "--inputs", metavar="FILE", help="The model's inputs, as .npz; the model then runs."
@@ -37,14 +37,14 @@ from onnxgather.files import write_whole
     metavar="[FILE]",
     help="Write the records as JSON; print them where there is no FILE.",
 )
-@arguments.html
+@arguments.as_html
 @click.option(
     "--fail-on",
     type=click.Choice(["not-proved"]),
     metavar="not-proved",
     help="Let a gather that is not proved in range be a finding too.",
 )
-def audit(
+def audit_command(
     model: str,
     inputs: str | None,
     shapes: dict[str, tuple[int, ...]],

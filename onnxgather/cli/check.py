@@ -15,8 +15,8 @@ import msgspec
 from onnxgather.checks import check_choice, shown
 from onnxgather.cli import arguments
 from onnxgather.cli.report import Outputs, codes
-from onnxgather.cli.sources import Batch, check_model
-from onnxgather.cli.terminal import Interrupted, first_signal_kept, main
+from onnxgather.cli.sources import Batch, check_is_model
+from onnxgather.cli.terminal import Interrupted, first_signal_kept
 from onnxgather.errors import DescriptorError, FileFormatError
 from onnxgather.execution.providers import NAMES
 from onnxgather.files import check_writable, is_model, is_report
@@ -96,7 +96,7 @@ class CheckOptions(Outputs):
         return [*chain.from_iterable(map(open_known, self.known_files)), *ours]
 
 
-@main.command(short_help="Compare providers with the reference.", epilog=_STATES)
+@click.command("check", epilog=_STATES)
 @click.argument("paths", nargs=-1, type=arguments.FILE, metavar="[PATH]...")
 @arguments.flag("--corpus", help="Check the built-in corpus.")
 @arguments.number("--random", "count", metavar="N", help="Check N random descriptors.")
@@ -155,7 +155,7 @@ class CheckOptions(Outputs):
 )
 @arguments.flag("--no-known", help="Leave out the known differences of onnxgather.")
 @arguments.allow_outside
-def check(**given: Any) -> int:
+def check_command(**given: Any) -> int:
     """Compare what each lane returns with the reference, bit by bit.
 
     A lane is an execution provider, in this environment or another. A PATH is a program; or an
@@ -180,7 +180,7 @@ def _run(asked: CheckOptions) -> int:
     paths = list(dict.fromkeys(source.path for source in batch.sources(asked.paths)))
     networks = [path for path in paths if is_model(path)]
     if not networks and (asked.node is not None or asked.inputs is not None):
-        check_model(", ".join(paths) or "none")
+        check_is_model(", ".join(paths) or "none")
     asked.check_apart([*paths, *filter(None, [asked.inputs])])
     for file in asked.files:
         check_writable(file)

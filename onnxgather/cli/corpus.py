@@ -5,17 +5,17 @@ from __future__ import annotations
 import click
 
 from onnxgather.cli import arguments
-from onnxgather.cli.terminal import main, say
+from onnxgather.cli.terminal import say
 from onnxgather.errors import GOOD
 from onnxgather.options import FORMATS, FormatName
 
 
-@main.group(short_help="Export the built-in corpus.")
-def corpus() -> None:
+@click.group("corpus")
+def corpus_command() -> None:
     """Export the cases that `check --corpus` runs."""
 
 
-@corpus.command(short_help="Write the corpus for others to run.")
+@corpus_command.command("export", short_help="Write the corpus for others to run.")
 @click.option(
     "--format",
     "name",
@@ -25,7 +25,7 @@ def corpus() -> None:
     help="; ".join(f"{name}: {content}" for name, content in FORMATS.items()) + ".",
 )
 @click.argument("folder", type=arguments.FOLDER, metavar="DIR")
-def export(name: FormatName, folder: str) -> int:
+def export_command(name: FormatName, folder: str) -> int:
     """Write the corpus to DIR, which must be empty or an earlier export.
 
     DIR gets a README that says how to run the cases without onnxgather.

@@ -9,16 +9,18 @@ import click
 from onnxgather.checks import shown
 from onnxgather.cli import arguments
 from onnxgather.cli.sources import Batch
-from onnxgather.cli.terminal import Progress, json_bytes, main, say
+from onnxgather.cli.terminal import Progress, json_bytes, say
 from onnxgather.errors import FINDINGS, GOOD, NOT_RUN, UNUSABLE, OnnxGatherError
 from onnxgather.files import is_model
 from onnxgather.options import OutOfRange, Target
 
 
-@main.command(short_help="Say which wheels and providers work.")
+@click.command("doctor")
 @arguments.lanes
 @arguments.as_json
-def doctor(pythons: dict[str, str], plugins: dict[str, str], timeout: float, as_json: bool) -> int:
+def doctor_command(
+    pythons: dict[str, str], plugins: dict[str, str], timeout: float, as_json: bool
+) -> int:
     """Examine this Python environment, and others given as lanes.
 
     Says which wheels own the module onnxruntime and which providers run a gather, and gives the
@@ -45,7 +47,7 @@ def _lane(
         return name, python
 
 
-@main.command(short_help="Reduce a difference to a folder that shows it.")
+@click.command("repro")
 @click.argument("source", type=arguments.FILE, metavar="SOURCE")
 @arguments.folder("-o", "--output", required=True, metavar="DIR", help="The folder.")
 @click.option("--case", "name", metavar="NAME", help="Which case of a program or a report.")
@@ -66,7 +68,7 @@ def _lane(
 )
 @arguments.timeout
 @arguments.allow_outside
-def repro(
+def repro_command(
     source: str,
     output: str,
     name: str | None,

@@ -5,18 +5,18 @@ from __future__ import annotations
 import click
 
 from onnxgather.cli import arguments
-from onnxgather.cli.terminal import json_bytes, main, say
+from onnxgather.cli.terminal import json_bytes, say
 from onnxgather.errors import GOOD
 
 
-@main.command(short_help="Take gathers out of an ONNX model, with their data.")
+@click.command("extract")
 @click.argument("model", type=arguments.FILE, metavar="MODEL")
 @click.option("--node", metavar="NAME", help="The gather of that name, or with such an output.")
 @arguments.flag("--all", "every", help="Every gather.")
 @arguments.file("--inputs", required=True, metavar="FILE", help="The model's inputs, as .npz.")
 @arguments.folder("-o", "--output", required=True, metavar="DIR", help="The folder.")
 @arguments.as_json
-def extract(
+def extract_command(
     model: str, node: str | None, every: bool, inputs: str, output: str, as_json: bool
 ) -> int:
     """Write each gather with what it gets in a run of MODEL, one folder each.

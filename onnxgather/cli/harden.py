@@ -5,18 +5,18 @@ from __future__ import annotations
 import click
 
 from onnxgather.cli import arguments
-from onnxgather.cli.terminal import json_bytes, main, say
+from onnxgather.cli.terminal import json_bytes, say
 from onnxgather.errors import GOOD
 from onnxgather.options import OutOfRange
 
 
-@main.command(short_help="Keep the indices of an ONNX model in range.")
+@click.command("harden")
 @click.argument("model", type=arguments.FILE, metavar="MODEL")
 @arguments.file("-o", "--output", required=True, metavar="OUT", help="The model to write.")
 @arguments.hardening
 @arguments.given
 @arguments.as_json
-def harden(
+def harden_command(
     model: str,
     output: str,
     out_of_range: OutOfRange,

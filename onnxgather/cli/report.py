@@ -13,7 +13,7 @@ import click
 from onnxgather.checks import listed
 from onnxgather.cli import arguments
 from onnxgather.cli.sources import Batch
-from onnxgather.cli.terminal import has_colours, json_bytes, main, say, width
+from onnxgather.cli.terminal import has_colours, json_bytes, say, width
 from onnxgather.errors import FINDINGS, NOT_RUN, UNUSABLE
 from onnxgather.files import check_writable, write_whole
 
@@ -84,16 +84,16 @@ def codes(report: Report) -> Iterator[int]:
         yield NOT_RUN
 
 
-@main.group(short_help="Make one report of several.")
-def report() -> None:
+@click.group("report")
+def report_command() -> None:
     """Work on the reports of `check --json`."""
 
 
-@report.command(short_help="Make one report of several.")
+@report_command.command("merge", short_help="Make one report of several.")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("-o", "--json", "json_file", metavar="FILE", help="Write the whole as JSON.")
 @arguments.reports
-def merge(files: tuple[str, ...], **asked: str | None) -> int:
+def merge_command(files: tuple[str, ...], **asked: str | None) -> int:
     """Make one report of those that `check --shard K/N --json FILE` wrote.
 
     The lanes of all must agree in name, provider, versions and target. Where shards are missing,

@@ -150,7 +150,7 @@ class Batch:
         """
         path, found = source.path, dict[str, Descriptor]()
         if shapes or node is not None:
-            check_model(path)
+            check_is_model(path)
         if not is_model(path):
             program = self.read(path, allow_outside)
             if not program.dispatchables:
@@ -178,7 +178,7 @@ class Batch:
         return max(codes, key=_BEST_TO_WORST.index, default=GOOD)
 
 
-def check_model(path: str) -> None:
+def check_is_model(path: str) -> None:
     """Check that options of models come with one; a UsageError says so."""
     if not is_model(path):
         rule = "--node, --shape and --inputs must come with an ONNX model"

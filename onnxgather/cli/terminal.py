@@ -1,9 +1,8 @@
-"""The terminal: printing, progress, and the exit codes and errors that commands end with."""
+"""The terminal: printing, progress, and the signals that end a command."""
 
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import os
 import re
@@ -14,20 +13,12 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from datetime import timedelta
-from typing import Any, NoReturn, TextIO
-
-import click
-import msgspec
-from click.exceptions import NoArgsIsHelpError
+from typing import TextIO
 
 from onnxgather.checks import printable
-from onnxgather.errors import GOOD, UNUSABLE, OnnxGatherError
-from onnxgather.files import reason
 
-_BY_SIGNAL = 128
+BY_SIGNAL = 128
 """The exit code of a program that a signal ended is this and the signal, as shells count."""
-
-_BROKEN_PIPE = _BY_SIGNAL + 13
 
 LONGEST_INDENTED = 2**22
 """JSON of so many bytes is not indented."""
@@ -35,28 +26,19 @@ LONGEST_INDENTED = 2**22
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 """The signals that end a command."""
 
-_EPILOG = """\b
-Exit codes:
-  0  good
-  1  findings: a difference, an error, an invalid descriptor or index
-  2  unusable input or usage
-  3  a lane did not start, or a required one did not run a case
-Where several apply: 2, then 1, then 3. Interrupted: 130 (SIGINT), 143 (SIGTERM).
-"""
-
 
 class Interrupted(KeyboardInterrupt):
     """A signal ends the command."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
-        self.exit_code = _BY_SIGNAL + number
+        self.exit_code = BY_SIGNAL + number
         self.name = signal.Signals(number).name
         """Such as SIGTERM."""
 
 
 @contextlib.contextmanager
-def _handled(handler: Callable[[int, object], object]) -> Generator[None]:
+def signals_handled(handler: Callable[[int, object], object]) -> Generator[None]:
     """Have a function handle each signal that ends a command.
 
     A signal that is ignored stays so, as under nohup. Python allows this in its main thread alone.
@@ -69,10 +51,6 @@ def _handled(handler: Callable[[int, object], object]) -> Generator[None]:
         yield
 
 
-def _interrupt(number: int, _: object) -> None:
-    raise Interrupted(number)
-
-
 @contextlib.contextmanager
 def first_signal_kept(kept: list[Interrupted]) -> Generator[None]:
     """Put the first signal that ends a command into an empty list; the second raises."""
@@ -82,65 +60,8 @@ def first_signal_kept(kept: list[Interrupted]) -> Generator[None]:
         if len(kept) > 1:
             raise kept[0]
 
-    with _handled(keep):
+    with signals_handled(keep):
         yield
-
-
-class Commands(click.Group):
-    """The group of all commands; turns what they return and raise into exit codes and errors."""
-
-    def main(self, *args: Any, **extra: Any) -> NoReturn:
-        """Run a command line and end with its exit code."""
-        while (spare := os.open(os.devnull, os.O_RDWR)) <= 2:
-            pass  # a standard stream that was closed: no file may take its number
-        os.close(spare)
-        code, sentence = UNUSABLE, ""
-        try:
-            code = super().main(*args, **{**extra, "standalone_mode": False})
-        except click.ClickException as error:
-            _say_usage(error)
-        except OnnxGatherError as error:
-            code, sentence = error.exit_code, str(error)
-        except MemoryError:
-            sentence = "there is not enough memory"
-        except SystemExit as end:  # click's own: 0 after a completion, 1 at a broken pipe
-            _abandon(sys.stdout, sys.stderr)
-            code = _BROKEN_PIPE if end.code else GOOD
-        except OSError as error:
-            _abandon(sys.stdout)
-            where = os.fsdecode(error.filename) if error.filename else "standard output"
-            sentence = f"{where}: {reason(error)}"
-        if sentence:
-            say(f"Error: {sentence}", err=True)
-        sys.exit(code)
-
-    def invoke(self, ctx: click.Context) -> int:
-        """Run the command; an interruption is an exit code too."""
-        try:
-            with _handled(_interrupt):
-                return super().invoke(ctx)
-        except Interrupted as interrupted:
-            return interrupted.exit_code
-
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        """Find the command that the arguments start with; a file in its place gets advice."""
-        known = args[0] in self.commands or ctx.resilient_parsing  # by a shell that completes
-        if not known and os.path.exists(args[0]):
-            ctx.fail(f"a command must come before {args[0]}, such as run or show")
-        return super().resolve_command(ctx, args)
-
-
-@click.group(
-    cls=Commands,
-    epilog=_EPILOG,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
-)
-@click.version_option(package_name="onnxgather", message="%(prog)s %(version)s")
-def main() -> None:
-    """Turn DirectML gather descriptors into ONNX models, run them, check them.
-
-    FILE is a DxDispatch program: JSON, comments allowed.
-    """
 
 
 class Progress:
@@ -218,16 +139,7 @@ def say(text: str | bytes, *, err: bool = False, end: str = "\n", as_is: bool = 
     except OSError:
         if not err:
             raise
-        _abandon(stream)
-
-
-def _say_usage(error: click.ClickException) -> None:
-    """Print an error in a command line, as click words it: the usage, and what is wrong."""
-    error.show(shown := io.StringIO())
-    text = shown.getvalue()
-    if not isinstance(error, NoArgsIsHelpError):  # whose message is the help
-        text = text.replace(error.message, printable(error.message))
-    say(text, err=True, end="", as_is=True)
+        abandon(stream)
 
 
 def json_bytes(value: object) -> bytes:
@@ -235,6 +147,8 @@ def json_bytes(value: object) -> bytes:
 
     It is indented unless it is so long that this would cost much memory.
     """
+    import msgspec  # late, as neither --help nor --version needs it
+
     try:
         text = msgspec.json.encode(value)
         if len(text) < LONGEST_INDENTED:
@@ -273,7 +187,7 @@ def is_terminal(stream: TextIO | None) -> bool:
     return stream is not None and stream.isatty()
 
 
-def _abandon(*streams: TextIO) -> None:
+def abandon(*streams: TextIO) -> None:
     """Drop what a stream that failed still holds, so that it does not fail once more at exit."""
     for stream in streams:
         with contextlib.suppress(OSError, ValueError, AttributeError):

@@ -17,8 +17,8 @@ from click.core import ParameterSource
 from onnxgather.checks import number_of, printable, shown
 from onnxgather.cli import arguments
 from onnxgather.cli.arguments import Lowering
-from onnxgather.cli.sources import STANDARD, Batch, Gathers, Job, check_model, plan, read_source
-from onnxgather.cli.terminal import json_bytes, main, say
+from onnxgather.cli.sources import STANDARD, Batch, Gathers, Job, check_is_model, plan, read_source
+from onnxgather.cli.terminal import json_bytes, say
 from onnxgather.descriptors.arrays import Array
 from onnxgather.descriptors.cpp import to_cpp, variable_names
 from onnxgather.descriptors.feature_levels import FEATURE_LEVELS, check_feature_level
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from onnxgather.lowering.show import Description
 
 
-@main.command(short_help="Write programs as ONNX models.")
+@click.command("convert")
 @click.argument("files", nargs=-1, required=True, type=arguments.FILE, metavar="FILE...")
 @arguments.file(
     "-o",
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     help="With --whole: a resource that is a graph input.  [default: those with sourcePath]",
 )
 @arguments.allow_outside
-def convert(
+def convert_command(
     files: Sequence[str],
     output: str | None,
     feature_level: str | None,
@@ -125,7 +125,7 @@ def _content(
     return model.SerializeToString(deterministic=True)
 
 
-@main.command(short_help="Run a program, print what dxdispatch prints.")
+@click.command("run")
 @click.argument("file", type=arguments.FILE, metavar="FILE")
 @arguments.run_on
 @arguments.policy("directml, as dxdispatch", "directml")
@@ -137,7 +137,7 @@ def _content(
     help="Where writeFile writes.  [default: the current folder]",
 )
 @arguments.allow_outside
-def run(
+def run_command(
     file: str,
     provider: str,
     out_of_range: OutOfRange,
@@ -172,16 +172,16 @@ def run(
     return GOOD
 
 
-@main.command(short_help="Explain programs' gathers and their models.")
+@click.command("show")
 @click.argument("files", nargs=-1, required=True, type=arguments.FILE, metavar="FILE...")
 @arguments.lowering
 @arguments.node
 @arguments.shape
 @arguments.as_json
 @arguments.flag("--cpp", "as_cpp", help="Print the descriptors as C++.")
-@arguments.html
+@arguments.as_html
 @arguments.allow_outside
-def show(
+def show_command(
     files: Sequence[str],
     as_json: bool,
     as_cpp: bool,
@@ -258,7 +258,7 @@ def _write_page(
         write_whole(file, page)
 
 
-@main.command(short_help="Say where an output element comes from.")
+@click.command("explain")
 @click.argument("file", type=arguments.FILE, metavar="FILE")
 @click.option(
     "--at", metavar="COORDINATES", help="Such as 1,0.  [default: all, if the output is small]"
@@ -268,10 +268,10 @@ def _write_page(
 )
 @arguments.node
 @arguments.inputs
-@arguments.out_of_range
+@arguments.policy_or_clamp
 @arguments.as_json
 @arguments.allow_outside
-def explain(
+def explain_command(
     file: str,
     at: str | None,
     number: int,
@@ -291,7 +291,7 @@ def explain(
     from onnxgather.parity.cases import program_cases
 
     if node is not None or inputs is not None or is_model(file):
-        check_model(file)
+        check_is_model(file)
         case = case_of_gather(file, inputs, node)
     else:
         program = Batch().read(file, allow_outside)

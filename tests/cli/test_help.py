@@ -76,6 +76,29 @@ Commands:
     def test_version_is_printed(self) -> None:
         assert outcome("--version") == (0, "onnxgather 0.1.0\n", "")
 
+    @pytest.mark.parametrize("arguments", ["--version", "--help", "nonsense"])
+    def test_neither_version_nor_help_imports_what_commands_need(self, arguments: str) -> None:
+        code = f"""\
+import runpy, sys
+sys.argv = ["onnxgather", "{arguments}"]
+try:
+    runpy.run_module("onnxgather", run_name="__main__")
+except SystemExit:
+    print()
+    print(*sorted(name for name in sys.modules if name.startswith("onnxgather.")))
+    print(*sorted({{"numpy", "onnx", "onnxruntime"}} & {{*sys.modules}}))
+"""
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+        ours, heavy = done.stdout.decode().splitlines()[-2:]
+        assert heavy == ""
+        assert ours.split() == [
+            "onnxgather.checks",
+            "onnxgather.cli",
+            "onnxgather.cli.commands",
+            "onnxgather.cli.terminal",
+            "onnxgather.errors",
+        ]
+
     @pytest.mark.parametrize("arguments", [["--help"], ["check", "--help"], ["show", "x.json"]])
     def test_neither_help_nor_show_imports_onnx(self, arguments: list[str]) -> None:
         program("x.json")

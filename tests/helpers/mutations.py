@@ -24,7 +24,7 @@ import traceback
 import unicodedata
 import warnings
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from functools import partial
@@ -44,6 +44,7 @@ from mutants import hostile_value, mutated_bytes, mutated_json, mutated_model
 
 import onnxgather as og
 from onnxgather.cli import main as onnxgather_main
+from onnxgather.cli.commands import find_command
 from onnxgather.descriptors.explain import explain
 from onnxgather.execution import child, runtime
 from onnxgather.execution import worker as workers
@@ -65,7 +66,7 @@ SHM = "/dev/shm" if os.path.isdir("/dev/shm") else None
 CHUNK = 1000
 """The inputs of one process."""
 
-COMMANDS: Mapping[str, click.Command] = onnxgather_main.commands
+COMMANDS = {name: find_command(name) for name in onnxgather_main.commands}
 
 
 class BrokenRuleError(Exception):
@@ -286,8 +287,9 @@ def lines(random: Random) -> None:
     path: list[str] = []
     at: click.Command = onnxgather_main
     while isinstance(at, click.Group):
-        path.append(random.choice([*at.commands] * 3 + values))
-        at = at.commands.get(path[-1], click.Command("none"))
+        commands = COMMANDS if at is onnxgather_main else at.commands
+        path.append(random.choice([*commands] * 3 + values))
+        at = commands.get(path[-1], click.Command("none"))
     for parameter in random.sample(at.params, random.randrange(len(at.params) + 1)):
         path += [random.choice(parameter.opts)] if isinstance(parameter, click.Option) else []
         choices = getattr(parameter.type, "choices", values)

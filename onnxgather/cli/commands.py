@@ -1,0 +1,126 @@
+"""The commands, each imported when it is asked for, and the codes and errors they end with."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from importlib import import_module
+from typing import Any, NoReturn
+
+import click
+from click.exceptions import NoArgsIsHelpError
+
+from onnxgather.checks import printable
+from onnxgather.cli.terminal import BY_SIGNAL, Interrupted, abandon, say, signals_handled
+from onnxgather.errors import GOOD, UNUSABLE, OnnxGatherError
+
+_BROKEN_PIPE = BY_SIGNAL + 13
+
+COMMANDS = {
+    "audit": ("audit", "Say what becomes of each gather of an ONNX model."),
+    "check": ("check", "Compare providers with the reference."),
+    "convert": ("translate", "Write programs as ONNX models."),
+    "corpus": ("corpus", "Export the built-in corpus."),
+    "doctor": ("examine", "Say which wheels and providers work."),
+    "explain": ("translate", "Say where an output element comes from."),
+    "extract": ("extract", "Take gathers out of an ONNX model, with their data."),
+    "harden": ("harden", "Keep the indices of an ONNX model in range."),
+    "report": ("report", "Make one report of several."),
+    "repro": ("examine", "Reduce a difference to a folder that shows it."),
+    "run": ("translate", "Run a program, print what dxdispatch prints."),
+    "show": ("translate", "Explain programs' gathers and their models."),
+}
+"""The commands by name: the file of each in this package, and its line in the help."""
+
+_EPILOG = """\b
+Exit codes:
+  0  good
+  1  findings: a difference, an error, an invalid descriptor or index
+  2  unusable input or usage
+  3  a lane did not start, or a required one did not run a case
+Where several apply: 2, then 1, then 3. Interrupted: 130 (SIGINT), 143 (SIGTERM).
+"""
+
+
+def find_command(name: str) -> click.Command:
+    """The command of a name, from its file, where it is the function NAME_command."""
+    file, _ = COMMANDS[name]
+    return getattr(import_module(f"onnxgather.cli.{file}"), f"{name}_command")
+
+
+def _interrupt(number: int, _: object) -> None:
+    raise Interrupted(number)
+
+
+class Commands(click.Group):
+    """The group of all commands; turns what they return and raise into exit codes and errors.
+
+    Its own `commands` have only names and lines of the help, so that the help imports nothing.
+    """
+
+    def main(self, *args: Any, **extra: Any) -> NoReturn:
+        """Run a command line and end with its exit code."""
+        while (spare := os.open(os.devnull, os.O_RDWR)) <= 2:
+            pass  # a standard stream that was closed: no file may take its number
+        os.close(spare)
+        code, sentence = UNUSABLE, ""
+        try:
+            code = super().main(*args, **{**extra, "standalone_mode": False})
+        except click.ClickException as error:
+            _say_usage(error)
+        except OnnxGatherError as error:
+            code, sentence = error.exit_code, str(error)
+        except MemoryError:
+            sentence = "there is not enough memory"
+        except SystemExit as end:  # click's own: 0 after a completion, 1 at a broken pipe
+            abandon(sys.stdout, sys.stderr)
+            code = _BROKEN_PIPE if end.code else GOOD
+        except OSError as error:
+            from onnxgather.files import reason
+
+            abandon(sys.stdout)
+            where = os.fsdecode(error.filename) if error.filename else "standard output"
+            sentence = f"{where}: {reason(error)}"
+        if sentence:
+            say(f"Error: {sentence}", err=True)
+        sys.exit(code)
+
+    def invoke(self, ctx: click.Context) -> int:
+        """Run the command; an interruption is an exit code too."""
+        try:
+            with signals_handled(_interrupt):
+                return super().invoke(ctx)
+        except Interrupted as interrupted:
+            return interrupted.exit_code
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """Find the command that the arguments start with; a file in its place gets advice."""
+        known = args[0] in self.commands or ctx.resilient_parsing  # by a shell that completes
+        if not known and os.path.exists(args[0]):
+            ctx.fail(f"a command must come before {args[0]}, such as run or show")
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, None if command is None else find_command(args[0]), rest
+
+
+@click.group(
+    cls=Commands,
+    commands=[click.Command(name, short_help=told) for name, (_, told) in COMMANDS.items()],
+    epilog=_EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
+)
+@click.version_option(package_name="onnxgather", message="%(prog)s %(version)s")
+def main() -> None:
+    """Turn DirectML gather descriptors into ONNX models, run them, check them.
+
+    FILE is a DxDispatch program: JSON, comments allowed.
+    """
+
+
+def _say_usage(error: click.ClickException) -> None:
+    """Print an error in a command line, as click words it: the usage, and what is wrong."""
+    error.show(shown := io.StringIO())
+    text = shown.getvalue()
+    if not isinstance(error, NoArgsIsHelpError):  # whose message is the help
+        text = text.replace(error.message, printable(error.message))
+    say(text, err=True, end="", as_is=True)
