@@ -175,8 +175,6 @@ class Opened:
         if not hasattr(self._session, _ASSIGNMENT):
             raise NotRunError("too-old", runtime.__version__)
         self.assignment = self._prove(provider)
-        self.reads_bound = provider == CPU
-        """Whether bound arrays are read at each run; other providers copy them to a device."""
         # DirectML's provider does not allow calls from several threads at once.
         self._turns = threading.Lock() if provider == DIRECTML else None
         # On the CPU the checks of ONNX Runtime's Python layer, a third of a short call, are idle.
@@ -212,29 +210,6 @@ class Opened:
             return self._run(self._outputs, inputs, self._run_options)
         except Exception as error:
             raise FailedError(line(error)) from error
-
-    def bound(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Callable[[], Any]:
-        """A call that runs the model from inputs into outputs, which stay bound to it.
-
-        The call raises what ONNX Runtime raises. One thread at a time may use it.
-
-        Args:
-            inputs: C-contiguous arrays, or OrtValues, by the names of the inputs.
-            outputs: Likewise, writable, which must outlive the call.
-        """
-        binding = self._session.io_binding()
-        for name, value in inputs.items():
-            kind = "ortvalue" if is_ort_value(value) else "cpu"
-            getattr(binding, f"bind_{kind}_input")(name, value)
-        for name, value in outputs.items():
-            if is_ort_value(value):
-                binding.bind_ortvalue_output(name, value)
-            else:
-                memory = value.dtype, value.shape, value.ctypes.data
-                binding.bind_output(name, "cpu", 0, *memory)
-        run = self._in_turn(self._core.run_with_iobinding)
-        bound = binding if self._outputs is None else binding._iobinding
-        return partial(run, bound, self._run_options)
 
     def _in_turn(self, call: Callable[..., Any]) -> Callable[..., Any]:
         """A call that waits for its turn where the provider allows one at a time."""

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import math
 import os
-import sys
-import threading
-from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, lru_cache, partial
-from operator import attrgetter, is_
-from typing import Any, Self, cast
-from weakref import WeakSet
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from operator import attrgetter
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
@@ -19,7 +16,6 @@ from onnxgather.descriptors.arrays import (
     Array,
     check_descriptor,
     check_indices,
-    check_written,
     plain_array,
 )
 from onnxgather.descriptors.datatypes import TensorDataType
@@ -37,7 +33,7 @@ from onnxgather.execution.providers import Provider, find_provider, target_of
 from onnxgather.execution.runtime import CPU, NotRunError, Opened, RefusedError
 from onnxgather.lowering.graph import NATIVE
 from onnxgather.model import to_onnx
-from onnxgather.model.values import ValueType, loaded, values_of
+from onnxgather.model.values import loaded, values_of
 from onnxgather.options import MOST_THREADS, OutOfRange, Target
 
 CACHED_SESSIONS = 128
@@ -89,7 +85,7 @@ class Session:
     """A descriptor's model, or any model, on one provider: prepared once, to run often.
 
     Several threads may use a session at once; where the provider allows one call at a time, the
-    others wait. In the child of a fork the model is opened once more, with the first call there.
+    others wait. In the child of a fork, a session that was made before raises ProviderError.
 
     Args:
         source: A descriptor; or a model: an onnx.ModelProto, its bytes, or the path of its file.
@@ -106,6 +102,14 @@ class Session:
         OnnxGatherError: The source is no descriptor and no model, or an option is unknown.
         ProviderError: The provider is missing, cannot start, or did not get every node.
     """
+
+    _opened: Opened | OpenedThere | None = None
+    _made_in = 0
+    # These two are the class', as `__del__` may run when the names of the module are gone.
+    _process = staticmethod(os.getpid)
+    _kept: ClassVar[list[object]] = []
+    """In the child of a fork: models whose sessions are gone. Their end would wait for their
+    threads, which the child does not have."""
 
     def __init__(
         self,
@@ -133,7 +137,6 @@ class Session:
         """The data types and the sizes of the inputs and of the outputs, by their names."""
         self._plain = [(np.ndarray, kind.dtype, kind.sizes) for kind in self.inputs.values()]
         self._policy: OutOfRange = out_of_range
-        self._bound = _Bound()
         own = found.name == CPU and any(one.domain == NATIVE for one in proto.opset_import)
         operators = kernels.operators_of(found.name, "native") if own else None
         if own and target == "native" and operators is None:
@@ -143,12 +146,13 @@ class Session:
             wide = self._desc.indices_tensor.data_type == TensorDataType.INT64
             self._guards = out_of_range == "error" or (wide and found.int64_bits < 64)
         session = {"threads": threads or 0, "settings": provider_options, "operators": operators}
-        self._open: Callable[[], Opened | OpenedThere] | None = partial(
-            open_model, model, found, session
-        )
+        try:
+            self._opened = open_model(model, found, session)
+        except Exception as error:
+            raise self._told(error) from error
+        self._made_in = self._process()
         self.assignment = self._opened.assignment
         """The name and the operator of each node, all run by the provider."""
-        _SESSIONS.add(self)
 
     def run(self, *arrays: Any) -> Any:
         """The output for inputs; of a model with several outputs, a list of them.
@@ -162,8 +166,12 @@ class Session:
             DescriptorError: An array does not fit its input.
             IndexOutOfRangeError: An index is out of range and `out_of_range` is "error".
             ProviderError: The provider failed; or it is in another program, which takes numpy
-                arrays alone.
+                arrays alone; or the session is closed; or this is the child of a fork, and the
+                session was made before.
         """
+        opened = self._opened
+        if opened is None or self._made_in != self._process():
+            raise self._why_not()
         try:
             fits = [*map(_KIND, arrays)] == self._plain
         except Exception:  # an object may raise anything; `_fed` says what it is
@@ -173,39 +181,19 @@ class Session:
         if self._guards:
             self._guard(feeds)
         try:
-            outputs = self._opened.run_all(feeds)
+            outputs = opened.run_all(feeds)
         except Exception as error:
             raise self._told(error, *feeds.values()) from error
         return outputs[0] if len(outputs) == 1 else outputs
 
-    def run_into(self, *arrays: Any, out: Any) -> None:
-        """Run into memory that is there: ONNX Runtime's IO binding.
-
-        Each thread's arrays stay bound, and alive, until it comes with others. So the same arrays
-        may be filled again between calls, but not be given other memory, as `resize` does.
-
-        Args:
-            arrays: The inputs, as `run` takes them.
-            out: What the output is written into: C-contiguous, writable, and no memory of the
-                inputs; of a model with several outputs, a list of them.
-
-        Raises:
-            DescriptorError: An array does not fit its input or output; `out` is read-only, not
-                contiguous, or overlaps an input.
-            IndexOutOfRangeError, ProviderError: As `run`.
-        """
-        was, into, run = self._bound.now
-        try:
-            if out is not into or len(arrays) != len(was) or not all(map(is_, arrays, was)):
-                run = self._bind(arrays, out)
-            run()
-        except Exception as error:
-            raise self._told(error, *self._bound.values) from error
-
     def close(self) -> None:
-        """Let go of the model and the arrays; a call that comes later raises ProviderError."""
-        self._open = None
-        self.let_go()
+        """Let go of the model; a call that comes later raises ProviderError."""
+        if self._opened is not None and self._made_in != self._process():
+            self._kept.append(self._opened)
+        self._opened = None
+
+    def __del__(self) -> None:
+        self.close()
 
     def __enter__(self) -> Self:
         return self
@@ -213,19 +201,15 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @cached_property
-    def _opened(self) -> Opened | OpenedThere:
-        if self._open is None:
-            raise ProviderError(f"the session on {self.provider.name} is closed")
-        try:
-            return self._open()
-        except Exception as error:
-            raise self._told(error) from error
-
-    def let_go(self) -> object:
-        """Have the next call open and bind again; return what was there."""
-        was, self._bound = self._bound, _Bound()
-        return was, self.__dict__.pop("_opened", None)
+    def _why_not(self) -> ProviderError:
+        """The error of a session that is closed, or in the child of a fork."""
+        if self._opened is None:
+            return ProviderError(f"the session on {self.provider.name} is closed")
+        return ProviderError(
+            f"the session on {self.provider.name} must run in the process that made it, got the "
+            "child of a fork; make a Session in the child, start the child by spawn, or use "
+            "og.Gather"
+        )
 
     def _fed(self, arrays: Sequence[Any]) -> dict[str, Any]:
         """The inputs by their names, checked."""
@@ -237,14 +221,14 @@ class Session:
             given = [named[name] for name in self.inputs]
         if len(given) != len(self.inputs):
             raise DescriptorError(f"{rule}, got {number_of(len(given), 'array')}")
-        return self._fitting(self.inputs, given)
-
-    def _fitting(self, kinds: Mapping[str, ValueType], arrays: Sequence[Any]) -> dict[str, Any]:
-        """Arrays of the memory that was given, by their names, checked."""
-        fitting = dict(zip(kinds, arrays, strict=True))
-        for (name, kind), array in zip(kinds.items(), arrays, strict=True):
-            if not isinstance(array, np.ndarray):
-                self._here()
+        fitting = dict(zip(self.inputs, given, strict=True))
+        for name, array in fitting.items():
+            kind = self.inputs[name]
+            if isinstance(self._opened, OpenedThere) and not isinstance(array, np.ndarray):
+                raise ProviderError(
+                    f"{self.provider.name} runs in another program here, which takes arrays of "
+                    "numpy alone: no OrtValue and no DLPack"
+                )
             if kind.dtype is None or runtime.is_on_device(array):  # ONNX Runtime checks it
                 continue
             sizes = kind.sizes if kind.is_static else str(kind).partition(" ")[2]
@@ -254,15 +238,6 @@ class Session:
                 raise DescriptorError(f"{rule}, got {plain.dtype} {plain.shape}")
         return fitting
 
-    def _here(self) -> Opened:
-        """The model in this program; raises ProviderError where it is in another."""
-        if isinstance(self._opened, Opened):
-            return self._opened
-        raise ProviderError(
-            f"{self.provider.name} runs in another program here, which takes numpy arrays and "
-            "returns one: it has no run_into, and takes no OrtValue and no DLPack"
-        )
-
     def _guard(self, feeds: dict[str, Any]) -> None:
         """Check the indices of a descriptor as far as the provider does not."""
         desc, indices = cast("Descriptor", self._desc), feeds["IndicesTensor"]
@@ -270,33 +245,6 @@ class Session:
             indices = indices.copy()  # as a provider may read on past an index that changes now
             feeds["IndicesTensor"] = indices
         check_readable(desc, indices, self._policy, self.provider)
-
-    def _bind(self, arrays: Sequence[Any], out: Any) -> Callable[[], object]:
-        """A call that runs the model into what `run_into` was given."""
-        opened, bound = self._here(), self._bound
-        feeds = self._fed(arrays)
-        outs: list[Any] = [*out] if isinstance(out, list | tuple) else [out]
-        if len(outs) != len(self.outputs):
-            rule = f"out must be {number_of(len(self.outputs), 'array')}"
-            raise DescriptorError(f"{rule}, got {len(outs)}")
-        into = self._fitting(self.outputs, outs)
-        if self._guards:
-            self._guard(feeds)
-        feeds = {name: _orderly(value) for name, value in feeds.items()}
-        bound.values = [*feeds.values(), *into.values()]
-        found = [*map(_memory_of, bound.values)]
-        if found != bound.memory or not opened.reads_bound:
-            bound.memory = []
-            for name, value in into.items():
-                if isinstance(value, np.ndarray):
-                    others = {key: x for key, x in {**feeds, **into}.items() if key != name}
-                    check_written(name, cast("Array", value), others)
-            bound.run, bound.memory = opened.bound(feeds, into), found
-        pairs = zip(bound.values, (*arrays, cast("object", out)), strict=False)
-        lasting = opened.reads_bound and not self._guards
-        lasting = lasting and all(x is y or runtime.is_ort_value(y) for x, y in pairs)
-        bound.now = (arrays, out, bound.run) if lasting else _Bound.now
-        return bound.run
 
     def _told(self, error: Exception, *values: Any) -> Exception:
         """The error that tells in one sentence why a model did not run on some inputs."""
@@ -335,32 +283,6 @@ def check_readable(
 _KIND = attrgetter("__class__", "dtype", "shape")
 
 
-class _Bound(threading.local):
-    """What a thread bound last."""
-
-    values: Sequence[Any] = ()
-    """The arrays and OrtValues, kept alive."""
-    memory: Sequence[object] = ()
-    """Where they are."""
-    run: Callable[[], object] = object
-    """The call that runs the model into them."""
-    now: tuple[Sequence[Any], object, Callable[[], object]] = (), ..., object
-    """The inputs and `out` as they were given, if nothing can move them; and the call."""
-
-
-def _orderly(value: Any) -> Any:
-    """The same value, or a copy of an array in disorder."""
-    if not isinstance(value, np.ndarray):
-        return value
-    return np.require(cast("Array", value), requirements=["C", "A"])
-
-
-def _memory_of(value: Any) -> object:
-    """Where a value is, and what is there."""
-    is_array = isinstance(value, np.ndarray)
-    return repr(cast("Array", value).__array_interface__) if is_array else id(value)
-
-
 @lru_cache(maxsize=CACHED_SESSIONS)
 def open_session(
     desc: Descriptor, out_of_range: OutOfRange, provider: str, target: Target | None = None
@@ -373,19 +295,6 @@ def open_session(
     """
     check_descriptor(desc)
     return Session(desc, provider, out_of_range=out_of_range, target=target)
-
-
-_SESSIONS: WeakSet[Session] = WeakSet()
-_FORGOTTEN: list[object] = []
-
-
-def _forget_models() -> None:
-    """In the child of a fork, which has none of their threads: sessions open other models."""
-    _FORGOTTEN.extend(session.let_go() for session in _SESSIONS)  # as their end waits for threads
-
-
-if sys.platform != "win32":
-    os.register_at_fork(after_in_child=_forget_models)
 
 
 def threads_for(desc: Descriptor) -> int:

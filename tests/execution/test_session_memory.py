@@ -1,10 +1,9 @@
-"""Sessions read and write the memory that they are given: arrays, OrtValues, DLPack."""
+"""Sessions read the memory that they are given: arrays, OrtValues, DLPack."""
 
 from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,32 +16,11 @@ from command_line import DESC, INDICES
 from onnx import TensorProto, helper
 
 import onnxgather as og
-from onnxgather.execution.runtime import Opened
 from onnxgather.options import TARGETS
 
 runtime: Any = onnxruntime
 OrtValue = runtime.OrtValue
 WANTED = DATA[:, [2, 0]]
-ODD: Any = np.zeros(33, np.uint8)[1:].view(np.float32).reshape(4, 2)
-RULE = "OutputTensor must be an array of float32 (4, 2)"
-
-
-@pytest.fixture
-def bindings(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """What sessions bind from now on."""
-    bound, bind = list[object](), Opened.bound
-
-    def noted(opened: Opened, inputs: Any, outputs: Any) -> Callable[[], Any]:
-        bound.append(outputs)
-        return bind(opened, inputs, outputs)
-
-    monkeypatch.setattr(Opened, "bound", noted)
-    return bound
-
-
-def empty(shape: tuple[int, ...] = (4, 2), dtype: Any = np.float32) -> Any:
-    """An array for the output."""
-    return np.full(shape, 77, dtype)
 
 
 def model(*outputs: str) -> onnx.ModelProto:
@@ -148,172 +126,79 @@ class TestModels:
     def test_a_closed_session_says_so(self) -> None:
         with og.Session(DESC) as session:
             session.run(DATA, INDICES)
-            session.run_into(DATA, INDICES, out=empty())
-        for call in (
-            lambda: session.run(DATA, INDICES),
-            lambda: session.run_into(DATA, INDICES, out=empty()),
-        ):
-            with pytest.raises(og.ProviderError) as caught:
-                call()
-            assert str(caught.value) == "the session on CPUExecutionProvider is closed"
+        with pytest.raises(og.ProviderError) as caught:
+            session.run(DATA, INDICES)
+        assert str(caught.value) == "the session on CPUExecutionProvider is closed"
 
 
 class TestMemory:
-    def test_arrays_stay_bound_until_others_come(self, bindings: list[object]) -> None:
-        session, data, out = og.Session(DESC), DATA.copy(), empty()
-        for _ in range(3):
-            data += 1
-            session.run_into(data, INDICES, out=out)
-            assert out.tobytes() == data[:, [2, 0]].tobytes()
-        assert len(bindings) == 1
-        other = empty()
-        session.run_into(data, INDICES, out=other)
-        assert (len(bindings), other.tobytes()) == (2, out.tobytes())
-        data += 1
-        session.run_into(data, INDICES, out=out)
-        assert out.tobytes() == (other + 1).tobytes()
-
-    def test_the_output_is_written_where_it_is_and_nothing_beside_it(self) -> None:
-        around = np.full(24, 77, np.float32)
-        out = around[8:16].reshape(4, 2)
-        og.Session(DESC).run_into(DATA, INDICES, out=out)
-        assert around[8:16].tobytes() == WANTED.tobytes()
-        assert set(around[:8]) == set(around[16:]) == {77}
-
     def test_inputs_in_disorder_are_read_anew_each_time(self) -> None:
-        session, data, out = og.Session(DESC), np.asfortranarray(DATA), empty()
+        session, data = og.Session(DESC), np.asfortranarray(DATA)
         raw = np.zeros(DATA.nbytes + 1, np.uint8)
         odd = raw[1:].view(np.float32).reshape(4, 3)
         odd[...] = DATA
         for given in (data, data, odd, odd):
             given += 1
-            session.run_into(given, INDICES, out=out)
-            assert out.tobytes() == np.ascontiguousarray(given[:, [2, 0]]).tobytes()
-            assert session.run(given, INDICES).tobytes() == out.tobytes()
+            wanted = np.ascontiguousarray(given[:, [2, 0]])
+            assert session.run(given, INDICES).tobytes() == wanted.tobytes()
 
-    def test_several_outputs_are_a_list_that_stays_bound(self, bindings: list[object]) -> None:
-        session, out = og.Session(model("sum", "product")), [empty((3, 2)), empty((3, 2))]
-        for _ in range(3):
-            session.run_into(A, B, out=out)
-            session.run_into({"a": A, "b": B}, out=tuple(out))
-        assert [array.tobytes() for array in out] == [(A + B).tobytes(), (A * B).tobytes()]
-        assert len(bindings) == 1
-        out[0] = empty((3, 2))
-        session.run_into(A, B, out=out)
-        assert (len(bindings), out[0].tobytes()) == (2, (A + B).tobytes())
-
-    def test_ort_values_are_read_and_written_without_a_copy(self, bindings: list[object]) -> None:
+    def test_ort_values_are_read_where_they_are(self) -> None:
         session, data = og.Session(DESC), DATA.copy()
         given = OrtValue.ortvalue_from_numpy(data), OrtValue.ortvalue_from_numpy(INDICES)
-        out = OrtValue.ortvalue_from_numpy(empty())
-        address = out.data_ptr()
         for _ in range(2):
             data += 1
             assert session.run(*given).tobytes() == data[:, [2, 0]].tobytes()
-            session.run_into(*given, out=out)
-            assert out.numpy().tobytes() == data[:, [2, 0]].tobytes()
-        assert (out.data_ptr(), len(bindings)) == (address, 1)
 
-    def test_torch_tensors_are_read_and_written_without_a_copy(
-        self, bindings: list[object]
-    ) -> None:
+    def test_torch_tensors_are_read_where_they_are(self) -> None:
         torch: Any = pytest.importorskip("torch", reason="torch is not installed")
         session, data = og.Session(DESC), torch.from_numpy(DATA.copy())
-        indices, out = torch.from_numpy(INDICES.copy()), torch.zeros(4, 2)
+        indices = torch.from_numpy(INDICES.copy())
         for _ in range(2):
             data += 1
-            session.run_into(data, indices, out=out)
-            assert out.numpy().tobytes() == data.numpy()[:, [2, 0]].tobytes()
-            assert session.run(data, indices).tobytes() == out.numpy().tobytes()
-        assert len(bindings) == 1
+            assert session.run(data, indices).tobytes() == data.numpy()[:, [2, 0]].tobytes()
         data.set_(torch.from_numpy(DATA.copy()))
-        session.run_into(data, indices, out=out)
-        assert (len(bindings), out.numpy().tobytes()) == (2, WANTED.tobytes())
+        assert session.run(data, indices).tobytes() == WANTED.tobytes()
         rule = "InputTensor must be an array of float32 (4, 3), got Tensor, whose memory numpy "
         with pytest.raises(og.DescriptorError, match=f"^{re.escape(rule)}cannot read: .+"):
             session.run(data.to(torch.bfloat16), indices)
 
-    def test_what_has_dlpack_is_read_and_written_without_a_copy(
-        self, bindings: list[object]
-    ) -> None:
-        session, data, out = og.Session(DESC), Exported(DATA.copy()), Exported(empty())
+    def test_what_has_dlpack_is_read_where_it_is(self) -> None:
+        session, data = og.Session(DESC), Exported(DATA.copy())
         for _ in range(2):
             data.array += 1
-            session.run_into(data, Exported(INDICES), out=out)
-            assert out.array.tobytes() == data.array[:, [2, 0]].tobytes()
-            assert session.run(data, INDICES).tobytes() == out.array.tobytes()
-        assert len(bindings) == 1
+            found = session.run(data, Exported(INDICES))
+            assert found.tobytes() == data.array[:, [2, 0]].tobytes()
+            assert session.run(data, INDICES).tobytes() == found.tobytes()
 
     @pytest.mark.parametrize("policy", ["clamp", "error", "zero", "directml"])
-    def test_every_policy_does_the_same_in_memory_that_is_there(self, policy: Any) -> None:
-        session, out = og.Session(DESC, out_of_range=policy), empty()
+    def test_every_policy_holds_for_ort_values(self, policy: Any) -> None:
+        session = og.Session(DESC, out_of_range=policy)
         for indices in (INDICES, np.array([[1, 1]], np.uint32), np.array([[9, 1]], np.uint32)):
+            given = OrtValue.ortvalue_from_numpy(indices)
             if policy == "error" and indices.max() > 2:
-                for call in (
-                    lambda at=indices: session.run_into(DATA, at, out=out),
-                    lambda at=indices: session.run(DATA, OrtValue.ortvalue_from_numpy(at)),
-                ):
-                    with pytest.raises(og.IndexOutOfRangeError) as caught:
-                        call()
-                    assert str(caught.value) == "IndicesTensor[0,0] must be in [0, 3), got 9"
+                with pytest.raises(og.IndexOutOfRangeError) as caught:
+                    session.run(DATA, given)
+                assert str(caught.value) == "IndicesTensor[0,0] must be in [0, 3), got 9"
             else:
-                session.run_into(DATA, indices, out=out)
-                assert out.tobytes() == og.reference(DESC, DATA, indices, policy).tobytes()
+                wanted = og.reference(DESC, DATA, indices, policy)
+                assert session.run(DATA, given).tobytes() == wanted.tobytes()
 
-    @pytest.mark.parametrize(
-        ("out", "message"),
-        [
-            (empty(dtype=np.float64), f"{RULE}, got float64 (4, 2)"),
-            (empty((2, 4)), f"{RULE}, got float32 (2, 4)"),
-            (None, f"{RULE}, got None"),
-            ([], "out must be 1 array, got 0"),
-            ([empty(), empty()], "out must be 1 array, got 2"),
-            (np.frombuffer(bytes(32), np.float32).reshape(4, 2),
-             "OutputTensor must be writable, got a read-only array"),
-            (empty((2, 4)).T, "OutputTensor must be C-contiguous, got strides (4, 16)"),
-            (ODD, "OutputTensor must be aligned to 4 bytes, got the address {0:#x}"),
-            (DATA.reshape(-1)[4:].reshape(4, 2),
-             "OutputTensor must be memory of its own, got memory of InputTensor"),
-            (OrtValue.ortvalue_from_numpy(DATA.reshape(-1)[4:].reshape(4, 2)),
-             "OutputTensor must be memory of its own, got memory of InputTensor"),
-            (OrtValue.ortvalue_from_numpy(empty((2, 4))), f"{RULE}, got float32 (2, 4)"),
-        ],
-    )  # fmt: skip
-    def test_memory_that_does_not_fit_is_refused_before_the_run(
-        self, out: Any, message: str, bindings: list[object]
-    ) -> None:
-        was = bytes(out) if hasattr(out, "tobytes") else None
-        with pytest.raises(og.DescriptorError) as caught:
-            og.Session(DESC).run_into(DATA, INDICES, out=out)
-        assert str(caught.value) == message.format(ODD.ctypes.data)
-        assert not bindings
-        assert was is None or bytes(out) == was
-
-    def test_two_outputs_must_not_share_memory(self) -> None:
-        out = empty((3, 2))
-        with pytest.raises(og.DescriptorError) as caught:
-            og.Session(model("sum", "product")).run_into(A, B, out=[out, out])
-        assert str(caught.value) == "sum must be memory of its own, got memory of product"
-
-    def test_a_run_that_fails_says_why(self) -> None:
+    def test_a_run_that_fails_says_why_and_the_next_runs(self) -> None:
         session = og.Session(og.to_onnx(DESC, "error"))
         failed = r"^CPUExecutionProvider failed: .*out of data bounds"
         for _ in range(2):
             with pytest.raises(og.ProviderError, match=failed):
-                session.run_into(DATA, np.array([[3, 0]], np.uint32), out=empty())
-        session.run_into(DATA, INDICES, out=(out := empty()))
-        assert out.tobytes() == WANTED.tobytes()
+                session.run(DATA, np.array([[3, 0]], np.uint32))
+        assert session.run(DATA, INDICES).tobytes() == WANTED.tobytes()
 
     def test_eight_threads_run_at_once(self) -> None:
         session, wrong = og.Session(DESC), list[int]()
 
         def work(number: int) -> None:
-            data, out = DATA + number, empty()
+            data = DATA + number
             for _ in range(200):
                 data += 1
-                session.run_into(data, INDICES, out=out)
-                same = out.tobytes() == data[:, [2, 0]].tobytes()
-                if not (same and session.run(data, INDICES).tobytes() == out.tobytes()):
+                if session.run(data, INDICES).tobytes() != data[:, [2, 0]].tobytes():
                     wrong.append(number)
 
         threads = [threading.Thread(target=work, args=(1000 * k,)) for k in range(8)]
