@@ -8,8 +8,6 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
 from typing import Any, SupportsIndex, cast
 
-import msgspec
-
 from onnxgather.errors import DescriptorError, OnnxGatherError
 
 MAX_DIMENSIONS = 8
@@ -39,7 +37,7 @@ def check_choice(name: str, value: object, choices: Collection[str]) -> None:
     """
     if not isinstance(value, str) or value not in choices:
         rule = f"{name} must be one of {', '.join(choices)}"
-        raise OnnxGatherError(f"{rule}, got {unknown(value, choices)}")
+        raise OnnxGatherError(f"{rule}, got {shown_with_suggestion(value, choices)}")
 
 
 def suggestion(found: str, names: Iterable[str], prefix: str = "", near: float = 0.7) -> str:
@@ -61,8 +59,8 @@ def suggestion(found: str, names: Iterable[str], prefix: str = "", near: float =
     return ""
 
 
-def unknown(found: object, names: Iterable[str], prefix: str = "") -> str:
-    """A value that is none of the known names as a message shows it, with a suggestion."""
+def shown_with_suggestion(found: object, names: Iterable[str], prefix: str = "") -> str:
+    """An unknown name as a message shows it, with a suggestion where a known name is near."""
     return shown(found) + (suggestion(found, names, prefix) if isinstance(found, str) else "")
 
 
@@ -138,34 +136,6 @@ def sequence(name: str, value: object) -> list[Any]:
     if items is None:
         raise DescriptorError(f"{name} must be a sequence, got {shown(value)}")
     return items
-
-
-class Fields(msgspec.StructMeta):
-    """The class of the classes of descriptors: their arguments are fields of DirectML's structs.
-
-    So an argument that is no field, or a field without an argument, is a DescriptorError.
-    """
-
-    def __call__(self, *values: object, **named: object) -> Any:
-        """Make a descriptor; where msgspec cannot, the error says why."""
-        try:
-            return super().__call__(*values, **named)
-        except TypeError:
-            self._check_given(values, named)
-            raise
-
-    def _check_given(self, values: Sequence[object], named: Iterable[str]) -> None:
-        name, fields = self.__name__, self.__struct_fields__
-        most = len(fields)
-        require(len(values) <= most, f"{name} must have at most {most} fields", len(values))
-        given = [*fields[: len(values)], *named]
-        for field in given:
-            if field not in fields:
-                meant = suggestion(field, fields, near=0.5)  # as input of input_tensor
-                raise DescriptorError(f"{name} has no field {shown(field)}{meant}")
-            require(given.count(field) == 1, f"{name} must have the field {field} once", "two")
-        for field in fields[: most - len(self.__struct_defaults__)]:
-            require(field in given, f"{name} must have the field {field}", "none")
 
 
 def number_of(number: int, noun: str) -> str:

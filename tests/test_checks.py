@@ -36,54 +36,22 @@ def test_characters_that_are_not_plain_to_see_are_escaped(text: str, written: st
     assert printable(text) == written
 
 
-SIZES = {"data_type": "FLOAT32", "sizes": [1]}
-
-
 @pytest.mark.parametrize(
-    ("kind", "values", "named", "message"),
+    ("kind", "values", "named", "word"),
     [
-        (
-            og.TensorDesc,
-            ("FLOAT32", [1]),
-            {"stride": [1]},
-            "TensorDesc has no field 'stride'; did you mean \"strides\"?",
-        ),
-        (
-            og.TensorDesc,
-            (),
-            SIZES | {"Flags": ()},
-            "TensorDesc has no field 'Flags'; did you mean \"flags\"?",
-        ),
-        (og.TensorDesc, (), SIZES | {"x\n": 0}, "TensorDesc has no field 'x\\n'"),
-        (og.TensorDesc, (), {}, "TensorDesc must have the field data_type, got none"),
-        (og.TensorDesc, ("INT8",), {}, "TensorDesc must have the field sizes, got none"),
-        (
-            og.TensorDesc,
-            ("INT8", [1]),
-            SIZES,
-            "TensorDesc must have the field data_type once, got two",
-        ),
-        (og.TensorDesc, range(7), {}, "TensorDesc must have at most 6 fields, got 7"),
-        (
-            og.GatherDesc,
-            (),
-            {"input": 1},
-            "GatherDesc has no field 'input'; did you mean \"input_tensor\"?",
-        ),
-        (
-            og.GatherNDDesc,
-            range(4),
-            {},
-            "GatherNDDesc must have the field indices_dimension_count, got none",
-        ),
+        (og.TensorDesc, ("FLOAT32", [1]), {"stride": [1]}, "'stride'"),
+        (og.TensorDesc, ("FLOAT32",), {}, "'sizes'"),
+        (og.TensorDesc, ("FLOAT32", [1]), {"sizes": [1]}, "'sizes'"),
+        (og.TensorDesc, range(7), {}, "positional"),
+        (og.GatherDesc, range(5), {"input": 1}, "'input'"),
+        (og.GatherNDDesc, range(4), {}, "'indices_dimension_count'"),
     ],
 )
-def test_arguments_that_are_not_the_fields_are_refused_by_name(
-    kind: Callable[..., object], values: Any, named: dict[str, Any], message: str
+def test_wrong_arguments_of_a_descriptor_are_a_type_error(
+    kind: Callable[..., object], values: Any, named: dict[str, Any], word: str
 ) -> None:
-    with pytest.raises(og.DescriptorError) as caught:
+    with pytest.raises(TypeError, match=word):
         kind(*values, **named)
-    assert str(caught.value) == message
 
 
 class Liar(list[int]):

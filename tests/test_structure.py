@@ -139,7 +139,6 @@ TWICE = {
     "INDICES",
     "Key",
     "LARGEST",
-    "LONGEST_SHOWN",
     "MADE_BY",
     "MAGIC",
     "MOST",
@@ -168,7 +167,6 @@ TWICE = {
     "packed",
     "picture",
     "render",
-    "unknown",
 }
 """The names that still have two definitions."""
 

@@ -12,16 +12,14 @@ from typing import ClassVar, NamedTuple
 
 import msgspec
 
-from onnxgather.checks import MAX_DIMENSIONS, Fields, require, shown, uint
+from onnxgather.checks import MAX_DIMENSIONS, require, shown, uint
 from onnxgather.descriptors.datatypes import INDEX_TYPES
 from onnxgather.descriptors.strides import overlaps
 from onnxgather.descriptors.tensors import TensorDesc, TensorFlags
 from onnxgather.errors import DescriptorError
 
 
-class GatherFamilyDesc(
-    msgspec.Struct, frozen=True, cache_hash=True, rename="pascal", metaclass=Fields
-):
+class GatherFamilyDesc(msgspec.Struct, frozen=True, cache_hash=True, rename="pascal"):
     """What the four gather descriptors share: three tensors of one `DimensionCount`."""
 
     operator: ClassVar[str]

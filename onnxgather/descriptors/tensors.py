@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from onnxgather.checks import MAX_DIMENSIONS, MAX_ELEMENTS, Fields, require, sequence, uint, unknown
+from onnxgather.checks import (
+    MAX_DIMENSIONS,
+    MAX_ELEMENTS,
+    require,
+    sequence,
+    shown_with_suggestion,
+    uint,
+)
 from onnxgather.descriptors.datatypes import TensorDataType
 from onnxgather.descriptors.strides import in_order, packed_strides
 from onnxgather.errors import DescriptorError
@@ -40,13 +47,13 @@ class TensorFlags(enum.IntFlag):
         for name in names:
             short = name.removeprefix(FLAG_PREFIX) if isinstance(name, str) else None
             if not isinstance(short, str) or short not in cls.__members__:
-                found = unknown(name, cls.__members__, FLAG_PREFIX)
+                found = shown_with_suggestion(name, cls.__members__, FLAG_PREFIX)
                 raise DescriptorError(f"Flags must be NONE or OWNED_BY_DML, got {found}")
             flags |= cls[short]
         return flags
 
 
-class TensorDesc(msgspec.Struct, frozen=True, cache_hash=True, rename="pascal", metaclass=Fields):
+class TensorDesc(msgspec.Struct, frozen=True, cache_hash=True, rename="pascal"):
     """`DML_BUFFER_TENSOR_DESC`: the data type, sizes and strides of a tensor in a buffer.
 
     Args:

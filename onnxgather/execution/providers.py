@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from onnxgather.checks import unknown
+from onnxgather.checks import shown_with_suggestion
 from onnxgather.errors import ProviderError
 from onnxgather.options import Target
 
@@ -136,4 +136,5 @@ def find_provider(name: object) -> Provider:
     if re.fullmatch(FULL_NAME, text):
         return Provider(text)
     names = [*PROVIDERS, *(provider.name for provider in PROVIDERS.values())]
-    raise ProviderError(f"provider must be one of {NAMES}, got {unknown(name, names)}")
+    found = shown_with_suggestion(name, names)
+    raise ProviderError(f"provider must be one of {NAMES}, got {found}")

@@ -21,7 +21,7 @@ from onnxgather.options import POLICIES, OutOfRange, Target
 WIDTH = 80
 """Columns of the text."""
 
-LONGEST_SHOWN = 8
+_LONGEST_LIST = 8
 """The most elements of a constant that are written where a node reads it."""
 
 _NO_BREAK = "\xa0"
@@ -209,7 +209,7 @@ def _constants(graph: Graph) -> dict[str, Array]:
 
 def _described(value: Value) -> DescribedValue:
     array = value.constant
-    elements = array.tolist() if array is not None and array.size <= LONGEST_SHOWN else None
+    elements = array.tolist() if array is not None and array.size <= _LONGEST_LIST else None
     return DescribedValue(value.name, value.dtype.name, value.shape, elements)
 
 
