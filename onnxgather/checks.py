@@ -109,6 +109,18 @@ def uint(
     return number
 
 
+def uints(name: str, values: Iterable[object]) -> tuple[int, ...]:
+    """The values as ints, each as `uint` takes it; an error names the place, such as `Sizes[1]`."""
+    return tuple(
+        [
+            value
+            if type(value) is int and 0 <= value <= MAX_ELEMENTS
+            else uint(f"{name}[{k}]", value)
+            for k, value in enumerate(values)
+        ]
+    )
+
+
 def integer(value: object) -> int | None:
     """The value as an int, if it is an integer of Python or numpy.
 

@@ -38,7 +38,6 @@ _LONE_ESCAPE = re.compile(
     r"|(?P<lone>\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.",
     re.DOTALL,
 )
-_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 _RULES = {
     "Expecting value": "expected a value",
@@ -114,13 +113,13 @@ class Field:
 
     def member(self, name: str, default: object = _REQUIRED) -> Field:
         """Read a field of an object; it may be absent only if there is a default value."""
-        found = Field(self.fields().get(name, default), self._member_path(name))
-        if found.value is _REQUIRED:
+        value, path = self.fields().get(name, default), self._member_path(name)
+        if value is _REQUIRED:
             for near in islice(self.fields(), 1000):
                 if meant := suggestion(near, [name], near=0.85):
-                    raise FileFormatError(f"{found.path} is required, got {quoted(near)}{meant}")
-            raise FileFormatError(f"{found.path} is required")
-        return found
+                    raise FileFormatError(f"{path} is required, got {quoted(near)}{meant}")
+            raise FileFormatError(f"{path} is required")
+        return Field(value, path)
 
     def first(self, *names: str) -> Field | None:
         """Read the first of these fields that an object has."""
@@ -157,11 +156,12 @@ class Field:
     def integers(self, largest: int | None = None) -> list[int]:
         """Read an array of integers: of 64 bits, or from 0 to `largest`."""
         low, high = (-(2**63), UINT64_MAX) if largest is None else (0, largest)
-        for i, value in enumerate(self.array()):
+        values = self.array()
+        for i, value in enumerate(values):
             if type(value) is not int or not low <= value <= high:
                 item = self.item(i)
                 _ = item.integer() if largest is None else item.unsigned(largest)
-        return cast("list[int]", self.array())
+        return cast("list[int]", values)
 
     def text(self) -> str:
         """Read a string, which must not hold a NUL: for DxDispatch the string ends there."""
@@ -216,7 +216,7 @@ class Field:
         return self.value
 
     def _member_path(self, key: str) -> str:
-        if _PLAIN_KEY.fullmatch(key):
+        if key.isidentifier() and key.isascii():
             return f"{self.path}.{key}"
         return f"{self.path}[{json.dumps(_shortened(key), ensure_ascii=False)}]"
 

@@ -22,7 +22,7 @@ from onnxgather.checks import (
     require,
     sequence,
     shown,
-    uint,
+    uints,
 )
 from onnxgather.descriptors.operators import (
     TABLE,
@@ -346,7 +346,7 @@ def _type_and_sizes(name: str, given: object) -> tuple[str, Sizes]:
         return given.data_type, given.sizes
     pair = sequence(name, given)
     require(len(pair) == 2, f"{name} must be a TensorDesc, or a type and sizes", shown(given))
-    sizes = enumerate(sequence(f"{name}.Sizes", pair[1]))
+    sizes = uints(f"{name}.Sizes", sequence(f"{name}.Sizes", pair[1]))
     kind = pair[0] if isinstance(pair[0], str) else shown(pair[0])
     kind = "UINT8" if kind == "BOOL" else kind
-    return kind, tuple(uint(f"{name}.Sizes[{k}]", size) for k, size in sizes)
+    return kind, sizes

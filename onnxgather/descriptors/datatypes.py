@@ -83,7 +83,7 @@ class TensorDataType(enum.StrEnum):
         if isinstance(value, TensorDataType):
             return value
         if isinstance(value, str) and (short := value.removeprefix(TYPE_PREFIX)) in _NUMBERS:
-            return cls(short)
+            return cls[short]
         name: Any = value
         if isinstance(name, np.dtype | type):
             name = name.name if isinstance(name, np.dtype) else name.__name__

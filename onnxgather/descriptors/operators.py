@@ -18,6 +18,8 @@ from onnxgather.descriptors.strides import overlaps
 from onnxgather.descriptors.tensors import TensorDesc, TensorFlags
 from onnxgather.errors import DescriptorError
 
+_INDEX_RULE = f"IndicesTensor.DataType must be one of {', '.join(INDEX_TYPES)}"
+
 
 class GatherFamilyDesc(msgspec.Struct, frozen=True, cache_hash=True, rename="pascal"):
     """What the four gather descriptors share: three tensors of one `DimensionCount`."""
@@ -43,8 +45,7 @@ class GatherFamilyDesc(msgspec.Struct, frozen=True, cache_hash=True, rename="pas
 
     def _check_tensors(self) -> None:
         data, indices, output = self.input_tensor, self.indices_tensor, self.output_tensor
-        rule = f"IndicesTensor.DataType must be one of {', '.join(INDEX_TYPES)}"
-        require(indices.data_type in INDEX_TYPES, rule, indices.data_type)
+        require(indices.data_type in INDEX_TYPES, _INDEX_RULE, indices.data_type)
         rule = f"OutputTensor.DataType must be that of InputTensor ({data.data_type})"
         require(output.data_type == data.data_type, rule, output.data_type)
         for name, tensor in (("IndicesTensor", indices), ("OutputTensor", output)):

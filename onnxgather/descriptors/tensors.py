@@ -16,6 +16,7 @@ from onnxgather.checks import (
     sequence,
     shown_with_suggestion,
     uint,
+    uints,
 )
 from onnxgather.descriptors.datatypes import TensorDataType
 from onnxgather.descriptors.strides import in_order, packed_strides
@@ -97,16 +98,15 @@ class TensorDesc(msgspec.Struct, frozen=True, cache_hash=True, rename="pascal"):
         given = sequence("Sizes", self.sizes)
         count = len(given)
         require(1 <= count <= MAX_DIMENSIONS, "DimensionCount must be 1 to 8", count)
-        sizes = [uint(f"Sizes[{i}]", s) for i, s in enumerate(given)]
+        sizes = uints("Sizes", given)
         if 0 in sizes:
             raise DescriptorError(f"Sizes[{sizes.index(0)}] must be at least 1, got 0")
-        put(self, "sizes", tuple(sizes))
+        put(self, "sizes", sizes)
         if self.strides is not None:
             values = sequence("Strides", self.strides)
             rule = f"Strides must have as many elements as Sizes ({count})"
             require(len(values) == count, rule, len(values))
-            strides = [uint(f"Strides[{i}]", s) for i, s in enumerate(values)]
-            put(self, "strides", tuple(strides))
+            put(self, "strides", uints("Strides", values))
         elements = max(math.prod(sizes), self.span)
         rule = f"Sizes and Strides must describe at most {MAX_ELEMENTS} elements"
         require(elements <= MAX_ELEMENTS, rule, elements)
