@@ -84,13 +84,15 @@ DICTS: list[Callable[[Any], Any]] = [dict, OrderedDict, partial(defaultdict, lis
 
 
 def test_a_value_is_shown_on_one_line() -> None:
+    flat: Any = np.zeros((2, 2))
     with pytest.raises(og.DescriptorError) as caught:
-        og.TensorDesc("INT8", np.zeros((2, 2)))
+        og.TensorDesc("INT8", flat)
     assert str(caught.value) == (
         "Sizes[0] must be an integer from 0 to 4294967295, got array([0., 0.])"
     )
+    deep: Any = np.zeros((1, 2, 2))
     with pytest.raises(og.DescriptorError) as caught:
-        og.TensorDesc("INT8", np.zeros((1, 2, 2)))
+        og.TensorDesc("INT8", deep)
     assert str(caught.value) == (
         "Sizes[0] must be an integer from 0 to 4294967295, "
         r"got array([[0., 0.],\n       [0., 0.]])"

@@ -450,8 +450,9 @@ def test_indices_are_given_once() -> None:
     ],
 )
 def test_options_are_checked(arguments: dict[str, Any], message: str) -> None:
+    given: dict[str, Any] = {"desc": DESC, **arguments}
     with pytest.raises(og.OnnxGatherError) as caught:
-        og.Gather(**{"desc": DESC, **arguments})
+        og.Gather(**given)
     assert str(caught.value) == message
 
 

@@ -124,8 +124,8 @@ def test_it_prints_what_dxdispatch_prints(program: Path, tmp_path: Path) -> None
 
 @live
 def test_int64_indices_are_clamped() -> None:
-    tensors = (og.TensorDesc(*each) for each in (("FLOAT32", [4, 3]), ("INT64", [1, 3])))
-    desc = og.GatherDesc(*tensors, og.TensorDesc("FLOAT32", [4, 3]), axis=1, index_dimensions=1)
+    data, indices_tensor = og.TensorDesc("FLOAT32", [4, 3]), og.TensorDesc("INT64", [1, 3])
+    desc = og.GatherDesc(data, indices_tensor, data, axis=1, index_dimensions=1)
     indices = np.array([[7, -9, -1]])
     found = og.run(desc, DATA_4X3, indices, provider="webgpu")
     assert found.tobytes() == DATA_4X3[:, [2, 0, 2]].tobytes()
