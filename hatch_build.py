@@ -25,7 +25,7 @@ LIBRARIES = {
     f"onnxgather_operators{SUFFIX}": "operator.c",
 }
 """The libraries, each with its own source."""
-SHARED = ("kernel.c", "check.c")
+SHARED = ("loops.c", "offsets.c", "rows.c", "check.c", "machine.c")
 """The sources of both libraries."""
 
 OTHERS = ["-O2", "-std=c11", "-fvisibility=hidden", "-shared", "-fPIC", "-pthread"]

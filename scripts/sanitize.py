@@ -19,11 +19,14 @@ from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).parents[1]
 NATIVE = ROOT / "onnxgather" / "native" / "kernels"
+SHARED = ("loops.c", "offsets.c", "rows.c", "check.c", "machine.c")
+"""The sources of both libraries, as in `hatch_build.py`."""
+
 CC = os.environ.get("CC", "cc")
 MEMORY = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 THREADS = ("-fsanitize=thread",)
 
-SMALL_PARTS = ("kernel.c", "LEAST_PART = 1 << 16", "LEAST_PART = 1 << 4")
+SMALL_PARTS = ("thresholds.h", "LEAST_PART_BYTES = 1 << 16", "LEAST_PART_BYTES = 1 << 4")
 """The change by which small gathers are run in parts, too."""
 
 MISTAKES = [
@@ -74,7 +77,7 @@ def build(folder: Path, flags: Sequence[str], changes: Sequence[tuple[str, str, 
                 text = text.replace(old, new)
         (folder / path.name).write_text(text, encoding="utf-8")
     made = folder / "fuzz"
-    sources = [str(folder / f"{name}.c") for name in ("fuzz", "kernel", "check")]
+    sources = [str(folder / name) for name in ("fuzz.c", *SHARED)]
     options = ["-std=c11", "-O1", "-g", "-D_POSIX_C_SOURCE=200809L", "-pthread", *flags]
     subprocess.run([CC, *options, "-o", made, *sources], check=True)
     return made

@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 from agreement import LONG
 from bench_workloads import Workload
+from folders import HELPERS
+from sanitize import NATIVE, SHARED
 
 import onnxgather as og
 from onnxgather.descriptors.arrays import Array
@@ -24,9 +26,11 @@ from onnxgather.parity.cases import DescriptorCase
 from onnxgather.parity.corpus import corpus
 from onnxgather.parity.corpus.sampling import random_cases
 
-SOURCES = Path(__file__).parents[2] / "onnxgather" / "native" / "kernels"
 INDEX_TYPES = ["uint32", "uint64", "int32", "int64"]
 Numbers = ctypes.c_uint64 * 8
+Change = tuple[str, str, str]
+"""A source, what stands there once, and what stands there instead."""
+
 Question = tuple[str, og.Descriptor, og.OutOfRange, Array, Array, Array | None]
 
 pytestmark = pytest.mark.skipif(which("cc") is None, reason="there is no C compiler")
@@ -134,22 +138,46 @@ def large_cases() -> Iterator[DescriptorCase]:
             yield DescriptorCase(name, desc, array, chosen)
 
 
-def compiled(folder: Path, flags: list[str], old: str = "", new: str = "") -> ctypes.CDLL:
-    """Compile the kernels, with some text of kernel.c replaced."""
-    path = folder / "kernels.so"
-    text = (SOURCES / "kernel.c").read_text()
-    assert text.count(old) == 1 or not old, f"kernel.c must hold once: {old}"
-    source = folder / "kernel.c"
-    source.write_text(text.replace(old, new) if old else text)
-    files = [str(source), str(SOURCES / "check.c"), f"-I{SOURCES}", "-o", str(path)]
-    subprocess.run(["cc", "-std=c11", "-shared", "-fPIC", *flags, *files], check=True)
-    return ctypes.CDLL(str(path))
+def compiled(folder: Path, flags: list[str], *changes: Change) -> ctypes.CDLL:
+    """Compile the kernels, with some text of their sources replaced."""
+    for path in NATIVE.glob("*.[ch]"):
+        text = path.read_text()
+        for name, old, new in changes:
+            if name == path.name:
+                assert text.count(old) == 1, f"{name} must hold once: {old}"
+                text = text.replace(old, new)
+        (folder / path.name).write_text(text)
+    made = str(folder / "kernels.so")
+    sources = [str(folder / name) for name in SHARED]
+    subprocess.run(["cc", "-std=c11", "-shared", "-fPIC", *flags, *sources, "-o", made], check=True)
+    return ctypes.CDLL(made)
 
 
 def test_the_kernels_give_the_bytes_of_the_reference_in_one_to_five_parts(tmp_path: Path) -> None:
     """Each part may run on a thread of its own."""
     strict = ["-O2", "-Wall", "-Wextra", "-pedantic", "-Wconversion", "-Werror"]
     assert list(differing(compiled(tmp_path, strict), questions(400))) == []
+
+
+def test_the_worked_example_of_the_loops_gives_its_output(tmp_path: Path) -> None:
+    """Both at once and in two parts."""
+    desc = og.GatherDesc(
+        input_tensor=og.TensorDesc("FLOAT32", [2, 4]),
+        indices_tensor=og.TensorDesc("UINT32", [1, 2]),
+        output_tensor=og.TensorDesc("FLOAT32", [2, 2]),
+        axis=1,
+        index_dimensions=1,
+    )
+    loops = loops_of(desc, "clamp")
+    assert (loops.sizes, loops.axis_sizes, loops.axis_strides) == ((2, 2), (4,), (1,))
+    steps = (loops.data_strides, loops.index_strides, loops.output_strides)
+    assert steps == ((4, 0), (0, 1), (2, 1))
+    data = np.arange(8, dtype=np.float32).reshape(2, 4)
+    question: Question = ("example", desc, "clamp", data, np.array([[1, 9]], np.uint32), None)
+    kernels = compiled(tmp_path, ["-O0"])
+    for parts in (1, 2):
+        found = run(kernels, question, parts)
+        assert found == np.array([1, 3, 5, 7], np.float32).tobytes()
 
 
 SANITIZED = """
@@ -167,12 +195,11 @@ def test_sanitizers_find_nothing(tmp_path: Path) -> None:
     libraries = [_library_of_cc(f"lib{name}.so") for name in ("asan", "ubsan")]
     if not all(map(os.path.isabs, libraries)):
         pytest.skip("the compiler has no shared sanitizers")
-    compiled(tmp_path, flags[:1])
-    sources = [str(SOURCES / name) for name in ("kernel.c", "check.c")]
+    sources = [str(NATIVE / name) for name in SHARED]
     made = str(tmp_path / "sanitized.so")
     subprocess.run(["cc", "-std=c11", "-shared", "-fPIC", *flags, *sources, "-o", made], check=True)
     here = Path(__file__).parent
-    folders = [str(here), str(here.parent), str(here.parents[1] / "scripts")]
+    folders = [str(here), str(HELPERS), str(here.parents[1] / "scripts")]
     found = subprocess.run(
         [sys.executable, "-c", SANITIZED, made, *folders],
         env=os.environ | {"LD_PRELOAD": " ".join(libraries), "ASAN_OPTIONS": "detect_leaks=0"},
@@ -190,45 +217,49 @@ def _library_of_cc(name: str) -> str:
     return printed.stdout.strip()
 
 
-STREAMED = ("bytes > LEAST_PART && bytes > cache_bytes()", "bytes > 1000")
+STREAMED = ("loops.c", "bytes > LEAST_PART_BYTES && bytes > machine_cache_bytes()", "bytes > 1000")
 
 
 def test_outputs_that_pass_the_caches_by_have_the_same_bytes(tmp_path: Path) -> None:
     """So that it shows on small outputs, everything passes the caches by."""
-    assert list(differing(compiled(tmp_path, ["-O1"], *STREAMED), questions())) == []
+    assert list(differing(compiled(tmp_path, ["-O1"], STREAMED), questions())) == []
 
 
-MISTAKES = [
-    ("last & ~negative", "last"),
-    ("value + (size & negative)", "value"),
-    ("last = size - 1;", "last = size;"),
-    ("index ^= outside;", "(void)0;"),
-    ("(!first && missing[j]) | ", ""),
-    ("index_at(indices, index + 1, type", "index_at(indices, index, type"),
-    ("memcpy(output + end, row + end, part);\n        output +=", "output +="),
-    ("memcpy(output + end, row + end, 16);", ""),
-    ("data += data_step;", ";"),
-    ("if (outside && run->gather->policy == GATHER_ZERO)", "if (0)"),
-    ("if (outside && g->policy == GATHER_ERROR) return 0;", ""),
-    ("wrapped < last ? wrapped : last", "wrapped"),
-    ("loop->output != loop[1].size * loop[1].output", "0"),
-    ("loop->size * (part + 1) / parts - begin", "loop->size / parts"),
-    ("at.data = begin * loop->data", "at.data = 0"),
-    ("rest->size %= fits;", "rest->size = 0;"),
-    ("at->index -= loop->size * loop->index;", "(void)0;"),
-    ("(g->tuple_stride == 1 && !last->data)", "1"),
-    ("if (bytes_written(gather) <", "if (0 &&"),
+MISTAKES: list[Change] = [
+    ("tiles.h", "last & ~negative", "last"),
+    ("tiles.h", "value + (size & negative)", "value"),
+    ("tiles.h", "last = size - 1;", "last = size;"),
+    ("offsets.c", "index ^= outside;", "(void)0;"),
+    ("offsets.c", "(!first && missing[j]) | ", ""),
+    ("rows.c", "index_at(indices, index + 1, type", "index_at(indices, index, type"),
+    ("rows.c", "memcpy(output + end, row + end, piece);\n        output +=", "output +="),
+    ("rows.c", "memcpy(output + end, row + end, 16);", ""),
+    ("rows.c", "data += data_step;", ";"),
+    ("loops.c", "if (outside && run->gather->policy == GATHER_ZERO)", "if (0)"),
+    ("loops.c", "if (outside && g->policy == GATHER_ERROR) return 0;", ""),
+    ("loops.c", "wrapped < last ? wrapped : last", "wrapped"),
+    ("loops.c", "loop->output != loop[1].size * loop[1].output", "0"),
+    ("loops.c", "loop->size * (part + 1) / parts - begin", "loop->size / parts"),
+    ("loops.c", "*at = moved(*at, loop, begin);", "at->output += begin * loop->output;"),
+    ("loops.c", "rest->size %= fits;", "rest->size = 0;"),
+    (
+        "loops.c",
+        "*at = moved(*at, loop, 0 - loop->size);",
+        "at->data -= loop->size * loop->data;\nat->output -= loop->size * loop->output;",
+    ),
+    ("loops.c", "(g->tuple_size == 2 && g->tuple_stride == 1 && !last->data)", "1"),
+    ("loops.c", "if (bytes_written(gather) <", "if (0 &&"),
 ]
-"""Texts of kernel.c, and what is wrong instead."""
+"""What is wrong in a source of the kernels."""
 
 
 def test_mistakes_planted_in_the_kernels_are_seen(
     tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:
-    """Each replacement of kernel.c changes bytes that the other tests compare."""
+    """Each mistake changes bytes that the other tests compare."""
     chosen = MISTAKES if pytestconfig.getoption("--long") else MISTAKES[::6]
-    for number, (old, new) in enumerate(chosen):
+    for number, mistake in enumerate(chosen):
         folder = tmp_path / str(number)
         folder.mkdir()
-        kernels = compiled(folder, ["-O0", "-w"], old, new)
-        assert next(differing(kernels, questions()), None), f"{old} -> {new}"
+        kernels = compiled(folder, ["-O0", "-w"], mistake)
+        assert next(differing(kernels, questions()), None), mistake

@@ -16,9 +16,10 @@ from typing import Any, cast
 import numpy as np
 import onnx
 import pytest
-from folders import HELPERS
+from folders import HELPERS, ROOT
 from native_models import Refusal, asked, attributes, model, run, session, wanted
 from onnx import TensorProto, helper
+from sanitize import NATIVE, SHARED
 
 import onnxgather as og
 from onnxgather.descriptors.arrays import Array
@@ -31,7 +32,6 @@ from onnxgather.parity.corpus.sampling import random_cases
 
 pytestmark = pytest.mark.skipif(kernels.operators() is None, reason="the kernels are not built")
 
-SOURCES = Path(__file__).parents[2] / "onnxgather" / "native" / "kernels"
 FOLDER = Path(__file__).parent
 OPERATORS = [
     f"{name}{f'_{number}' if number else ''}"
@@ -359,7 +359,7 @@ def test_hostile_models_are_refused_or_stay_inside_their_tensors(
     pytestconfig: pytest.Config,
 ) -> None:
     count = 1000 if pytestconfig.getoption("--long") else 50
-    path = [str(FOLDER), str(HELPERS)]
+    path = [str(FOLDER), str(HELPERS), str(ROOT / "scripts")]
     code = f"import sys; sys.path[:0] = {path}; import test_operator as t; t.attack({count}, 3)"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (ended.returncode, ended.stderr) == (0, "")
@@ -374,10 +374,10 @@ class TestABI:
     @pytest.mark.skipif(which("cc") is None, reason="the library is compiled by cc")
     def test_every_function_is_called_and_answers(self, tmp_path: Path) -> None:
         library = str(tmp_path / "operators.so")
-        sources = [str(SOURCES / f"{name}.c") for name in ("operator", "kernel", "check")]
+        sources = [str(NATIVE / name) for name in ("operator.c", *SHARED)]
         command = ["cc", "-std=c11", "-shared", "-fPIC", "-include", str(FOLDER / "called.h")]
         subprocess.run([*command, "-o", library, *sources], check=True)
-        table = (SOURCES / "onnxruntime_abi.h").read_text(encoding="utf-8")
+        table = (NATIVE / "onnxruntime_abi.h").read_text(encoding="utf-8")
         numbers = {int(one) for one in re.findall(r"^ORT_FUNCTION\((\d+),", table, re.MULTILINE)}
         opened = session(model([LARGE], [attributes(LARGE)]), 2, library)
         found = run(opened, TestThreads.data, TestThreads.indices)[0]

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 import pytest
 from agreement import LONG
+from sanitize import NATIVE, SHARED
 
 from onnxgather.execution import kernels
 
 FOLDER = Path(__file__).parent
-SOURCES = Path(__file__).parents[2] / "onnxgather" / "native" / "kernels"
-NATIVE: Any = kernels.python_kernels()
-pytestmark = pytest.mark.skipif(NATIVE is None, reason="the native kernels are not built")
+MODULE: Any = kernels.python_kernels()
+pytestmark = pytest.mark.skipif(MODULE is None, reason="the native kernels are not built")
 
 
 def numbers(**changed: Any) -> bytes:
@@ -48,7 +48,7 @@ def numbers(**changed: Any) -> bytes:
 
 def made(packed: bytes, kinds: str = "fuf", shapes: Any = ((6,), (3,), (3,))) -> Any:
     """Return the gather of numbers."""
-    return NATIVE.Gather(np.ndarray, packed, kinds, *shapes, 1)
+    return MODULE.Gather(np.ndarray, packed, kinds, *shapes, 1)
 
 
 def test_a_gather_of_numbers_says_what_became_of_three_arrays() -> None:
@@ -98,7 +98,7 @@ def test_numbers_that_are_no_gather_are_refused(change: dict[str, Any], message:
 )
 def test_other_arguments_are_type_errors(arguments: Any) -> None:
     with pytest.raises(TypeError):
-        NATIVE.Gather(*arguments)
+        MODULE.Gather(*arguments)
     with pytest.raises(TypeError, match="run takes three arrays"):
         made(numbers()).run()
 
@@ -130,7 +130,7 @@ def test_sanitizers_see_no_access_outside_and_no_race(
     ).stdout.strip()
     command = ["gcc", "-g", "-O1", f"-fsanitize={flags}", "-fno-sanitize-recover=all", "-std=c11"]
     command += ["-shared", "-fPIC", "-pthread", f"-I{sysconfig.get_path('include')}"]
-    sources = [str(SOURCES / name) for name in ("python.c", "kernel.c", "check.c")]
+    sources = [str(NATIVE / name) for name in ("python.c", *SHARED)]
     built = str(tmp_path / "_native.so")
     subprocess.run([*command, *sources, "-o", built], check=True)
     fuzz(20_000, built, preload=preload)

@@ -1,0 +1,198 @@
+/* Copies the rows of a tile from the data to the output.
+
+   Rows come from their offsets (copy_rows), or straight from their indices where the offsets are
+   used once and the rows are short (copy_fused). Rows of odd sizes are copied as two pieces, one
+   from each end, which may overlap: 12 bytes are the first 8 and the last 8. What later offsets lead
+   to is fetched into the caches early, as the processor cannot guess it. */
+#include "tiles.h"
+
+#include <string.h>
+
+#if STREAMS
+#include <emmintrin.h>
+#define FETCH(address) _mm_prefetch((const char *)(address), _MM_HINT_T0)
+#elif defined(__GNUC__)
+#define FETCH(address) __builtin_prefetch((const void *)(address))
+#else
+#define FETCH(address) ((void)(address))
+#endif
+
+_Static_assert(SHORT_ROW_BYTES <= 32, "a short row is at most two pieces of 16 bytes");
+
+/* --- Rows from their offsets ------------------------------------------------------------------ */
+
+INLINED void copy_elements(const struct rows *at, const uint32_t *restrict offsets,
+                           const size_t size) {
+    const struct rows rows = *at;
+    const char *restrict data = rows.data;
+    char *restrict output = rows.output;
+    for (size_t j = 0; j < rows.count; j++, output += rows.step)
+        memcpy(output, data + offsets[j] * size, size);
+}
+
+/* Rows of one to two pieces. */
+INLINED void copy_ends(const struct rows *at, const uint32_t *restrict offsets,
+                       const size_t piece) {
+    const struct rows rows = *at;
+    const char *restrict data = rows.data;
+    char *restrict output = rows.output;
+    const size_t end = rows.bytes - piece;
+    for (size_t j = 0; j < rows.count; j++, output += rows.step) {
+        const char *row = data + offsets[j] * rows.size;
+        FETCH(data + offsets[j + ROWS_AHEAD] * rows.size);
+        memcpy(output, row, piece);
+        memcpy(output + end, row + end, piece);
+    }
+}
+
+/* Rows of more than 16 bytes, in pieces of 16. */
+static void copy_pieces(const struct rows *at, const uint32_t *restrict offsets) {
+    const struct rows rows = *at;
+    const char *restrict data = rows.data;
+    char *restrict output = rows.output;
+    const size_t end = rows.bytes - 16;
+    for (size_t j = 0; j < rows.count; j++, output += rows.step) {
+        const char *row = data + offsets[j] * rows.size;
+        const char *later = data + offsets[j + ROWS_AHEAD] * rows.size;
+        for (size_t k = 0; k < end; k += 16) {
+            if (k % CACHE_LINE == 0) FETCH(later + k);
+            memcpy(output + k, row + k, 16);
+        }
+        memcpy(output + end, row + end, 16);
+    }
+}
+
+/* Copy bytes into memory without reading it into the caches first. */
+static void stream(char *restrict output, const char *restrict input, size_t bytes) {
+    size_t done = 0;
+#if STREAMS
+    done = (0 - (uintptr_t)output) & 15; /* up to an address that is a multiple of 16 */
+    if (done > bytes) done = bytes;
+    memcpy(output, input, done);
+    for (; done + 16 <= bytes; done += 16)
+        _mm_stream_si128((__m128i *)(void *)(output + done),
+                         _mm_loadu_si128((const __m128i *)(const void *)(input + done)));
+#endif
+    memcpy(output + done, input + done, bytes - done);
+}
+
+static void copy_long_rows(const struct rows *rows, const uint32_t *offsets) {
+    const size_t bytes = rows->bytes, ahead = bytes < LONG_ROW_BYTES ? 4 : 1;
+    for (size_t j = 0; j < rows->count; j++) {
+        const char *row = rows->data + offsets[j] * rows->size;
+        const char *later = rows->data + offsets[j + ahead] * rows->size;
+        for (size_t k = 0; k < bytes && k < FETCHED_ROW_BYTES; k += CACHE_LINE) FETCH(later + k);
+        if (rows->streams) stream(rows->output + j * rows->step, row, bytes);
+        else memcpy(rows->output + j * rows->step, row, bytes);
+    }
+}
+
+void copy_rows(const struct rows *rows, const uint32_t *offsets) {
+    const size_t bytes = rows->bytes;
+    if (bytes >= (rows->streams ? STREAMED_ROW_BYTES : LONG_ROW_BYTES))
+        copy_long_rows(rows, offsets);
+    else if (bytes > 32) copy_pieces(rows, offsets);
+    else if (bytes == rows->size && bytes == 1) copy_elements(rows, offsets, 1);
+    else if (bytes == rows->size && bytes == 2) copy_elements(rows, offsets, 2);
+    else if (bytes == rows->size && bytes == 4) copy_elements(rows, offsets, 4);
+    else if (bytes == rows->size) copy_elements(rows, offsets, 8);
+    else if (bytes <= 4) copy_ends(rows, offsets, 2);
+    else if (bytes <= 8) copy_ends(rows, offsets, 4);
+    else if (bytes <= 16) copy_ends(rows, offsets, 8);
+    else copy_ends(rows, offsets, 16);
+}
+
+void clear_rows(const struct rows *rows, const uint8_t *missing) {
+    for (size_t j = 0; j < rows->count; j++)
+        if (missing[j]) memset(rows->output + j * rows->step, 0, rows->bytes);
+}
+
+/* --- Rows straight from their indices --------------------------------------------------------- */
+
+/* Rows `from` to `to`, inlined with constants from `type` on into one loop for each.
+   `coordinates`: 1 or 2, of an index. `piece`: the bytes of a row where `whole`, else a row has one
+   to two pieces. `checks`: whether an index out of range is told. `packed`: whether the last
+   coordinate counts elements. `fetches`: whether what later indices lead to is fetched, in range or
+   not, as that is a hint and reads nothing. */
+INLINED uint64_t copy_range(const struct line *axes, const struct rows *at, size_t from, size_t to,
+                            const int type, const int coordinates, const size_t piece,
+                            const int whole, const int checks, const int packed,
+                            const int fetches) {
+    const struct rows rows = *at;
+    const int is_signed = type >= GATHER_INT32;
+    const char *indices = axes->indices;
+    const size_t size = whole ? piece : rows.size, end = rows.bytes - piece;
+    const uint64_t data_step = axes->data_step * size;
+    const uint64_t size0 = axes[0].size, size1 = axes[coordinates - 1].size;
+    const uint64_t stride1 = packed ? piece : axes[coordinates - 1].stride * size;
+    const uint64_t stride0 = coordinates == 1 ? stride1 : axes[0].stride * size;
+    const char *restrict data = rows.data + from * data_step;
+    char *restrict output = rows.output + from * rows.bytes;
+    uint64_t outside = 0, unused = 0;
+    for (size_t j = from; j < to; j++) {
+        const size_t index = j * (size_t)coordinates;
+        const size_t later = index + ELEMENTS_AHEAD * (size_t)coordinates;
+        if (fetches) {
+            uint64_t next = value_at(indices, later, type) * stride0;
+            if (coordinates == 2) next += value_at(indices, later + 1, type) * stride1;
+            FETCH((uintptr_t)data + next);
+        }
+        uint64_t *seen = checks ? &outside : &unused;
+        const char *row = data + index_at(indices, index, type, is_signed, size0, seen) * stride0;
+        if (coordinates == 2)
+            row += index_at(indices, index + 1, type, is_signed, size1, seen) * stride1;
+        memcpy(output, row, piece);
+        if (!whole) memcpy(output + end, row + end, piece);
+        output += whole ? piece : rows.bytes;
+        if (coordinates == 1) data += data_step;
+    }
+    return outside;
+}
+
+/* All rows of a tile: those with later indices first, then the last ones. */
+INLINED int copy_both(const struct line *axes, const struct rows *rows, const int type,
+                      const int coordinates, const size_t piece, const int whole, const int checks,
+                      const int packed) {
+    const size_t count = rows->count;
+    const size_t fetching = rows->far && count > ELEMENTS_AHEAD ? count - ELEMENTS_AHEAD : 0;
+    uint64_t outside =
+        copy_range(axes, rows, 0, fetching, type, coordinates, piece, whole, checks, packed, 1);
+    outside |=
+        copy_range(axes, rows, fetching, count, type, coordinates, piece, whole, checks, packed, 0);
+    return outside != 0;
+}
+
+INLINED int fuse(const struct line *axes, const struct rows *rows, int checks, const int type,
+                 const int coordinates, const size_t piece, const int whole) {
+    if (checks) return copy_both(axes, rows, type, coordinates, piece, whole, 1, 0);
+    if (whole && axes[coordinates - 1].stride == 1)
+        return copy_both(axes, rows, type, coordinates, piece, whole, 0, 1);
+    return copy_both(axes, rows, type, coordinates, piece, whole, 0, 0);
+}
+
+#define FUSED(type, coordinates)                                                                 \
+    static int fuse_##type##_##coordinates(const struct line *axes, const struct rows *rows,     \
+                                           int checks) {                                         \
+        const size_t bytes = rows->bytes;                                                        \
+        if (bytes == rows->size) switch (bytes) {                                                \
+            case 1: return fuse(axes, rows, checks, GATHER_##type, coordinates, 1, 1);           \
+            case 2: return fuse(axes, rows, checks, GATHER_##type, coordinates, 2, 1);           \
+            case 4: return fuse(axes, rows, checks, GATHER_##type, coordinates, 4, 1);           \
+            default: return fuse(axes, rows, checks, GATHER_##type, coordinates, 8, 1);          \
+            }                                                                                    \
+        if (bytes <= 4) return fuse(axes, rows, checks, GATHER_##type, coordinates, 2, 0);       \
+        if (bytes <= 8) return fuse(axes, rows, checks, GATHER_##type, coordinates, 4, 0);       \
+        if (bytes <= 16) return fuse(axes, rows, checks, GATHER_##type, coordinates, 8, 0);      \
+        return fuse(axes, rows, checks, GATHER_##type, coordinates, 16, 0);                      \
+    }
+FUSED(UINT32, 1) FUSED(UINT64, 1) FUSED(INT32, 1) FUSED(INT64, 1)
+FUSED(UINT32, 2) FUSED(UINT64, 2) FUSED(INT32, 2) FUSED(INT64, 2)
+
+int copy_fused(const struct line *axes, uint32_t coordinates, uint32_t index_type,
+               const struct rows *rows, int checks) {
+    static int (*const fused[2][4])(const struct line *, const struct rows *, int) = {
+        {fuse_UINT32_1, fuse_UINT64_1, fuse_INT32_1, fuse_INT64_1},
+        {fuse_UINT32_2, fuse_UINT64_2, fuse_INT32_2, fuse_INT64_2},
+    };
+    return fused[coordinates - 1][index_type](axes, rows, checks);
+}
