@@ -22,7 +22,7 @@ from stub_runtime import environment
 import onnxgather as og
 from onnxgather.descriptors.arrays import Array
 from onnxgather.parity.cases import Case, DescriptorCase
-from onnxgather.parity.lanes.lane import Answer, AnswerKind
+from onnxgather.parity.lanes.lane import Answer, AnswerKind, LaneInfo
 from onnxgather.parity.lanes.python import ModelLane
 from onnxgather.parity.results import Report, read_report
 
@@ -45,13 +45,21 @@ def states(*arguments: str, code: int = 0) -> list[list[tuple[str, str | None]]]
 
 
 def change(monkeypatch: pytest.MonkeyPatch, changed: Callable[[Case, Answer], Answer]) -> None:
-    """Plant a fault: what lanes answer to anything but their first question is changed."""
-    original = ModelLane.answer
+    """Plant a fault: lanes start as they do, and what they answer then is changed."""
+    original, original_start = ModelLane.answer, ModelLane.start
+    starting: list[ModelLane] = []
+
+    def start(lane: ModelLane) -> LaneInfo:
+        starting.append(lane)
+        info = original_start(lane)
+        starting.remove(lane)
+        return info
 
     def answer(lane: ModelLane, case: Case) -> Answer:
         right = original(lane, case)
-        return right if case.name == "probe" else changed(case, right)
+        return right if lane in starting else changed(case, right)
 
+    monkeypatch.setattr(ModelLane, "start", start)
     monkeypatch.setattr(ModelLane, "answer", answer)
 
 
@@ -228,6 +236,20 @@ class TestStates:
             ]
         ]
 
+    def test_a_planted_fault_leaves_the_question_alone_that_a_lane_starts_with(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        program("x.json")
+        asked: list[tuple[str, AnswerKind]] = []
+
+        def kept(case: Case, answer: Answer) -> Answer:
+            asked.append((case.name, answer.kind))
+            return answer
+
+        change(monkeypatch, kept)
+        assert states("x.json") == [[("PASS", None)]]
+        assert asked == [("x.json: $.commands[0] (gather)", AnswerKind.RAN)]
+
     def test_a_missing_provider_is_not_run(self) -> None:
         runtime: Any = onnxruntime
         available = ", ".join(runtime.get_available_providers())
@@ -397,15 +419,7 @@ class TestLanes:
     def test_out_of_range_chooses_cases_of_the_corpus(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        original = ModelLane.answer
-
-        def answer(lane: ModelLane, case: Case) -> Answer:
-            """Run the probe alone, as the cases that are chosen are enough."""
-            if case.name == "probe":
-                return original(lane, case)
-            return Answer(AnswerKind.NOT_RUN, "chosen")
-
-        monkeypatch.setattr(ModelLane, "answer", answer)
+        change_all(monkeypatch, lambda _: Answer(AnswerKind.NOT_RUN, "chosen"))
         found = report("--corpus", "--out-of-range", "zero", code=3)
         assert {case.out_of_range for case in found.cases} == {"zero"}
         assert {case.in_range for case in found.cases} == {True, False}
