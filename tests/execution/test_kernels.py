@@ -61,6 +61,7 @@ class TestBuilding:
             shutil.copy(ROOT / name, self.root)
         native = "onnxgather/native"
         shutil.copytree(ROOT / native, self.root / native)
+        shutil.copy(ROOT / "onnxgather" / "py.typed", self.root / "onnxgather")
         (self.root / "onnxgather" / "__init__.py").touch()
         for variable in ("ONNXGATHER_NATIVE", "CC"):
             monkeypatch.delenv(variable, raising=False)
@@ -90,7 +91,7 @@ class TestBuilding:
             "directml.h",
         )
     }
-    PURE = "py3-none-any", {"onnxgather/__init__.py", *HOST}
+    PURE = "py3-none-any", {"onnxgather/__init__.py", "onnxgather/py.typed", *HOST}
 
     @built
     def test_a_wheel_with_kernels_says_so_in_its_tag(self) -> None:
