@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Literal, NamedTuple
 
 OutOfRange = Literal["clamp", "error", "zero", "directml"]
@@ -71,3 +72,9 @@ DEFAULT_THREADS = 2
 
 MOST_THREADS = 1024
 """The most threads that may be asked for."""
+
+
+def usable_cores() -> int:
+    """The number of cores that the program may run on, of those that the machine has."""
+    affinity = getattr(os, "sched_getaffinity", None)  # Linux alone has it
+    return len(affinity(0)) if affinity else os.cpu_count() or 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any, TypeVar, overload
 
 import numpy as np
@@ -23,7 +22,7 @@ from onnxgather.errors import DescriptorError, OnnxGatherError
 from onnxgather.execution.kernels import python_kernels
 from onnxgather.gather import Sizes
 from onnxgather.loops import POLICY_NUMBERS, loops_of
-from onnxgather.options import MOST_THREADS, OutOfRange
+from onnxgather.options import MOST_THREADS, OutOfRange, usable_cores
 
 T = TypeVar("T")
 
@@ -157,12 +156,9 @@ def _kernel(desc: Descriptor, out_of_range: OutOfRange, threads: int) -> Any:
     rows = (loops.data_strides[-1], loops.index_strides[-1]) == (1, 0)
     if loops.counts[2] * (data_type.size if rows else 8) < THREADED_BYTES:
         threads = 1
-    elif threads == 0:
-        own = getattr(os, "sched_getaffinity", None)  # Linux alone has it
-        threads = len(own(0)) if own else os.cpu_count() or 1
     kinds = "".join(data_type.numpy.kind for data_type in types)
     shapes = [tensor.array_shape for tensor in tensors]
-    return native.Gather(np.ndarray, packed, kinds, *shapes, threads).run
+    return native.Gather(np.ndarray, packed, kinds, *shapes, threads or usable_cores()).run
 
 
 def _no_kernel(*_: object) -> None:

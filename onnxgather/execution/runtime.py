@@ -107,7 +107,7 @@ class Opened:
     Args:
         model: The serialized model, or the path of its file.
         provider: The full name of the only provider that may run its nodes.
-        threads: How many threads the provider may use; 0 means one per core.
+        threads: How many threads the provider may use; 0 leaves the number to ONNX Runtime.
         library: The plugin library that brings the provider, if one does.
         level: How much of the graph is optimized: 0 nothing, 1 what needs no provider; None all.
         saved: The file that the optimized graph is written to; None for none.

@@ -34,7 +34,7 @@ from onnxgather.execution.runtime import CPU, NotRunError, Opened, RefusedError
 from onnxgather.lowering.graph import NATIVE
 from onnxgather.model import to_onnx
 from onnxgather.model.values import loaded, values_of
-from onnxgather.options import MOST_THREADS, OutOfRange, Target
+from onnxgather.options import MOST_THREADS, OutOfRange, Target, usable_cores
 
 CACHED_SESSIONS = 128
 """How many sessions `run` keeps; the one used longest ago is dropped first."""
@@ -94,8 +94,8 @@ class Session:
         out_of_range: What an index out of range of a descriptor does; see `OutOfRange`.
         target: What the descriptor's model is made for; None is what suits the provider: on the
             CPU "native" where the native kernels are there, else "cpu".
-        threads: How many threads the provider may use, 0 for one per core; None is one for a
-            descriptor with a small output, else one per core.
+        threads: How many threads the provider may use, 0 for one per core that the program may
+            run on; None is 1 for a descriptor with a small output, else as 0.
         provider_options: The provider's own options, as ONNX Runtime documents them.
 
     Raises:
@@ -129,7 +129,7 @@ class Session:
             threads = threads_for(source) if threads is None else threads
             suits: Target | None = "native" if kernels.operators_of(found.name, "native") else None
             suits = target_of(found.name, target or suits)
-            source = to_onnx(source, out_of_range, suits, threads=threads or os.cpu_count())
+            source = to_onnx(source, out_of_range, suits, threads=threads or usable_cores())
         elif (out_of_range, target) != ("clamp", None):
             raise OnnxGatherError("a model has its own out_of_range and target; leave them out")
         model, proto = loaded(source)
@@ -145,7 +145,11 @@ class Session:
         if self._desc is not None and operators is None:  # the kernels check each index they read
             wide = self._desc.indices_tensor.data_type == TensorDataType.INT64
             self._guards = out_of_range == "error" or (wide and found.int64_bits < 64)
-        session = {"threads": threads or 0, "settings": provider_options, "operators": operators}
+        session = {
+            "threads": threads or usable_cores(),
+            "settings": provider_options,
+            "operators": operators,
+        }
         try:
             self._opened = open_model(model, found, session)
         except Exception as error:
@@ -300,4 +304,4 @@ def open_session(
 def threads_for(desc: Descriptor) -> int:
     """How many threads a session has for a descriptor."""
     few = math.prod(desc.output_tensor.sizes) < THREADED_ELEMENTS
-    return 1 if few else os.cpu_count() or 1
+    return 1 if few else usable_cores()

@@ -13,6 +13,7 @@ from array import array as python_array
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import onnxruntime
@@ -165,6 +166,23 @@ def test_an_index_out_of_range_is_named_whichever_thread_meets_it() -> None:
     assert error_of(lambda: gather(data, indices)) == (
         "IndicesTensor[0,3] must be in [-1000, 1000), got -1001"
     )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux alone pins a program to cores")
+def test_no_number_of_threads_is_the_number_of_cores_that_the_program_may_run_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    native, cores = Mock(), os.sched_getaffinity(0)
+    monkeypatch.setattr(prepared, "python_kernels", lambda: native)
+    try:
+        for count in {1, len(cores)}:
+            os.sched_setaffinity(0, sorted(cores)[:count])
+            og.Gather(ROWS)
+            assert native.Gather.call_args.args[-1] == count
+    finally:
+        os.sched_setaffinity(0, cores)
+    og.Gather(ROWS, threads=3)
+    assert native.Gather.call_args.args[-1] == 3
 
 
 def test_ten_threads_may_call_one_gather() -> None:

@@ -197,6 +197,33 @@ def test_failure_while_running_is_a_provider_error() -> None:
         session.run({"InputTensor": DATA, "IndicesTensor": np.array([[3, 0]], np.uint32)})
 
 
+PINNED = """
+import os
+os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
+import numpy as np
+import onnxruntime
+import onnxgather as og
+from onnxgather.options import usable_cores
+numbers, make = [usable_cores()], onnxruntime.InferenceSession
+def noted(model, options, **more):
+    numbers.append(options.intra_op_num_threads)
+    return make(model, options, **more)
+onnxruntime.InferenceSession = noted
+desc = og.GatherDesc(og.TensorDesc("FLOAT32", [64, 2]), og.TensorDesc("UINT32", [1, 2**16]),
+                     og.TensorDesc("FLOAT32", [2**16, 2]), axis=0, index_dimensions=1)
+before = len(os.listdir("/proc/self/task"))
+sessions = [og.Session(desc), og.Session(desc, threads=0), og.Session(og.to_onnx(desc))]
+print(numbers, len(os.listdir("/proc/self/task")) - before, len(os.sched_getaffinity(0)))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux alone pins a program to cores")
+def test_a_program_that_is_pinned_to_one_core_gets_sessions_of_one_thread() -> None:
+    command = [sys.executable, "-c", PINNED]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("[1, 1, 1, 1] 0 1\n", "")
+
+
 FORK = """
 import os, signal, sys, threading, time, warnings
 warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads
