@@ -81,54 +81,101 @@ def make_repro(
             ONNX model.
     """
     REPRO.check(folder)
+    info, result = _find(case, lane, reported)
+    if not result.is_wrong:
+        return Outcome(_nothing_wrong(case, info, result), result, case)
+    found, stop = [Difference(case, info, result)], None
+    try:
+        if reduce:
+            _reduce(found, lane, tried)
+        attempt = _show(found[-1], lane, library)
+    except KeyboardInterrupt as error:
+        how = "interrupted: smaller cases may show it too, and repro.py was not tried"
+        attempt, stop = _Attempt(_trials(found[-1], library)[-1], how, False), error
+    smallest = found[-1]
+    write_folder(folder, smallest, attempt.trial, attempt.printed)
+    text = f"{folder}: {smallest.title}; {attempt.how}"
+    return Outcome(text, smallest.result, smallest.case, folder, attempt.is_shown, stop)
+
+
+def _find(case: Case, lane: Lane, reported: LaneInfo | None) -> tuple[LaneInfo, Result]:
+    """Start a lane and run a case on it; the arguments and errors are those of `make_repro`."""
     info = lane.start()
     if info.target is None:
         raise OnnxGatherError(f"lane {shown(info.name)} must run ONNX models, but runs none")
     not_run = info.not_run if reported is None else _why_not_here(info, reported)
     if not_run is not None:
-        return Outcome(not_run, result_of(info, ResultKind.NOT_STARTED, reason=not_run), case)
-    difference = Difference(case, info, judge(case, info, lane.answer(case)))
-    fault = Fault.of(difference.result)
-    if fault is None:
-        what, why = "passes", "nothing to reproduce"
-        if difference.result.state == "NOT-RUN":
-            what, why = "did not run", difference.result.reason
-        text = f"case {shown(case.name)} {what} on lane {info.name}: {why}"
-        return Outcome(text, difference.result, case)
+        return info, result_of(info, ResultKind.NOT_STARTED, reason=not_run)
+    return info, judge(case, info, lane.answer(case))
+
+
+def _nothing_wrong(case: Case, info: LaneInfo, result: Result) -> str:
+    """Why a result gives nothing to reproduce."""
+    if result.kind is ResultKind.NOT_STARTED:
+        return result.reason or ""
+    what, why = "passes", "nothing to reproduce"
+    if result.state == "NOT-RUN":
+        what, why = "did not run", result.reason
+    return f"case {shown(case.name)} {what} on lane {info.name}: {why}"
+
+
+def _reduce(found: list[Difference], lane: Lane, tried: Callable[[], object]) -> None:
+    """Append smaller and smaller cases with the fault of the first, until none is smaller.
+
+    Args:
+        found: The difference to reduce.
+        lane: Its lane.
+        tried: Called after each smaller case that was run.
+    """
+    (first,) = found
+    fault = Fault.of(first.result)
 
     def still(candidate: Case) -> bool:
-        nonlocal difference
-        result = judge(candidate, info, lane.answer(candidate))
+        result = judge(candidate, first.info, lane.answer(candidate))
         tried()
         if Fault.of(result) != fault:
             return False
-        difference = Difference(candidate, info, result)
+        found.append(Difference(candidate, first.info, result))
         return True
 
-    libraries = library and os.path.abspath(library), operators_of(info.provider, info.target)
-    trial = trouble = printed = stop = script = None
-    try:
-        if reduce:
-            reduce_case(case, still)
-        for trial in trials_of(difference.case, info.target, *libraries):
-            if info.python is None:
-                script, trouble = "the lane", _asked(lane, trial, difference.result)
-            else:
-                script, now = "repro.py", difference
-                files = runnable(now.case, now.title, info.provider, trial)
-                trouble, printed = _tried(info.python, files, now.result)
-            if trouble is None:
-                break
-        how = f"but {script} does not show it: {trouble}" if trouble else f"{script} shows it"
-    except KeyboardInterrupt as error:
-        stop, how = error, "interrupted: smaller cases may show it too, and repro.py was not tried"
-    if trial is None or stop is not None:
-        *_, trial = trials_of(difference.case, info.target, *libraries)
-    write_folder(folder, difference, trial, printed)
-    text = f"{folder}: {difference.title}; {how}"
-    return Outcome(
-        text, difference.result, difference.case, folder, stop is None and trouble is None, stop
-    )
+    reduce_case(first.case, still)
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """What a folder runs, and whether that shows the difference."""
+
+    trial: Trial
+    how: str
+    """The end of a sentence: whether the difference is shown, and by what."""
+    is_shown: bool
+    printed: str | None = None
+    """What repro.py printed when it showed the difference, if it did."""
+
+
+def _trials(difference: Difference, library: str | None) -> list[Trial]:
+    """The ways to run a case, the plainest first; the last is what the lane ran."""
+    info = difference.info
+    assert info.target is not None, "`_find` takes no such lane"
+    library = library and os.path.abspath(library)
+    operators = operators_of(info.provider, info.target)
+    return [*trials_of(difference.case, info.target, library, operators)]
+
+
+def _show(difference: Difference, lane: Lane, library: str | None) -> _Attempt:
+    """The plainest way to run a case that shows its difference; what the lane ran if none does."""
+    case, info, result = difference.case, difference.info, difference.result
+    script = "the lane" if info.python is None else "repro.py"
+    trials, trouble = _trials(difference, library), None
+    for trial in trials:
+        if info.python is None:
+            trouble, printed = _asked(lane, trial, result), None
+        else:
+            files = runnable(case, difference.title, info.provider, trial)
+            trouble, printed = _tried(info.python, files, result)
+        if trouble is None:
+            return _Attempt(trial, f"{script} shows it", True, printed)
+    return _Attempt(trials[-1], f"but {script} does not show it: {trouble}", False)
 
 
 def _why_not_here(info: LaneInfo, reported: LaneInfo) -> str | None:
@@ -143,7 +190,8 @@ def _why_not_here(info: LaneInfo, reported: LaneInfo) -> str | None:
 def _asked(lane: Lane, trial: Trial, result: Result) -> str | None:
     """Why a lane without an interpreter does not show a difference; None if it does."""
     assert isinstance(lane, ModelLane)
-    answer = lane.run(trial.model, [trial.inputs], trial.threads)
+    asked = trial.question
+    answer = lane.run(asked.model, [asked.inputs], asked.threads)
     got, wanted = answer.output, trial.expected
     if got is None:
         shows = answer.how == result.breakdown and (answer.how or wanted is not None)

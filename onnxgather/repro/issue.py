@@ -81,7 +81,9 @@ def issue_text(difference: Difference, trial: Trial, printed: str | None) -> str
         title=difference.title,
         versions="\n".join(f"- `{printable(x).replace('`', chr(39))}`" for x in versions),
         meaning=_meaning(case),
-        inputs="\n\n".join(_array_text(name, array) for name, array in trial.inputs.items()),
+        inputs="\n\n".join(
+            _array_text(name, array) for name, array in trial.question.inputs.items()
+        ),
         expected=expected,
         actual=actual,
         provider=info.provider,

@@ -1,10 +1,10 @@
-"""Trials: what a repro.py runs, a model with its inputs and the expected output; its files."""
+"""Trials: the question that a repro.py asks, with the expected output, and the files it needs."""
 
 from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,20 +17,18 @@ from onnxgather.execution import runtime
 from onnxgather.files import filled_in
 from onnxgather.options import Target
 from onnxgather.parity.cases import Case, DescriptorCase, NodeCase
-from onnxgather.parity.lanes.python import question_of
+from onnxgather.parity.lanes.python import Question, question_of
 from onnxgather.repro.candidates import candidate_of
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A model, its inputs, and the expected output."""
+    """What ONNX Runtime is asked, and the expected output."""
 
-    model: bytes
-    inputs: Mapping[str, Array]
+    question: Question
+    """The model and its inputs."""
     expected: Array | None
     """The output of the reference; None where the provider must refuse the model."""
-    threads: int
-    """How many threads ONNX Runtime may use; 0 means one per core."""
     library: str | None = None
     """The plugin library that brings the provider, if one does."""
     operators: str | None = None
@@ -58,10 +56,10 @@ def trials_of(
         bare = candidate_of(case)
         node = bare.node("")
         plain = NodeCase(case.name, node, bare.data, bare.indices, case.wrapped)
-        model, inputs, *_ = question_of(plain, target)
+        alone = question_of(plain, target)._replace(threads=asked.threads)
         output = None if expected is None else expected.reshape(node.output_shape)
-        yield Trial(model, inputs, output, asked.threads, library)
-    yield Trial(asked.model, asked.inputs, expected, asked.threads, library, operators)
+        yield Trial(alone, output, library)
+    yield Trial(asked, expected, library, operators)
 
 
 def _is_one_node(case: DescriptorCase) -> bool:
@@ -89,13 +87,13 @@ def runnable(case: Case, title: str, provider: str, trial: Trial) -> dict[str, b
         provider=json.dumps(provider)[1:-1],
         library=repr(trial.library),
         operators=repr(trial.operators),
-        threads=trial.threads,
+        threads=trial.question.threads,
         rule=repr(printable(rule)) if isinstance(rule, str) else None,
     )
     inputs, expected = io.BytesIO(), io.BytesIO()
-    np.savez(inputs, allow_pickle=False, **trial.inputs)
+    np.savez(inputs, allow_pickle=False, **trial.question.inputs)
     contents = {
-        "model.onnx": trial.model,
+        "model.onnx": trial.question.model,
         "inputs.npz": inputs.getvalue(),
         "runtime.py": Path(runtime.__file__).read_bytes(),
         "repro.py": script.encode(),

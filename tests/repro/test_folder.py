@@ -131,7 +131,7 @@ class TestTheFolder:
         data = np.arange(12, dtype=np.float32).reshape(4, 3)
         case = DescriptorCase("tuples", desc, data, np.array([[1, 2], [-1, 0]]), "error")
         trials = list(trials_of(case, "portable"))
-        models = [onnx.ModelProto.FromString(trial.model) for trial in trials]
+        models = [onnx.ModelProto.FromString(trial.question.model) for trial in trials]
         found = [[node.op_type for node in model.graph.node] for model in models]
         assert found == [["GatherND"], ["Reshape", "GatherND"]]
         shapes = [trial.expected.shape for trial in trials if trial.expected is not None]
