@@ -35,7 +35,7 @@ from onnxgather.parity.cases import smallest_case
 from onnxgather.parity.checking import MACHINE
 from onnxgather.parity.judge import judge
 from onnxgather.parity.lanes import model_lane
-from onnxgather.parity.lanes.lane import TIMEOUT, LaneInfo
+from onnxgather.parity.lanes.lane import CASE_TIMEOUT, LaneInfo
 from onnxgather.parity.lanes.python import ModelLane
 from onnxgather.parity.results import Result
 
@@ -234,7 +234,7 @@ def examine(
     pythons: Mapping[str, str] | None = None,
     plugins: Mapping[str, str] | None = None,
     python: str = sys.executable,
-    timeout: float = TIMEOUT,
+    timeout: float = CASE_TIMEOUT,
 ) -> Checkup:
     """Examine this environment, every provider that its ONNX Runtime lists, and further lanes.
 
@@ -278,7 +278,7 @@ def examine(
     return Checkup(VERSION, MACHINE, tuple(environments), tuple(findings), exit_code, kernels)
 
 
-def try_kernels(timeout: float = TIMEOUT) -> tuple[str, bool]:
+def try_kernels(timeout: float = CASE_TIMEOUT) -> tuple[str, bool]:
     """In words whether the native kernels run, and whether kernels are there that do not run."""
     if operators() is None and python_kernels() is None:
         return f"none, as {why_not()}", False
@@ -318,7 +318,7 @@ def _examined(lane: ModelLane) -> Examined:
     return Examined(info, results)
 
 
-def look_at(python: str, timeout: float = TIMEOUT) -> Environment:
+def look_at(python: str, timeout: float = CASE_TIMEOUT) -> Environment:
     """The environment of an interpreter; `timeout` is in seconds."""
     versions, path = _interrogate(python, timeout)
     for name in ("onnx", "numpy", "protobuf"):

@@ -32,7 +32,7 @@ ORDER = {
     "programs": "resources program running writer __init__ whole",
     "parity": "cases layouts models corpus/splitmix corpus/drawn corpus/forbidden corpus/groups "
     "corpus/built_in corpus/sampling corpus/export corpus/__init__ lanes/lane lanes/python "
-    "lanes/directml_protocol lanes/directml lanes/__init__ states results judge known checking "
+    "lanes/directml lanes/__init__ states results judge known checking "
     "merge reading __init__",
     "report": "sentences paths plain junit markdown picture page lesson __init__",
     "repro": "candidates trial issue moves reduce flow plan __init__",
@@ -140,17 +140,13 @@ TWICE = {
     "Key",
     "LARGEST",
     "MADE_BY",
-    "MAGIC",
     "MOST",
     "MOST_ELEMENTS",
     "MOST_LISTED",
-    "NATIVE",
     "OPERATORS",
     "SMALL",
     "State",
     "TABLE",
-    "TIMEOUT",
-    "Verdict",
     "WIDTH",
     "about",
     "array_of",

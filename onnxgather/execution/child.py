@@ -10,23 +10,31 @@ import sys
 import tempfile
 import threading
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
 from enum import StrEnum
 from functools import partial
-from queue import SimpleQueue
-from typing import BinaryIO, ClassVar, TypeVar, cast
+from queue import Empty, SimpleQueue
+from typing import Any, BinaryIO, ClassVar, TypeVar, cast
 from weakref import WeakSet
 
 from onnxgather.checks import LONGEST_SHOWN, shown
 from onnxgather.errors import OnnxGatherError, ProviderError
+from onnxgather.execution import runtime
 
 LONGEST_UNREAD = 2**16
 """The most bytes that are read of the output of a program after it is killed."""
 
 LONGEST_TIMEOUT = 86_400
 """The most seconds that an answer may take: a day."""
+
+LONGEST_BANNER = 2**16
+"""The most bytes that an environment may print at its start, before its program greets."""
+
+LONGEST_HEADER = 2**20
+"""The most bytes of the JSON in an answer."""
+
+LONGEST_PRINTED = 500
+"""The most characters of a program's prints that a message shows."""
 
 LARGEST_PRINTED = 2**24
 """The most bytes of standard error that a program may fill between two looks at it."""
@@ -67,6 +75,7 @@ _SENTENCES = {
     Breakdown.TOO_LONG: "the {name} announced more bytes than there can be",
     Breakdown.DIED: "the {name} died of {detail}{printed}",
     Breakdown.EXITED: "the {name} ended with exit code {detail}{printed}",
+    Breakdown.NONSENSE: "the {name} answered what no {name} answers: {detail}",
     Breakdown.CLOSED: "the {name} was ended",
 }
 
@@ -81,8 +90,8 @@ class NoAnswerError(ProviderError):
         self.how, self.detail = how, detail
 
 
-class Child(ABC):
-    """A program that answers requests, one at a time, and greets before the first.
+class Child:
+    """A program that speaks the protocol of `runtime`, and gets one request at a time.
 
     If the program ends, hangs or writes something other than an answer, the request at hand has no
     answer. The program is then killed with all that it started; the next request starts another.
@@ -97,8 +106,6 @@ class Child(ABC):
 
     name: ClassVar[str]
     """The word for the program in messages."""
-    sentences: ClassVar[Mapping[Breakdown, str]] = _SENTENCES
-    """The messages about missing answers."""
 
     def __init__(self, command: Sequence[str], timeout: float) -> None:
         seconds = cast("object", timeout)
@@ -111,40 +118,33 @@ class Child(ABC):
         self._asking = threading.Lock()
         _CHILDREN.add(self)
 
-    @abstractmethod
-    def _greeted(self, stream: BinaryIO) -> None:
-        """Read the program's greeting at its start; raises as `read` of `exchange`."""
-
-    @abstractmethod
-    def _printed(self, content: bytes) -> str:
-        """What the program wrote, its standard error included, as the end of a message."""
-
     def start(self) -> None:
-        """Start the program if it does not run, and read its greeting.
+        """Start the program if it does not run, and wait for its greeting.
 
         Raises:
             NoAnswerError: The program does not start, or does not greet.
         """
-        self.exchange(b"", lambda _: None)
+        with self._asking:
+            self._running()
 
-    def exchange(self, request: bytes, read: Callable[[BinaryIO], _T]) -> _T:
-        """Send a request and return the answer.
+    def exchange(
+        self,
+        read: Callable[[bytes, bytes], _T],
+        request: Mapping[str, Any],
+        blobs: bytes | bytearray = b"",
+    ) -> _T:
+        """Send a request, and return the answer as `read` decodes it.
 
         Args:
-            request: The bytes for the program's standard input.
-            read: Reads the answer from the program's standard output. It raises EOFError if the
-                output ends too early, and ValueError with the bytes if they are no answer.
+            read: Decodes the JSON and the bytes of an answer.
+            request: The request, which becomes JSON.
+            blobs: The bytes of the request.
 
         Raises:
-            NoAnswerError: There is no answer.
+            NoAnswerError: There is no answer, or `read` cannot decode it.
         """
         with self._asking:
-            if self._closed:
-                raise self._no_answer(Breakdown.CLOSED)
-            program = self._program
-            if program is None or program.popen.poll() is not None:
-                program = self._start()
-            return self._exchange(program, request, read)
+            return self._exchange(self._running(), read, request, blobs)
 
     def restart(self) -> None:
         """End the program; the next request starts another."""
@@ -172,6 +172,13 @@ class Child(ABC):
                     os.dup2(nothing, pipe.fileno(), inheritable=False)
             program.popen.returncode = 0  # there is no end to wait for
 
+    def _running(self) -> StartedProgram:
+        if self._closed:
+            raise self._no_answer(Breakdown.CLOSED)
+        if self._program is not None and self._program.popen.poll() is None:
+            return self._program
+        return self._start()
+
     def _start(self) -> StartedProgram:
         self._end()
         try:
@@ -179,17 +186,37 @@ class Child(ABC):
         except (OSError, ValueError) as error:  # a ValueError if no system has such a path
             why = getattr(error, "strerror", None) or str(error)
             raise self._no_answer(Breakdown.NOT_STARTED, why) from error
-        self._exchange(program, b"", self._greeted)
+        try:
+            self._received(program)
+        except NoAnswerError as error:
+            _, _, why = str(error).partition(" host: ")  # a host's own sentence
+            raise NoAnswerError(error.how, why or str(error), error.detail) from error
         return program
 
     def _exchange(
-        self, program: StartedProgram, request: bytes, read: Callable[[BinaryIO], _T]
+        self,
+        program: StartedProgram,
+        read: Callable[[bytes, bytes], _T],
+        request: Mapping[str, Any],
+        blobs: bytes | bytearray = b"",
     ) -> _T:
+        program.send(runtime.message(request, blobs))
+        header, _, content = self._received(program).partition(b"\n")
+        try:
+            if len(header) > LONGEST_HEADER:
+                raise ValueError(f"{len(header)} bytes of JSON")
+            return read(header, content)
+        except Exception as error:  # whatever the reason that it cannot be decoded
+            self._end()
+            raise self._no_answer(Breakdown.NONSENSE, str(error)[:LONGEST_SHOWN]) from error
+
+    def _received(self, program: StartedProgram) -> bytes:
+        """The next frame of a program, which is ended if it sends none in time."""
         how, detail, stray = Breakdown.EXITED, "", b""
         try:
-            answer = program.exchange(request, read, time.monotonic() + self.timeout)
+            frame = program.receive(time.monotonic() + self.timeout)
             program.printed()  # dropped, as messages about later requests must not have it
-            return answer
+            return frame
         except TimeoutError:
             how, detail = Breakdown.LATE, f"{self.timeout:g} s"
         except (OSError, EOFError):
@@ -207,24 +234,24 @@ class Child(ABC):
             detail = str(code)
             if -code in set(signal.Signals):
                 how, detail = Breakdown.DIED, signal.Signals(-code).name
-        raise self._no_answer(how, detail, stray, printed)
+        raise self._no_answer(how, detail, stray + printed)
 
     def _end(self) -> tuple[int, bytes]:
         """End the program, and return its exit code and what it wrote that was not read."""
         program, self._program = self._program, None
         return (0, b"") if program is None else program.end()
 
-    def _no_answer(
-        self, how: Breakdown, detail: str = "", stray: bytes = b"", printed: bytes = b""
-    ) -> NoAnswerError:
-        reason = self.sentences[how].format(
-            name=self.name,
-            command=self.command[0],
-            detail=detail,
-            stray=shown(stray),
-            printed=self._printed(stray + printed),
-        )
+    def _no_answer(self, how: Breakdown, detail: str = "", printed: bytes = b"") -> NoAnswerError:
+        told = {"detail": detail, "printed": self._printed(printed)}
+        reason = _SENTENCES[how].format(name=self.name, command=self.command[0], **told)
         return NoAnswerError(how, reason, detail)
+
+    def _printed(self, content: bytes) -> str:
+        """What the program wrote, its standard error included, as the end of a message."""
+        text = " ".join(content.decode(errors="replace").split())
+        if len(text) > LONGEST_PRINTED:
+            text = "…" + text[-LONGEST_PRINTED:]
+        return f"; it printed: {text}" if text else " and printed nothing"
 
 
 _CHILDREN: WeakSet[Child] = WeakSet()
@@ -256,45 +283,40 @@ class StartedProgram:
     def __init__(self, command: Sequence[str]) -> None:
         # A file, as a pipe would fill up: the standard error is not read while the program runs.
         self._errors = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
-        self._steps: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
-        threading.Thread(target=self._work, daemon=True).start()
-        pipe = subprocess.PIPE
-        start = partial(subprocess.Popen[bytes], command, stdin=pipe, stdout=pipe)
-        started = self._soon(partial(start, stderr=self._errors, start_new_session=True))
-        if started.exception():
-            self._steps.put(None)
-        self.popen = started.result()
-        self.pipes = cast("tuple[BinaryIO, BinaryIO]", (self.popen.stdin, self.popen.stdout))
-        """The standard input and output."""
+        self._requests: SimpleQueue[bytes | None] = SimpleQueue()
+        self._answers: SimpleQueue[bytes | Exception] = SimpleQueue()
+        self._unread = b""
+        self._thread = threading.Thread(target=self._work, args=[command], daemon=True)
+        self._thread.start()
+        started = self._answers.get()
+        if isinstance(started, Exception):
+            self._errors.close()
+            raise started
 
-    def exchange(self, request: bytes, read: Callable[[BinaryIO], _T], deadline: float) -> _T:
-        """Send a request and return what `read` makes of the standard output.
+    def send(self, request: bytes) -> None:
+        """Send a request, which must be all of a frame; does not wait for the program to read."""
+        self._requests.put(request)
+
+    def receive(self, deadline: float) -> bytes:
+        """Return the answer to the next request; the first answer, to none, is the greeting.
 
         Args:
-            request: The bytes for the standard input.
-            read: Reads the answer.
             deadline: When the answer must be there, in seconds of `time.monotonic`.
 
         Raises:
-            TimeoutError: It was not.
+            TimeoutError: The answer was not there.
             EOFError: The program ended before.
+            ValueError: Something else stands there; the error holds its bytes.
+            MemoryError: The answer is too long.
         """
-
-        def exchanged() -> _T:
-            stdin, stdout = self.pipes
-            try:
-                stdin.write(request)
-                stdin.flush()
-                return read(stdout)
-            except (OSError, EOFError):
-                self.popen.wait()  # a program that closed its output but does not end is late
-                raise
-
-        answer, ended = self._soon(exchanged), False
+        ended = False
         while True:
             left = deadline - time.monotonic()
-            with contextlib.suppress(TimeoutError):
-                return answer.result(max(0, min(_PAUSE, left)))
+            with contextlib.suppress(Empty):
+                answer = self._answers.get(timeout=max(0, min(_PAUSE, left)))
+                if isinstance(answer, Exception):
+                    raise answer
+                return answer
             if ended:  # and what it started keeps its output open
                 raise EOFError
             if left <= 0:
@@ -324,35 +346,52 @@ class StartedProgram:
     def end(self) -> tuple[int, bytes]:
         """Kill the program, and return its exit code and what it wrote that was not read."""
         self.kill()
-        code, last, unread = self.popen.wait(), self._soon(self._last), b""
-        with contextlib.suppress(TimeoutError):  # what it started keeps its output open
-            unread = last.result(5 * _PAUSE)
-        unread += b" " + self.printed()
-        self._steps.put(None)
-        return code, unread
+        code = self.popen.wait()
+        self._requests.put(None)
+        self._thread.join(5 * _PAUSE)  # what the program started may keep its output open
+        with self._errors:
+            return code, self._unread + b" " + self.printed()
 
-    def _last(self) -> bytes:
-        """What was not read; closes the pipes."""
+    def _work(self, command: Sequence[str]) -> None:
+        pipe = subprocess.PIPE
+        start = partial(subprocess.Popen[bytes], command, stdin=pipe, stdout=pipe)
+        try:
+            self.popen = start(stderr=self._errors, start_new_session=True)
+            self.pipes = cast("tuple[BinaryIO, BinaryIO]", (self.popen.stdin, self.popen.stdout))
+            """The standard input and output."""
+        except (OSError, ValueError) as error:
+            self._answers.put(error)
+            return
+        self._answers.put(b"")
         stdin, stdout = self.pipes
+        try:
+            read_greeting(stdout)
+            self._answers.put(b"")
+            for request in iter(self._requests.get, None):
+                stdin.write(request)
+                stdin.flush()
+                self._answers.put(runtime.read_frame(stdout))
+        except (OSError, EOFError) as error:
+            self.popen.wait()  # a program that closed its output but does not end is late
+            self._answers.put(error)
+        except (ValueError, MemoryError) as error:
+            self._answers.put(error)
         with contextlib.suppress(OSError):  # the program did not read all of the request
             stdin.close()
         with stdout:
-            return stdout.read(LONGEST_UNREAD)
+            self._unread = stdout.read(LONGEST_UNREAD)
 
-    def _soon(self, step: Callable[[], _T]) -> Future[_T]:
-        """Have the program's thread do a step after those that it was given before."""
-        done: Future[_T] = Future()
 
-        def settle() -> None:
-            try:
-                done.set_result(step())
-            except BaseException as error:
-                done.set_exception(error)
+def read_greeting(stream: BinaryIO) -> None:
+    """Read what a program writes first, up to and with `runtime.MAGIC`.
 
-        self._steps.put(settle)
-        return done
-
-    def _work(self) -> None:
-        with self._errors:
-            for step in iter(self._steps.get, None):
-                step()
+    Raises:
+        EOFError: The stream ends.
+        ValueError: Something else stands there; the error holds its bytes.
+    """
+    start = b""
+    while len(start) < LONGEST_BANNER and (byte := stream.read(1)):
+        start += byte
+        if start.endswith(runtime.MAGIC):
+            return
+    raise ValueError(start) if start else EOFError

@@ -16,7 +16,7 @@ from onnxgather.execution.providers import Provider
 from onnxgather.execution.runtime import FailedError, NotRunError, Opened, RefusedError
 from onnxgather.execution.worker import Worker
 
-TIMEOUT = 600.0
+REQUEST_TIMEOUT = 600.0
 """Seconds that a host may take for one request of a session."""
 
 
@@ -80,7 +80,7 @@ def open_model(
 @lru_cache
 def _shared(*command: str) -> Worker:
     """The one worker of a host for all sessions of this program."""
-    worker = Worker("", TIMEOUT, command)
+    worker = Worker("", REQUEST_TIMEOUT, command)
     atexit.register(worker.close)
     return worker
 

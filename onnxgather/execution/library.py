@@ -14,9 +14,9 @@ from tempfile import TemporaryDirectory
 from onnxgather.checks import LONGEST_SHOWN
 from onnxgather.execution.child import Breakdown, NoAnswerError
 
-NATIVE = Path(__file__).parents[1] / "native" / "hosts"
+HOSTS = Path(__file__).parents[1] / "native" / "hosts"
 """The folder of the host's sources."""
-SOURCES = ("runtime_host.cpp", "frames.h", "direct3d.h", "directml.h")
+SOURCES = ("runtime_host.cpp", "protocol.h", "direct3d.h", "directml.h")
 
 LONGEST_COMPILATION = 600
 """The most seconds that a compiler may take."""
@@ -50,14 +50,14 @@ def compiled_host() -> str:
         return subprocess.run(compiler, capture_output=True, check=True, timeout=limit).stdout
 
     try:
-        parts = [(NATIVE / name).read_bytes() for name in SOURCES]
+        parts = [(HOSTS / name).read_bytes() for name in SOURCES]
         key = hashlib.sha256(b"\0".join([*parts, command.encode(), run("--version")]))
         host = cache_folder() / f"runtime_host-{key.hexdigest()[:16]}.exe"
         if not host.exists():
             host.parent.mkdir(parents=True, exist_ok=True)
             with TemporaryDirectory(dir=host.parent) as folder:
                 made = Path(folder) / host.name
-                source = NATIVE / SOURCES[0]
+                source = HOSTS / SOURCES[0]
                 run("-std=c++20", "-O2", "-o", made, source, *linked)
                 made.replace(host)
         return str(host)

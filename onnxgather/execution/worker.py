@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any, BinaryIO, NamedTuple, TypeVar
+from typing import Annotated, NamedTuple
 
 import msgspec
 
-from onnxgather.checks import LONGEST_SHOWN
 from onnxgather.descriptors.arrays import Array
 from onnxgather.descriptors.datatypes import TensorDataType
 from onnxgather.descriptors.operators import OPERATORS
 from onnxgather.execution import runtime
-from onnxgather.execution.child import Breakdown, Child, NoAnswerError, StartedProgram
+from onnxgather.execution.child import Child, StartedProgram
 from onnxgather.execution.library import compiled_host, is_library
-
-LONGEST_PRINTED = 500
-"""The most characters of a worker's prints that a message shows."""
-
-LONGEST_BANNER = 2**16
-"""The most bytes that an environment may print at its start, before the worker greets."""
-
-LONGEST_HEADER = 2**20
-"""The most bytes of the JSON in an answer."""
 
 HOST_RUNS = 300
 """After how many models a host starts anew, as DirectML keeps memory of each."""
 
-_T = TypeVar("_T")
 _Natural = Annotated[int, msgspec.Meta(ge=0)]
 _TYPES = "|".join(["bool", *(row.numpy.name for row in TensorDataType)])
 _DataType = Annotated[str, msgspec.Meta(pattern=rf"^({_TYPES})\Z")]
@@ -99,7 +88,7 @@ class Worker(Child):
         Raises:
             NoAnswerError: The worker gives no answer.
         """
-        return self.ask(lambda header, _: msgspec.json.decode(header, type=About), {})
+        return self.exchange(lambda header, _: msgspec.json.decode(header, type=About), {})
 
     def run(
         self,
@@ -131,63 +120,15 @@ class Worker(Child):
             self._models, self._kept = self._models + 1, asked
             if self._is_host and self._models % HOST_RUNS == 0:
                 self.restart()
-        found = self.ask(partial(_read, sent, len(feeds)), request, blobs)
+        found = self.exchange(partial(_read, sent, len(feeds)), request, blobs)
         if isinstance(found, Exception):
             raise found
         return found
 
-    def ask(
-        self,
-        read: Callable[[bytes, bytes], _T],
-        request: Mapping[str, Any],
-        blobs: bytes | bytearray = b"",
-    ) -> _T:
-        """Send a request for `runtime.answer`; return the answer as `read` decodes it.
-
-        Args:
-            read: Decodes the JSON and the bytes of an answer.
-            request: The request, which becomes JSON.
-            blobs: The bytes of the request.
-
-        Raises:
-            NoAnswerError: There is no answer, or `read` cannot decode it.
-        """
-
-        def answered(stream: BinaryIO) -> _T:
-            header, _, blobs = runtime.read_frame(stream).partition(b"\n")
-            try:
-                if len(header) > LONGEST_HEADER:
-                    raise ValueError(f"{len(header)} bytes of JSON")
-                return read(header, blobs)
-            except Exception as error:  # whatever it is that cannot be decoded
-                detail = str(error)[:LONGEST_SHOWN]
-                reason = f"the worker answered what no worker answers: {detail}"
-                raise NoAnswerError(Breakdown.NONSENSE, reason, detail) from error
-
-        return self.exchange(runtime.message(request, blobs), answered)
-
     def _start(self) -> StartedProgram:
         if is_library(self.command[0]):
             self.command.insert(0, compiled_host())
-        try:
-            return super()._start()
-        except NoAnswerError as error:
-            _, _, why = str(error).partition("it printed: host: ")  # a sentence of its own
-            raise NoAnswerError(error.how, why or str(error), error.detail) from error
-
-    def _greeted(self, stream: BinaryIO) -> None:
-        start = b""
-        while len(start) < LONGEST_BANNER and (byte := stream.read(1)):
-            start += byte
-            if start.endswith(runtime.MAGIC):
-                return
-        raise ValueError(start) if start else EOFError
-
-    def _printed(self, content: bytes) -> str:
-        text = " ".join(content.decode(errors="replace").split())
-        if len(text) > LONGEST_PRINTED:
-            text = "…" + text[-LONGEST_PRINTED:]
-        return f"; it printed: {text}" if text else " and printed nothing"
+        return super()._start()
 
 
 def _read(

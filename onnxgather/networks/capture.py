@@ -101,7 +101,7 @@ def level_1(network: Network, timeout: float) -> tuple[dict[str, Any], dict[str,
         session = {"provider": CPU.name, "level": 1, "saved": path}
         model = network.outline.SerializeToString()
         try:
-            worker.ask(_read, {"model": len(model), "session": session, "feeds": []}, model)
+            worker.exchange(_read, {"model": len(model), "session": session, "feeds": []}, model)
         except NoAnswerError:
             return {}, {}
         return learned(path) if os.path.exists(path) else ({}, {})
@@ -181,7 +181,7 @@ class _Run:
         request = {"model": len(model), "session": session, "feeds": [feed], "every": True}
         request["keep"] = graph.outer is not None  # as each iteration of a loop has this model
         try:
-            answered, content = self._worker.ask(_read, request, blobs)
+            answered, content = self._worker.exchange(_read, request, blobs)
         except NoAnswerError as error:
             raise _FailedError(str(error)) from None
         if answered.not_run is not None:

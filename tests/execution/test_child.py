@@ -9,55 +9,60 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import pytest
 from stub_runtime import environment
 
 import onnxgather as og
 from onnxgather.execution.child import LARGEST_PRINTED, Breakdown, Child, NoAnswerError
+from onnxgather.execution.runtime import MAGIC
 from onnxgather.execution.worker import Worker
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals, sessions and forks are POSIX's")
 
 
 class Echo(Child):
-    """A program that answers each line with a line."""
+    """A program that answers each request with the same bytes."""
 
     name = "program"
-
-    def _greeted(self, stream: BinaryIO) -> None:
-        if not stream.readline():
-            raise EOFError
 
     def _printed(self, content: bytes) -> str:
         return f", {len(content)} bytes printed, the last {content[-5:]!r}"
 
 
 def echo(action: str, timeout: float = 30) -> Echo:
-    """Return a program that greets and then does something with each line."""
+    """Return a program that greets and then does something with each request."""
     code = (
         "import os, subprocess, sys, time\n"
-        "print('hello', flush=True)\n"
-        f"for line in sys.stdin:\n    {action}\n    print(line, end='', flush=True)\n"
+        f"os.write(1, {MAGIC!r})\n"
+        "while count := sys.stdin.buffer.read(8):\n"
+        "    content = sys.stdin.buffer.read(int.from_bytes(count, 'little'))\n"
+        f"    {action}\n"
+        "    sys.stdout.buffer.write(count + content); sys.stdout.flush()\n"
     )
     return Echo([sys.executable, "-c", code], timeout)
 
 
-def ask(child: Child) -> bytes:
-    """Return the answer to a line."""
-    return child.exchange(b"line\n", lambda stream: stream.readline() or _ended())
+Read = Callable[[bytes, bytes], object]
 
 
-def _ended() -> bytes:
-    raise EOFError
+def both(header: bytes, content: bytes) -> tuple[bytes, bytes]:
+    """Return the JSON and the bytes of an answer as they are."""
+    return header, content
 
 
-def broken(child: Child) -> tuple[Breakdown, str]:
+def ask(child: Child, blobs: bytes = b"", read: Read = both) -> object:
+    """Return the answer to a request, as a function decodes it."""
+    return child.exchange(read, {}, blobs)
+
+
+def broken(child: Child, read: Read = both) -> tuple[Breakdown, str]:
     """Return how a program broke down, and the message."""
     with pytest.raises(NoAnswerError) as caught:
-        ask(child)
+        ask(child, read=read)
     return caught.value.how, str(caught.value)
 
 
@@ -98,7 +103,7 @@ class TestEscaped:
 
     def test_a_program_is_closed(self) -> None:
         child = echo(ESCAPED)
-        assert ask(child) == b"line\n"
+        assert ask(child, b"blobs") == (b"{}", b"blobs")
         start = time.monotonic()
         child.close()
         assert time.monotonic() - start < 4
@@ -137,11 +142,28 @@ class TestPrinted:
         looking.join(5)
         assert 0 < largest < 40 * LARGEST_PRINTED
 
-    @pytest.mark.parametrize("start", ["sys.stdout.write('x' * 2**16)", "sys.stdout.flush()"])
-    def test_a_program_that_answers_forever_is_ended(self, start: str) -> None:
-        child = Echo([sys.executable, "-c", f"import sys\nwhile True: {start}"], 0.5)
-        how, _ = broken(child)
-        assert how is Breakdown.LATE
+    @pytest.mark.parametrize(
+        ("start", "forever", "how"),
+        [
+            ("", "sys.stdout.flush()", Breakdown.LATE),
+            ("", "sys.stdout.write('x' * 2**16)", Breakdown.STRAY),
+            (f"os.write(1, {MAGIC + bytes(8)!r})", "os.write(1, bytes(8))", Breakdown.NONSENSE),
+            (
+                f"os.write(1, {MAGIC + (2**30).to_bytes(8, 'little')!r})",
+                "time.sleep(0.01); sys.stdout.write('x')",
+                Breakdown.LATE,
+            ),
+        ],
+        ids=["silent", "banner", "frames", "frame"],
+    )
+    def test_a_program_that_answers_forever_is_ended(
+        self, start: str, forever: str, how: Breakdown
+    ) -> None:
+        code = f"import os, sys, time\n{start}\nwhile True: {forever}"
+        child = Echo([sys.executable, "-c", code], 0.5)
+        found, _ = broken(child, lambda header, _: 1 / len(header))
+        assert found is how
+        assert child._program is None  # type: ignore[reportPrivateUsage]
 
 
 class TestCommands:
@@ -225,7 +247,7 @@ content = model.SerializeToString()
 session = {{"provider": "CPUExecutionProvider"}}
 feeds = [{{"go": ["bool", [], len(content)]}}]
 request = {{"model": len(content), "session": session, "feeds": feeds}}
-worker.ask(lambda header, _: print(header), request, content + b"\\1")
+worker.exchange(lambda header, _: print(header), request, content + b"\\1")
 """
         self._killed(code, tmp_path / "pid")
 
@@ -255,7 +277,7 @@ def test_a_program_outlives_the_thread_that_asks_it_first() -> None:
     first.join()
     program = child._program  # type: ignore[reportPrivateUsage]
     time.sleep(0.1)
-    assert ask(child) == b"line\n"
+    assert ask(child, b"blobs") == (b"{}", b"blobs")
     assert child._program is program  # type: ignore[reportPrivateUsage]
     child.close()
 

@@ -86,7 +86,7 @@ class TestBuilding:
         for name in (
             "directml_host.cpp",
             "runtime_host.cpp",
-            "frames.h",
+            "protocol.h",
             "direct3d.h",
             "directml.h",
         )

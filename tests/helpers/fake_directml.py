@@ -7,27 +7,34 @@ from pathlib import Path
 
 # `start` is run once, `action` for each request.
 _HOST = """
-import struct, sys, time
+import json, struct, sys, time
 
 def frame(content):
     sys.stdout.buffer.write(struct.pack("<Q", len(content)) + content)
     sys.stdout.buffer.flush()
 
-def text(content):
-    return struct.pack("<Q", len(content)) + content
+def answer(output, **fields):
+    frame(json.dumps(fields).encode() + b"\\n" + output)
 
-HELLO = b"OGDM" + struct.pack("<IIIII", 1, 0, 0, 0x6400, 1)
-HELLO += text(b"1.15.4.0") + text(b"llvmpipe") + text(b"10.0")
+def greet():
+    sys.stdout.buffer.write(b"\\x93gather\\n")
+    sys.stdout.buffer.flush()
+
+INFO = dict(version="1.15.4.0", adapter="llvmpipe", feature_level="6_4", doubles=True, wine="10.0")
 {start}
 while head := sys.stdin.buffer.read(8):
     request = sys.stdin.buffer.read(struct.unpack("<Q", head)[0])
+    asked = json.loads(request.partition(b"\\n")[0])
+    if not asked:
+        answer(b"", **INFO)
+        continue
     {action}
 """
-_DONE = 'frame(struct.pack("<III", 0, 0, {flags}) + text({output}))'
+_FIELDS = "stage={stage!r}, hresult={hresult}, guards_touched={touched}, device_lost={lost}"
 
 OUTPUT = 'struct.pack("<8f", *range(8))'
-START = "frame(HELLO)"
-NO_DEVICE = "frame(b'OGDM' + struct.pack('<IIIII', 1, 2, 0x8007007E, 0, 0) + text(b'') * 3)"
+START = "greet()"
+NO_DEVICE = "sys.exit('host: DMLCreateDevice1 gave 0x8007007E')"
 """The start of a host that finds no DirectML.dll."""
 
 
@@ -45,11 +52,13 @@ def fake_folder(folder: Path, action: str, start: str = START) -> str:
     return str(folder)
 
 
-def done(output: str = OUTPUT, flags: int = 0) -> str:
+def done(output: str = OUTPUT, touched: bool = False) -> str:
     """Return the action of a good answer."""
-    return _DONE.format(output=output, flags=flags)
+    fields = _FIELDS.format(stage="done", hresult=0, touched=touched, lost=False)
+    return f"answer({output}, {fields})"
 
 
-def failed(stage: int, hresult: int, flags: int = 0) -> str:
+def failed(stage: str, hresult: int, lost: bool = False) -> str:
     """Return the action of an answer that a call failed."""
-    return f'frame(struct.pack("<III", {stage}, {hresult}, {flags}) + text(b""))'
+    fields = _FIELDS.format(stage=stage, hresult=hresult, touched=False, lost=lost)
+    return f"answer(b'', {fields})"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import itertools
 import json
-import struct
 import sys
 from collections.abc import Callable, Iterator
 from decimal import Decimal
@@ -25,7 +24,6 @@ import onnxgather as og
 from onnxgather.cli.terminal import json_bytes
 from onnxgather.documents import parse_json
 from onnxgather.execution import runtime
-from onnxgather.parity.lanes.directml_protocol import MAGIC
 from onnxgather.programs import write_program
 
 _ROOT = Path(__file__).parents[2]
@@ -111,10 +109,13 @@ ANSWER = runtime.message(
 )
 """Answers of a worker: what it is, and an output of zeros."""
 
-_TEXT = runtime.frame(b"llvmpipe")
-HELLO = runtime.frame(MAGIC, struct.pack("<IIII", 0, 0, 0x6400, 1), _TEXT * 3)
-VERDICT = runtime.frame(struct.pack("<III", 0, 0, 0), runtime.frame(bytes(32)))
-"""Answers of the host of DirectML.dll: its greeting, and an output of zeros."""
+INFO = runtime.message(
+    {"version": "1", "adapter": "a", "feature_level": "6_4", "doubles": True, "wine": None}
+)
+VERDICT = runtime.message(
+    {"stage": "done", "hresult": 0, "guards_touched": False, "device_lost": False}, bytes(32)
+)
+"""Answers of the host of DirectML.dll: what it is, and an output of zeros."""
 
 HOSTILE_TEXTS = [
     *("", "x", "\0", "\x1b[31m", "\x9b1m", "\u202e", "\ud800", "é" * 300, "../x", "/dev/zero"),
@@ -163,11 +164,11 @@ def mutated_json(random: Random, content: bytes, *, text: bool = True) -> bytes:
     return json.dumps(root[0]).encode()
 
 
-def mutated_frame(random: Random, frame: bytes, *, is_json: bool) -> bytes:
+def mutated_frame(random: Random, frame: bytes) -> bytes:
     """Change a frame: mostly its content, with or without a line of JSON, else its bytes."""
     if random.random() < 0.2:
         return mutated_bytes(random, frame)
-    if not is_json or frame == runtime.MAGIC or random.random() < 0.2:
+    if frame == runtime.MAGIC or random.random() < 0.2:
         return runtime.frame(mutated_bytes(random, frame[8:]))
     header, newline, blobs = frame[8:].partition(b"\n")
     return runtime.frame(mutated_json(random, header, text=False), newline, blobs)

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from agreement import LONG
-from fake_directml import NO_DEVICE, done, failed, fake_folder
+from fake_directml import NO_DEVICE, START, done, failed, fake_folder
 from folders import OBSERVED, ROOT
 
 import onnxgather
@@ -80,8 +80,8 @@ class TestRecord:
         ("action", "reason"),
         [
             ("sys.exit(3)", "crashed: the host ended with exit code 3"),
-            (done("b''", flags=1), "bytes beside OutputTensor were written"),
-            (failed(6, 0x8007000E), "initialize gave 0x8007000E"),
+            (done("b''", touched=True), "bytes beside OutputTensor were written"),
+            (failed("initialize", 0x8007000E), "initialize gave 0x8007000E"),
         ],
     )
     def test_a_record_without_output_says_why(
@@ -98,7 +98,7 @@ class TestRecord:
         ("action", "verdict", "reason"),
         [
             ("sys.exit(3)", None, "crashed: the host ended with exit code 3"),
-            (failed(3, 0x80070057), False, "CreateOperator gave 0x80070057"),
+            (failed("CreateOperator", 0x80070057), False, "CreateOperator gave 0x80070057"),
             (done("b''"), True, None),
         ],
     )
@@ -112,7 +112,7 @@ class TestRecord:
 
     def test_the_cases_of_the_recordings_are_drawn_again(self, tmp_path: Path) -> None:
         # All but what DirectML says of them. With touched guard bytes no output is recorded.
-        host = fake_folder(tmp_path, done("b''", flags=1))
+        host = fake_folder(tmp_path, done("b''", touched=True))
         folder = tmp_path / "recorded"
         few = [part for kind in KINDS for part in (f"--{kind.replace('_', '-')}", 100)]
         found = script("record.py", folder, "--host", host, *([] if LONG else few))
@@ -130,7 +130,7 @@ class TestRecord:
 
     def test_versions_say_what_makes_the_recordings_again(self, tmp_path: Path) -> None:
         folder = tmp_path / "recorded"
-        host = fake_folder(tmp_path, done("b''", flags=1))
+        host = fake_folder(tmp_path, done("b''", touched=True))
         script("record.py", folder, "--host", host, "--seed", 5, *self.FEW)
         assert json.loads((folder / "versions.json").read_text(encoding="utf-8")) == {
             "onnxgather": onnxgather.__version__,
@@ -163,7 +163,7 @@ class TestRecord:
 @stand_in
 class TestValidity:
     def test_accepting_what_directml_refuses_is_a_finding(self, tmp_path: Path) -> None:
-        host = fake_folder(tmp_path, failed(3, 0x80070057))
+        host = fake_folder(tmp_path, failed("CreateOperator", 0x80070057))
         found = script("validity.py", "--count", 64, "--host", host)
         assert found.returncode == 1
         assert "\nFINDING (none), refused: CreateOperator gave 0x80070057 {" in found.stdout
@@ -195,9 +195,9 @@ class TestValidity:
 
 @stand_in
 class TestLevels:
-    def start(self, highest: int) -> str:
+    def start(self, highest: str) -> str:
         """The start of a host whose DLL reports a highest feature level."""
-        return f"frame(HELLO.replace(struct.pack('<I', 0x6400), struct.pack('<I', {highest})))"
+        return f"INFO['feature_level'] = {highest!r}; {START}"
 
     def test_the_recording_has_what_each_dll_accepts(self, tmp_path: Path) -> None:
         file, wheel = tmp_path / "levels.json.xz", tmp_path / "some_directml-1.0.whl"
@@ -211,7 +211,7 @@ class TestLevels:
         start = f"""
 import os
 assert sys.argv[1:] == ({wanted} if os.path.exists({str(dll)!r}) else [])
-{self.start(0x1000)}"""
+{self.start("1_0")}"""
         host = fake_folder(tmp_path, done("b''"), start)
         found = script("levels.py", "--host", host, file, wheel)
         assert (found.returncode, found.stderr) == (0, "")
@@ -230,9 +230,9 @@ assert sys.argv[1:] == ({wanted} if os.path.exists({str(dll)!r}) else [])
 
     def test_a_dll_that_heeds_the_level_of_its_device_ends_the_script(self, tmp_path: Path) -> None:
         # The host refuses everything but for devices of 1_0.
-        action = "stage = 0 if request[8:12] == struct.pack('<I', 0x1000) else 3\n"
-        action += "    frame(struct.pack('<III', stage, 0x80070057 if stage else 0, 0) + text(b''))"
-        host = fake_folder(tmp_path, action, self.start(0x2000))
+        refused = failed("CreateOperator", 0x80070057)
+        action = f"{done()} if asked['feature_level'] == 0x1000 else {refused}"
+        host = fake_folder(tmp_path, action, self.start("2_0"))
         found = script("levels.py", "--host", host, tmp_path / "levels.json.xz")
         assert (found.returncode, found.stdout) == (1, "")
         assert found.stderr == (

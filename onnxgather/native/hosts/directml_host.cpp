@@ -20,33 +20,23 @@
 // its own from System32, which is older. onnxgather looks for directml_host.exe in
 // %LOCALAPPDATA%\onnxgather\directml.
 //
-// PROTOCOL, version 1. Numbers are little endian; u32 and u64 are unsigned, of 4 and 8 bytes. A
-// frame is a u64, the number of bytes that follow, and those bytes. "bytes" below is a u64, a
-// number of bytes, and those bytes; text is bytes in UTF-8. The host writes one hello, then one
-// answer for each request, in order. One that reads a frame that it does not understand, or whose
-// input ends within a frame, ends with exit code 2.
+// PROTOCOL. That of runtime.py, as protocol.h says. A host that cannot start writes no MAGIC, but a
+// line on standard error and ends with exit code 2.
 //
-// hello     "OGDM", u32 version of the protocol, u32 stage, u32 HRESULT (as in answers;
-//           the host ends after a hello whose stage is not DONE), u32 highest feature level, u32
-//           1 where Direct3D's device has double-precision arithmetic, text: version of
-//           DirectML.dll, text: name of the adapter, text: version of Wine, empty on Windows
-//
-// request   u32 0 (run) or 1 (only create the operator), u32 DML_OPERATOR_TYPE, u32 minimum
-//           feature level of the DirectML device (0x1000 is 1_0; devices are kept), three tensors
-//           (InputTensor, IndicesTensor, OutputTensor), u32 number of fields (at most 3), for each
-//           field a u32 (those after the tensors, in the order of the structure), then, to run,
-//           bytes: content of InputTensor, of IndicesTensor, of OutputTensor before the dispatch
-//
-// tensor    u32 DML_TENSOR_DATA_TYPE, u32 DML_TENSOR_FLAGS, u32 DimensionCount, u32 1 where there
-//           are strides, u64 TotalTensorSizeInBytes, u32 GuaranteedBaseOffsetAlignment, for each
-//           dimension a u32 size, then, where there are strides, for each a u32 stride
-//
-// answer    u32 stage, u32 HRESULT (0 at DONE), u32 flags, bytes: OutputTensor after the
-//           dispatch, all TotalTensorSizeInBytes of it; empty where nothing ran
-//
-// stages    the call that refused, or DONE: enum Stage below
-// flags     1: bytes in front of the output were written; 2: bytes behind it were; 4: Direct3D's
-//           device is lost or cannot go on, so the host ends after this answer
+//   {}        asks for the host itself. The answer has "version" of DirectML.dll, "adapter" (the
+//             name of the graphics adapter), "feature_level" (the highest, such as "6_4"), "doubles"
+//             (whether Direct3D's device has double-precision arithmetic) and "wine" (its version,
+//             null on Windows).
+//   {"operator": 67, "feature_level": 4096, "tensors": [...], "fields": [...], "buffers": [...]}
+//             asks for an operator. "operator" is a DML_OPERATOR_TYPE, "feature_level" the minimum
+//             of the DirectML device (4096 is 1_0; devices are kept). A tensor is a list of the
+//             fields of DML_BUFFER_TENSOR_DESC in their order, without DimensionCount; Strides may
+//             be null. "fields" are those after the tensors, in their order. "buffers" are the
+//             numbers of bytes of the three tensors before the dispatch, which follow the JSON;
+//             where it is null, the operator is only created. The answer has "stage" (the call that
+//             refused, or "done"), "hresult" (0 at "done"), "guards_touched" (whether guard bytes
+//             beside the output were written) and "device_lost" (whether the host can run no more).
+//             The bytes of OutputTensor after the dispatch, all TotalTensorSizeInBytes, follow.
 //
 // A tensor is bound at exactly TotalTensorSizeInBytes; a shorter content is followed by zeros, a
 // longer one is bound as far. In the same buffer, guard bytes lie behind every tensor, and in front
@@ -62,7 +52,7 @@
 #include <numeric>
 
 #include "directml.h"
-#include "frames.h"
+#include "protocol.h"
 
 // What CreateOperator gets; a test that has descriptors of its own defines it otherwise.
 #ifndef OPERATOR_DESC_OF
@@ -82,7 +72,10 @@ enum Stage : UINT {
     DISPATCH = 7,
 };
 
-enum Flags : UINT { WRITTEN_IN_FRONT = 1, WRITTEN_BEHIND = 2, HOST_ENDS = 4 };
+// The names of the stages in answers.
+constexpr const char* STAGES[] = {"done",           "D3D12CreateDevice", "DMLCreateDevice1",
+                                  "CreateOperator", "CompileOperator",   "buffers",
+                                  "initialize",     "dispatch"};
 
 constexpr UINT64 GUARD = 4096;
 constexpr UINT64 LARGEST_GUARD = 1 << 20;
@@ -93,65 +86,16 @@ struct Failure {
     HRESULT result;
 };
 
+// In words, such as "CreateOperator gave 0x80070057".
+string told(Stage stage, HRESULT result) {
+    char text[100];
+    std::snprintf(text, sizeof text, "%s gave 0x%08lX", STAGES[stage], result);
+    return text;
+}
+
 void check(Stage stage, HRESULT result) {
     if (FAILED(result)) throw Failure{stage, result};
 }
-
-// --- Frames ----------------------------------------------------------------------------------
-
-class Reader {
-public:
-    explicit Reader(Bytes bytes) : bytes_(std::move(bytes)) {}
-    UINT u32() { return number<UINT>(); }
-    std::vector<UINT> u32s(UINT count) {
-        std::vector<UINT> values(std::min<size_t>(count, left() / sizeof(UINT) + 1));
-        for (UINT& value : values) value = u32();
-        return values;
-    }
-    UINT64 u64() { return number<UINT64>(); }
-    Bytes bytes() {
-        UINT64 count = u64();
-        if (count > left()) misunderstood("a frame is shorter than it says");
-        auto begin = bytes_.begin() + place_;
-        place_ += count;
-        return Bytes(begin, begin + count);
-    }
-    void end() const {
-        if (left()) misunderstood("a frame is longer than it says");
-    }
-
-private:
-    size_t left() const { return bytes_.size() - place_; }
-    template <typename T>
-    T number() {
-        if (left() < sizeof(T)) misunderstood("a frame is shorter than it says");
-        T value;
-        std::memcpy(&value, bytes_.data() + place_, sizeof(T));
-        place_ += sizeof(T);
-        return value;
-    }
-
-    Bytes bytes_;
-    size_t place_ = 0;
-};
-
-class Writer {
-public:
-    void raw(const void* data, size_t count) {
-        auto begin = static_cast<const unsigned char*>(data);
-        bytes_.insert(bytes_.end(), begin, begin + count);
-    }
-    void u32(UINT value) { raw(&value, sizeof value); }
-    void bytes(const void* data, UINT64 count) {
-        raw(&count, sizeof count);
-        raw(data, count);
-    }
-    const Bytes& content() const { return bytes_; }
-    void text(const std::string& value) { bytes(value.data(), value.size()); }
-
-private:
-    Bytes bytes_;
-};
 
 // --- Requests --------------------------------------------------------------------------------
 
@@ -163,18 +107,25 @@ struct Tensor {
 
     bool owned() const { return buffer.Flags & DML_TENSOR_FLAG_OWNED_BY_DML; }
 
-    void read(Reader& reader) {
-        buffer.DataType = static_cast<DML_TENSOR_DATA_TYPE>(reader.u32());
-        buffer.Flags = static_cast<DML_TENSOR_FLAGS>(reader.u32());
-        buffer.DimensionCount = reader.u32();
-        bool strided = reader.u32();
-        buffer.TotalTensorSizeInBytes = reader.u64();
-        buffer.GuaranteedBaseOffsetAlignment = reader.u32();
-        sizes = reader.u32s(buffer.DimensionCount);
-        if (strided) strides = reader.u32s(buffer.DimensionCount);
+    void read(const Json& fields) {
+        buffer.DataType = static_cast<DML_TENSOR_DATA_TYPE>(fields.at(0).number);
+        buffer.Flags = static_cast<DML_TENSOR_FLAGS>(fields.at(1).number);
+        sizes = numbers(fields.at(2));
+        strides = numbers(fields.at(3));
+        if (!strides.empty() && strides.size() != sizes.size())
+            misunderstood("a tensor with more or fewer strides than sizes");
+        buffer.DimensionCount = static_cast<UINT>(sizes.size());
         buffer.Sizes = sizes.data();
-        buffer.Strides = strided ? strides.data() : nullptr;
+        buffer.Strides = fields.at(3).kind == Json::LIST ? strides.data() : nullptr;
+        buffer.TotalTensorSizeInBytes = fields.at(4).number;
+        buffer.GuaranteedBaseOffsetAlignment = static_cast<UINT>(fields.at(5).number);
         desc = {DML_TENSOR_TYPE_BUFFER, &buffer};
+    }
+
+    static std::vector<UINT> numbers(const Json& list) {
+        std::vector<UINT> found;
+        for (const Json& item : list.items) found.push_back(static_cast<UINT>(item.number));
+        return found;
     }
 };
 
@@ -185,17 +136,22 @@ struct Request {
     Tensor tensors[3];
     GatherFamilyDesc fields{};
 
-    explicit Request(Reader reader) {
-        only_create = reader.u32();
-        type = static_cast<DML_OPERATOR_TYPE>(reader.u32());
-        level = reader.u32();
-        for (Tensor& tensor : tensors) tensor.read(reader);
-        UINT count = reader.u32();
-        if (count > std::size(fields.Fields)) misunderstood("more than 3 fields");
-        for (UINT k = 0; k < count; k++) fields.Fields[k] = reader.u32();
-        if (!only_create)
-            for (Tensor& tensor : tensors) tensor.content = reader.bytes();
-        reader.end();
+    Request(const Json& asked, const Bytes& blobs) {
+        type = static_cast<DML_OPERATOR_TYPE>(asked["operator"].number);
+        level = static_cast<DML_FEATURE_LEVEL>(asked["feature_level"].number);
+        only_create = asked["buffers"].kind != Json::LIST;
+        auto begin = blobs.begin();
+        for (size_t k = 0; k < std::size(tensors); k++) {
+            tensors[k].read(asked["tensors"].at(k));
+            if (only_create) continue;
+            UINT64 count = asked["buffers"].at(k).number;
+            if (count > UINT64(blobs.end() - begin)) misunderstood("a buffer beyond the frame");
+            tensors[k].content.assign(begin, begin + count);
+            begin += count;
+        }
+        std::vector<UINT> behind = Tensor::numbers(asked["fields"]);
+        if (behind.size() > std::size(fields.Fields)) misunderstood("more than 3 fields");
+        std::copy(behind.begin(), behind.end(), fields.Fields);
         fields.InputTensor = &tensors[0].desc;
         fields.IndicesTensor = &tensors[1].desc;
         fields.OutputTensor = &tensors[2].desc;
@@ -206,7 +162,7 @@ struct Request {
 struct Answer {
     Stage stage = DONE;
     HRESULT result = S_OK;
-    UINT flags = 0;
+    bool guards_touched = false, device_lost = false;
     Bytes output;
 };
 
@@ -258,7 +214,7 @@ public:
 
     ID3D12Device* device() const { return device_.get(); }
     ID3D12GraphicsCommandList* list() const { return list_.get(); }
-    const std::string& adapter_name() const { return adapter_name_; }
+    const string& adapter_name() const { return adapter_name_; }
 
     bool has_doubles() const {
         D3D12_FEATURE_DATA_D3D12_OPTIONS options{};
@@ -336,7 +292,7 @@ private:
     Ref<ID3D12Fence> fence_;
     Ref<ID3D12DescriptorHeap> heap_;
     UINT descriptor_count_ = 0;
-    std::string adapter_name_ = "unknown";
+    string adapter_name_ = "unknown";
     HANDLE event_ = nullptr;
     UINT64 value_ = 0;
 };
@@ -386,9 +342,9 @@ public:
         check(DISPATCH, readback_->Map(0, &all, &mapped));
         auto bytes = static_cast<const unsigned char*>(mapped);
         for (UINT64 k = 0; k < front_; k++)
-            if (bytes[k] != guard(k)) answer.flags |= WRITTEN_IN_FRONT;
+            if (bytes[k] != guard(k)) answer.guards_touched = true;
         for (UINT64 k = front_ + size_; k < all.End; k++)
-            if (bytes[k] != guard(k)) answer.flags |= WRITTEN_BEHIND;
+            if (bytes[k] != guard(k)) answer.guards_touched = true;
         answer.output.assign(bytes + front_, bytes + front_ + size_);
         readback_->Unmap(0, &nothing);
     }
@@ -421,7 +377,7 @@ public:
     }
 
     // The version in the DLL's resources, such as "1.15.4.0".
-    std::string version() const {
+    string version() const {
         char path[MAX_PATH];
         GetModuleFileNameA(library_, path, sizeof path);
         Bytes info(GetFileVersionInfoSizeA(path, nullptr));
@@ -574,9 +530,8 @@ Answer answer_to(Gpu& gpu, DirectMl& directml, const Request& request) {
                                     compiled.put_void()));
         run(gpu, device, request, compiled.get(), answer);
     } catch (const Failure& failure) {
-        answer = {failure.stage, failure.result, 0, {}};
-        bool usable = failure.stage >= BUFFERS ? gpu.abandon() : !gpu.lost();
-        if (!usable) answer.flags |= HOST_ENDS;
+        answer = {failure.stage, failure.result, false, false, {}};
+        answer.device_lost = failure.stage >= BUFFERS ? !gpu.abandon() : gpu.lost();
         // A wrong binding makes DirectML's device useless, and a lost one fails at any call;
         // E_INVALIDARG before that is the descriptor's own.
         if (failure.stage >= BUFFERS || failure.result != E_INVALIDARG)
@@ -585,7 +540,7 @@ Answer answer_to(Gpu& gpu, DirectMl& directml, const Request& request) {
     return answer;
 }
 
-std::string named(DML_FEATURE_LEVEL level) {
+string named(DML_FEATURE_LEVEL level) {
     return std::to_string(level >> 12) + "_" + std::to_string(level >> 8 & 15);
 }
 
@@ -600,36 +555,31 @@ bool run_example(Gpu& gpu, DirectMl& directml, DML_FEATURE_LEVEL highest) {
                      directml.version().c_str(), named(highest).c_str());
         return false;
     }
-    Writer writer;
-    auto tensor = [&](UINT type, UINT rows, UINT columns) {
-        for (UINT value : {type, 0u, 2u, 0u, 4 * rows * columns, 0u, 0u, rows, columns})
-            writer.u32(value);
-    };
-    for (UINT value : {0u, 67u, DML_FEATURE_LEVEL_3_0}) writer.u32(value);  // DML_OPERATOR_GATHER
-    tensor(1, 4, 3);                                                        // FLOAT32
-    tensor(3, 1, 2);                                                        // UINT32
-    tensor(1, 4, 2);
-    for (UINT value : {2u, 1u, 1u}) writer.u32(value);  // two fields: Axis, IndexDimensions
+    // DML_OPERATOR_GATHER at 3_0, of FLOAT32 by UINT32.
+    const char* gather =
+        "{\"operator\": 67, \"feature_level\": 12288, \"fields\": [1, 1], "
+        "\"tensors\": [[1, 0, [4, 3], null, 48, 0], [3, 0, [1, 2], null, 8, 0], "
+        "[1, 0, [4, 2], null, 32, 0]], \"buffers\": [48, 8, 0]}";
     float data[12], result[8];
     std::iota(std::begin(data), std::end(data), 0.0f);
     UINT indices[] = {2, 7};
-    writer.bytes(data, sizeof data);
-    writer.bytes(indices, sizeof indices);
-    writer.bytes(result, 0);
-    Answer answer = answer_to(gpu, directml, Request(Reader(writer.content())));
-    if (answer.stage != DONE || answer.flags || answer.output.size() != sizeof result) {
-        std::fprintf(stderr, "host: the example failed at stage %u with 0x%08lX, flags %u\n",
-                     UINT{answer.stage}, answer.result, answer.flags);
+    Bytes blobs(sizeof data + sizeof indices);
+    std::memcpy(blobs.data(), data, sizeof data);
+    std::memcpy(blobs.data() + sizeof data, indices, sizeof indices);
+    Answer answer = answer_to(gpu, directml, Request(Parser(gather).value(), blobs));
+    if (answer.stage != DONE || answer.guards_touched || answer.output.size() != sizeof result) {
+        std::fprintf(stderr, "host: the example failed, %s\n",
+                     told(answer.stage, answer.result).c_str());
         return false;
     }
     std::memcpy(result, answer.output.data(), sizeof result);
-    std::string shown;
+    string shown;
     for (float value : result) {
         char text[32];
         std::snprintf(text, sizeof text, " %g", value);
         shown += text;
     }
-    const std::string known = " 2 7 5 10 8 11 11 11";
+    const string known = " 2 7 5 10 8 11 11 11";
     if (shown != known) {
         std::fprintf(stderr, "host: the example must give%s, got%s\n", known.c_str(),
                      shown.c_str());
@@ -638,6 +588,26 @@ bool run_example(Gpu& gpu, DirectMl& directml, DML_FEATURE_LEVEL highest) {
     std::printf("DML_GATHER {4,3} at 2, 7 of axis 1:%s (DirectML.dll %s, %s)\n", shown.c_str(),
                 directml.version().c_str(), gpu.adapter_name().c_str());
     return true;
+}
+
+string truth(bool value) { return value ? "true" : "false"; }
+
+// The JSON of what the host says of itself.
+string about(Gpu& gpu, DirectMl& directml, DML_FEATURE_LEVEL highest) {
+    string wine = wine_version();
+    return "{\"version\": " + quoted(directml.version()) +
+           ", \"adapter\": " + quoted(gpu.adapter_name()) +
+           ", \"feature_level\": " + quoted(named(highest)) +
+           ", \"doubles\": " + truth(gpu.has_doubles()) +
+           ", \"wine\": " + (wine.empty() ? "null" : quoted(wine)) + "}";
+}
+
+// The JSON of an answer, without the output.
+string json(const Answer& answer) {
+    return "{\"stage\": " + quoted(STAGES[answer.stage]) +
+           ", \"hresult\": " + std::to_string(static_cast<UINT>(answer.result)) +
+           ", \"guards_touched\": " + truth(answer.guards_touched) +
+           ", \"device_lost\": " + truth(answer.device_lost) + "}";
 }
 
 LONG WINAPI report_crash(EXCEPTION_POINTERS* found) {
@@ -652,7 +622,7 @@ int main(int count, char** arguments) {
     int adapter = -1;
     bool example = false;
     for (int k = 1; k < count; k++) {
-        std::string option = arguments[k];
+        string option = arguments[k];
         if (option == "--example") example = true;
         else if (option == "--directml" && k + 1 < count) path = arguments[++k];
         else if (option == "--adapter" && k + 1 < count) adapter = std::atoi(arguments[++k]);
@@ -664,46 +634,19 @@ int main(int count, char** arguments) {
 
     Gpu gpu;
     DirectMl directml;
-    Failure failure{DONE, S_OK};
-    DML_FEATURE_LEVEL highest = 0;
-    std::string version = "unknown";
-    bool doubles = false;
+    DML_FEATURE_LEVEL highest = DML_FEATURE_LEVEL_1_0;
     try {
         gpu.open(adapter);
-        doubles = gpu.has_doubles();
         directml.load(path);
-        version = directml.version();
-        highest = highest_feature_level(directml.device(gpu, DML_FEATURE_LEVEL_1_0).directml.get());
-    } catch (const Failure& found) {
-        failure = found;
+        highest = highest_feature_level(directml.device(gpu, highest).directml.get());
+    } catch (const Failure& failure) {
+        misunderstood(told(failure.stage, failure.result));
     }
-    if (example) {
-        if (failure.stage == DONE) end(run_example(gpu, directml, highest) ? 0 : 1);
-        std::fprintf(stderr, "host: the example failed at stage %u with 0x%08lX\n",
-                     UINT{failure.stage}, failure.result);
-        end(1);
-    }
-    Writer hello;
-    hello.raw("OGDM", 4);
-    for (UINT value : {UINT{1}, UINT{failure.stage}, static_cast<UINT>(failure.result), highest,
-                       UINT{doubles}})
-        hello.u32(value);
-    hello.text(version);
-    hello.text(gpu.adapter_name());
-    hello.text(wine_version());
-    send(hello.content());
-    if (failure.stage != DONE) end(1);
-
-    Bytes frame;
-    while (receive(frame)) {
-        Request request{Reader(std::move(frame))};
-        Answer answer = answer_to(gpu, directml, request);
-        Writer writer;
-        for (UINT value : {UINT{answer.stage}, static_cast<UINT>(answer.result), answer.flags})
-            writer.u32(value);
-        writer.bytes(answer.output.data(), answer.output.size());
-        send(writer.content());
-        if (answer.flags & HOST_ENDS) end(1);
-    }
-    end(0);
+    if (example) end(run_example(gpu, directml, highest) ? 0 : 1);
+    serve([&](const Json& asked, const Bytes& blobs, Bytes& output) {
+        if (asked.items.empty()) return about(gpu, directml, highest);
+        Answer answer = answer_to(gpu, directml, Request(asked, blobs));
+        output = std::move(answer.output);
+        return json(answer);
+    });
 }

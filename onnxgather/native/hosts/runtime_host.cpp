@@ -1,11 +1,10 @@
 // Runs ONNX models on one execution provider of an ONNX Runtime library, over its C API: what
-// onnxgather/runtime.py does in a Python environment, for a library without Python.
+// onnxgather/execution/runtime.py does in a Python environment, for a library without Python.
 //
 //   runtime_host LIBRARY          such as libonnxruntime.so.1 or onnxruntime.dll
 //
-// Speaks the protocol of runtime.py: first MAGIC, then a frame for each frame. A frame holds a line
-// of JSON, and bytes. The host ends when its input does. A request that it does not understand ends
-// it with exit code 2, and a model that crashes ONNX Runtime ends it too.
+// Speaks the protocol of runtime.py, as protocol.h says; runtime.answer says what the requests are.
+// A model that crashes ONNX Runtime ends the host.
 //
 // BUILDING, with GCC or Clang on Linux and macOS, or MinGW-w64:
 //
@@ -26,104 +25,9 @@
 #include <stdexcept>
 #include <utility>
 
-#include "frames.h"
+#include "protocol.h"
 
 namespace {
-
-using std::string;
-
-// --- JSON: what the requests hold, and text for the answers ----------------------------------
-
-struct Json {
-    enum Kind { NOTHING, NUMBER, TEXT, LIST, OBJECT } kind = NOTHING;
-    int64_t number = 0;
-    string text;
-    std::vector<Json> items;
-    std::vector<string> keys;  // of OBJECT, one per item
-
-    const Json& operator[](const char* key) const {
-        for (size_t k = 0; k < keys.size(); k++)
-            if (keys[k] == key) return items[k];
-        misunderstood(string("a request without ") + key);
-    }
-};
-
-class Parser {
-public:
-    explicit Parser(const string& text) : at_(text.c_str()) {}
-    Json value() {
-        Json found;
-        char first = next();
-        if (first == '{' || first == '[') {
-            found.kind = first == '{' ? Json::OBJECT : Json::LIST;
-            char last = first == '{' ? '}' : ']';
-            if (peek() == last) return ++at_, found;
-            do {
-                if (first == '{') {
-                    found.keys.push_back(text(next()));
-                    if (next() != ':') misunderstood("no : in a request");
-                }
-                found.items.push_back(value());
-            } while (peek() == ',' && ++at_);
-            if (next() != last) misunderstood("no end in a request");
-        } else if (first == '"') {
-            found.kind = Json::TEXT;
-            found.text = text(first);
-        } else if (first == 'n') {
-            at_ += 3;
-        } else {
-            found.kind = Json::NUMBER;
-            char* end;
-            found.number = std::strtoll(at_ - 1, &end, 10);
-            if (end == at_ - 1) misunderstood("no value in a request");
-            at_ = end;
-        }
-        return found;
-    }
-
-private:
-    char peek() {
-        while (*at_ == ' ') ++at_;
-        return *at_;
-    }
-    char next() {
-        char found = peek();
-        if (!found) misunderstood("a request is cut short");
-        return ++at_, found;
-    }
-    string text(char quote) {
-        string found;
-        if (quote != '"') misunderstood("no text in a request");
-        while (*at_ && *at_ != '"') {
-            if (*at_ == '\\') {
-                ++at_;
-                if (*at_ == 'u') misunderstood("an escaped character in a request");
-            }
-            found += *at_++;
-        }
-        return ++at_, found;
-    }
-    const char* at_;
-};
-
-string quoted(const string& text) {
-    string found = "\"";
-    for (unsigned char c : text) {
-        char escaped[8];
-        if (c == '"' || c == '\\') std::snprintf(escaped, sizeof escaped, "\\%c", c);
-        else if (c < 32) std::snprintf(escaped, sizeof escaped, "\\u%04x", c);
-        else std::snprintf(escaped, sizeof escaped, "%c", c);
-        found += escaped;
-    }
-    return found + "\"";
-}
-
-// The items in a list; the items are JSON.
-string list(const std::vector<string>& items) {
-    string found;
-    for (const string& item : items) found += (found.empty() ? "" : ", ") + item;
-    return "[" + found + "]";
-}
 
 // --- ONNX Runtime ----------------------------------------------------------------------------
 
@@ -450,8 +354,7 @@ struct Opened {
 };
 
 // The answer to a request, a line of JSON; bytes of the outputs go to `content`.
-string answer(const string& header, Bytes& blobs, Bytes& content) {
-    Json request = Parser(header).value();
+string answer(const Json& request, Bytes& blobs, Bytes& content) {
     if (request.items.empty()) return about();
     const Json& asked = request["session"];
     const string& provider = asked["provider"].text;
@@ -520,21 +423,8 @@ int main(int count, char** arguments) {
     open_frames();
     try {
         load(arguments[1]);
-        std::fwrite("\x93gather\n", 1, 8, answers);
-        std::fflush(answers);
-        Bytes frame;
-        while (receive(frame)) {
-            size_t size = 0;
-            while (size < frame.size() && frame[size] != '\n') size++;
-            if (size == frame.size()) misunderstood("a frame without a line");
-            string header(frame.begin(), frame.begin() + size);
-            Bytes blobs(frame.begin() + size + 1, frame.end()), content;
-            string line = answer(header, blobs, content) + "\n";
-            content.insert(content.begin(), line.begin(), line.end());
-            send(content);
-        }
+        serve(answer);
     } catch (const std::exception& error) {
         misunderstood(error.what());
     }
-    end(0);
 }

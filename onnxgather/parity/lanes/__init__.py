@@ -13,7 +13,7 @@ from onnxgather.execution.library import is_library
 from onnxgather.execution.providers import find_provider
 from onnxgather.options import TARGETS, Target
 from onnxgather.parity.lanes.directml import DIRECTML_DLL, DirectMLLane
-from onnxgather.parity.lanes.lane import TIMEOUT, Lane
+from onnxgather.parity.lanes.lane import CASE_TIMEOUT, Lane
 from onnxgather.parity.lanes.python import ModelLane
 
 REFERENCE = "reference"
@@ -28,7 +28,7 @@ def open_lanes(
     pythons: Mapping[str, str] | None = None,
     plugins: Mapping[str, str] | None = None,
     target: Target | None = None,
-    timeout: float = TIMEOUT,
+    timeout: float = CASE_TIMEOUT,
 ) -> list[Lane]:
     """The lanes of these names, not started.
 
@@ -74,7 +74,7 @@ def model_lane(
     path: str | None = None,
     plugin: str | None = None,
     target: Target | None = None,
-    timeout: float = TIMEOUT,
+    timeout: float = CASE_TIMEOUT,
 ) -> ModelLane:
     """The lane on a provider, not started.
 

@@ -7,31 +7,29 @@ runs under Wine, in the folder that scripts/directml/setup.sh makes.
 from __future__ import annotations
 
 import math
+import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar, Self
+from typing import Annotated, Any, Literal, Self
 
 import msgspec
 import numpy as np
 
-from onnxgather.checks import LONGEST_SHOWN
+from onnxgather.checks import LONGEST_SHOWN, shown, uint
 from onnxgather.descriptors.arrays import elements
+from onnxgather.descriptors.datatypes import DATA_TYPES, TYPE_PREFIX, TensorDataType
+from onnxgather.descriptors.operators import TABLE, TENSORS, header_names
 from onnxgather.descriptors.reference import reference
+from onnxgather.descriptors.strides import packed_strides
+from onnxgather.descriptors.tensors import TensorFlags
+from onnxgather.errors import DescriptorError
 from onnxgather.execution.child import Breakdown, Child, NoAnswerError, StartedProgram
 from onnxgather.execution.hosts import made_folder
 from onnxgather.execution.providers import SETUP
 from onnxgather.parity.cases import Case, DescriptorCase, NodeCase
-from onnxgather.parity.lanes.directml_protocol import (
-    DEVICE_LOST,
-    GUARDS_TOUCHED,
-    STAGES,
-    encoded,
-    read_answer,
-    read_hello,
-)
-from onnxgather.parity.lanes.lane import TIMEOUT, Answer, AnswerKind, LaneInfo
+from onnxgather.parity.lanes.lane import CASE_TIMEOUT, Answer, AnswerKind, LaneInfo
 from onnxgather.programs import to_dict
 
 DIRECTML_DLL = "directml-dll"
@@ -39,44 +37,59 @@ DIRECTML_DLL = "directml-dll"
 
 LIBRARY = "DirectML.dll"
 
-REFUSALS = STAGES[3:5]
+Stage = Literal[
+    "done",
+    "DMLCreateDevice1",
+    "CreateOperator",
+    "CompileOperator",
+    "buffers",
+    "initialize",
+    "dispatch",
+]
+"""The call that failed; "done" if no call failed."""
+
+REFUSALS = ("CreateOperator", "CompileOperator")
 """The calls that judge a descriptor; the failure of another call is no verdict on it."""
 
 E_INVALIDARG = 0x80070057
 """The HRESULT of a refusal; a failure with another one is no verdict."""
 
+_BITS = {t.name: 8 * t.size for t in TensorDataType} | {"UNKNOWN": 0, "UINT4": 4, "INT4": 4}
+_Text = Annotated[str, msgspec.Meta(max_length=LONGEST_SHOWN)]
+
 
 class HostInfo(msgspec.Struct, frozen=True):
     """What a host says of itself."""
 
-    version: str
+    version: _Text
     """The version of DirectML.dll, such as "1.15.4.0"."""
-    adapter: str
+    adapter: _Text
     """The name of the graphics adapter."""
-    feature_level: str
+    feature_level: _Text
     """The highest feature level that DirectML reports, such as "6_4"."""
     doubles: bool
     """Whether the Direct3D device reports double-precision arithmetic."""
-    wine: str | None
+    wine: _Text | None
     """Wine's version; None on Windows."""
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class HostAnswer(msgspec.Struct, frozen=True):
     """DirectML's verdict on a descriptor, and the output."""
 
-    stage: str
-    """The call that failed; "done" if no call failed."""
-    hresult: int = 0
-    """The HRESULT of that call, unsigned."""
+    stage: Stage
+    hresult: Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)] = 0
+    """The HRESULT of the call that failed."""
     output: bytes | None = None
     """The buffer of OutputTensor after the dispatch; None if nothing ran."""
     guards_touched: bool = False
     """Whether the dispatch wrote guard bytes beside OutputTensor."""
+    device_lost: bool = False
+    """Whether the host can run no more."""
 
     @property
     def accepted(self) -> bool:
         """Whether CreateOperator and CompileOperator took the descriptor."""
-        return self.stage not in STAGES[1:5]
+        return self.stage not in ("DMLCreateDevice1", *REFUSALS)
 
     def __str__(self) -> str:
         return f"{self.stage} gave 0x{self.hresult:08X}"
@@ -94,14 +107,8 @@ class Host(Child):
     """
 
     name = "host"
-    sentences: ClassVar[Mapping[Breakdown, str]] = {
-        **Child.sentences,
-        Breakdown.NOT_STARTED: "{command!r} does not start, {detail}",
-        Breakdown.LATE: "the host gave no answer within {detail}",
-        Breakdown.STRAY: "the host wrote what is not its protocol, {stray}",
-    }
 
-    def __init__(self, command: Sequence[str], timeout: float = TIMEOUT) -> None:
+    def __init__(self, command: Sequence[str], timeout: float = CASE_TIMEOUT) -> None:
         super().__init__(command, timeout)
         self.info: HostInfo
         self.start()
@@ -117,7 +124,7 @@ class Host(Child):
         raw: Mapping[str, Any],
         buffers: Sequence[bytes] | None = None,
         feature_level: str = "1_0",
-    ) -> Verdict:
+    ) -> HostAnswer:
         """DirectML.dll's verdict on a descriptor.
 
         Args:
@@ -132,34 +139,88 @@ class Host(Child):
             DescriptorError: DirectML's structures cannot hold a value.
             NoAnswerError: There is no verdict, for example because the descriptor crashes DirectML.
         """
-        request = encoded(raw, buffers, feature_level)
-        stage, hresult, flags, output = self.exchange(request, read_answer)
-        if flags & DEVICE_LOST:
+        request = request_for(raw, feature_level)
+        request["buffers"] = None if buffers is None else [*map(len, buffers)]
+
+        def read(header: bytes, output: bytes) -> HostAnswer:
+            answer = msgspec.json.decode(header, type=HostAnswer)
+            ran = buffers is not None and answer.stage == "done"
+            return msgspec.structs.replace(answer, output=output if ran else None)
+
+        answer = self.exchange(read, request, b"".join(buffers or ()))
+        if answer.device_lost:
             self.restart()
-        ran = buffers is not None and stage == "done"
-        verdict = Verdict(stage, hresult, output if ran else None, bool(flags & GUARDS_TOUCHED))
-        if stage in REFUSALS and hresult != E_INVALIDARG:
-            raise NoAnswerError(Breakdown.NO_VERDICT, f"{verdict}, which is no verdict")
-        return verdict
+        if answer.stage in REFUSALS and answer.hresult != E_INVALIDARG:
+            raise NoAnswerError(Breakdown.NO_VERDICT, f"{answer}, which is no verdict")
+        return answer
 
     def _start(self) -> StartedProgram:
         try:
-            return super()._start()
+            program = super()._start()
+            self.info = self._exchange(
+                program, lambda header, _: msgspec.json.decode(header, type=HostInfo), {}
+            )
         except NoAnswerError as error:
             reason = f"{LIBRARY} cannot run: {error}"
             raise NoAnswerError(Breakdown.NOT_STARTED, reason) from error
-
-    def _greeted(self, stream: BinaryIO) -> None:
-        stage, hresult, level, doubles, *texts = read_hello(stream)
-        if stage != "done":
-            raise NoAnswerError(Breakdown.NOT_STARTED, str(Verdict(stage, hresult)))
-        version, adapter, wine = (text.decode(errors="replace")[:LONGEST_SHOWN] for text in texts)
-        highest = f"{level >> 12}_{level >> 8 & 15}"
-        self.info = HostInfo(version, adapter, highest, bool(doubles), wine or None)
+        return program
 
     def _printed(self, content: bytes) -> str:
         lines = content.decode(errors="replace").strip().splitlines()
-        return f", {lines[-1].strip()}" if lines else ""  # Wine prints much before
+        return f", {lines[-1].strip()[:LONGEST_SHOWN]}" if lines else ""  # Wine prints much before
+
+
+def request_for(raw: Mapping[str, Any], feature_level: str) -> dict[str, Any]:
+    """The request for a descriptor, as directml_host.cpp describes it, but without its buffers.
+
+    Args:
+        raw: The descriptor, a dict as `to_dict` gives it, valid or not.
+        feature_level: The minimum feature level of the device, such as "2_1".
+
+    Raises:
+        DescriptorError: DirectML's structures cannot hold a value.
+    """
+    operator = str(raw["type"]).removeprefix("DML_OPERATOR_")
+    if operator not in TABLE:
+        raise DescriptorError(f"type must be one of {', '.join(TABLE)}, got {shown(operator)}")
+    level = re.fullmatch(r"(\d)_(\d)", feature_level)
+    if level is None:
+        raise DescriptorError(f"feature_level must be such as 2_1, got {shown(feature_level)}")
+    row, desc = TABLE[operator], raw["desc"]
+    names = list(header_names(row.descriptor).values())
+    tensors, fields = names[: len(TENSORS)], names[len(TENSORS) :]
+    return {
+        "operator": row.number,
+        "feature_level": int(level[1]) << 12 | int(level[2]) << 8,
+        "tensors": [_tensor(name, desc[name]) for name in tensors],
+        "fields": [uint(name, desc[name]) for name in fields],
+    }
+
+
+def _tensor(name: str, raw: Mapping[str, Any]) -> list[Any]:
+    """A tensor in a request; TotalTensorSizeInBytes is by default the smallest legal one."""
+    short = str(raw["DataType"]).removeprefix(TYPE_PREFIX)
+    if short not in DATA_TYPES:
+        rule = f"{name}.DataType must be one of {', '.join(DATA_TYPES)}"
+        raise DescriptorError(f"{rule}, got {shown(short)}")
+    sizes, strides = list(raw["Sizes"]), raw.get("Strides") or None
+    if strides is not None and len(strides) != len(sizes):
+        rule = f"{name}.Strides must have as many elements as Sizes ({len(sizes)})"
+        raise DescriptorError(f"{rule}, got {len(strides)}")
+    total = raw.get("TotalTensorSizeInBytes")
+    if total is None:
+        steps = strides or packed_strides(sizes)
+        span = 1 + sum((n - 1) * s for n, s in zip(sizes, steps, strict=False))
+        total = min((max(0, span) * _BITS[short] + 31) // 32 * 4, 2**64 - 4)
+    alignment = raw.get("GuaranteedBaseOffsetAlignment", 0)
+    return [
+        DATA_TYPES[short],
+        int(TensorFlags.parse(raw.get("Flags", TensorFlags.NONE))),
+        [uint(f"{name}.Sizes[{k}]", n) for k, n in enumerate(sizes)],
+        strides and [uint(f"{name}.Strides[{k}]", n) for k, n in enumerate(strides)],
+        uint(f"{name}.TotalTensorSizeInBytes", total, 2**64 - 1),
+        uint(f"{name}.GuaranteedBaseOffsetAlignment", alignment),
+    ]
 
 
 class DirectMLLane:
@@ -175,7 +236,7 @@ class DirectMLLane:
         timeout: Seconds that one case may take.
     """
 
-    def __init__(self, name: str, folder: str | None = None, timeout: float = TIMEOUT) -> None:
+    def __init__(self, name: str, folder: str | None = None, timeout: float = CASE_TIMEOUT) -> None:
         self.name, self._folder, self._timeout = name, folder, timeout
         self._host: Host | None = None
 
@@ -210,23 +271,23 @@ class DirectMLLane:
         tensor = case.descriptor.output_tensor
         buffers = (case.data.tobytes(), case.indices.tobytes(), _wrong_everywhere(case))
         try:
-            verdict = self._host.ask(to_dict(case.descriptor), buffers)
-            if verdict.stage in REFUSALS:
-                return Answer(AnswerKind.REFUSED, str(verdict))
+            found = self._host.ask(to_dict(case.descriptor), buffers)
+            if found.stage in REFUSALS:
+                return Answer(AnswerKind.REFUSED, str(found))
             nodes = (f"DML_OPERATOR_{case.operator}",)
-            if verdict.output is None:
-                return Answer(AnswerKind.FAILED, str(verdict), nodes)
-            size, found = tensor.total_tensor_size_in_bytes, len(verdict.output)
-            if found != size:
+            if found.output is None:
+                return Answer(AnswerKind.FAILED, str(found), nodes)
+            size, count = tensor.total_tensor_size_in_bytes, len(found.output)
+            if count != size:
                 self._host.restart()
-                reason = f"the host must return {size} bytes of OutputTensor, got {found}"
+                reason = f"the host must return {size} bytes of OutputTensor, got {count}"
                 raise NoAnswerError(Breakdown.NONSENSE, reason)
         except NoAnswerError as error:
             return Answer.none(error)
-        if verdict.guards_touched:
+        if found.guards_touched:
             return Answer(AnswerKind.FAILED, "bytes beside OutputTensor were written", nodes)
         count = math.prod(tensor.array_shape)  # without the padding
-        output = np.frombuffer(verdict.output, tensor.data_type.numpy, count)
+        output = np.frombuffer(found.output, tensor.data_type.numpy, count)
         return Answer(AnswerKind.RAN, None, nodes, output.reshape(tensor.array_shape))
 
     def close(self) -> None:

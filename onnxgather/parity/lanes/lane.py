@@ -15,7 +15,7 @@ from onnxgather.execution.worker import NodeElsewhere
 from onnxgather.options import Target
 from onnxgather.parity.cases import Case
 
-TIMEOUT = 60.0
+CASE_TIMEOUT = 60.0
 """Seconds that one case may take."""
 
 

@@ -23,7 +23,7 @@ from onnxgather.model import to_onnx
 from onnxgather.model.protos import operators
 from onnxgather.options import Target
 from onnxgather.parity.cases import Case, DescriptorCase, NodeCase, smallest_case
-from onnxgather.parity.lanes.lane import TIMEOUT, Answer, AnswerKind, LaneInfo
+from onnxgather.parity.lanes.lane import CASE_TIMEOUT, Answer, AnswerKind, LaneInfo
 from onnxgather.parity.models import bare_model, wrapped
 
 
@@ -40,7 +40,7 @@ class ModelLane:
     """The plugin library that brings the provider, if one does."""
     target: Target | None = None
     """The target of the models; None is the one that suits the provider."""
-    timeout: float = TIMEOUT
+    timeout: float = CASE_TIMEOUT
     """Seconds that one case may take."""
     host: Sequence[str] = ()
     """The command of the host that runs the provider, if no interpreter does."""

@@ -15,7 +15,9 @@ from command_line import DATA_4X3 as DATA
 from command_line import DESC
 from fake_directml import NO_DEVICE, START, done, failed, fake_folder
 from msgspec.structs import replace
+from recordings import INDEPENDENT, recorded
 
+from onnxgather.descriptors.arrays import elements
 from onnxgather.execution.child import Breakdown
 from onnxgather.options import OutOfRange
 from onnxgather.parity.cases import Case, DescriptorCase
@@ -58,16 +60,22 @@ class TestAnswers:
     @pytest.mark.parametrize(
         ("action", "answer"),
         [
-            (failed(3, 0x80070057), Answer(AnswerKind.REFUSED, "CreateOperator gave 0x80070057")),
-            (failed(4, 0x80070057), Answer(AnswerKind.REFUSED, "CompileOperator gave 0x80070057")),
             (
-                failed(4, 0x8007000E),
+                failed("CreateOperator", 0x80070057),
+                Answer(AnswerKind.REFUSED, "CreateOperator gave 0x80070057"),
+            ),
+            (
+                failed("CompileOperator", 0x80070057),
+                Answer(AnswerKind.REFUSED, "CompileOperator gave 0x80070057"),
+            ),
+            (
+                failed("CompileOperator", 0x8007000E),
                 broken(
                     Breakdown.NO_VERDICT, "CompileOperator gave 0x8007000E, which is no verdict"
                 ),
             ),
             (
-                failed(2, 0x80004005),
+                failed("DMLCreateDevice1", 0x80004005),
                 Answer(AnswerKind.FAILED, "DMLCreateDevice1 gave 0x80004005", NODES),
             ),
             (
@@ -75,17 +83,17 @@ class TestAnswers:
                 broken(Breakdown.NONSENSE, "the host must return 32 bytes of OutputTensor, got 31"),
             ),
             (
-                failed(7, 0x887A0005, flags=4),
+                failed("dispatch", 0x887A0005, lost=True),
                 Answer(AnswerKind.FAILED, "dispatch gave 0x887A0005", NODES),
             ),
             (
-                done(RIGHT, flags=2),
+                done(RIGHT, touched=True),
                 Answer(AnswerKind.FAILED, "bytes beside OutputTensor were written", NODES),
             ),
             ("sys.exit(3)", broken(Breakdown.EXITED, "the host ended with exit code 3", "3")),
             (
                 "time.sleep(60)",
-                broken(Breakdown.LATE, "the host gave no answer within 0.5 s", "0.5 s"),
+                broken(Breakdown.LATE, "the host did not answer within 0.5 s", "0.5 s"),
             ),
         ],
     )
@@ -99,10 +107,10 @@ class TestAnswers:
 
     def test_a_host_that_answers_nonsense_is_started_anew(self, tmp_path: Path) -> None:
         once = str(tmp_path / "once")
-        again = f"{done(RIGHT)} if pathlib.Path({once!r}).exists() else frame(OTHER)"
-        start = "import pathlib; OTHER = struct.pack('<III', 0, 0, 0) + text(b'x' * 31)"
-        action = f"\n    {again}\n    frame(OTHER); pathlib.Path({once!r}).touch()"
-        lane = DirectMLLane("dml", fake_folder(tmp_path, action, f"{start}; {START}"))
+        other = done("b'x' * 31")
+        again = f"{done(RIGHT)} if pathlib.Path({once!r}).exists() else {other}"
+        action = f"\n    {again}\n    {other}; pathlib.Path({once!r}).touch()"
+        lane = DirectMLLane("dml", fake_folder(tmp_path, action, f"import pathlib; {START}"))
         lane.start()
         reason = "the host must return 32 bytes of OutputTensor, got 31"
         assert lane.answer(IN_RANGE) == broken(Breakdown.NONSENSE, reason)
@@ -112,11 +120,13 @@ class TestAnswers:
         assert lane.answer(IN_RANGE).kind is AnswerKind.RAN
         lane.close()
 
-    def test_what_a_host_says_of_itself_is_cut(self, tmp_path: Path) -> None:
-        start = START.replace("HELLO", "HELLO[:24] + text(b'v' * 2**20) + text(b'') + text(b'')")
+    def test_a_host_that_says_much_of_itself_does_not_start(self, tmp_path: Path) -> None:
+        start = f"INFO['version'] = 'v' * 201; {START}"
         lane = DirectMLLane("dml", fake_folder(tmp_path, done(RIGHT), start))
-        assert lane.start().versions["DirectML"] == "v" * 200
-        lane.close()
+        assert lane.start().not_run == (
+            "DirectML.dll cannot run: the host answered what no host answers: Expected `str` of "
+            "length <= 200 - at `$.version`"
+        )
 
     def test_an_output_has_the_type_and_shape_of_its_tensor(self, tmp_path: Path) -> None:
         lane = DirectMLLane("dml", fake_folder(tmp_path, done(RIGHT)))
@@ -186,7 +196,10 @@ class TestStates:
     @pytest.mark.parametrize(
         ("action", "reason"),
         [
-            (done(RIGHT, flags=1), "DirectML.dll failed: bytes beside OutputTensor were written"),
+            (
+                done(RIGHT, touched=True),
+                "DirectML.dll failed: bytes beside OutputTensor were written",
+            ),
             ("sys.exit(3)", "the host ended with exit code 3"),
         ],
     )
@@ -195,7 +208,7 @@ class TestStates:
         assert asked(lane, IN_RANGE) == [("ERROR", reason)]
 
     def test_a_refusal_is_an_error(self, tmp_path: Path) -> None:
-        lane = DirectMLLane("dml", fake_folder(tmp_path, failed(3, 0x80070057)))
+        lane = DirectMLLane("dml", fake_folder(tmp_path, failed("CreateOperator", 0x80070057)))
         ((state, reason),) = asked(lane, IN_RANGE)
         assert state == "ERROR"
         assert reason is not None
@@ -292,10 +305,6 @@ class TestDirectML:
     def test_it_gives_the_bytes_that_an_independent_host_recorded(
         self, directml: DirectMLLane
     ) -> None:
-        from test_recordings import INDEPENDENT, recorded
-
-        from onnxgather.descriptors.arrays import elements
-
         for entry in INDEPENDENT["in_range"][::9] + INDEPENDENT["out_of_range"][::9]:
             desc, data, indices, output = recorded(entry)
             answer = directml.answer(DescriptorCase(entry["id"], desc, data, indices, "directml"))

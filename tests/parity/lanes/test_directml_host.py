@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import struct
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +17,14 @@ from fake_directml import NO_DEVICE, done, failed, fake
 import onnxgather as og
 from onnxgather.execution.child import Breakdown, NoAnswerError
 from onnxgather.execution.runtime import LONGEST_FRAME
-from onnxgather.parity.lanes.directml import Host, HostInfo, Verdict, find_host, setup_command
+from onnxgather.parity.lanes.directml import (
+    Host,
+    HostAnswer,
+    HostInfo,
+    Stage,
+    find_host,
+    setup_command,
+)
 from onnxgather.parity.lanes.lane import Answer, AnswerKind
 
 RAW = og.to_dict(DESC)
@@ -27,9 +34,14 @@ INDICES = np.array([[2, 7]], np.uint32)
 BUFFERS = (DATA.tobytes(), INDICES.tobytes(), b"")
 
 
-def ask(host: Host) -> Verdict:
+def ask(host: Host) -> HostAnswer:
     """Return the verdict on one small gather."""
     return host.ask(RAW, BUFFERS)
+
+
+def program_of(host: Host) -> object:
+    """Return the program that runs at the moment."""
+    return host._program  # type: ignore[reportPrivateUsage]
 
 
 def broken_by(host: Host) -> Answer:
@@ -37,6 +49,9 @@ def broken_by(host: Host) -> Answer:
     with pytest.raises(NoAnswerError) as caught:
         ask(host)
     return Answer.none(caught.value)
+
+
+NONSENSE = "the host answered what no host answers: "
 
 
 def broken(reason: str, how: Breakdown, detail: str) -> Answer:
@@ -52,13 +67,12 @@ def test_a_host_says_what_it_is() -> None:
 def test_a_verdict_has_the_output_tensor() -> None:
     with Host(fake(done())) as host:
         verdict = ask(host)
-    assert verdict == Verdict("done", 0, np.arange(8, dtype=np.float32).tobytes(), False)
+    assert verdict == HostAnswer("done", 0, np.arange(8, dtype=np.float32).tobytes(), False)
     assert verdict.accepted
 
 
-@pytest.mark.parametrize("flags", [1, 2, 3])
-def test_written_guard_bytes_are_told(flags: int) -> None:
-    with Host(fake(done(flags=flags))) as host:
+def test_written_guard_bytes_are_told() -> None:
+    with Host(fake(done(touched=True))) as host:
         assert ask(host).guards_touched
 
 
@@ -77,26 +91,30 @@ def test_a_request_holds_the_descriptor_and_its_buffers() -> None:
         buffers = (data.tobytes(), indices.tobytes(), b"\5\6")
         verdict = host.ask(raw, buffers, feature_level="4_1")
         created = host.ask(raw)
-    tensors = [
-        struct.pack("<IIIIQI4I", 2, 1, 2, 1, 16, 32, 2, 3, 3, 1),
-        struct.pack("<IIIIQI2I", 11, 0, 2, 0, 16, 0, 2, 1),
-        struct.pack("<IIIIQI2I", 2, 0, 2, 0, 4, 0, 1, 2),
-    ]
-    wanted = (
-        struct.pack("<III", 0, 140, 0x4100) + b"".join(tensors) + struct.pack("<4I", 3, 2, 2, 1)
-    )
-    wanted += b"".join(struct.pack("<Q", len(buffer)) + buffer for buffer in buffers)
-    assert verdict.output == wanted
-    assert created == Verdict("done")
+    assert verdict.output is not None
+    header, _, blobs = verdict.output.partition(b"\n")
+    assert json.loads(header) == {
+        "operator": 140,
+        "feature_level": 0x4100,
+        "tensors": [
+            [2, 1, [2, 3], [3, 1], 16, 32],
+            [11, 0, [2, 1], None, 16, 0],
+            [2, 0, [1, 2], None, 4, 0],
+        ],
+        "fields": [2, 2, 1],
+        "buffers": [16, 16, 2],
+    }
+    assert blobs == b"".join(buffers)
+    assert created == HostAnswer("done")
 
 
 @pytest.mark.parametrize(
-    ("number", "stage", "accepted"),
-    [(3, "CreateOperator", False), (4, "CompileOperator", False), (7, "dispatch", True)],
+    ("stage", "accepted"),
+    [("CreateOperator", False), ("CompileOperator", False), ("dispatch", True)],
 )
-def test_a_refusal_names_its_call(number: int, stage: str, accepted: bool) -> None:
-    with Host(fake(failed(number, 0x80070057))) as host:
-        assert ask(host) == host.ask(RAW) == Verdict(stage, 0x80070057)
+def test_a_refusal_names_its_call(stage: Stage, accepted: bool) -> None:
+    with Host(fake(failed(stage, 0x80070057))) as host:
+        assert ask(host) == host.ask(RAW) == HostAnswer(stage, 0x80070057)
         assert ask(host).accepted == accepted
 
 
@@ -118,15 +136,15 @@ def test_a_refusal_names_its_call(number: int, stage: str, accepted: bool) -> No
         ),
         (
             "sys.stdout.buffer.write(b'ERROR: no ' * 9); sys.stdout.buffer.flush()",
-            "the host wrote what is not its protocol, b'ERROR: n'",
+            "the host printed where it must answer, ERROR: n" + "o ERROR: n" * 8 + "o",
             Breakdown.STRAY,
             "ERROR: n",
         ),
         (
             "frame(b'abc')",
-            "the host wrote what is not its protocol, b'abc'",
-            Breakdown.STRAY,
-            "abc",
+            f"{NONSENSE}JSON is malformed: invalid character (byte 0)",
+            Breakdown.NONSENSE,
+            "JSON is malformed: invalid character (byte 0)",
         ),
         pytest.param(
             "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
@@ -136,18 +154,22 @@ def test_a_refusal_names_its_call(number: int, stage: str, accepted: bool) -> No
             marks=pytest.mark.skipif(sys.platform == "win32", reason="no signals"),
         ),
         (
-            "frame(struct.pack('<III', 99, 0, 0) + text(b''))",
-            "the host wrote what is not its protocol, "
-            r"b'c\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'",
-            Breakdown.STRAY,
-            "c" + "\0" * 19,
+            "answer(b'', stage='create')",
+            f"{NONSENSE}Invalid enum value 'create' - at `$.stage`",
+            Breakdown.NONSENSE,
+            "Invalid enum value 'create' - at `$.stage`",
         ),
         (
-            "frame(struct.pack('<IIIQ', 0, 0, 0, 2**60))",
-            "the host wrote what is not its protocol, "
-            r"b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x10'",
-            Breakdown.STRAY,
-            "\0" * 19 + "\x10",
+            "answer(b'', stage='done', hresult=2**32)",
+            f"{NONSENSE}Expected `int` <= 4294967295 - at `$.hresult`",
+            Breakdown.NONSENSE,
+            "Expected `int` <= 4294967295 - at `$.hresult`",
+        ),
+        (
+            "answer(b'', **INFO)",
+            f"{NONSENSE}Object missing required field `stage`",
+            Breakdown.NONSENSE,
+            "Object missing required field `stage`",
         ),
     ],
 )
@@ -156,14 +178,14 @@ def test_a_host_that_does_not_answer_is_started_anew(
 ) -> None:
     # Misbehaves once: from then on a file says that it did.
     once = tmp_path / "once"
-    start = f"import pathlib; once = pathlib.Path({str(once)!r}); frame(HELLO)"
+    start = f"import pathlib; once = pathlib.Path({str(once)!r}); greet()"
     action = f"\n    if once.exists():\n        {done()}\n    else:\n        once.touch(); {action}"
     with Host(fake(action, start)) as host:
         assert broken_by(host) == broken(reason, how, detail)
         assert ask(host).stage == "done"
 
 
-LATE = broken("the host gave no answer within 0.2 s", Breakdown.LATE, "0.2 s")
+LATE = broken("the host did not answer within 0.2 s", Breakdown.LATE, "0.2 s")
 
 
 def test_a_host_that_hangs_is_ended() -> None:
@@ -173,7 +195,8 @@ def test_a_host_that_hangs_is_ended() -> None:
 
 
 def test_a_host_that_reads_nothing_is_ended() -> None:
-    with Host(fake("pass", "frame(HELLO); time.sleep(60)"), timeout=2) as host:
+    start = "greet(); sys.stdin.buffer.read(11); answer(b'', **INFO); time.sleep(60)"
+    with Host(fake("pass", start), timeout=2) as host:
         host.timeout = 0.2
         with pytest.raises(NoAnswerError) as caught:
             host.ask(RAW, (bytes(1 << 20),) * 3)
@@ -181,9 +204,12 @@ def test_a_host_that_reads_nothing_is_ended() -> None:
 
 
 def test_a_host_that_lost_its_device_is_started_anew() -> None:
-    action = f"{failed(7, 0x887A0005, flags=4)}; sys.exit(1)"
-    with Host(fake(action)) as host:
-        assert ask(host) == ask(host) == Verdict("dispatch", 0x887A0005)
+    with Host(fake(failed("dispatch", 0x887A0005, lost=True))) as host:
+        lost = HostAnswer("dispatch", 0x887A0005, device_lost=True)
+        first = program_of(host)
+        assert ask(host) == lost
+        assert ask(host) == lost
+        assert program_of(host) is not first
         assert ask(host).accepted
 
 
@@ -192,9 +218,12 @@ def test_a_host_that_lost_its_device_is_started_anew() -> None:
     [
         ("sys.exit(5)", "DirectML.dll cannot run: the host ended with exit code 5"),
         (
-            "frame(b'OGDM' + struct.pack('<I', 2))",
-            "DirectML.dll cannot run: the host wrote what is not its protocol, "
-            r"b'OGDM\x02\x00\x00\x00'",
+            "sys.stdout.buffer.write(b'OGDM' * 2**14 + b'?'); sys.stdout.buffer.flush()",
+            "DirectML.dll cannot run: the host printed where it must answer, " + "OGDM" * 50,
+        ),
+        (
+            "INFO['doubles'] = 1; greet()",
+            f"DirectML.dll cannot run: {NONSENSE}Expected `bool`, got `int` - at `$.doubles`",
         ),
         (NO_DEVICE, "DirectML.dll cannot run: DMLCreateDevice1 gave 0x8007007E"),
     ],
@@ -209,7 +238,7 @@ def test_a_command_that_does_not_exist_is_an_error() -> None:
     with pytest.raises(og.ProviderError) as caught:
         Host(["/no/such host"])
     assert str(caught.value) == (
-        "DirectML.dll cannot run: '/no/such host' does not start, No such file or directory"
+        "DirectML.dll cannot run: /no/such host does not start: No such file or directory"
     )
 
 
@@ -291,12 +320,12 @@ def test_directml_says_what_it_is(directml: Host) -> None:
 
 def test_directml_returns_the_references_bytes(directml: Host) -> None:
     output = np.array([2, 7, 5, 10, 8, 11, 11, 11], np.float32)
-    assert ask(directml) == Verdict("done", 0, output.tobytes(), False)
+    assert ask(directml) == HostAnswer("done", 0, output.tobytes(), False)
 
 
 def test_directml_refuses_an_invalid_descriptor(directml: Host) -> None:
     assert directml.ask(changed(Sizes=[4, 4])).hresult == 0
-    assert directml.ask(changed(Sizes=[5, 3])) == Verdict("CreateOperator", 0x80070057)
+    assert directml.ask(changed(Sizes=[5, 3])) == HostAnswer("CreateOperator", 0x80070057)
     assert directml.ask(RAW).accepted
 
 
@@ -313,4 +342,4 @@ def test_directml_lives_on_after_a_descriptor_that_ends_it(directml: Host) -> No
 
 
 def test_a_frame_is_at_most_8_gib() -> None:
-    assert LONGEST_FRAME == 8 * 2**30  # frames.h: count >> 33
+    assert LONGEST_FRAME == 8 * 2**30  # protocol.h: count >> 33
