@@ -66,7 +66,7 @@ def audit_command(
     """
     from onnxgather.networks.audit_page import audit_page
     from onnxgather.networks.comparison import compare, lane_lines, with_lanes
-    from onnxgather.networks.gathers import examine
+    from onnxgather.networks.gathers import audit_model
     from onnxgather.networks.inputs import read_inputs
     from onnxgather.networks.text import lines
     from onnxgather.parity.lanes import open_lanes
@@ -85,11 +85,11 @@ def audit_command(
         for lane in opened:
             stack.callback(lane.close)
         arrays = read_inputs(inputs) if inputs is not None else None
-        examined = examine(model, arrays, shapes, ranges)
-        compared = compare(examined, opened)
-    found = with_lanes(examined.audit, compared)
+        audited = audit_model(model, arrays, shapes, ranges)
+        compared = compare(audited, opened)
+    found = with_lanes(audited.audit, compared)
     of_lanes = [*lane_lines(found, compared)]
-    page = partial(audit_page, model, found, examined.network, compared.cases, compared.results)
+    page = partial(audit_page, model, found, audited.network, compared.cases, compared.results)
     made = [(json_file, partial(json_bytes, found)), (html_file, partial(page, of_lanes))]
     for file, content in made:
         if file not in (None, "-"):

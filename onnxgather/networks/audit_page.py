@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 
 from onnxgather.checks import printable
-from onnxgather.networks.gathers import Audit, AuditedGather, Key, Tensor, nodes_of
+from onnxgather.networks.gathers import Audit, AuditedGather, OperationKey, Tensor, nodes_of
 from onnxgather.networks.network import Network, Operation, Scope
-from onnxgather.networks.text import interval, summary, summary_of_shapes
+from onnxgather.networks.text import indices_text, summary, summary_of_shapes
 from onnxgather.parity.cases import Case, DescriptorCase
 from onnxgather.parity.results import CaseResult
 from onnxgather.parity.states import BAD
@@ -33,8 +33,8 @@ def audit_page(
     name: str,
     audit: Audit,
     network: Network,
-    cases: Mapping[Key, Sequence[Case]],
-    results: Mapping[Key, Sequence[CaseResult]],
+    cases: Mapping[OperationKey, Sequence[Case]],
+    results: Mapping[OperationKey, Sequence[CaseResult]],
     lines: Iterable[str],
 ) -> bytes:
     """An audit as an HTML page in UTF-8.
@@ -79,7 +79,7 @@ def _badge(colour: str, text: str) -> str:
 def _row(gather: AuditedGather, entry: str = "") -> str:
     """A gather as a row of a table, with a link to its entry."""
     node, found = _text(gather.node), gather.range
-    takes = [_tensor(gather.data), _tensor(gather.indices), interval(found)]
+    takes = [_tensor(gather.data), _tensor(gather.indices), indices_text(found)]
     level = "refused" if gather.refused else gather.feature_level or "unknown"
     cells = [
         f'<a href="#{entry}">{node}</a>' if entry else node,
@@ -95,7 +95,7 @@ def _entry(name: str, gather: AuditedGather, results: Sequence[CaseResult]) -> s
     """What is said of a gather, to open."""
     found = gather.range
     facts = [
-        ("indices", interval(found)),
+        ("indices", indices_text(found)),
         ("proof" if found.state == "proved" else "from", found.why),
         ("depends on", found.input),
         *((found.found and found.found.providers) or {}).items(),

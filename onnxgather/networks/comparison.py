@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from onnxgather.checks import number_of
 from onnxgather.networks.extraction import taken_out
-from onnxgather.networks.gathers import Audit, AuditedGather, Examined, Key, nodes_of
+from onnxgather.networks.gathers import Audit, AuditedGather, AuditedModel, OperationKey, nodes_of
 from onnxgather.networks.text import named
 from onnxgather.parity.cases import Case
 from onnxgather.parity.checking import check
@@ -27,9 +27,9 @@ MOST_EXECUTIONS = 8
 class Compared(NamedTuple):
     """What lanes made of the gathers of a model."""
 
-    cases: Mapping[Key, Sequence[Case]]
+    cases: Mapping[OperationKey, Sequence[Case]]
     """What each gather got, once per execution."""
-    results: dict[Key, list[CaseResult]]
+    results: dict[OperationKey, list[CaseResult]]
     """What became of each on the lanes."""
     report: Report
     """The same, as of a check."""
@@ -38,21 +38,21 @@ class Compared(NamedTuple):
 
 
 def compare(
-    examined: Examined, lanes: Sequence[Lane], known: Sequence[Known] | None = None
+    audited: AuditedModel, lanes: Sequence[Lane], known: Sequence[Known] | None = None
 ) -> Compared:
     """Run the gathers of a model on lanes, each with what it got in a run.
 
     Args:
-        examined: The model and its run.
+        audited: The model and its run.
         lanes: The lanes, not started; they stay open.
         known: The known differences; None means those that come with onnxgather.
     """
-    cases = {key: list[Case]() for key in examined.gathers}
-    left_out = dict[Key, str]()
-    for key, graph, node in nodes_of(examined.network):
+    cases = {key: list[Case]() for key in audited.gathers}
+    left_out = dict[OperationKey, str]()
+    for key, graph, node in nodes_of(audited.network):
         if key in cases:
-            for seen in examined.captured.gathers.get(node, [])[:MOST_EXECUTIONS] or [None]:
-                told, case = taken_out(examined.network.path, graph, node, [seen] if seen else [])
+            for seen in audited.captured.gathers.get(node, [])[:MOST_EXECUTIONS] or [None]:
+                told, case = taken_out(audited.network.path, graph, node, [seen] if seen else [])
                 cases[key] += [case] if case else []
                 left_out[key] = told.left_out or ""
     report = check([case for each in cases.values() for case in each], lanes, known=known)

@@ -21,7 +21,7 @@ from onnxgather.files import FolderKind
 from onnxgather.gather import gather_of_node
 from onnxgather.model.values import DIRECTML_NAMES, type_name
 from onnxgather.networks.capture import Gathered, capture
-from onnxgather.networks.gathers import EMPTY, TIMEOUT, audit
+from onnxgather.networks.gathers import EMPTY, RUN_TIMEOUT, audit
 from onnxgather.networks.inputs import checked, read_inputs
 from onnxgather.networks.inside import part_of
 from onnxgather.networks.network import Network, Operation, Scope, read_network
@@ -31,14 +31,14 @@ from onnxgather.programs import from_dict, program_files, to_dict
 from onnxgather.repro.candidates import Candidate, case_of
 from onnxgather.repro.trial import runnable, trials_of
 
-MADE_BY = "onnxgather extract"
+_MADE_BY = "onnxgather extract"
 
 _FOLDER = FolderKind(
     "extract",
     "the folder must be new, empty or an earlier extract, got {}",
     ("gathers",),
     ("index.json",),
-    partial(is_export, made_by=MADE_BY),
+    partial(is_export, made_by=_MADE_BY),
 )
 
 
@@ -94,7 +94,7 @@ def gather_descriptors(
 
 
 def gather_cases(
-    path: str, inputs: Mapping[str, Array], node: str | None = None, timeout: float = TIMEOUT
+    path: str, inputs: Mapping[str, Array], node: str | None = None, timeout: float = RUN_TIMEOUT
 ) -> Iterator[tuple[Extracted, Case | None]]:
     """Yield the gathers of a model, each with the case of its first execution.
 
@@ -129,7 +129,7 @@ def gather_cases(
 
 
 def case_of_node(
-    path: str, inputs: Mapping[str, Array], node: str | None, timeout: float = TIMEOUT
+    path: str, inputs: Mapping[str, Array], node: str | None, timeout: float = RUN_TIMEOUT
 ) -> Case:
     """The case of the only gather of a model, or of one that is named.
 
@@ -251,7 +251,7 @@ def extract(
             files += [(f"{below}/{file}", data) for file, data in _contents(path, told, case)]
             told = msgspec.structs.replace(told, folder=below)
         done.append(told)
-    index = index_of(MADE_BY, model=os.path.basename(path), gathers=done)
+    index = index_of(_MADE_BY, model=os.path.basename(path), gathers=done)
     _FOLDER.write(folder, [*files, ("index.json", index)])
     return done
 

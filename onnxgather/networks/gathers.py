@@ -29,14 +29,14 @@ from onnxgather.networks.capture import (
     capture,
     level_1,
 )
-from onnxgather.networks.inputs import MOST_LISTED, checked
+from onnxgather.networks.inputs import MOST_INPUTS_LISTED, checked
 from onnxgather.networks.network import Network, Operation, Scope, check_input, read_network
 from onnxgather.networks.ranges import Proof, proof_of, ranges_of
 from onnxgather.networks.shapes import shape_computations
 from onnxgather.parity.known import known_differences
 from onnxgather.parity.states import State
 
-TIMEOUT = 60.0
+RUN_TIMEOUT = 60.0
 """Seconds that a run of the model may take."""
 
 EMPTY = "the DirectML provider does nothing, as a tensor is empty"
@@ -147,18 +147,18 @@ class Audit(msgspec.Struct, frozen=True):
         return [gather for gather in self.gathers if gather.range.state == "not-proved"]
 
 
-Key = tuple[int | str, ...]
+OperationKey = tuple[int | str, ...]
 """The way to a node: the numbers of nodes and the names of bodies, from the main graph or from
 the function that it is in. It is the same for each call of a function."""
 
 
 @dataclass(frozen=True, slots=True)
-class Examined:
+class AuditedModel:
     """A model, its gathers in the order in which they run, and what a run showed of them."""
 
     network: Network
     """With the sizes that are given or seen."""
-    gathers: dict[Key, AuditedGather]
+    gathers: dict[OperationKey, AuditedGather]
     captured: Captured
     notes: list[str]
 
@@ -186,44 +186,44 @@ def audit(
         OnnxGatherError: The model, an input, a size or a range is not as it must be.
         ProviderError: There are inputs, but no CPU provider.
     """
-    return examine(model, inputs, shapes, ranges).audit
+    return audit_model(model, inputs, shapes, ranges).audit
 
 
-def examine(
+def audit_model(
     model: str | os.PathLike[str] | ModelProto,
     inputs: Mapping[str, Array] | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     ranges: Mapping[str, tuple[int, int]] | None = None,
-) -> Examined:
+) -> AuditedModel:
     """An audit with what it was made from; the arguments and errors are those of `audit`."""
     plain = read_network(model)
     inputs = checked(plain, inputs) if inputs is not None else None
     shapes = {**(shapes or {}), **{name: array.shape for name, array in (inputs or {}).items()}}
     ranges = dict(ranges or {})
     _check_ranges(plain, ranges)
-    network, captured, gathers = plain, Captured(), dict[Key, AuditedGather]()
+    network, captured, gathers = plain, Captured(), dict[OperationKey, AuditedGather]()
     _refine(gathers, plain, ranges, "file")
     if shapes:
         network = read_network(plain, shapes)
         _refine(gathers, network, ranges, "given")
     if inputs:
-        captured = capture(network, inputs, TIMEOUT)
+        captured = capture(network, inputs, RUN_TIMEOUT)
         for scope in network.graphs():
             _learn(scope, _sizes_seen(scope, captured))
         _refine(gathers, network, ranges, "run", captured)
     elif not all(gather.is_settled for gather in gathers.values()):
-        types, constants = level_1(network, TIMEOUT)
+        types, constants = level_1(network, RUN_TIMEOUT)
         _learn(network.main, types)
         for name in network.main.types.keys() & constants.keys():
             network.main.stored.setdefault(name, constants[name])
         _refine(gathers, network, ranges, "level-1")
-    return Examined(network, gathers, captured, [*_notes(network, captured, gathers.values())])
+    return AuditedModel(network, gathers, captured, [*_notes(network, captured, gathers.values())])
 
 
-def nodes_of(network: Network) -> Iterator[tuple[Key, Scope, Operation]]:
+def nodes_of(network: Network) -> Iterator[tuple[OperationKey, Scope, Operation]]:
     """Yield every node of a network as they run, those of a function once per call."""
 
-    def walk(graph: Scope, way: Key) -> Iterator[tuple[Key, Scope, Operation]]:
+    def walk(graph: Scope, way: OperationKey) -> Iterator[tuple[OperationKey, Scope, Operation]]:
         for k, node in enumerate(graph.nodes):
             yield (*way, k), graph, node
             for name, body in node.graphs.items():
@@ -242,7 +242,7 @@ def _check_ranges(network: Network, ranges: Mapping[str, tuple[int, int]]) -> No
 
 
 def _refine(
-    gathers: dict[Key, AuditedGather],
+    gathers: dict[OperationKey, AuditedGather],
     network: Network,
     ranges: Mapping[str, tuple[int, int]],
     source: SizesFrom,
@@ -261,7 +261,7 @@ def _refine(
         OnnxGatherError: ONNX allows no such gather.
     """
     every = [*nodes_of(network)]
-    calls = dict[Key, list[tuple[Scope, Operation]]]()
+    calls = dict[OperationKey, list[tuple[Scope, Operation]]]()
     for key, scope, operation in every:
         if operation.is_gather and not (key in gathers and gathers[key].is_settled):
             calls.setdefault(key, []).append((scope, operation))
@@ -474,7 +474,9 @@ def _notes(
     unknown = sum(not (g.data.is_static and g.indices.is_static) for g in gathers)
     if unknown:
         names = [n for n in network.main.inputs if not network.main.type_of(n).is_static]
-        what = f"the shapes of {listed(names, MOST_LISTED)}, or inputs," if names else "inputs"
+        what = (
+            f"the shapes of {listed(names, MOST_INPUTS_LISTED)}, or inputs," if names else "inputs"
+        )
         yield f"{what} would tell the sizes of {number_of(unknown, 'gather')}"
     open_at = Counter(g.range.input for g in gathers if g.range.state == "not-proved")
     for name in network.main.inputs:

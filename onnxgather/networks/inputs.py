@@ -14,7 +14,7 @@ from onnxgather.files import got, reason
 from onnxgather.model.values import type_name
 from onnxgather.networks.network import Network, check_input
 
-MOST_LISTED = 20
+MOST_INPUTS_LISTED = 20
 """The most names that a message lists."""
 
 _NPZ = (b"PK\x03\x04", b"PK\x05\x06")
@@ -73,5 +73,5 @@ def checked(network: Network, inputs: Mapping[str, Array], inner: bool = False) 
     missing = [shown(name) for name in network.required if name not in inputs and not inner]
     if missing:
         rule = f"{where}: the inputs must hold an array for each input of the model"
-        raise OnnxGatherError(f"{rule}, got none for {listed(missing, MOST_LISTED)}")
+        raise OnnxGatherError(f"{rule}, got none for {listed(missing, MOST_INPUTS_LISTED)}")
     return given

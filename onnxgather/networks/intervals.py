@@ -203,7 +203,7 @@ def unknown(data_type: str, sizes: OpenSizes | None, *stops: str) -> Bounds:
     return interval(data_type, sizes, low, high, data_type not in LIMITS, stops=stops)
 
 
-def constant(data_type: str, array: Array) -> Bounds:
+def bounds_of_array(data_type: str, array: Array) -> Bounds:
     """The value of an array."""
     if data_type not in LIMITS and data_type not in FLOATS:
         return unknown(data_type, array.shape, "constant")
@@ -261,8 +261,8 @@ def joined(values: Sequence[Bounds]) -> Bounds:
         least(*(part[..., :1] for part in parts)),
         greatest(*(part[..., 1:] for part in parts)),
         any(value.nan for value in values),
-        why=merged(value.why for value in values),
-        stops=merged(value.stops for value in values),
+        why=merged_reasons(value.why for value in values),
+        stops=merged_reasons(value.stops for value in values),
     )
 
 
@@ -284,6 +284,6 @@ def widened(old: Bounds, new: Bounds) -> Bounds:
     return interval(new.data_type, new.sizes, low, high, new.nan, why=new.why, stops=new.stops)
 
 
-def merged(reasons: Iterable[tuple[str, ...]], most: int = 6) -> tuple[str, ...]:
+def merged_reasons(reasons: Iterable[tuple[str, ...]], most: int = 6) -> tuple[str, ...]:
     """Each reason once, in order, the last `most` of them."""
     return tuple(dict.fromkeys(reason for some in reasons for reason in some))[-most:]

@@ -120,7 +120,7 @@ class Scope:
         if tensor is None:
             return None
         with reading(self.path, name):
-            return array_of(tensor, folder_of(self.path))
+            return array_of_tensor(tensor, folder_of(self.path))
 
     def is_constant(self, name: str) -> bool:
         """Whether a value is a constant that `constant` reads."""
@@ -216,7 +216,7 @@ def folder_of(path: str) -> str:
     return os.path.dirname(os.path.abspath(path))
 
 
-def array_of(tensor: onnx.TensorProto, folder: str) -> Array:
+def array_of_tensor(tensor: onnx.TensorProto, folder: str) -> Array:
     """The array of a tensor, whose data may be in a file of a folder.
 
     Raises:
@@ -313,7 +313,7 @@ def _plain(attribute: onnx.AttributeProto, folder: str) -> Any:
     """The value of an attribute: a number, a text, an array, or a tuple of them."""
     value = helper.get_attribute_value(attribute)
     if isinstance(value, onnx.TensorProto):
-        return array_of(value, folder)
+        return array_of_tensor(value, folder)
     if isinstance(value, bytes):
         return value.decode(errors="replace")
     if isinstance(value, Sequence):
@@ -378,7 +378,7 @@ class _Reader:
         graph.stored[name] = tensor
         if math.prod(tensor.dims) <= INFERRED_ELEMENTS:
             with suppress(Exception):  # what is wrong is told when the data is asked for
-                array = array_of(tensor, folder_of(self.path))
+                array = array_of_tensor(tensor, folder_of(self.path))
                 proto.initializer.append(numpy_helper.from_array(array, name))
                 return
         proto.input.append(_info(name, tensor.data_type, tensor.dims))

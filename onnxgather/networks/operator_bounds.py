@@ -23,8 +23,8 @@ from onnxgather.networks.intervals import (
     INTEGERS,
     LIMITS,
     Bounds,
+    bounds_of_array,
     broadcast,
-    constant,
     corners,
     elements_of,
     greatest,
@@ -40,7 +40,7 @@ from onnxgather.networks.network import Operation
 EXACT = 2**53
 """The CPU provider may sum integers up to which FLOAT64 is exact as floats."""
 
-LARGEST = INTEGERS["INT64"][1]
+LARGEST_SIZE = INTEGERS["INT64"][1]
 """The bound of a size that is not known."""
 
 
@@ -116,7 +116,7 @@ class Call(NamedTuple):
 
 
 Transfer = Callable[[Call], "Bounds | Sequence[Bounds] | None"]
-OPERATORS: dict[str, Transfer] = {}
+TRANSFERS: dict[str, Transfer] = {}
 """What each operator of ONNX computes: its outputs, or None where nothing is known of them."""
 
 QUIET: set[str] = set()
@@ -132,7 +132,7 @@ def computes(
         def limited(call: Call) -> Bounds | Sequence[Bounds] | None:
             return function(call._replace(inputs=broadcast(call.inputs)))
 
-        OPERATORS.update(dict.fromkeys(names, limited if broadcasts else function))
+        TRANSFERS.update(dict.fromkeys(names, limited if broadcasts else function))
         QUIET.update(names if quiet else ())
         return function
 
@@ -259,7 +259,7 @@ def _clip(call: Call) -> Bounds | None:
     for k, name in enumerate(("min", "max")):
         if name in call.attributes:  # before opset 11
             number = np.asarray(call.attributes[name], FLOATS.get(x.data_type))
-            ends[k] = constant(x.data_type, number)
+            ends[k] = bounds_of_array(x.data_type, number)
     if any(end is not None and end.nan for end in ends):
         return None
     if x.data_type in FLOATS:  # a bound that is left out is the greatest finite number, or none
@@ -331,7 +331,7 @@ def _cast(call: Call) -> Bounds | None:
 
 def _last(size: int | None) -> int:
     """The last position on an axis."""
-    return LARGEST if size is None else max(size - 1, 0)
+    return LARGEST_SIZE if size is None else max(size - 1, 0)
 
 
 def _position(call: Call, axis: int, k: int = 0) -> Bounds:
@@ -376,11 +376,11 @@ def _shape(call: Call) -> Bounds | None:
     if call.operator == "Size":
         sizes = (elements_of(sizes),)
     elif sizes is None:
-        return call.value(0, LARGEST)
+        return call.value(0, LARGEST_SIZE)
     else:
         sizes = sizes[call.attributes.get("start", 0) : call.attributes.get("end", len(sizes))]
     low = [0 if size is None else size for size in sizes]
-    high = [LARGEST if size is None else size for size in sizes]
+    high = [LARGEST_SIZE if size is None else size for size in sizes]
     bounds = np.array([low, high], object).T
     return call.value(bounds[:, :1], bounds[:, 1:])
 
@@ -452,7 +452,7 @@ def _members(call: Call) -> Bounds | None:
         return None
     values = [call.inputs[k] for k in MEMBERS[call.operator] if k < len(call.inputs)]
     if call.operator in ("Pad", "Trilu"):
-        values.append(constant(call.x.data_type, np.array(call.attributes.get("value", 0))))
+        values.append(bounds_of_array(call.x.data_type, np.array(call.attributes.get("value", 0))))
     member = joined([value for value in values if value])
     low, high = member.whole
     return call.value(low, high, member.nan)
@@ -490,7 +490,7 @@ def _expand(call: Call) -> Bounds:
 @computes("Tile", quiet=True)
 def _tile(call: Call) -> Bounds:
     sizes, repeats = call.types[0].sizes, call.option("repeats", 1)
-    if call.x.full is not None and repeats and (elements_of(sizes) or LARGEST) <= ELEMENTS:
+    if call.x.full is not None and repeats and (elements_of(sizes) or LARGEST_SIZE) <= ELEMENTS:
         return call.selected(np.tile(call.x.full, (*repeats, 1)))
     return call.selected(_in_sizes(call.x, sizes))
 
@@ -523,7 +523,7 @@ def _slice(call: Call) -> Bounds:
 def _steps(start: int, end: int, step: int, size: int) -> range:
     """The positions that a Slice takes from an axis; the greatest INT32 and INT64 mean its end."""
     first = max(start, -size) if step < 0 else start
-    last = None if end in (INTEGERS["INT32"][1], LARGEST) else end
+    last = None if end in (INTEGERS["INT32"][1], LARGEST_SIZE) else end
     return range(size)[first:last:step]
 
 
@@ -544,7 +544,7 @@ def _split(call: Call) -> Sequence[Bounds] | None:
 def _concat(call: Call) -> Bounds:
     sizes, axis = call.types[0].sizes, call.axis(0)
     nan = any(value.nan for value in call.given)
-    if sizes is None or (sizes[axis] or LARGEST) > ELEMENTS:
+    if sizes is None or (sizes[axis] or LARGEST_SIZE) > ELEMENTS:
         low, high = joined(call.given).whole
         return call.value(low, high, nan)
     common = np.broadcast_shapes(*(hull(value.bounds, [axis]).shape for value in call.given))
@@ -574,5 +574,5 @@ def _gather(call: Call) -> Bounds:
 @computes("ConstantOfShape", quiet=True)
 def _constant_of_shape(call: Call) -> Bounds:
     number = np.ravel(call.attributes.get("value", np.float32(0)))[0]
-    value = constant(call.types[0].data_type, number)
+    value = bounds_of_array(call.types[0].data_type, number)
     return call.value(value.low, value.high, value.nan)

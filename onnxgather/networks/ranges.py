@@ -24,17 +24,17 @@ from onnxgather.networks.intervals import (
     LIMITS,
     UNBOUNDED,
     Bounds,
-    constant,
+    bounds_of_array,
     elements_of,
     hull,
     interval,
     joined,
-    merged,
+    merged_reasons,
     unknown,
     widened,
 )
 from onnxgather.networks.network import Network, Operation, Scope
-from onnxgather.networks.operator_bounds import LARGEST, OPERATORS, QUIET, Call
+from onnxgather.networks.operator_bounds import LARGEST_SIZE, QUIET, TRANSFERS, Call
 
 WEIGHTS = 2**16
 """Float constants of more elements are not read."""
@@ -89,7 +89,9 @@ class Ranges:
         except OnnxGatherError:  # such as a file that is missing; a run would tell
             array = None
         value = (
-            unknown(*value_type, name) if array is None else constant(value_type.data_type, array)
+            unknown(*value_type, name)
+            if array is None
+            else bounds_of_array(value_type.data_type, array)
         )
         self._values.setdefault(graph, {})[name] = value  # of a body that nothing is known of too
         return value
@@ -113,10 +115,10 @@ class Ranges:
         if "function" in node.graphs:
             inputs = [value or unknown("", None) for value in call.inputs]
             found = self.evaluate(node.graphs["function"], inputs)
-        elif node.domain or node.operator not in control | OPERATORS:
+        elif node.domain or node.operator not in control | TRANSFERS:
             found = nothing
         else:
-            compute = control.get(node.operator) or OPERATORS[node.operator]
+            compute = control.get(node.operator) or TRANSFERS[node.operator]
             try:
                 with np.errstate(all="ignore"):
                     found = compute(call) or nothing
@@ -140,7 +142,7 @@ class Ranges:
     def _loop(self, call: Call) -> Sequence[Bounds]:
         """The state after any number of iterations, and what is kept of each."""
         trips, body = call.has(0), call.node.graphs["body"]
-        last = LARGEST if trips is None else max(int(trips.whole[1]), 1)
+        last = LARGEST_SIZE if trips is None else max(int(trips.whole[1]), 1)
         sizes = [body.types[name].sizes for name in body.inputs[:2]]
         why = (f"the iterations of {call.node.label}",)
         fixed = [interval("INT64", sizes[0], 0, last - 1, why=why), unknown("BOOL", sizes[1])]
@@ -214,7 +216,7 @@ def _reasoned(call: Call, value: Bounds) -> Bounds:
     """The value with what its bounds come from, or what leaves it without bounds."""
     if value.why or value.stops:
         return value
-    why, stops = (merged(getattr(v, kind) for v in call.given) for kind in ("why", "stops"))
+    why, stops = (merged_reasons(getattr(v, kind) for v in call.given) for kind in ("why", "stops"))
     if value.is_exact:
         return replace(value, why=("constant",))
     if not value.is_bounded:
@@ -226,10 +228,10 @@ def _reasoned(call: Call, value: Bounds) -> Bounds:
         kept = stops if call.operator in QUIET else ()
         return replace(value, why=(call.operator,), stops=kept)
     named = () if call.operator in QUIET else (call.operator,)
-    return replace(value, why=merged([why, named]) or ("constant",))
+    return replace(value, why=merged_reasons([why, named]) or ("constant",))
 
 
-State = Literal["proved", "not-proved", "out-of-range"]
+RangeState = Literal["proved", "not-proved", "out-of-range"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +248,7 @@ class Proof:
         stop: What stops the proof, a graph input or an operator; "" where it is proved.
     """
 
-    state: State
+    state: RangeState
     low: tuple[int | None, ...] | None
     high: tuple[int | None, ...] | None
     sizes: tuple[int | None, ...]

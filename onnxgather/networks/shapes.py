@@ -6,7 +6,7 @@ import math
 
 from onnxgather.networks.network import Network, Operation, Scope
 
-MOST_ELEMENTS = 100
+SMALL_INITIALIZER = 100
 """The most elements of an initializer that a node on the CPU may take."""
 
 _SOURCES = ("Shape", "Size")
@@ -37,7 +37,7 @@ def _walk(graph: Scope, on_cpu: set[str], inputs: set[str], found: set[Operation
             return False
         small = (
             graph.is_constant(name)
-            and math.prod(n or 0 for n in known.sizes or ()) <= MOST_ELEMENTS
+            and math.prod(n or 0 for n in known.sizes or ()) <= SMALL_INITIALIZER
         )
         return not name or name in on_cpu or name in inputs or small
 

@@ -28,11 +28,11 @@ def lines(name: str, audit: Audit, every: bool = False) -> Iterator[str]:
         yield f"REFUSED       {named(gather)}: {gather.refused}"
     for gather in audit.not_proved:
         stop = f"; it depends on {gather.range.input}" if gather.range.input else ""
-        yield f"not proved    {named(gather)}: {interval(gather.range)}{stop}"
+        yield f"not proved    {named(gather)}: {indices_text(gather.range)}{stop}"
     if every:
         for gather in proved:
             reason = gather.range.why
-            yield f"proved        {named(gather)}: {interval(gather.range)}, {reason}"
+            yield f"proved        {named(gather)}: {indices_text(gather.range)}, {reason}"
     else:
         reasons = Counter(gather.range.why for gather in proved)
         for reason, count in reasons.most_common():
@@ -63,7 +63,7 @@ def summary(audit: Audit) -> str:
     return number_of(len(audit.gathers), "gather") + (f": {said}" if said else "")
 
 
-def interval(found: IndexRange) -> str:
+def indices_text(found: IndexRange) -> str:
     """The interval of the indices beside the size of the axis, such as `0..15 of 512`."""
     if found.low is None or found.high is None:
         return "no index"
@@ -89,7 +89,7 @@ def named(gather: AuditedGather) -> str:
 def _where(found: IndexRange) -> str:
     wrong = found.found
     if wrong is None or found.size is None:
-        return interval(found)
+        return indices_text(found)
     size = found.size[wrong.at[-1] if len(found.size) > 1 else 0]
     at = ",".join(map(str, wrong.at))
     source = "a constant" if wrong.source == "constant" else "by the given inputs"

@@ -22,7 +22,7 @@ Move = Callable[[Candidate], Iterator[Candidate]]
 Pair = tuple[int | None, int | None]
 """A dimension of the data and one of the indices that are cut together; None for either without."""
 
-LARGEST = 2**24
+LARGEST_TENSOR = 2**24
 """The most elements of a tensor of a candidate."""
 
 EACH = 64
@@ -75,7 +75,7 @@ def fewer_dimensions(old: Candidate) -> Iterator[Candidate]:
 def smaller_sizes(old: Candidate) -> Iterator[Candidate]:
     """Keep a part along the dimensions: along all at once, then along one after another."""
     pairs = _pairs(old)
-    for divisor in (LARGEST, 2):
+    for divisor in (LARGEST_TENSOR, 2):
         shrunk = old
         for pair in pairs:
             shrunk = _cut(shrunk, pair, slice(-(-max(_sizes(shrunk, pair)) // divisor)))
@@ -119,7 +119,7 @@ def _clamped(index: int, n: int, m: int) -> int:
 
 def plainer_types(old: Candidate) -> Iterator[Candidate]:
     """Take the plainest data types: FLOAT32 data and INT64 indices."""
-    if old.data.dtype != np.float32 and old.data.size <= LARGEST:
+    if old.data.dtype != np.float32 and old.data.size <= LARGEST_TENSOR:
         yield replace(old, data=distinct(old.data.shape).astype(np.float32))
     if old.indices.dtype != np.uint64 or (old.indices < 2**63).all():
         yield replace(old, indices=old.indices.astype(np.int64))
@@ -154,7 +154,7 @@ def _oddness(index: int, n: int) -> tuple[bool, bool, int]:
 
 def plainer_data(old: Candidate) -> Iterator[Candidate]:
     """Replace all or parts of the data, then single elements, by small whole numbers."""
-    if old.data.size > LARGEST:
+    if old.data.size > LARGEST_TENSOR:
         return
     plain = distinct(old.data.shape).astype(old.data.dtype)
     for data in _part_by_part(old.data, plain):

@@ -18,7 +18,7 @@ from onnxgather.programs import Program, from_dict
 
 T = TypeVar("T", DescriptorCase, CaseResult)
 
-MOST_LISTED = 10
+MOST_CASES_LISTED = 10
 """The most names that a message lists."""
 
 
@@ -152,7 +152,7 @@ def _chosen(where: str, name: str | None, cases: Sequence[tuple[str, T]], all_na
     every = {case.name: case for _, case in cases}
     found = {case.name: case for known, case in cases if name in (None, known)}
     if name is not None and not found:
-        near = difflib.get_close_matches(name, {known for known, _ in cases}, MOST_LISTED)
+        near = difflib.get_close_matches(name, {known for known, _ in cases}, MOST_CASES_LISTED)
         rule = f"one of {len(every):,}, {all_names}"
         if near:
             rule = f"one of its cases, such as {', '.join(map(shown, near))}"
@@ -160,5 +160,5 @@ def _chosen(where: str, name: str | None, cases: Sequence[tuple[str, T]], all_na
     if len(found) == 1:
         return next(iter(found.values()))
     what = "case" if name is None else f"case {shown(name)}"
-    names = listed([*map(shown, found)], MOST_LISTED) or "none"
+    names = listed([*map(shown, found)], MOST_CASES_LISTED) or "none"
     raise OnnxGatherError(f"{where}: {what} must name one, got {names}")

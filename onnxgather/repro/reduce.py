@@ -14,7 +14,7 @@ from onnxgather.options import OutOfRange
 from onnxgather.parity.cases import Case, DescriptorCase, NodeCase
 from onnxgather.parity.results import Result, ResultKind
 from onnxgather.repro.candidates import Candidate, candidate_of, case_of
-from onnxgather.repro.moves import LARGEST, MOVES
+from onnxgather.repro.moves import LARGEST_TENSOR, MOVES
 
 MOST_TRIES = 1000
 """The most cases that a reduction runs."""
@@ -109,7 +109,7 @@ class _Search:
         """Whether no tensor grows too big, and the tensors keep some elements and dimensions."""
         old, data, indices = self.candidate, candidate.data, candidate.indices
         before, after = old.gather.output, candidate.gather.output
-        if max(data.size, indices.size) > LARGEST or math.prod(after) > math.prod(before):
+        if max(data.size, indices.size) > LARGEST_TENSOR or math.prod(after) > math.prod(before):
             return False
         if before and not after:  # a scalar is odder than a row of one; some providers refuse it
             return False

@@ -11,7 +11,7 @@ from onnx_graphs import INT64, constant, info, model, node
 
 from onnxgather.networks.audit_page import audit_page
 from onnxgather.networks.comparison import compare, lane_lines, with_lanes
-from onnxgather.networks.gathers import Audit, examine
+from onnxgather.networks.gathers import Audit, audit_model
 from onnxgather.parity.lanes import open_lanes
 
 TABLE = constant("table", np.arange(12.0, dtype=np.float32).reshape(4, 3))
@@ -29,14 +29,14 @@ def page(name: str = "tokens", rows: int = 1, inputs: Any = None, **more: Any) -
         node("Abs", ["y0"], "z"),
     ]
     made = model(nodes, [info("ids", INT64, [2])], ["z"], [TABLE, constant("one", np.array(0))])
-    examined = examine(made, inputs)
+    audited = audit_model(made, inputs)
     lanes = open_lanes(["cpu"], target="portable") if inputs else []
-    compared = compare(examined, lanes)
+    compared = compare(audited, lanes)
     for lane in lanes:
         lane.close()
-    told: Audit = with_lanes(examined.audit, compared)
+    told: Audit = with_lanes(audited.audit, compared)
     lines = [*lane_lines(told, compared)]
-    network = examined.network
+    network = audited.network
     return audit_page(name, told, network, compared.cases, compared.results, lines), told
 
 

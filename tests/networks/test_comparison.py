@@ -17,7 +17,7 @@ from onnxgather.networks.comparison import (
     lane_lines,
     with_lanes,
 )
-from onnxgather.networks.gathers import Audit, examine
+from onnxgather.networks.gathers import Audit, audit_model
 from onnxgather.parity.cases import Case
 from onnxgather.parity.lanes import open_lanes
 from onnxgather.parity.lanes.lane import Answer, AnswerKind, Lane
@@ -56,9 +56,9 @@ def compared(
     made: Any, lanes: Sequence[Lane], inputs: Any = INPUTS
 ) -> tuple[Audit, Compared, list[str]]:
     """Return the audit with its lanes, what they made of it, and what is told."""
-    examined = examine(made, inputs)
-    found = compare(examined, lanes, known=[])
-    told = with_lanes(examined.audit, found)
+    audited = audit_model(made, inputs)
+    found = compare(audited, lanes, known=[])
+    told = with_lanes(audited.audit, found)
     return told, found, [*lane_lines(told, found)]
 
 

@@ -14,9 +14,9 @@ from onnx import helper, numpy_helper
 
 from onnxgather.descriptors.arrays import Array
 from onnxgather.gather import ATTRIBUTES
-from onnxgather.networks.intervals import Bounds, broadcast, constant, interval
+from onnxgather.networks.intervals import Bounds, bounds_of_array, broadcast, interval
 from onnxgather.networks.network import read_network
-from onnxgather.networks.operator_bounds import OPERATORS, Call
+from onnxgather.networks.operator_bounds import TRANSFERS, Call
 from onnxgather.networks.ranges import Proof, proof_of, ranges_of
 
 
@@ -58,9 +58,9 @@ def test_no_value_of_a_random_network_leaves_its_interval(pytestconfig: pytest.C
     assert not [wrong for wrong in found if wrong]
 
 
-@pytest.mark.parametrize("operator", sorted(OPERATORS.keys() & random_networks.TEMPLATES.keys()))
+@pytest.mark.parametrize("operator", sorted(TRANSFERS.keys() & random_networks.TEMPLATES.keys()))
 def test_a_mistake_in_an_operator_is_caught(operator: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = OPERATORS[operator]
+    right = TRANSFERS[operator]
 
     def wrong(call: Call) -> Any:
         """Say of each value that it is below its least number."""
@@ -72,7 +72,7 @@ def test_a_mistake_in_an_operator_is_caught(operator: str, monkeypatch: pytest.M
             for value, low in zip(values, lows, strict=True)
         ]
 
-    monkeypatch.setitem(OPERATORS, operator, wrong)
+    monkeypatch.setitem(TRANSFERS, operator, wrong)
     assert any(violations(range(20), operator))
 
 
@@ -367,13 +367,13 @@ def test_what_exporters_write_is_proved_by_the_operator_that_bounds_it(
 ) -> None:
     nodes, inputs, constants, expected = EXPORTED[operator]
     assert proof(nodes, *inputs, **constants) == expected
-    monkeypatch.delitem(OPERATORS, operator)
+    monkeypatch.delitem(TRANSFERS, operator)
     assert proof(nodes, *inputs, **constants).state == "not-proved"
 
 
 def test_what_is_broadcast_has_no_more_bounds_than_are_kept() -> None:
-    column = constant("INT64", np.arange(4096).reshape(-1, 1))
-    found = broadcast((column, None, constant("INT64", np.arange(4096))))
+    column = bounds_of_array("INT64", np.arange(4096).reshape(-1, 1))
+    found = broadcast((column, None, bounds_of_array("INT64", np.arange(4096))))
     assert [value and value.bounds.tolist() for value in found] == [
         [[[0, 4095]]],
         None,
