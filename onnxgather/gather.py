@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from onnxgather.checks import (
     MAX_DIMENSIONS,
@@ -30,6 +29,8 @@ from onnxgather.descriptors.operators import (
     Descriptor,
     GatherDesc,
     GatherElementsDesc,
+    GatherND1Desc,
+    GatherNDDesc,
     header_names,
 )
 from onnxgather.descriptors.tensors import TensorDesc
@@ -125,8 +126,9 @@ class Geometry:
         """The sizes of the output that count; leading ones fill it up to DimensionCount."""
         if self.onnx == "GatherElements":
             return self.indices
-        in_front = () if self.has_tuples else self.data[: self.number]
-        return in_front + self.per_index + self.behind
+        if self.has_tuples:
+            return self.indices[:-1] + self.behind
+        return self.data[: self.number] + self.indices + self.behind
 
     @property
     def passed(self) -> list[tuple[int, int]]:
@@ -156,8 +158,8 @@ class Geometry:
     def tensor_sizes(self) -> tuple[Sizes, Sizes, Sizes]:
         """The sizes of InputTensor, IndicesTensor and OutputTensor, leading ones included."""
         counted = (self.data, self.indices, self.output)
-        count = max(1, self.dimension_count, *map(len, counted))
-        data, indices, output = ((1,) * (count - len(sizes)) + sizes for sizes in counted)
+        ones = (1,) * max(1, self.dimension_count, *map(len, counted))
+        data, indices, output = (ones[len(sizes) :] + sizes for sizes in counted)
         return data, indices, output
 
     def descriptor(self, tensors: Sequence[TensorDesc]) -> Descriptor:
@@ -172,19 +174,15 @@ class Geometry:
         Raises:
             DescriptorError: The descriptor breaks a rule of DirectML.
         """
-        make: Any = TABLE[self.operator].descriptor  # the four classes have different fields
-        ranks = {
-            "input_dimension_count": len(self.data),
-            "indices_dimension_count": len(self.indices),
-        }
-        axis = self.number + tensors[0].dimension_count - len(self.data)
-        fields = {
-            "GATHER": {"axis": axis, "index_dimensions": len(self.indices)},
-            "GATHER_ELEMENTS": {"axis": axis},
-            "GATHER_ND": ranks,
-            "GATHER_ND1": ranks | {"batch_dimension_count": self.number},
-        }
-        return make(*tensors, **fields[self.operator])
+        axis, ranks = self.number - len(self.data), (len(self.data), len(self.indices))
+        data, indices, output = tensors
+        if self.operator == "GATHER":
+            return GatherDesc(data, indices, output, axis + data.dimension_count, ranks[1])
+        if self.operator == "GATHER_ELEMENTS":
+            return GatherElementsDesc(data, indices, output, axis + data.dimension_count)
+        if self.operator == "GATHER_ND":
+            return GatherNDDesc(data, indices, output, *ranks)
+        return GatherND1Desc(data, indices, output, *ranks, self.number)
 
     # The way to an ONNX node.
 
@@ -202,7 +200,8 @@ class Geometry:
     def _nodes(self) -> Iterator[Geometry]:
         """Yield the gathers that take the leading ones of the output from data or indices."""
         data, indices, number = self.data, self.indices, self.number
-        ones = (1,) * (len(self.tensor_sizes()[2]) - len(self.output))
+        output = self.tensor_sizes()[2]
+        ones = output[: len(output) - len(self.output)]
         if not ones:
             yield self
         elif self.onnx == "GatherElements" or (self.has_tuples and number):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,9 +22,12 @@ Shape = tuple[int, ...]
 Attribute = int | str | tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
-    """A value of the graph; `constant` holds its elements where they are known."""
+class Value(NamedTuple):
+    """A value of the graph; `constant` holds its elements where they are known.
+
+    Like `Node` it is a named tuple, as a graph makes dozens and a frozen dataclass takes twice as
+    long.
+    """
 
     name: str
     dtype: np.dtype[Any]
@@ -32,8 +35,7 @@ class Value:
     constant: Array | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(NamedTuple):
     """An ONNX node with one output; `why` says what it is for."""
 
     op: str
@@ -41,7 +43,7 @@ class Node:
     output: str
     attributes: Mapping[str, Attribute]
     why: str
-    bodies: Mapping[str, Graph] = field(default_factory=dict[str, "Graph"])
+    bodies: Mapping[str, Graph]
     """The subgraph of a Scan, which reads the outer graph's values and constants; or as `FUNCTION`
     the body of a function, which reads the inputs of the node."""
 
@@ -125,7 +127,7 @@ class Graph:
                 with np.errstate(over="ignore"):
                     folded = _FOLD[op](*known, **attributes)
                 return constant(name, np.asarray(folded, dtype).reshape(shape))
-        names = tuple(self._reference(value) for value in inputs)
+        names = tuple([self._reference(value) for value in inputs])
         key = (op, names, tuple(attributes.items()))
         if key not in self._made or bodies:
             made = Value(new_name(name, self.names), dtype, shape)
@@ -224,7 +226,7 @@ class Graph:
         """Rename `value`, the last node's output, and make it the graph's output."""
         last = self.nodes[-1]
         assert last.output == value.name
-        self.nodes[-1] = replace(last, output=name)
+        self.nodes[-1] = last._replace(output=name)
         self.output = self.values[name] = Value(name, value.dtype, value.shape)
 
     def inline(self, other: Graph, given: Mapping[str, Value], name: str) -> Value:
@@ -236,7 +238,7 @@ class Graph:
             name: The name of the output; a number is added if it is taken.
         """
         assert other.output is not None
-        output = replace(other.output, name=new_name(name, self.names))
+        output = other.output._replace(name=new_name(name, self.names))
         names = {old: value.name for old, value in given.items()} | {other.output.name: output.name}
         for old, array in other.constants.items():
             names[old] = self._reference(constant(f"{output.name}.{old}", array))
@@ -250,7 +252,7 @@ class Graph:
         """The name by which a node reads a value; a constant is stored in the graph first."""
         if value.constant is None:  # an input left out has no name
             return value.name
-        array = np.ascontiguousarray(value.constant).reshape(value.shape)
+        array = np.asarray(value.constant, order="C")
         for name, stored in self.constants.items():
             alike = stored.dtype == array.dtype and stored.shape == array.shape
             if alike and array.size <= 64 and stored.tobytes() == array.tobytes():
@@ -298,11 +300,10 @@ def renamed(graph: Graph, name: Callable[[str], str]) -> Graph:
     """
 
     def named(value: Value) -> Value:
-        return replace(value, name=name(value.name))
+        return value._replace(name=name(value.name))
 
     nodes = [
-        replace(
-            node,
+        node._replace(
             inputs=tuple(map(name, node.inputs)),
             output=name(node.output),
             bodies={k: b if k == FUNCTION else renamed(b, name) for k, b in node.bodies.items()},

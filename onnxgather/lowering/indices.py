@@ -91,7 +91,7 @@ def clamp(graph: Graph, index: Value, sizes: Array) -> Value:
 def _bounds(dtype: np.dtype[Any], sizes: Array) -> tuple[Value, Value]:
     """The first and the last index that is in range of each axis, in the type of the indices."""
     info = np.iinfo(np.int64 if dtype.kind == "f" else dtype)  # floats stand for INT64
-    first = 0 * sizes if dtype.kind == "u" else np.maximum(-sizes, info.min)
+    first = np.maximum(-sizes, info.min)
     last = np.minimum(sizes - 1, min(int(info.max), MAX_ELEMENTS))
     return (
         constant("first_index", first.astype(dtype)),

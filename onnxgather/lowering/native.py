@@ -34,7 +34,8 @@ def lower_native(desc: Descriptor, out_of_range: OutOfRange, indices: Array | No
     moved = out_of_range == "clamp"
     if indices is not None and (moved or all_in_range(desc, indices)):
         desc, indices = _normalised(desc, indices)
-        out_of_range = "clamp" if node_of(desc) is None else "error"  # so the body does the least
+        by_offsets = node_of(desc, gather_of(desc)) is None
+        out_of_range = "clamp" if by_offsets else "error"  # so the body does the least
     tensors, graph = (desc.input_tensor, desc.indices_tensor, desc.output_tensor), Graph()
     dtypes, shapes = zip(*((t.data_type.numpy, t.array_shape) for t in tensors), strict=True)
     data = graph.input(INPUT, dtypes[0], shapes[0])

@@ -8,7 +8,7 @@ import numpy as np
 
 from onnxgather.descriptors.operators import Descriptor, GatherElementsDesc
 from onnxgather.descriptors.tensors import TensorDesc
-from onnxgather.gather import gather_of
+from onnxgather.gather import Geometry
 from onnxgather.lowering.graph import Graph, Value, constant, size_of
 from onnxgather.lowering.indices import (
     axis_limits,
@@ -36,15 +36,20 @@ class ElementOffsets:
 
 
 def by_offset(
-    graph: Graph, desc: Descriptor, data: Value, index: Value, out_of_range: OutOfRange
+    graph: Graph,
+    desc: Descriptor,
+    gather: Geometry,
+    data: Value,
+    index: Value,
+    out_of_range: OutOfRange,
 ) -> tuple[Value, Value | None]:
-    """Gather from the flat buffer by offsets.
+    """Gather from the flat buffer by offsets; arguments as of `find_offsets`.
 
     Returns:
         The output, of a shape that broadcasts to OutputTensor.Sizes, and the mask of the indices
         out of range, None where the policy needs none.
     """
-    found = find_offsets(graph, desc, data, index, out_of_range, graph.integer)
+    found = find_offsets(graph, desc, gather, data, index, out_of_range, graph.integer)
     why = "the index type that Gather takes"
     name = f"offsets_{graph.integer.__name__}"
     offset = graph.cast(found.offset, graph.integer, name, why)
@@ -56,6 +61,7 @@ def by_offset(
 def find_offsets(
     graph: Graph,
     desc: Descriptor,
+    gather: Geometry,
     data: Value,
     index: Value,
     out_of_range: OutOfRange,
@@ -66,12 +72,13 @@ def find_offsets(
     Args:
         graph: Takes the nodes.
         desc: Any of the four gather descriptors.
+        gather: Its geometry.
         data: The array of InputTensor.
         index: The indices, in the sizes that count, or 1 where they repeat.
         out_of_range: What an index out of range does.
         offset_type: The data type of the offsets; under "directml" they are UINT32 all the same.
     """
-    tensor, gather = desc.input_tensor, gather_of(desc)
+    tensor = desc.input_tensor
     strides = np.array([tensor.element_strides[k] for k in gather.indexed], np.int64)
     stride = strides if len(strides) > 1 else strides[0]
     sizes = axis_limits(gather)

@@ -18,6 +18,7 @@ from onnxgather.gather import Geometry, gather_of
 from onnxgather.lowering.graph import Graph, Value, constant, size_of
 from onnxgather.lowering.indices import (
     EXACT_FLOAT,
+    LONGEST_INT32,
     axis_limits,
     clamp,
     outside,
@@ -62,16 +63,16 @@ def lower_into(
     """
     data = graph.input(INPUT, desc.input_tensor.data_type.numpy, desc.input_tensor.array_shape)
     gather = gather_of(desc)
-    node = None if out_of_range == "directml" else node_of(desc)
+    node = None if out_of_range == "directml" else node_of(desc, gather)
     if graph.narrow and node is not None and not _has_kernel(node, data):
         node = None
     shape = gather.indices if node is None else node.indices
     as_float = graph.narrow and _as_float(desc, gather, node, out_of_range)
     index = read_indices(graph, desc.indices_tensor, gather.indices, shape, indices, as_float)
     if node is not None:
-        gathered, mask = by_node(graph, desc, node, data, index, out_of_range)
+        gathered, mask = by_node(graph, desc, gather, node, data, index, out_of_range)
     else:
-        gathered, mask = by_offset(graph, desc, data, index, out_of_range)
+        gathered, mask = by_offset(graph, desc, gather, data, index, out_of_range)
     why = "repeats what does not depend on the missing dimensions"
     gathered = graph.expand(gathered, desc.output_tensor.sizes, "expanded", why)
     if out_of_range == "zero":
@@ -79,12 +80,16 @@ def lower_into(
     return gathered
 
 
-def node_of(desc: Descriptor) -> Geometry | None:
+def node_of(desc: Descriptor, gather: Geometry) -> Geometry | None:
     """The gather whose ONNX node computes a descriptor, as `Geometry.node` gives it.
 
     None where strides or a rank above 8 rule the node out.
+
+    Args:
+        desc: Any of the four gather descriptors.
+        gather: Its geometry.
     """
-    return gather_of(desc).node() if desc.input_tensor.is_plain else None
+    return gather.node() if desc.input_tensor.is_plain else None
 
 
 def _has_kernel(node: Geometry, data: Value) -> bool:
@@ -107,6 +112,7 @@ def _as_float(
 def by_node(
     graph: Graph,
     desc: Descriptor,
+    gather: Geometry,
     node: Geometry,
     data: Value,
     index: Value,
@@ -114,41 +120,24 @@ def by_node(
 ) -> tuple[Value, Value | None]:
     """Add the nodes that limit the indices, and ONNX's own operator.
 
+    Args:
+        graph: Takes the nodes.
+        desc: Any of the four gather descriptors.
+        gather: Its geometry.
+        node: The gather whose ONNX node computes it, as `node_of` gives it.
+        data: The array of InputTensor.
+        index: The indices, in the shape that the node takes, or 1 where they repeat.
+        out_of_range: What an index out of range does.
+
     Returns:
         The output of the operator, and under "zero" the mask of the indices out of range.
     """
     sizes = axis_limits(node)
-    mask = None
-    fits = int(sizes.max()) <= 2**31
-    narrow = fits and (index.constant is not None or index.dtype == np.uint32)
-    if out_of_range != "error":
-        limited = clamp(graph, index, sizes)
-        if out_of_range == "zero":
-            mask = outside(graph, index, limited, sizes)
-        narrow = narrow or (fits and limited.dtype == np.float32)
-        index = limited
-    elif index.dtype == np.uint64:
-        # A Cast alone would turn 2^64 - 1 into -1, the last element; n itself stays an error.
-        last = constant("axis_size", sizes.astype(np.uint64))
-        why = "keeps indices out of range where the Cast cannot wrap them into it"
-        index = graph.add("Min", "indices_limited", index, last, why=why)
-    elif index.constant is None:
-        narrow = index.dtype == np.float32
-    # On an axis beyond 2^31 ONNX Runtime's Gather of INT32 indices overflows and reads anywhere.
-    takes_int32 = node.onnx != "GatherND" or graph.narrow
-    if takes_int32 and fits and (narrow or index.dtype == np.int32):
-        why = f"an index type that {node.onnx} takes"
-        index = graph.cast(index, np.int32, "indices_int32", why)
-    else:
-        why = f"the index type that {node.onnx} takes"
-        index = graph.cast(index, np.int64, "indices_int64", why)
-    if index.constant is not None:
-        wide = index.constant.astype(np.int64)
-        raised = np.where(wide < 0, wide + sizes, wide).astype(index.dtype)
-        index = constant("indices", raised)
+    index, mask = _limited(graph, index, sizes, out_of_range)
+    index = _typed(graph, node, index, sizes, out_of_range)
     if index.shape != node.indices:
         why = "repeats the indices of stride 0"
-        index = graph.expand(index, gather_of(desc).indices, "indices_expanded", why)
+        index = graph.expand(index, gather.indices, "indices_expanded", why)
         why = "gives the indices the leading ones of the output"
         index = graph.reshape(index, node.indices, "indices_shaped", why)
     if node.onnx == "GatherND":
@@ -156,8 +145,47 @@ def by_node(
     why = f"gives the data the shape that {node.onnx} reads the descriptor from"
     data = graph.reshape(data, node.data, "data", why)
     number: dict[str, Any] = {node.attribute: node.number}
-    why, sizes = f"DML_OPERATOR_{desc.operator}", desc.output_tensor.sizes
-    return graph.add(node.onnx, "gathered", data, index, why=why, shape=sizes, **number), mask
+    why, shape = f"DML_OPERATOR_{desc.operator}", desc.output_tensor.sizes
+    return graph.add(node.onnx, "gathered", data, index, why=why, shape=shape, **number), mask
+
+
+def _limited(
+    graph: Graph, index: Value, sizes: Array, out_of_range: OutOfRange
+) -> tuple[Value, Value | None]:
+    """The indices limited as the policy asks, and under "zero" the mask of those out of range."""
+    if out_of_range == "error":
+        if index.dtype == np.uint64:
+            # A Cast alone would turn 2^64 - 1 into -1, the last element; n itself stays an error.
+            last = constant("axis_size", sizes.astype(np.uint64))
+            why = "keeps indices out of range where the Cast cannot wrap them into it"
+            index = graph.add("Min", "indices_limited", index, last, why=why)
+        return index, None
+    limited = clamp(graph, index, sizes)
+    return limited, outside(graph, index, limited, sizes) if out_of_range == "zero" else None
+
+
+def _typed(
+    graph: Graph, node: Geometry, index: Value, sizes: Array, out_of_range: OutOfRange
+) -> Value:
+    """Limited indices in a type that the node's operator takes; known ones are not negative.
+
+    They are INT32 where that holds each of them, else INT64.
+    """
+    dtype, unlimited = index.dtype, out_of_range == "error"
+    held = index.constant is not None or dtype == np.int32 or dtype == np.float32
+    held = held or (dtype == np.uint32 and not unlimited)
+    takes_int32 = node.onnx != "GatherND" or graph.narrow
+    # On an axis beyond 2^31 ONNX Runtime's Gather of INT32 indices overflows and reads anywhere.
+    if takes_int32 and held and max(node.axes) <= LONGEST_INT32:
+        why = f"an index type that {node.onnx} takes"
+        index = graph.cast(index, np.int32, "indices_int32", why)
+    else:
+        why = f"the index type that {node.onnx} takes"
+        index = graph.cast(index, np.int64, "indices_int64", why)
+    if index.constant is None:
+        return index
+    wide = index.constant.astype(np.int64)
+    return constant("indices", np.where(wide < 0, wide + sizes, wide).astype(index.dtype))
 
 
 def _zero_outside(graph: Graph, gather: Geometry, gathered: Value, mask: Value | None) -> Value:

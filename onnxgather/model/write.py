@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, cast
 
 import msgspec
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
+from onnx import helper
 
 from onnxgather.checks import check_choice, shown, uint
 from onnxgather.descriptors.arrays import (
@@ -102,8 +102,9 @@ def to_onnx(
         _check_size(4 * math.prod(desc.indices_tensor.sizes) // len(axis_sizes(desc)), "at least ")
         if out_of_range == "error":
             check_indices(desc, indices)
-    naming = _naming(prefix, names or {})
-    graph = renamed(lower(desc, out_of_range, indices, target, threads), naming)
+    graph = lower(desc, out_of_range, indices, target, threads)
+    if prefix or names:
+        graph = renamed(graph, _naming(prefix, names or {}))
     metadata = {
         "onnxgather.descriptor": msgspec.json.encode(to_dict(desc)).decode(),
         "onnxgather.out_of_range": out_of_range,
@@ -154,24 +155,27 @@ def write_model(
     _check_size(sum(array.nbytes for array in graph.constants.values()))
     own_opset = onnx.OperatorSetIdProto(version=opset)
     domains = {DOMAINS[node.op] for node in _all_nodes(graph) if node.op in DOMAINS}
-    others = [onnx.OperatorSetIdProto(domain=domain, version=k) for domain, k in sorted(domains)]
     policy, target = metadata["onnxgather.out_of_range"], metadata["onnxgather.target"]
-    model = helper.make_model(
-        _graph(graph, name, outputs),
-        opset_imports=[own_opset, *others],
+    model = onnx.ModelProto(
         ir_version=max(8, helper.find_min_ir_version_for([own_opset])),
         producer_name="onnxgather",
         producer_version=VERSION,
         doc_string=f"{name}; out_of_range={policy}, target={target}",
     )
-    model.graph.initializer.extend(_tensors(graph))
-    for node, proto in zip(graph.nodes, model.graph.node, strict=True):
+    model.opset_import.append(own_opset)
+    for domain, number in sorted(domains):
+        model.opset_import.add(domain=domain, version=number)
+    _write_graph(model.graph, graph, name, outputs)
+    _add_constants(model.graph.initializer, graph)
+    for number, node in enumerate(graph.nodes):
         if FUNCTION in node.bodies:
+            proto = model.graph.node[number]
             function = function_of(proto, _function(node.bodies[FUNCTION], own_opset))
             name_apart(proto, function, model.functions)
             if function not in model.functions:
                 model.functions.append(function)
-    helper.set_model_props(model, {prefix + key: text for key, text in metadata.items()})
+    for key, text in metadata.items():
+        model.metadata_props.add(key=prefix + key, value=text)
     return model
 
 
@@ -195,19 +199,16 @@ def _naming(prefix: str, names: Mapping[str, str]) -> Callable[[str], str]:
 
 def _function(graph: Graph, opset: onnx.OperatorSetIdProto) -> onnx.FunctionProto:
     """A graph as a function without a name; its constants are nodes."""
-    constants = [
-        helper.make_node("Constant", [], [tensor.name], value=tensor) for tensor in _tensors(graph)
-    ]
-    return onnx.FunctionProto(
+    held = onnx.GraphProto()
+    _add_constants(held.initializer, graph)
+    made = onnx.FunctionProto(
         input=[value.name for value in graph.inputs],
         output=[cast("Value", graph.output).name],
-        node=[*constants, *map(node_proto, graph.nodes)],
+        node=[helper.make_node("Constant", [], [one.name], value=one) for one in held.initializer],
         opset_import=[opset],
     )
-
-
-def _tensors(graph: Graph) -> list[onnx.TensorProto]:
-    return [numpy_helper.from_array(array, name) for name, array in graph.constants.items()]
+    add_nodes(made.node, graph.nodes)
+    return made
 
 
 def _check_size(size: int, bound: str = "") -> None:
@@ -217,24 +218,72 @@ def _check_size(size: int, bound: str = "") -> None:
         )
 
 
-def _graph(graph: Graph, name: str, outputs: Sequence[Value] = ()) -> onnx.GraphProto:
-    """A graph or the body of a node, without constants; the outermost graph holds them all."""
-    nodes = [*map(node_proto, graph.nodes)]
-    both = graph.inputs, outputs or [cast("Value", graph.output)]
-    inputs, infos = ([value_info(v.name, v.dtype, v.shape) for v in values] for values in both)
-    return helper.make_graph(nodes, name, inputs, infos)
+# Messages are filled where they stand: a message that is made apart is copied into its place.
 
 
-def node_proto(node: Node) -> onnx.NodeProto:
-    """A node of a graph, named after its output; its reason is its documentation."""
-    domain = DOMAINS[node.op][0] if node.op in DOMAINS else None
-    made = helper.make_node(node.op, node.inputs, [node.output], node.output, node.why, domain)
-    bodies = {key: _graph(b, key) for key, b in node.bodies.items() if key != FUNCTION}
-    made.attribute.extend(
-        helper.make_attribute(key, cast("Any", value))
-        for key, value in (*node.attributes.items(), *bodies.items())
-    )
-    return made
+def _write_graph(
+    proto: onnx.GraphProto, graph: Graph, name: str, outputs: Sequence[Value] = ()
+) -> None:
+    """Write a graph or the body of a node without its constants, which the outermost one holds."""
+    proto.name = name
+    add_nodes(proto.node, graph.nodes)
+    for value in graph.inputs:
+        add_value(proto.input, value.name, value.dtype, value.shape)
+    for value in outputs or [cast("Value", graph.output)]:
+        add_value(proto.output, value.name, value.dtype, value.shape)
+
+
+def add_nodes(protos: Any, nodes: Iterable[Node]) -> None:
+    """Add nodes of a graph, each named after its output; its reason is its documentation.
+
+    Args:
+        protos: The field `node` of a graph or a function.
+        nodes: The nodes.
+    """
+    for node in nodes:
+        made = protos.add(
+            op_type=node.op,
+            domain=DOMAINS[node.op][0] if node.op in DOMAINS else None,
+            name=node.output,
+            input=node.inputs,
+            output=[node.output],
+            doc_string=node.why or None,
+        )
+        for key, value in node.attributes.items():
+            if isinstance(value, int):
+                made.attribute.add(name=key, i=value, type=onnx.AttributeProto.INT)
+            elif isinstance(value, str):
+                made.attribute.add(name=key, s=value.encode(), type=onnx.AttributeProto.STRING)
+            else:
+                made.attribute.add(name=key, ints=value, type=onnx.AttributeProto.INTS)
+        for key, body in node.bodies.items():
+            if key != FUNCTION:
+                attribute = made.attribute.add(name=key, type=onnx.AttributeProto.GRAPH)
+                _write_graph(attribute.g, body, key)
+
+
+def add_value(protos: Any, name: str, dtype: np.dtype[Any], shape: Sequence[int]) -> None:
+    """Add an input or an output of a graph.
+
+    Args:
+        protos: The field `input` or `output` of the graph.
+        name: The name of the value.
+        dtype: Its data type.
+        shape: Its shape.
+    """
+    tensor = protos.add(name=name).type.tensor_type
+    tensor.elem_type = ONNX_TYPES[dtype]
+    tensor.shape.SetInParent()  # a scalar has a shape without sizes
+    for size in shape:
+        tensor.shape.dim.add(dim_value=size)
+
+
+def _add_constants(protos: Any, graph: Graph) -> None:
+    """Add the constants of a graph to the field `initializer` of a graph."""
+    for name, array in graph.constants.items():
+        little = array.astype(array.dtype.newbyteorder("<"), copy=False)
+        data_type, data = ONNX_TYPES[array.dtype], little.tobytes()
+        protos.add(name=name, dims=array.shape, data_type=data_type, raw_data=data)
 
 
 def _all_nodes(graph: Graph) -> Iterator[Node]:
@@ -242,11 +291,6 @@ def _all_nodes(graph: Graph) -> Iterator[Node]:
         yield node
         for body in node.bodies.values():
             yield from _all_nodes(body)
-
-
-def value_info(name: str, dtype: np.dtype[Any], shape: Sequence[int]) -> onnx.ValueInfoProto:
-    """An input or an output of a model, by its name, data type and shape."""
-    return helper.make_tensor_value_info(name, ONNX_TYPES[dtype], shape)
 
 
 def check_model(model: onnx.ModelProto) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ from onnxgather.lowering.indices import INDICES
 from onnxgather.lowering.portable import INPUT, OUTPUT
 from onnxgather.model.protos import bodies_of, key_of, names_in
 from onnxgather.model.values import ValueType, name_of
-from onnxgather.model.write import node_proto
+from onnxgather.model.write import add_nodes
 from onnxgather.networks.network import Network, Operation, Scope
 from onnxgather.options import OPSETS, POLICIES, OutOfRange
 
@@ -198,11 +198,11 @@ def _protos(
         tensor = numpy_helper.from_array(array)
         return helper.make_node("Constant", [], [new(name)], new(name), value=tensor)
 
-    made = [held(name, array) for name, array in graph.constants.items()]
+    made = onnx.GraphProto(node=[held(name, array) for name, array in graph.constants.items()])
     for node in graph.nodes:
         inputs = tuple(map(new, node.inputs))
-        made.append(node_proto(replace(node, inputs=inputs, output=new(node.output))))
-    return made
+        add_nodes(made.node, [node._replace(inputs=inputs, output=new(node.output))])
+    return [*made.node]
 
 
 def _told_limit(node: GatherNode, out_of_range: OutOfRange) -> str:

@@ -9,7 +9,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from onnxgather.descriptors.arrays import Array
-from onnxgather.model.write import value_info
+from onnxgather.model.write import add_value
 from onnxgather.options import DEFAULT_OPSET
 
 
@@ -56,9 +56,10 @@ def bare_model(
     arrays = {"InputTensor": data, "IndicesTensor": indices}
     values = cast("dict[str, Any]", attributes)
     node = helper.make_node(operator, [*arrays], ["OutputTensor"], "OutputTensor", **values)
-    inputs = [value_info(name, array.dtype, array.shape) for name, array in arrays.items()]
-    output = value_info("OutputTensor", data.dtype, output_shape)
-    graph = helper.make_graph([node], operator, inputs, [output])
+    graph = onnx.GraphProto(name=operator, node=[node])
+    for name, array in arrays.items():
+        add_value(graph.input, name, array.dtype, array.shape)
+    add_value(graph.output, "OutputTensor", data.dtype, output_shape)
     opsets = [onnx.OperatorSetIdProto(version=DEFAULT_OPSET)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=8, producer_name="onnxgather")
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from onnx import helper, numpy_helper
 
 from onnxgather.descriptors.arrays import Array
 from onnxgather.lowering import indices
 from onnxgather.lowering.graph import Graph, Value
-from onnxgather.model import write
+from onnxgather.model.write import write_model
 
 TYPES = ("int64", "uint64", "int32", "uint32")
 
@@ -72,15 +71,8 @@ def model_of(name: str, data_type: str, sizes: int | tuple[int, ...]) -> bytes:
     shape = index_values(data_type, sizes).shape
     index = graph.input("IndicesTensor", np.dtype(data_type), shape)
     graph.finish(ARITHMETIC[name](graph, index, np.array(sizes, np.int64)), "Output")
-    model = helper.make_model(
-        write._graph(graph, name),  # pyright: ignore[reportPrivateUsage]
-        opset_imports=[helper.make_opsetid("", 17)],
-        ir_version=8,
-    )
-    model.graph.initializer.extend(
-        numpy_helper.from_array(array, key) for key, array in graph.constants.items()
-    )
-    return model.SerializeToString()
+    options = {"onnxgather.out_of_range": "clamp", "onnxgather.target": "portable"}
+    return write_model(graph, name, 17, options).SerializeToString()
 
 
 def index_values(data_type: str, sizes: int | tuple[int, ...]) -> Array:

@@ -21,6 +21,7 @@ from onnxgather.descriptors.arrays import all_in_range, axis_sizes
 from onnxgather.errors import OnnxGatherError
 from onnxgather.execution import kernels
 from onnxgather.execution.runtime import CPU, FailedError, Opened, RefusedError
+from onnxgather.gather import gather_of
 from onnxgather.loops import loops_of
 from onnxgather.lowering.portable import node_of
 from onnxgather.model import check_model
@@ -172,7 +173,7 @@ def test_known_indices_are_an_initializer_in_range(
         assert known.shape == desc.indices_tensor.sizes
         assert known.min() >= 0
         assert (known < axis_sizes(desc)).all()
-        if node_of(desc) is not None:
+        if node_of(desc, gather_of(desc)) is not None:
             left = {each.op_type for each in model.functions[0].node}
             moves = {"Reshape", "Gather", "GatherElements", "GatherND", "Expand", "ScatterElements"}
             assert left <= {"Constant", *moves}

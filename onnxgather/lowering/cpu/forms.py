@@ -439,7 +439,8 @@ class Offsets:
         """Add the nodes of the form to a graph; return OutputTensor's elements."""
         desc, sizes = facts.desc, facts.gather.indices
         index = read_indices(graph, desc.indices_tensor, sizes, sizes, facts.known)
-        found = find_offsets(graph, desc, data, index, facts.out_of_range, np.int32)
+        policy = facts.out_of_range
+        found = find_offsets(graph, desc, facts.gather, data, index, policy, np.int32)
         offset = graph.cast(found.offset, np.int32, "offsets_int32", "half the bytes of INT64")
         offset = graph.expand(offset, facts.sizes, "offsets_each", "one offset per element")
         return gather_in_one_row(graph, found.buffer, offset, facts.sizes)
