@@ -26,7 +26,7 @@ from onnxgather.descriptors.reference import reference
 from onnxgather.errors import FINDINGS, GOOD, NOT_RUN
 from onnxgather.execution.child import NoAnswerError
 from onnxgather.execution.hosts import find_runtime
-from onnxgather.execution.kernels import operators, python_kernels, why_not
+from onnxgather.execution.kernels import operators_library, python_kernels, why_not
 from onnxgather.execution.prepared import Gather
 from onnxgather.execution.providers import PROVIDERS, Provider, find_provider
 from onnxgather.execution.worker import About, Worker
@@ -280,7 +280,7 @@ def examine(
 
 def try_kernels(timeout: float = CASE_TIMEOUT) -> tuple[str, bool]:
     """In words whether the native kernels run, and whether kernels are there that do not run."""
-    if operators() is None and python_kernels() is None:
+    if operators_library() is None and python_kernels() is None:
         return f"none, as {why_not()}", False
     case = CASES[0]
     given = case.descriptor, case.data, case.indices

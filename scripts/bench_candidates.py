@@ -43,7 +43,7 @@ def candidates(workload: Workload, threads: int) -> Candidates:
     data, indices = inputs[0].reshape(data.shape), inputs[1].reshape(indices.shape)
     found = {HAND_WRITTEN: bind(hand_written(workload))}
     for target in TARGETS:
-        if target != "native" or kernels.operators():
+        if target != "native" or kernels.operators_library():
             found[target] = bind(og.to_onnx(desc, target=target, threads=threads))
     if kernels.python_kernels():
         found[DIRECT] = partial(og.Gather(desc, threads=threads), *inputs, output), output
@@ -150,7 +150,7 @@ def _binder(
 
     def bind(model: onnx.ModelProto) -> Candidate:
         options = runtime.SessionOptions()
-        if path := kernels.operators():
+        if path := kernels.operators_library():
             options.register_custom_ops_library(path)
         options.intra_op_num_threads = threads
         options.log_severity_level = 4

@@ -837,7 +837,7 @@ class TestThisEnvironment:
         assert (checkup.findings, checkup.exit_code) == ((), 0)
 
     def test_the_kernels_run_in_python_and_in_onnx_runtime(self) -> None:
-        if kernels.operators() is None:
+        if kernels.operators_library() is None:
             pytest.skip("the native kernels are not built")
         assert try_kernels() == ("run in Python and in ONNX Runtime", False)
 
@@ -858,7 +858,7 @@ class TestThisEnvironment:
     def test_kernels_that_are_broken_are_a_finding(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        if kernels.operators() is None:
+        if kernels.operators_library() is None:
             pytest.skip("the native kernels are not built")
         broken = tmp_path / "broken.so"
         broken.write_text("no library", encoding="utf-8")

@@ -27,7 +27,7 @@ def python_kernels() -> ModuleType | None:
         return None
 
 
-def operators() -> str | None:
+def operators_library() -> str | None:
     """The path of the custom operators' library; None if there is none."""
     return str(_OPERATORS) if _OPERATORS.exists() and not _ignored() else None
 
@@ -40,7 +40,7 @@ def operators_of(provider: str, target: Target) -> str | None:
         target: The target.
     """
     is_theirs = (provider, target) == (PROVIDERS["cpu"].name, "native")
-    return operators() if is_theirs else None
+    return operators_library() if is_theirs else None
 
 
 def custom_ops_library() -> str:
@@ -51,7 +51,7 @@ def custom_ops_library() -> str:
     Raises:
         ProviderError: There is none.
     """
-    path = operators()
+    path = operators_library()
     if path is None:
         raise ProviderError(f"the native kernels must be there, but {why_not()}")
     return path

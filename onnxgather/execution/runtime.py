@@ -134,7 +134,7 @@ class Opened:
         settings: Mapping[str, str] | None = None,
         thrifty: bool = True,
     ) -> None:
-        runtime = load(provider, library)
+        runtime = onnxruntime_with(provider, library)
         options = runtime.SessionOptions()
         options.log_severity_level = 4  # errors are raised, so they need not be logged too
         options.intra_op_num_threads = threads
@@ -229,7 +229,7 @@ class Opened:
         return tuple((node.name, node.op_type) for _, node in placed)
 
 
-def load(provider: str, library: str | None = None) -> Any:
+def onnxruntime_with(provider: str, library: str | None = None) -> Any:
     """The module onnxruntime, with the provider available.
 
     Args:
@@ -260,7 +260,7 @@ def load(provider: str, library: str | None = None) -> Any:
     return runtime
 
 
-def about() -> dict[str, Any]:
+def environment() -> dict[str, Any]:
     """What this environment offers.
 
     Returns:
@@ -301,14 +301,14 @@ def answer(request: Mapping[str, Any], blobs: bytes) -> tuple[dict[str, Any], by
 
     Args:
         request: `model` (bytes of it at the start of `blobs`), `session` (the other arguments of
-            `Opened`), `feeds`: per run, each input as `packed` describes it, and perhaps `keep`:
-            whether to keep the opened model, for requests that follow with the same one, and
-            `every`: whether the answer has all outputs of a run, in a list. An empty request asks
-            what `about` returns.
+            `Opened`), `feeds`: per run, each input as `append_array` describes it, and perhaps
+            `keep`: whether to keep the opened model, for requests that follow with the same one,
+            and `every`: whether the answer has all outputs of a run, in a list. An empty request
+            asks what `environment` returns.
         blobs: The model and the arrays.
     """
     if not request:
-        return about(), b""
+        return environment(), b""
     try:
         make = _kept if request.get("keep") else Opened
         opened = make(blobs[: request["model"]], **request["session"])
@@ -319,13 +319,15 @@ def answer(request: Mapping[str, Any], blobs: bytes) -> tuple[dict[str, Any], by
     outputs: list[Any] = []
     content = bytearray()
     for feed in request["feeds"]:
-        arrays = {name: unpacked(array, blobs) for name, array in feed.items()}
+        arrays = {name: array_at(array, blobs) for name, array in feed.items()}
         try:
             if request.get("every"):
                 found = opened.run_all(arrays)
-                outputs.append([packed(one, content) if _is_plain(one) else None for one in found])
+                outputs.append(
+                    [append_array(one, content) if _is_plain(one) else None for one in found]
+                )
             else:
-                outputs.append(packed(opened.run(arrays), content))
+                outputs.append(append_array(opened.run(arrays), content))
         except FailedError as error:
             outputs.append(str(error))
     names, nodes = zip(*opened.assignment, strict=True)
@@ -355,7 +357,7 @@ def _one_at_a_time(turns: threading.Lock, call: Callable[..., Any], *arguments: 
         return call(*arguments)
 
 
-def packed(array: np.ndarray[Any, Any], blobs: bytearray) -> list[Any]:
+def append_array(array: np.ndarray[Any, Any], blobs: bytearray) -> list[Any]:
     """Append an array to `blobs`; return its data type, shape, and offset in bytes."""
     offset = len(blobs)
     blobs += array.tobytes()
@@ -363,8 +365,8 @@ def packed(array: np.ndarray[Any, Any], blobs: bytearray) -> list[Any]:
     return [dtype.str if dtype.kind in "SU" else dtype.name, array.shape, offset]
 
 
-def unpacked(described: Sequence[Any], blobs: bytes) -> np.ndarray[Any, Any]:
-    """The array that `packed` described."""
+def array_at(described: Sequence[Any], blobs: bytes) -> np.ndarray[Any, Any]:
+    """The array that `append_array` described."""
     dtype, shape, offset = described
     return np.frombuffer(blobs, dtype, math.prod(shape), offset).reshape(shape)
 

@@ -35,7 +35,7 @@ class NodeElsewhere(msgspec.Struct, frozen=True):
 
 
 class About(msgspec.Struct, frozen=True):
-    """What `runtime.about` says of an environment."""
+    """What `runtime.environment` says of an environment."""
 
     versions: dict[str, str]
     providers: tuple[str, ...] = ()
@@ -113,7 +113,9 @@ class Worker(Child):
             NoAnswerError: The worker gives no answer.
         """
         blobs = bytearray(model)
-        packed = [{name: runtime.packed(feed[name], blobs) for name in feed} for feed in feeds]
+        packed = [
+            {name: runtime.append_array(feed[name], blobs) for name in feed} for feed in feeds
+        ]
         request = {"model": len(model), "session": session, "feeds": packed, "keep": int(keep)}
         asked = (model, session) if keep else None
         if asked is None or asked != self._kept:
@@ -145,7 +147,7 @@ def _read(
         _check_nodes(Counter(answered.nodes), sent)
     if len(answered.outputs) != runs:
         raise ValueError(f"{len(answered.outputs)} outputs of {runs} runs")
-    outputs = [x if isinstance(x, str) else runtime.unpacked(x, blobs) for x in answered.outputs]
+    outputs = [x if isinstance(x, str) else runtime.array_at(x, blobs) for x in answered.outputs]
     assignment = zip(answered.names or answered.nodes, answered.nodes, strict=True)
     return Ran(tuple(assignment), tuple(outputs))
 

@@ -175,7 +175,7 @@ class _Run:
             return {}
         model = model_of(self._network, graph, nodes, names, fed)
         blobs = bytearray(model)
-        feed = {name: runtime.packed(array, blobs) for name, array in fed.items()}
+        feed = {name: runtime.append_array(array, blobs) for name, array in fed.items()}
         folder = folder_of(self._network.path)
         session = {"provider": CPU.name, "level": 0, "folder": folder}
         request = {"model": len(model), "session": session, "feeds": [feed], "every": True}
@@ -192,7 +192,7 @@ class _Run:
         if isinstance(outputs, str):
             raise _FailedError(outputs)
         pairs = zip(names, outputs, strict=True)
-        return {name: runtime.unpacked(one, content) for name, one in pairs if one is not None}
+        return {name: runtime.array_at(one, content) for name, one in pairs if one is not None}
 
     def _bodies(self, graph: Scope, node: Operation, values: Mapping[str, Array]) -> None:
         """See what the gathers in the bodies of a node get."""

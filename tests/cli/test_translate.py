@@ -38,7 +38,7 @@ from onnxgather import files as files_module
 from onnxgather import model as model_module
 from onnxgather.descriptors.arrays import Array
 from onnxgather.execution import session as session_module
-from onnxgather.execution.kernels import operators
+from onnxgather.execution.kernels import operators_library
 from onnxgather.options import TARGETS
 
 
@@ -524,7 +524,7 @@ class TestRun:
         code, _, err = outcome("check", "x.json")
         assert (code, err) == (2, f"Error: {sentence}\n")
 
-    @pytest.mark.parametrize("target", [t for t in TARGETS if t != "native" or operators()])
+    @pytest.mark.parametrize("target", [t for t in TARGETS if t != "native" or operators_library()])
     def test_the_models_are_made_for_a_target(
         self, target: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -16,14 +16,16 @@ import onnxgather as og
 from onnxgather.execution import kernels
 
 ROOT = Path(__file__).parents[2]
-built = pytest.mark.skipif(kernels.operators() is None, reason="the native kernels are not built")
+built = pytest.mark.skipif(
+    kernels.operators_library() is None, reason="the native kernels are not built"
+)
 SUFFIXES = {".so", ".pyd", ".dll", ".dylib"}
 posix = pytest.mark.skipif(os.name == "nt", reason="the stand-in compiler is a shell script")
 
 
 @built
 def test_both_libraries_are_there() -> None:
-    assert og.custom_ops_library() == kernels.operators()
+    assert og.custom_ops_library() == kernels.operators_library()
     module = kernels.python_kernels()
     assert module is not None
     assert module.__name__ == "onnxgather._native"
@@ -31,7 +33,7 @@ def test_both_libraries_are_there() -> None:
 
 def test_a_variable_hides_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ONNXGATHER_NATIVE", "0")
-    assert (kernels.operators(), kernels.python_kernels()) == (None, None)
+    assert (kernels.operators_library(), kernels.python_kernels()) == (None, None)
     with pytest.raises(og.ProviderError) as error:
         og.custom_ops_library()
     assert str(error.value) == "the native kernels must be there, but ONNXGATHER_NATIVE is 0"
@@ -43,7 +45,7 @@ def test_without_the_kernels_the_library_is_an_error(
     monkeypatch.delenv("ONNXGATHER_NATIVE", raising=False)
     monkeypatch.setattr(kernels, "_OPERATORS", tmp_path / "gone.so")
     monkeypatch.setitem(sys.modules, "onnxgather._native", None)
-    assert (kernels.operators(), kernels.python_kernels()) == (None, None)
+    assert (kernels.operators_library(), kernels.python_kernels()) == (None, None)
     with pytest.raises(og.ProviderError) as error:
         og.custom_ops_library()
     assert str(error.value) == (

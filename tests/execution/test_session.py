@@ -368,7 +368,7 @@ def test_indices_that_a_provider_would_read_in_part_are_refused_before_the_run(
     open_session.cache_clear()
 
 
-@pytest.mark.skipif(kernels.operators() is None, reason="the native kernels are not built")
+@pytest.mark.skipif(kernels.operators_library() is None, reason="the native kernels are not built")
 class TestNative:
     """Sessions on the CPU provider where the native kernels are."""
 

@@ -103,7 +103,7 @@ MODELS: list[tuple[bytes, bytes]] = [
 ]
 """Models whose node y is a gather, each with its inputs as an .npz file."""
 
-ABOUT = runtime.message(runtime.about())
+ABOUT = runtime.message(runtime.environment())
 ANSWER = runtime.message(
     {"nodes": ["GatherElements"], "outputs": [["float32", [4, 2], 0]]}, bytes(32)
 )

@@ -9,7 +9,7 @@ from onnxgather.execution import kernels
 from onnxgather.execution.runtime import CPU, Opened
 from onnxgather.model import check_model
 
-LIBRARIES = [None, *filter(None, [kernels.operators()])]
+LIBRARIES = [None, *filter(None, [kernels.operators_library()])]
 
 
 def computed(

@@ -47,7 +47,7 @@ REGISTERED = [
         True,
         id="registered",
         marks=pytest.mark.skipif(
-            kernels.operators() is None, reason="the native kernels are not built"
+            kernels.operators_library() is None, reason="the native kernels are not built"
         ),
     ),
 ]
@@ -56,7 +56,7 @@ registered_or_not = pytest.mark.parametrize("registered", REGISTERED)
 
 def opened(model: onnx.ModelProto, registered: bool) -> Opened:
     """Return a session on the CPU provider, with the library of operators or without it."""
-    library = kernels.operators() if registered else None
+    library = kernels.operators_library() if registered else None
     return Opened(model.SerializeToString(), CPU, 1, operators=library)
 
 
@@ -179,7 +179,7 @@ def test_known_indices_are_an_initializer_in_range(
             assert left <= {"Constant", *moves}
     else:
         assert known.tobytes() == case.indices.tobytes()
-    session = opened(model, registered and kernels.operators() is not None)
+    session = opened(model, registered and kernels.operators_library() is not None)
     assert session.run({"InputTensor": case.data}).tobytes() == expected.tobytes()
 
 

@@ -30,7 +30,9 @@ from onnxgather.parity.cases import DescriptorCase
 from onnxgather.parity.corpus import corpus
 from onnxgather.parity.corpus.sampling import random_cases
 
-pytestmark = pytest.mark.skipif(kernels.operators() is None, reason="the kernels are not built")
+pytestmark = pytest.mark.skipif(
+    kernels.operators_library() is None, reason="the kernels are not built"
+)
 
 FOLDER = Path(__file__).parent
 OPERATORS = [

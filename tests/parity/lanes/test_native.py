@@ -27,7 +27,9 @@ CASE = DescriptorCase(
     np.array([3, 9]),
 )
 RULE = "CPUExecutionProvider must run onnxgather's own operators, but "
-built = pytest.mark.skipif(kernels.operators() is None, reason="the native kernels are not built")
+built = pytest.mark.skipif(
+    kernels.operators_library() is None, reason="the native kernels are not built"
+)
 posix = pytest.mark.skipif(os.name == "nt", reason="the stand-in interpreter is a shell script")
 
 
