@@ -207,8 +207,9 @@ int main(int count, char **arguments) {
         struct gather g = valid(threads > 1 ? 30 : 5);
         if (threads == 1 && below(16)) mutate(&g);
         if (gather_check(&g)) {
-            if (threads > 1) return puts("a valid gather was refused"), 1;
-            continue;
+            if (threads == 1) continue;
+            puts("a valid gather was refused");
+            return 1;
         }
         accepted++;
         if (g.data_count > LARGEST_RUN || g.index_count > LARGEST_RUN ||

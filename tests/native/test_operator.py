@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import re
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import numpy as np
 import onnx
 import pytest
 from folders import HELPERS, ROOT
+from kernel_numbers import gather_of
 from native_models import Refusal, asked, attributes, model, run, session, wanted
 from onnx import TensorProto, helper
 from sanitize import NATIVE, SHARED
@@ -370,15 +372,62 @@ def test_hostile_models_are_refused_or_stay_inside_their_tensors(
     assert refused > ran > 0
 
 
+def observed(folder: Path) -> str:
+    """Compile the library so that it notes which functions of ONNX Runtime it calls."""
+    library = str(folder / "operators.so")
+    sources = [str(NATIVE / name) for name in ("operator.c", *SHARED)]
+    command = ["cc", "-std=c11", "-shared", "-fPIC", "-include", str(FOLDER / "called.h")]
+    subprocess.run([*command, "-o", library, *sources], check=True)
+    return library
+
+
+def cores_counted(library: str) -> tuple[int, int]:
+    """Return the cores that the library counts, and in how many parts it cuts a large gather."""
+    loaded = ctypes.CDLL(library)
+    loaded.machine_cores.restype = loaded.gather_parts.restype = ctypes.c_size_t
+    gather = gather_of(LARGE, "clamp")
+    cores = loaded.machine_cores()
+    return cores, loaded.gather_parts(ctypes.byref(gather), ctypes.c_size_t(cores))
+
+
+def run_parallel(library: str) -> bool:
+    """Run a large gather; return whether ONNX Runtime was asked to run its parts in parallel."""
+    opened = session(model([LARGE], [attributes(LARGE)]), 2, library)
+    found = run(opened, TestThreads.data, TestThreads.indices)[0]
+    assert same(found, og.reference(LARGE, TestThreads.data, TestThreads.indices))
+    return (ctypes.c_char * 415).in_dll(ctypes.CDLL(library), "called").raw[PARALLEL_FOR] == 1
+
+
+PARALLEL_FOR = 274
+"""The number of KernelContext_ParallelFor in `onnxruntime_abi.h`."""
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="there are no affinity masks")
+@pytest.mark.skipif(which("cc") is None, reason="the library is compiled by cc")
+def test_a_gather_has_no_more_parts_than_cores_that_the_process_may_use(tmp_path: Path) -> None:
+    """Pinned to one core, a gather runs in one part, whatever the machine has."""
+    library = observed(tmp_path)
+    code = (
+        f"import os, sys; sys.path[:0] = {[str(FOLDER), str(HELPERS), str(ROOT / 'scripts')]}\n"
+        "cores = sorted(os.sched_getaffinity(0))[: int(sys.argv[2])]\n"
+        "os.sched_setaffinity(0, cores)\n"
+        "import test_operator as t\n"
+        "print(len(cores), *t.cores_counted(sys.argv[1]), t.run_parallel(sys.argv[1]))"
+    )
+    for most in (1, 2):
+        command = [sys.executable, "-c", code, library, str(most)]
+        ended = subprocess.run(command, capture_output=True, text=True)
+        assert ended.stderr == ""
+        cores, counted, parts, parallel = ended.stdout.split()
+        assert (counted, parts, parallel) == (cores, cores, str(cores != "1"))
+
+
 class TestABI:
     """The numbers of ONNX Runtime's functions, by running each of them."""
 
     @pytest.mark.skipif(which("cc") is None, reason="the library is compiled by cc")
     def test_every_function_is_called_and_answers(self, tmp_path: Path) -> None:
-        library = str(tmp_path / "operators.so")
-        sources = [str(NATIVE / name) for name in ("operator.c", *SHARED)]
-        command = ["cc", "-std=c11", "-shared", "-fPIC", "-include", str(FOLDER / "called.h")]
-        subprocess.run([*command, "-o", library, *sources], check=True)
+        library = observed(tmp_path)
         table = (NATIVE / "onnxruntime_abi.h").read_text(encoding="utf-8")
         numbers = {int(one) for one in re.findall(r"^ORT_FUNCTION\((\d+),", table, re.MULTILINE)}
         opened = session(model([LARGE], [attributes(LARGE)]), 2, library)

@@ -303,8 +303,8 @@ static int fuses(const struct run *run, int repeats) {
     if (!run->inside || repeats || run->width * g->element_size > SHORT_ROW_BYTES) return 0;
     if (run->tile != run->count - 1) return 0;
     if (last->output != run->width || last->index != g->tuple_size) return 0;
-    return g->tuple_size == 1 ||
-           (g->tuple_size == 2 && g->tuple_stride == 1 && !last->data);
+    if (g->tuple_size > 2) return 0;
+    return g->tuple_size == 1 || (g->tuple_stride == 1 && !last->data);
 }
 
 /* How many elements of the data the indices of one row can lead to, from the first to the last. */

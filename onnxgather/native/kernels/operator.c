@@ -4,6 +4,7 @@
    node are the numbers of onnxgather/loops.py. They may come from a hostile model, so they are
    checked when the kernel is made, and the tensors before each run. */
 #include "kernel.h"
+#include "machine.h"
 #include "onnxruntime_abi.h"
 
 #include <inttypes.h>
@@ -11,14 +12,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#ifdef _WIN32
-#include <windows.h>
-#else
-#include <unistd.h>
-#endif
 
 #define MOST_PARTS 64
-#define ROOM 600      /* for a message */
+#define ROOM 600 /* for a message */
 
 struct kernel {
     const OrtApi *api;
@@ -192,17 +188,11 @@ static OrtStatus *input_type(const OrtApi *api, const OrtKernelInfo *info, size_
     return status;
 }
 
-/* As many parts as the machine has cores: ONNX Runtime does not say how many threads a session has,
-   and what a part finds out of its indices is lost for the next. */
+/* As many parts as the process may use cores: ONNX Runtime does not say how many threads a session
+   has, and what a part finds out of its indices is lost for the next. */
 static size_t most_parts(void) {
-#ifdef _WIN32
-    SYSTEM_INFO system;
-    GetSystemInfo(&system);
-    const long cores = (long)system.dwNumberOfProcessors;
-#else
-    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
-#endif
-    return cores < 1 ? 1 : cores < MOST_PARTS ? (size_t)cores : MOST_PARTS;
+    const size_t cores = machine_cores();
+    return cores < MOST_PARTS ? cores : MOST_PARTS;
 }
 
 static OrtStatus *ORT_CALL create_kernel(const OrtCustomOp *op, const OrtApi *api,
@@ -336,24 +326,37 @@ struct operator {
 static const char *ORT_CALL name_of(const OrtCustomOp *op) {
     return ((const struct operator *)op)->name;
 }
-static const char *ORT_CALL provider(const OrtCustomOp *op) {
+static const char *ORT_CALL provider_name(const OrtCustomOp *op) {
     (void)op;
     return "CPUExecutionProvider";
 }
-static size_t ORT_CALL two(const OrtCustomOp *op) {
+static size_t ORT_CALL input_count(const OrtCustomOp *op) {
     (void)op;
     return 2;
 }
-static size_t ORT_CALL one(const OrtCustomOp *op) {
+static size_t ORT_CALL output_count(const OrtCustomOp *op) {
     (void)op;
     return 1;
 }
-/* Of inputs and outputs: any type, required, in the provider's own memory. */
-static int ORT_CALL plain(const OrtCustomOp *op, size_t index) {
-    (void)op, (void)index;
+/* The type of an input or output; 0 leaves it open. */
+static int ORT_CALL any_type(const OrtCustomOp *op, size_t index) {
+    (void)op;
+    (void)index;
     return 0;
 }
-static int ORT_CALL version(const OrtCustomOp *op) {
+/* Whether an input or output may be left out; 0 says that it may not. */
+static int ORT_CALL required(const OrtCustomOp *op, size_t index) {
+    (void)op;
+    (void)index;
+    return 0;
+}
+/* Where an input lies; 0 is the memory of the provider. */
+static int ORT_CALL provider_memory(const OrtCustomOp *op, size_t index) {
+    (void)op;
+    (void)index;
+    return 0;
+}
+static int ORT_CALL operator_version(const OrtCustomOp *op) {
     (void)op;
     return 1;
 }
@@ -361,13 +364,22 @@ static int ORT_CALL version(const OrtCustomOp *op) {
 #define OPERATOR(called)                                                                           \
     {                                                                                              \
         {                                                                                          \
-            .version = ORT_API_VERSION, .GetName = name_of, .GetExecutionProviderType = provider,  \
-            .GetInputType = plain, .GetInputTypeCount = two, .GetOutputType = plain,               \
-            .GetOutputTypeCount = one, .KernelDestroy = destroy_kernel,                            \
-            .GetInputCharacteristic = plain, .GetOutputCharacteristic = plain,                     \
-            .GetInputMemoryType = plain, .CreateKernelV2 = create_kernel,                          \
-            .KernelComputeV2 = compute, .InferOutputShapeFn = infer, .GetStartVersion = version,   \
-            .GetEndVersion = version,                                                              \
+            .version = ORT_API_VERSION,                                                            \
+            .GetName = name_of,                                                                    \
+            .GetExecutionProviderType = provider_name,                                             \
+            .GetInputType = any_type,                                                              \
+            .GetInputTypeCount = input_count,                                                      \
+            .GetOutputType = any_type,                                                             \
+            .GetOutputTypeCount = output_count,                                                    \
+            .KernelDestroy = destroy_kernel,                                                       \
+            .GetInputCharacteristic = required,                                                    \
+            .GetOutputCharacteristic = required,                                                   \
+            .GetInputMemoryType = provider_memory,                                                 \
+            .CreateKernelV2 = create_kernel,                                                       \
+            .KernelComputeV2 = compute,                                                            \
+            .InferOutputShapeFn = infer,                                                           \
+            .GetStartVersion = operator_version,                                                   \
+            .GetEndVersion = operator_version,                                                     \
         },                                                                                         \
             called                                                                                 \
     }

@@ -1,4 +1,4 @@
-/* The Python module of the kernels: a gather on three numpy arrays, for onnxgather/prepared.py. */
+/* The Python module of the kernels: a gather on three numpy arrays, for onnxgather/execution/prepared.py. */
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030B0000 /* of 3.11 */
 #include <Python.h>
@@ -26,8 +26,6 @@
 #include <windows.h>
 typedef SRWLOCK lock;
 typedef CONDITION_VARIABLE condition;
-#define LOCK_INIT(l, c) (InitializeSRWLock(l), InitializeConditionVariable(c))
-#define LOCK_END(l, c) ((void)(l), (void)(c))
 #define LOCK(l) AcquireSRWLockExclusive(l)
 #define UNLOCK(l) ReleaseSRWLockExclusive(l)
 #define WAIT(c, l) SleepConditionVariableSRW(c, l, INFINITE, 0)
@@ -37,8 +35,6 @@ typedef CONDITION_VARIABLE condition;
 #include <pthread.h>
 typedef pthread_mutex_t lock;
 typedef pthread_cond_t condition;
-#define LOCK_INIT(l, c) (pthread_mutex_init(l, NULL), pthread_cond_init(c, NULL))
-#define LOCK_END(l, c) (pthread_mutex_destroy(l), pthread_cond_destroy(c))
 #define LOCK(l) pthread_mutex_lock(l)
 #define UNLOCK(l) pthread_mutex_unlock(l)
 #define WAIT(c, l) pthread_cond_wait(c, l)
@@ -60,6 +56,25 @@ struct call {
     condition done;
 };
 
+static void init_lock(struct call *call) {
+#ifdef _WIN32
+    InitializeSRWLock(&call->lock);
+    InitializeConditionVariable(&call->done);
+#else
+    pthread_mutex_init(&call->lock, NULL);
+    pthread_cond_init(&call->done, NULL);
+#endif
+}
+
+/* Free a call; Windows needs nothing for its locks. */
+static void free_call(struct call *call) {
+#ifndef _WIN32
+    pthread_mutex_destroy(&call->lock);
+    pthread_cond_destroy(&call->done);
+#endif
+    free(call);
+}
+
 /* Run parts until none is left; called and left with the lock. */
 static void run_parts(struct call *call) {
     while (call->next < call->count) {
@@ -77,9 +92,7 @@ static void run_parts(struct call *call) {
 static void leave(struct call *call) {
     size_t holders = --call->holders;
     UNLOCK(&call->lock);
-    if (holders) return;
-    LOCK_END(&call->lock, &call->done);
-    free(call);
+    if (!holders) free_call(call);
 }
 
 static THREAD(join, argument) {
@@ -108,11 +121,13 @@ static int run_gather(const struct gather *gather, size_t threads, size_t parts,
     gather_clear(gather, output);
     if (!call) return gather_run(gather, data, indices, output, 0, 1);
     *call = (struct call){gather, data, indices, output, .count = parts, .holders = 1, .fine = 1};
-    LOCK_INIT(&call->lock, &call->done);
+    init_lock(call);
     LOCK(&call->lock);
     for (; threads > 1; threads--) {
         call->holders++;
-        if (!begin(call)) call->holders--, threads = 1;
+        if (begin(call)) continue;
+        call->holders--;
+        break; /* where one thread cannot be made, the others run its parts */
     }
     run_parts(call);
     while (call->running) WAIT(&call->done, &call->lock);
@@ -165,7 +180,7 @@ PyDoc_STRVAR(run_text, "run(data, indices, output)\n--\n\n"
              "Run the gather. True: it ran; False: an index is out of range, and the output holds\n"
              "anything; None: an object is not such an array, or the output overlaps an input.");
 
-static PyObject *run(PyObject *object, PyObject *const *arguments, Py_ssize_t count) {
+static PyObject *gather_call(PyObject *object, PyObject *const *arguments, Py_ssize_t count) {
     Gather *self = (Gather *)object;
     Py_buffer views[TENSORS];
     int held = 0, good = 1;
@@ -225,8 +240,11 @@ static const char *read_tensor(const char *kind, PyObject *shape, uint64_t size,
     tensor->rank = (int)rank;
     for (Py_ssize_t k = 0; k < rank; k++) {
         Py_ssize_t along = PyLong_AsSsize_t(PyTuple_GetItem(shape, k));
-        if (along < 1 || (uint64_t)along > elements / product) PyErr_Clear(), product = 0;
-        if (!product) break;
+        if (along < 1 || (uint64_t)along > elements / product) {
+            PyErr_Clear(); /* of what is no integer */
+            product = 0;
+            break;
+        }
         tensor->shape[k] = along;
         product *= (uint64_t)along;
     }
@@ -237,7 +255,7 @@ static const char *read_tensor(const char *kind, PyObject *shape, uint64_t size,
     return NULL;
 }
 
-static PyObject *new_gather(PyTypeObject *type, PyObject *arguments, PyObject *named) {
+static PyObject *gather_new(PyTypeObject *type, PyObject *arguments, PyObject *named) {
     const char *bytes, *kinds, *wrong;
     PyObject *array_type, *shapes[TENSORS];
     Py_ssize_t length, kind_count, threads;
@@ -267,7 +285,7 @@ static PyObject *new_gather(PyTypeObject *type, PyObject *arguments, PyObject *n
     return (PyObject *)self;
 }
 
-static void forget(PyObject *object) {
+static void gather_dealloc(PyObject *object) {
     PyObject *type = (PyObject *)Py_TYPE(object);
     Py_XDECREF(((Gather *)object)->array_type);
     PyObject_Free(object);
@@ -275,7 +293,7 @@ static void forget(PyObject *object) {
 }
 
 static PyMethodDef methods[] = {
-    {"run", (PyCFunction)(void (*)(void))run, METH_FASTCALL, run_text},
+    {"run", (PyCFunction)(void (*)(void))gather_call, METH_FASTCALL, run_text},
     {NULL, NULL, 0, NULL},
 };
 
@@ -285,22 +303,22 @@ PyDoc_STRVAR(gather_text,
 
 static PyType_Slot slots[] = {
     {Py_tp_doc, (void *)gather_text},
-    {Py_tp_new, new_gather},
-    {Py_tp_dealloc, forget},
+    {Py_tp_new, gather_new},
+    {Py_tp_dealloc, gather_dealloc},
     {Py_tp_methods, methods},
     {0, NULL},
 };
 
 static PyType_Spec spec = {"onnxgather._native.Gather", sizeof(Gather), 0, Py_TPFLAGS_DEFAULT, slots};
 
-static int fill(PyObject *module) {
+static int module_exec(PyObject *module) {
     PyObject *type = PyType_FromModuleAndSpec(module, &spec, NULL);
     int failed = !type || PyModule_AddType(module, (PyTypeObject *)type);
     Py_XDECREF(type);
     return -failed;
 }
 
-static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, fill}, {0, NULL}};
+static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, module_exec}, {0, NULL}};
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, "_native", "Gathers without ONNX Runtime.", 0, NULL, module_slots,
     NULL, NULL, NULL,
