@@ -12,6 +12,7 @@
 
 #define LARGEST_RUN 5000 /* elements of a buffer, on one thread */
 #define MOST_PARTS 64
+#define TWO_TO(exponent) ((uint64_t)1 << (exponent))
 
 static uint64_t state;
 
@@ -21,12 +22,14 @@ static uint64_t draw(void) { /* xorshift64 */
     return state ^= state << 17;
 }
 
-static uint64_t below(uint64_t count) { return draw() % count; }
+static uint64_t below(uint64_t count) {
+    return draw() % count;
+}
 
 /* A number that breaks a rule, or overflows where the rule is missing. */
 static uint64_t hostile(void) {
-    static const uint64_t edges[] = {0, 1, 2, 7, 8, 9, (uint64_t)1 << 31, (uint64_t)1 << 32,
-                                     (uint64_t)1 << 33, (uint64_t)1 << 62, (uint64_t)1 << 63};
+    static const uint64_t edges[] = {0,          1,          2,          7,          8,         9,
+                                     TWO_TO(31), TWO_TO(32), TWO_TO(33), TWO_TO(62), TWO_TO(63)};
     const uint64_t edge = edges[below(sizeof edges / sizeof *edges)];
     switch (below(4)) {
     case 0: return below(20);
@@ -97,20 +100,17 @@ static struct gather valid(uint64_t most) {
 /* Change one number, or some that belong together, one to three times. */
 static void mutate(struct gather *g) {
     for (uint64_t times = 1 + below(3); times; times--) {
-        uint64_t *lists[] = {g->sizes,         g->data_strides,   g->index_strides,
-                             g->output_strides, g->axis_sizes,     g->axis_strides,
-                             g->indices_sizes, g->indices_strides, &g->tuple_stride,
-                             &g->data_count,   &g->index_count,    &g->output_count,
+        uint64_t *lists[] = {g->sizes,           g->data_strides,    g->index_strides,
+                             g->output_strides,  g->axis_sizes,      g->axis_strides,
+                             g->indices_sizes,   g->indices_strides, &g->tuple_stride,
+                             &g->data_count,     &g->index_count,    &g->output_count,
                              &g->reachable_count};
         uint32_t *counts[] = {&g->element_size, &g->index_type, &g->policy,
                               &g->loop_count,   &g->tuple_size, &g->indices_rank};
         const uint64_t chosen = below(23);
-        if (chosen < 8)
-            lists[chosen][below(below(4) ? 4 : 8)] = hostile();
-        else if (chosen < 13)
-            *lists[chosen] = hostile();
-        else if (chosen < 21)
-            *counts[chosen % 6] = (uint32_t)hostile();
+        if (chosen < 8) lists[chosen][below(below(4) ? 4 : 8)] = hostile();
+        else if (chosen < 13) *lists[chosen] = hostile();
+        else if (chosen < 21) *counts[chosen % 6] = (uint32_t)hostile();
         else if (chosen < 22) { /* one index many times, each along another axis */
             g->policy = GATHER_ERROR;
             g->indices_rank = 1;
@@ -173,10 +173,8 @@ static void run(const struct gather *g, size_t threads) {
     gather_clear(g, output);
     for (size_t k = 0; k < threads; k++) {
         works[k] = (struct work){g, data, indices, output, parts, k, threads, 1};
-        if (threads == 1)
-            work(&works[k]);
-        else if (pthread_create(&ids[k], NULL, work, &works[k]))
-            abort();
+        if (threads == 1) work(&works[k]);
+        else if (pthread_create(&ids[k], NULL, work, &works[k])) abort();
     }
     for (size_t k = 0; k < threads; k++) {
         if (threads > 1) pthread_join(ids[k], NULL);

@@ -23,8 +23,8 @@ struct gather {
     uint64_t data_strides[GATHER_MOST_LOOPS];
     uint64_t index_strides[GATHER_MOST_LOOPS];
     uint64_t output_strides[GATHER_MOST_LOOPS];
-    uint64_t tuple_stride;                    /* from one coordinate of a tuple to the next */
-    uint64_t axis_sizes[GATHER_MOST_LOOPS];   /* per coordinate of a tuple */
+    uint64_t tuple_stride;                  /* from one coordinate of a tuple to the next */
+    uint64_t axis_sizes[GATHER_MOST_LOOPS]; /* per coordinate of a tuple */
     uint64_t axis_strides[GATHER_MOST_LOOPS];
     uint64_t data_count, index_count, output_count; /* elements of the three buffers */
     uint64_t reachable_count; /* under "directml": elements of the data, padding included */

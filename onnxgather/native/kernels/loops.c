@@ -1,5 +1,5 @@
-/* Runs a gather. Read this file first, then offsets.c, which turns indices into offsets of the data,
-   and rows.c, which copies what lies there.
+/* Runs a gather. Read this file first, then offsets.c, which turns indices into offsets of the
+   data, and rows.c, which copies what lies there.
 
    A worked example. The data are 2 rows of 4 elements, each of which is its own offset; the indices
    are 1 and 9; axis 1 is gathered under "clamp":
@@ -54,10 +54,10 @@ struct run {
     int streams;     /* whether the output passes the caches by */
     int count, tile; /* of all loops; the loops from `tile` on make a tile */
     struct loop loops[MOST_LOOPS];
-    uint32_t rows;                               /* of a tile */
+    uint32_t rows;                                 /* of a tile */
     uint32_t offsets[LONG_TILE_ROWS + ROWS_AHEAD]; /* of the rows of a tile */
     uint32_t wrapped[TILE_ROWS + ROWS_AHEAD];      /* the same, as DirectML counts them */
-    uint8_t missing[LONG_TILE_ROWS];             /* rows that are zero */
+    uint8_t missing[LONG_TILE_ROWS];               /* rows that are zero */
 };
 
 static const size_t INDEX_BYTES[4] = {4, 8, 4, 8};
@@ -73,8 +73,7 @@ static void insert(struct loop *loops, int count, struct loop loop) {
 
 /* Whether the steps of two nested loops are those of one, packed in all three buffers. */
 static int is_packed(const struct loop *outer, const struct loop *inner) {
-    return outer->data == inner->size * inner->data &&
-           outer->index == inner->size * inner->index &&
+    return outer->data == inner->size * inner->data && outer->index == inner->size * inner->index &&
            outer->output == inner->size * inner->output;
 }
 
@@ -220,9 +219,14 @@ static struct line line_of(const struct run *run, struct position at, uint32_t k
     const struct loop *loop = &run->loops[run->count - 1];
     return (struct line){
         .indices = run->indices + (at.index + k * g->tuple_stride) * INDEX_BYTES[g->index_type],
-        .count = loop->size, .index_step = loop->index, .data_step = k ? 0 : loop->data,
-        .size = g->axis_sizes[k], .stride = g->axis_strides[k],
-        .start = k ? 0 : (uint32_t)at.data, .first = k == 0};
+        .count = loop->size,
+        .index_step = loop->index,
+        .data_step = k ? 0 : loop->data,
+        .size = g->axis_sizes[k],
+        .stride = g->axis_strides[k],
+        .start = k ? 0 : (uint32_t)at.data,
+        .first = k == 0,
+    };
 }
 
 /* Find the offsets of a tile, from the place where it begins in the data. True if an index is out
@@ -250,10 +254,15 @@ static struct rows rows_of(const struct run *run, struct position at) {
     const size_t size = g->element_size;
     const uint64_t near = run->width > 1 || g->tuple_size > 1 ? NEAR_ROWS_BYTES : NEAR_BYTES;
     return (struct rows){
-        .data = run->data + at.data * size, .output = run->output + at.output * size,
-        .size = size, .bytes = run->width * size,
-        .step = run->loops[run->count - 1].output * size, .count = run->rows,
-        .far = g->data_count * size > near, .streams = run->streams};
+        .data = run->data + at.data * size,
+        .output = run->output + at.output * size,
+        .size = size,
+        .bytes = run->width * size,
+        .step = run->loops[run->count - 1].output * size,
+        .count = run->rows,
+        .far = g->data_count * size > near,
+        .streams = run->streams,
+    };
 }
 
 /* Copy the rows of a tile as DirectML does: element by element, each offset counted modulo 2^32

@@ -2,7 +2,7 @@
 
    The offset of a row is the sum of where its line begins, of the steps of the line's loop, and for
    each coordinate of the index, of that coordinate times the stride of its axis. Offsets are 32-bit
-   and wrap, as DirectML's do; under the other policies gather_check has seen that none is larger. */
+   and wrap, as DirectML's do; under the other policies gather_check has seen that they fit. */
 #include "tiles.h"
 
 /* Inlined with a constant type, policy, `first` and `index_step` into one loop for each. */
@@ -26,21 +26,24 @@ INLINED int add(const struct line *at, uint32_t *restrict offsets, uint8_t *rest
     return any != 0;
 }
 
-#define ADDER(type, policy)                                                                      \
-    static int add_##type##_##policy(const struct line *line, uint32_t *offsets,                 \
-                                     uint8_t *missing) {                                         \
-        const size_t step = (size_t)line->index_step;                                            \
-        if (!line->first)                                                                        \
-            return add(line, offsets, missing, GATHER_##type, GATHER_##policy, 0, step);         \
-        if (step == 1) return add(line, offsets, missing, GATHER_##type, GATHER_##policy, 1, 1); \
-        return add(line, offsets, missing, GATHER_##type, GATHER_##policy, 1, step);             \
+#define ADDER(type, policy)                                                                        \
+    static int add_##type##_##policy(const struct line *line, uint32_t *offsets,                   \
+                                     uint8_t *missing) {                                           \
+        const size_t step = (size_t)line->index_step;                                              \
+        if (!line->first)                                                                          \
+            return add(line, offsets, missing, GATHER_##type, GATHER_##policy, 0, step);           \
+        if (step == 1) return add(line, offsets, missing, GATHER_##type, GATHER_##policy, 1, 1);   \
+        return add(line, offsets, missing, GATHER_##type, GATHER_##policy, 1, step);               \
     }
 #define ADDERS(type) ADDER(type, CLAMP) ADDER(type, ZERO) ADDER(type, DIRECTML)
 /* In the order of enum gather_policy; "error" clamps too, and its caller gives up. */
-#define NAMES(type) \
+#define NAMES(type)                                                                                \
     {add_##type##_CLAMP, add_##type##_CLAMP, add_##type##_ZERO, add_##type##_DIRECTML}
 
-ADDERS(UINT32) ADDERS(UINT64) ADDERS(INT32) ADDERS(INT64)
+ADDERS(UINT32)
+ADDERS(UINT64)
+ADDERS(INT32)
+ADDERS(INT64)
 
 adder *adder_of(uint32_t index_type, uint32_t policy) {
     static adder *const adders[4][4] = {NAMES(UINT32), NAMES(UINT64), NAMES(INT32), NAMES(INT64)};

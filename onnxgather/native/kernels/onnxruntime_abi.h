@@ -1,12 +1,12 @@
 /* What the operator needs of ONNX Runtime's C API, declared by hand.
 
-   Why not Microsoft's onnxruntime_c_api.h: no wheel has it, so it would have to be copied here, with
-   the headers that it includes. Its licence (MIT) allows that. But it declares more than 400
+   Why not Microsoft's onnxruntime_c_api.h: no wheel has it, so it would have to be copied here,
+   with the headers that it includes. Its licence (MIT) allows that. But it declares more than 400
    functions where the operator calls 26, a copy is of one version while the library serves every
    version from 1.24 on, and the compiler cannot see that a copy and the runtime agree. What keeps
    these lines right is a test that calls each of the 26 functions in a real runtime
-   (tests/native/test_operator.py, TestABI). A copy is the better choice once the operator needs many
-   more of them.
+   (tests/native/test_operator.py, TestABI). A copy is the better choice once the operator needs
+   many more of them.
 
    ONNX Runtime gives its functions as a table, to which each version only adds. So a function is
    known by its number there, which never changes. All functions below return NULL, or a status that

@@ -116,14 +116,13 @@ static int read_attributes(const OrtApi *api, const OrtKernelInfo *info, struct 
         if (a->group == ONE)
             there = succeeds(api, ORT(api, KernelInfoGetAttribute_int64)(info, a->name, values));
         else /* which fails if there are more than count */
-            there = succeeds(api, ORT(api, KernelInfoGetAttributeArray_int64)(info, a->name, values,
-                                                                              &count));
+            there = succeeds(
+                api, ORT(api, KernelInfoGetAttributeArray_int64)(info, a->name, values, &count));
         if (!there || !count || (*length && count != *length)) {
             if (*length)
                 snprintf(why, ROOM, "%s must be %zu integer%s", a->name, *length,
                          *length > 1 ? "s" : "");
-            else
-                snprintf(why, ROOM, "%s must be 1 to %d integers", a->name, GATHER_MOST_LOOPS);
+            else snprintf(why, ROOM, "%s must be 1 to %d integers", a->name, GATHER_MOST_LOOPS);
             return 0;
         }
         *length = count;
@@ -272,10 +271,8 @@ static OrtStatus *ORT_CALL compute(void *state, OrtKernelContext *context) {
     TRY(memory_of(api, output, "OutputTensor", kernel->types[0], gather->output_count,
                   &run.output));
     gather_clear(gather, run.output);
-    if (kernel->parts == 1)
-        run_part(&run, 0);
-    else
-        TRY(ORT(api, KernelContext_ParallelFor)(context, run_part, kernel->parts, 0, &run));
+    if (kernel->parts == 1) run_part(&run, 0);
+    else TRY(ORT(api, KernelContext_ParallelFor)(context, run_part, kernel->parts, 0, &run));
     for (size_t part = 0; part < kernel->parts; part++)
         if (!run.fine[part]) {
             char message[ROOM];
@@ -303,10 +300,10 @@ static OrtStatus *ORT_CALL infer(const OrtCustomOp *op, OrtInference *context) {
         !succeeds(api, ORT(api, GetTensorElementType)(input, &type)) ||
         !succeeds(api, ORT(api, CreateTensorTypeAndShapeInfo)(&output)))
         return NULL;
-    if (!succeeds(api, ORT(api, ShapeInferContext_GetAttribute)(context, "output_shape",
-                                                                &attribute)) ||
-        !succeeds(api, ORT(api, ReadOpAttr)(attribute, ORT_OP_ATTR_INTS, shape, sizeof shape,
-                                            &size)))
+    if (!succeeds(api,
+                  ORT(api, ShapeInferContext_GetAttribute)(context, "output_shape", &attribute)) ||
+        !succeeds(api,
+                  ORT(api, ReadOpAttr)(attribute, ORT_OP_ATTR_INTS, shape, sizeof shape, &size)))
         size = 0; /* it may say how much there would be */
     rank = size / sizeof *shape;
     for (size_t k = 0; k < rank; k++)
@@ -362,27 +359,25 @@ static int ORT_CALL operator_version(const OrtCustomOp *op) {
 }
 
 #define OPERATOR(called)                                                                           \
-    {                                                                                              \
-        {                                                                                          \
-            .version = ORT_API_VERSION,                                                            \
-            .GetName = name_of,                                                                    \
-            .GetExecutionProviderType = provider_name,                                             \
-            .GetInputType = any_type,                                                              \
-            .GetInputTypeCount = input_count,                                                      \
-            .GetOutputType = any_type,                                                             \
-            .GetOutputTypeCount = output_count,                                                    \
-            .KernelDestroy = destroy_kernel,                                                       \
-            .GetInputCharacteristic = required,                                                    \
-            .GetOutputCharacteristic = required,                                                   \
-            .GetInputMemoryType = provider_memory,                                                 \
-            .CreateKernelV2 = create_kernel,                                                       \
-            .KernelComputeV2 = compute,                                                            \
-            .InferOutputShapeFn = infer,                                                           \
-            .GetStartVersion = operator_version,                                                   \
-            .GetEndVersion = operator_version,                                                     \
-        },                                                                                         \
-            called                                                                                 \
-    }
+    {{                                                                                             \
+         .version = ORT_API_VERSION,                                                               \
+         .GetName = name_of,                                                                       \
+         .GetExecutionProviderType = provider_name,                                                \
+         .GetInputType = any_type,                                                                 \
+         .GetInputTypeCount = input_count,                                                         \
+         .GetOutputType = any_type,                                                                \
+         .GetOutputTypeCount = output_count,                                                       \
+         .KernelDestroy = destroy_kernel,                                                          \
+         .GetInputCharacteristic = required,                                                       \
+         .GetOutputCharacteristic = required,                                                      \
+         .GetInputMemoryType = provider_memory,                                                    \
+         .CreateKernelV2 = create_kernel,                                                          \
+         .KernelComputeV2 = compute,                                                               \
+         .InferOutputShapeFn = infer,                                                              \
+         .GetStartVersion = operator_version,                                                      \
+         .GetEndVersion = operator_version,                                                        \
+     },                                                                                            \
+     called}
 #define OPERATORS(name)                                                                            \
     OPERATOR(name), OPERATOR(name "_2"), OPERATOR(name "_3"), OPERATOR(name "_4"),                 \
         OPERATOR(name "_5"), OPERATOR(name "_6"), OPERATOR(name "_7"), OPERATOR(name "_8")

@@ -1,4 +1,5 @@
-/* The Python module of the kernels: a gather on three numpy arrays, for onnxgather/execution/prepared.py. */
+/* The Python module of the kernels: a gather on three numpy arrays.
+   onnxgather/execution/prepared.py calls it. */
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030B0000 /* of 3.11 */
 #include <Python.h>
@@ -9,7 +10,7 @@
 
 #include "kernel.h"
 
-#define TENSORS 3      /* InputTensor, IndicesTensor, OutputTensor */
+#define TENSORS 3 /* InputTensor, IndicesTensor, OutputTensor */
 #define OUTPUT 2
 #define MOST_THREADS 64
 #define PARTS_PER_THREAD 4 /* so that a thread that starts late has less to do */
@@ -176,7 +177,8 @@ static int overlaps(const Py_buffer *a, const Py_buffer *b) {
     return first < second + (size_t)b->len && second < first + (size_t)a->len;
 }
 
-PyDoc_STRVAR(run_text, "run(data, indices, output)\n--\n\n"
+PyDoc_STRVAR(run_text,
+             "run(data, indices, output)\n--\n\n"
              "Run the gather. True: it ran; False: an index is out of range, and the output holds\n"
              "anything; None: an object is not such an array, or the output overlaps an input.");
 
@@ -205,8 +207,7 @@ static PyObject *gather_call(PyObject *object, PyObject *const *arguments, Py_ss
         const void *data = views[0].buf, *indices = views[1].buf;
         PyThreadState *state = NULL;
         if (views[OUTPUT].len >= RELEASED_BYTES) state = PyEval_SaveThread();
-        good = run_gather(gather, self->threads, self->parts, data, indices,
-                          views[OUTPUT].buf);
+        good = run_gather(gather, self->threads, self->parts, data, indices, views[OUTPUT].buf);
         if (state) PyEval_RestoreThread(state);
         answer = good ? Py_True : Py_False;
     }
@@ -219,7 +220,7 @@ static PyObject *gather_call(PyObject *object, PyObject *const *arguments, Py_ss
 static const char *read_gather(const char *bytes, Py_ssize_t length, struct gather *gather) {
     uint64_t first[NARROW];
     uint32_t *narrow[NARROW] = {&gather->element_size, &gather->index_type, &gather->policy,
-                                 &gather->loop_count, &gather->tuple_size};
+                                &gather->loop_count, &gather->tuple_size};
     if (length != (Py_ssize_t)(sizeof first + WIDE_BYTES)) return "numbers must be of one gather";
     memcpy(first, bytes, sizeof first);
     for (int k = 0; k < NARROW; k++) {
@@ -261,8 +262,8 @@ static PyObject *gather_new(PyTypeObject *type, PyObject *arguments, PyObject *n
     Py_ssize_t length, kind_count, threads;
     (void)named;
     if (!PyArg_ParseTuple(arguments, "O!y#s#O!O!O!n", &PyType_Type, &array_type, &bytes, &length,
-                          &kinds, &kind_count, &PyTuple_Type, &shapes[0], &PyTuple_Type,
-                          &shapes[1], &PyTuple_Type, &shapes[2], &threads))
+                          &kinds, &kind_count, &PyTuple_Type, &shapes[0], &PyTuple_Type, &shapes[1],
+                          &PyTuple_Type, &shapes[2], &threads))
         return NULL;
     Gather *self = (Gather *)PyType_GenericAlloc(type, 0);
     if (!self) return NULL;
@@ -297,9 +298,10 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-PyDoc_STRVAR(gather_text,
-             "Gather(array_type, numbers, kinds, data_shape, indices_shape, output_shape, threads)\n"
-             "--\n\nA gather from the numbers of struct gather of kernel.h, 64 bits each.");
+PyDoc_STRVAR(
+    gather_text,
+    "Gather(array_type, numbers, kinds, data_shape, indices_shape, output_shape, threads)\n"
+    "--\n\nA gather from the numbers of struct gather of kernel.h, 64 bits each.");
 
 static PyType_Slot slots[] = {
     {Py_tp_doc, (void *)gather_text},
@@ -309,7 +311,8 @@ static PyType_Slot slots[] = {
     {0, NULL},
 };
 
-static PyType_Spec spec = {"onnxgather._native.Gather", sizeof(Gather), 0, Py_TPFLAGS_DEFAULT, slots};
+static PyType_Spec spec = {"onnxgather._native.Gather", sizeof(Gather), 0, Py_TPFLAGS_DEFAULT,
+                           slots};
 
 static int module_exec(PyObject *module) {
     PyObject *type = PyType_FromModuleAndSpec(module, &spec, NULL);
@@ -320,8 +323,15 @@ static int module_exec(PyObject *module) {
 
 static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, module_exec}, {0, NULL}};
 static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "_native", "Gathers without ONNX Runtime.", 0, NULL, module_slots,
-    NULL, NULL, NULL,
+    PyModuleDef_HEAD_INIT,
+    "_native",
+    "Gathers without ONNX Runtime.",
+    0,
+    NULL,
+    module_slots,
+    NULL,
+    NULL,
+    NULL,
 };
 
 PyMODINIT_FUNC PyInit__native(void);

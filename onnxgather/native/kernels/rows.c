@@ -2,8 +2,8 @@
 
    Rows come from their offsets (copy_rows), or straight from their indices where the offsets are
    used once and the rows are short (copy_fused). Rows of odd sizes are copied as two pieces, one
-   from each end, which may overlap: 12 bytes are the first 8 and the last 8. What later offsets lead
-   to is fetched into the caches early, as the processor cannot guess it. */
+   from each end, which may overlap: 12 bytes are the first 8 and the last 8. What later offsets
+   lead to is fetched into the caches early, as the processor cannot guess it. */
 #include "tiles.h"
 
 #include <string.h>
@@ -155,10 +155,10 @@ INLINED int copy_both(const struct line *axes, const struct rows *rows, const in
                       const int packed) {
     const size_t count = rows->count;
     const size_t fetching = rows->far && count > ELEMENTS_AHEAD ? count - ELEMENTS_AHEAD : 0;
-    uint64_t outside =
-        copy_range(axes, rows, 0, fetching, type, coordinates, piece, whole, checks, packed, 1);
-    outside |=
-        copy_range(axes, rows, fetching, count, type, coordinates, piece, whole, checks, packed, 0);
+    uint64_t outside = copy_range(axes, rows, 0, fetching, type, coordinates, piece, whole, checks,
+                                  packed, 1);
+    outside |= copy_range(axes, rows, fetching, count, type, coordinates, piece, whole, checks,
+                          packed, 0);
     return outside != 0;
 }
 
@@ -170,23 +170,29 @@ INLINED int fuse(const struct line *axes, const struct rows *rows, int checks, c
     return copy_both(axes, rows, type, coordinates, piece, whole, 0, 0);
 }
 
-#define FUSED(type, coordinates)                                                                 \
-    static int fuse_##type##_##coordinates(const struct line *axes, const struct rows *rows,     \
-                                           int checks) {                                         \
-        const size_t bytes = rows->bytes;                                                        \
-        if (bytes == rows->size) switch (bytes) {                                                \
-            case 1: return fuse(axes, rows, checks, GATHER_##type, coordinates, 1, 1);           \
-            case 2: return fuse(axes, rows, checks, GATHER_##type, coordinates, 2, 1);           \
-            case 4: return fuse(axes, rows, checks, GATHER_##type, coordinates, 4, 1);           \
-            default: return fuse(axes, rows, checks, GATHER_##type, coordinates, 8, 1);          \
-            }                                                                                    \
-        if (bytes <= 4) return fuse(axes, rows, checks, GATHER_##type, coordinates, 2, 0);       \
-        if (bytes <= 8) return fuse(axes, rows, checks, GATHER_##type, coordinates, 4, 0);       \
-        if (bytes <= 16) return fuse(axes, rows, checks, GATHER_##type, coordinates, 8, 0);      \
-        return fuse(axes, rows, checks, GATHER_##type, coordinates, 16, 0);                      \
+#define FUSED(type, coordinates)                                                                   \
+    static int fuse_##type##_##coordinates(const struct line *axes, const struct rows *rows,       \
+                                           int checks) {                                           \
+        const size_t bytes = rows->bytes;                                                          \
+        if (bytes == rows->size) switch (bytes) {                                                  \
+            case 1: return fuse(axes, rows, checks, GATHER_##type, coordinates, 1, 1);             \
+            case 2: return fuse(axes, rows, checks, GATHER_##type, coordinates, 2, 1);             \
+            case 4: return fuse(axes, rows, checks, GATHER_##type, coordinates, 4, 1);             \
+            default: return fuse(axes, rows, checks, GATHER_##type, coordinates, 8, 1);            \
+            }                                                                                      \
+        if (bytes <= 4) return fuse(axes, rows, checks, GATHER_##type, coordinates, 2, 0);         \
+        if (bytes <= 8) return fuse(axes, rows, checks, GATHER_##type, coordinates, 4, 0);         \
+        if (bytes <= 16) return fuse(axes, rows, checks, GATHER_##type, coordinates, 8, 0);        \
+        return fuse(axes, rows, checks, GATHER_##type, coordinates, 16, 0);                        \
     }
-FUSED(UINT32, 1) FUSED(UINT64, 1) FUSED(INT32, 1) FUSED(INT64, 1)
-FUSED(UINT32, 2) FUSED(UINT64, 2) FUSED(INT32, 2) FUSED(INT64, 2)
+FUSED(UINT32, 1)
+FUSED(UINT64, 1)
+FUSED(INT32, 1)
+FUSED(INT64, 1)
+FUSED(UINT32, 2)
+FUSED(UINT64, 2)
+FUSED(INT32, 2)
+FUSED(INT64, 2)
 
 int copy_fused(const struct line *axes, uint32_t coordinates, uint32_t index_type,
                const struct rows *rows, int checks) {

@@ -1,6 +1,6 @@
-/* What loops.c, offsets.c and rows.c share. A tile is the innermost loops of a gather, and has a few
-   hundred or thousand rows. A row is the elements that lie together in InputTensor and are copied
-   for one index; often it is a single element. */
+/* What loops.c, offsets.c and rows.c share. A tile is the innermost loops of a gather, and has a
+   few hundred or thousand rows. A row is the elements that lie together in InputTensor and are
+   copied for one index; often it is a single element. */
 #ifndef ONNXGATHER_TILES_H
 #define ONNXGATHER_TILES_H
 
