@@ -65,12 +65,11 @@ def form_and_next(workload: Workload, index_type: str, threads: int) -> Candidat
     """
     desc = workload.desc(index_type)
     bind, expected, _, _ = _binder(workload, desc, threads)
-    known = workload.known_indices(index_type)
     found: Candidates = {}
     left = forms.FORMS
     while len(found) < 2 and "portable" not in found:
         with patch.object(forms, "FORMS", left):
-            model = og.to_onnx(desc, target="cpu", indices=known, threads=threads)
+            model = og.to_onnx(desc, target="cpu", threads=threads)
         metadata = {entry.key: entry.value for entry in model.metadata_props}
         name = metadata["onnxgather.form"].partition(":")[0]
         found[name] = bind(model)

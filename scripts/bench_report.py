@@ -166,7 +166,7 @@ def forms_section(results: Sequence[FormResult]) -> list[str]:
         "How many times as long the next form that fits takes, or the portable lowering, for each",
         "workload that takes a form (`onnxgather show --target cpu` says which one does, and why",
         f"not those above it). A form stays if its geometric mean reaches {WORTH} with 1 thread or",
-        "with 2. Workloads from 11 on are there for a form that none of the others takes.",
+        "with 2. Workloads from 13 on are there for a form that none of the others takes.",
         "`python scripts/bench.py --forms` measures this table.",
         "",
         *_grid(_form_rows(results), titles=4),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -56,8 +55,6 @@ class Workload:
     axis: int = 0
     strides: Shape | None = None
     """Of the data, in elements; None where it is packed."""
-    known: Sequence[int] = ()
-    """The indices, where they are known when the model is made."""
 
     @property
     def gather(self) -> Geometry:
@@ -117,13 +114,6 @@ class Workload:
         )
         return gather.descriptor(tensors)
 
-    def known_indices(self, index_type: str) -> Array | None:
-        """Return the array that stands for IndicesTensor, where it is known."""
-        if not self.known:
-            return None
-        sizes = self.desc().indices_tensor.array_shape
-        return np.array(self.known, index_type.lower()).reshape(sizes)
-
     def arrays(self, seed: int = 1) -> tuple[Array, Array]:
         """Return data of random bits and indices in range, both in the ranks of this class.
 
@@ -134,8 +124,6 @@ class Workload:
         shape = self.data if self.strides is None else tensor.array_shape
         bits = bytearray(rng.bytes(math.prod(shape) * self._dtype.itemsize))
         indices = rng.integers(0, self.limits, self.indices, np.uint32)
-        if self.known:
-            indices = np.array(self.known, np.uint32).reshape(self.indices)
         return np.frombuffer(bits, self._dtype).reshape(shape), indices
 
 
@@ -178,14 +166,9 @@ WORKLOADS = (
 """What every geometric mean is over."""
 
 _APART = partial(Workload, operator="GATHER", data_type="FLOAT32")
-_TABLE, _IMAGE, _PITCH = (32000, 1024), (1080, 1920), (2048, 1)
-_CROP, _HALVES = range(128, 32128), (*range(64, 128), *range(64))
+_IMAGE, _PITCH = (1080, 1920), (2048, 1)
 
 APART = (
-    _APART("11", "known crop", data=(64, 50257), indices=(32000,), axis=1, known=_CROP),
-    _APART("11b", "known halves swapped", data=(4096, 128), indices=(128,), axis=1, known=_HALVES),
-    _APART("12", "tokens, table transposed", data=_TABLE, indices=(128,), strides=(1, 32000)),
-    _APART("12b", "channels, NHWC", data=(64, 128, 128), indices=(32,), strides=(1, 8192, 64)),
     _APART("13", "rows, image with a pitch", data=_IMAGE, indices=(256,), strides=_PITCH),
     _APART("13b", "columns, same", data=_IMAGE, indices=(256,), axis=1, strides=_PITCH),
 )

@@ -31,7 +31,6 @@ def _every_size_counts() -> Any:
         patch.setattr(forms.NarrowRows, "DENSE", 0)
         patch.setattr(forms.Slices, "SMALLEST_SLICE", 0)
         patch.setattr(layout, "SHORTEST_LAID_OUT", 2)
-        patch.setattr(forms.Runs, "SHORTEST", 1)
         yield
 
 
@@ -48,13 +47,11 @@ def likely(draw: st.DrawFn) -> Case:
     before = draw(st.sampled_from([1, 1, 3]))
     data_type = draw(st.sampled_from(list(og.TensorDataType)))
     index_type = draw(st.sampled_from(["INT64", "INT32", "UINT64", "UINT32"]))
-    kind = draw(
-        st.sampled_from(["gather", "elements", "repeated", "tuples", "transposed", "slices"])
-    )
+    kind = draw(st.sampled_from(["gather", "elements", "repeated", "tuples", "turned", "slices"]))
     data = [before, n, row]
     desc: og.Descriptor
-    if kind in ("gather", "transposed"):
-        strides = [1, before, before * n] if kind == "transposed" else None
+    if kind in ("gather", "turned"):
+        strides = [1, before, before * n] if kind == "turned" else None
         desc = og.GatherDesc(
             og.TensorDesc(data_type, data, strides),
             og.TensorDesc(index_type, [1, 1, count]),
@@ -143,27 +140,6 @@ def an_elements(data: list[int], indices: og.TensorDesc, axis: int = 1) -> og.De
 
 
 DIRECTED: dict[str, tuple[str, og.Descriptor, OutOfRange]] = {
-    "transposed data": (
-        "transposed data",
-        a_gather(T("FLOAT32", [3, 9, 5], [1, 3, 27]), "INT32", 7, [3, 7, 5]),
-        "clamp",
-    ),
-    "transposed columns": (
-        "transposed data",
-        a_gather(T("FLOAT32", [3, 9, 5], [45, 1, 9]), "UINT32", 12, [3, 12, 5]),
-        "clamp",
-    ),
-    "transposed, one index": (
-        "transposed data",
-        og.GatherDesc(
-            T("FLOAT32", [3, 9, 5], [1, 3, 27]),
-            T("INT64", [1, 1, 1]),
-            T("FLOAT32", [1, 3, 5]),
-            1,
-            0,
-        ),
-        "zero",
-    ),
     "repeated rows": (
         "repeated rows",
         an_elements([2, 9, 6], T("INT64", [2, 7, 6], [7, 1, 0])),
@@ -238,11 +214,11 @@ DIRECTED: dict[str, tuple[str, og.Descriptor, OutOfRange]] = {
         "zero",
     ),
 }
-"""The form that is taken, for which descriptor and policy; "runs" takes known indices only."""
+"""The form that is taken, for which descriptor and policy."""
 
 
 def test_every_form_has_a_descriptor_that_takes_it() -> None:
-    assert {name for name, _, _ in DIRECTED.values()} == NAMES - {"runs"}
+    assert {name for name, _, _ in DIRECTED.values()} == NAMES
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -337,45 +313,6 @@ def test_single_bytes_gathered_in_one_row_or_several_equal_the_reference(
         check_model_against_reference(case, policy, 17, known=False, target="cpu")
 
 
-@pytest.mark.parametrize(
-    ("values", "operators"),
-    [
-        ([2, 3, 4, 5], ["Slice"]),
-        ([8, 6, 4, 2, 0], None),
-        ([3, 3, 3, 3], ["Slice", "Tile"]),
-        ([5, 6, 7, 8, 0, 1, 2, 3, 4], ["Slice", "Slice", "Concat"]),
-        ([1, 2, 3, 1, 2, 3, 1, 2, 3], ["Slice", "Tile"]),
-        ([-2, -1, 0, 1], ["Slice", "Slice", "Concat"]),
-        ([7, 8, 99], ["Slice", "Slice", "Concat"]),
-        ([7, 8, 9, 99], None),
-        ([4, 0, 2, 7, 7], None),
-    ],
-)
-def test_known_patterns_need_no_gather(values: list[int], operators: list[str] | None) -> None:
-    desc = a_gather(T("FLOAT32", [3, 9]), "INT64", len(values), [3, len(values)])
-    data = random_data(desc.input_tensor, np.random.default_rng(0))
-    case = Case(desc, data, np.array([values]))
-    check_model_against_reference(case, "clamp", 17, known=True, target="cpu")
-    graph = lower(desc, "clamp", case.indices, "cpu")
-    if operators is None:
-        assert not graph.choice.startswith("runs")
-    else:
-        assert [node.op for node in graph.nodes] == operators
-
-
-def test_nans_of_float16_are_not_repeated_by_tile() -> None:
-    # ONNX Runtime's CPU kernel sets the bit that makes a NaN quiet.
-    desc = a_gather(T("FLOAT16", [3, 9]), "INT64", 4, [3, 4])
-    signalling = np.arange(0x7C01, 0x7C1C, dtype=np.uint16).view(np.float16).reshape(3, 9)
-    for values in ([3, 3, 3, 3], [2, 3, 2, 3], [2, 3, 4, 5], [5, 6, 0, 1]):
-        case = Case(desc, signalling, np.array([values]))
-        check_model_against_reference(case, "clamp", 17, known=True, target="cpu")
-    repeated = np.array([[3, 3, 3, 3]])
-    assert dict(lower(desc, "clamp", repeated, "cpu").passed_over)["runs"] == (
-        "ONNX Runtime's Tile, which repeats a run, quiets the NaNs of FLOAT16"
-    )
-
-
 LARGE = 4_000_000
 
 
@@ -444,8 +381,6 @@ def test_the_graph_says_which_form_was_taken_and_why_not_those_above_it() -> Non
         "14; the next form that fits takes 4.9 times as long"
     )
     assert graph.passed_over == (
-        ("runs", "this form takes known indices of GATHER"),
-        ("transposed data", "the data is packed, this form takes transposed data"),
         (
             "repeated rows",
             "GATHER has one index for a row, this form joins those of elements",
@@ -463,8 +398,6 @@ def reasons(desc: og.Descriptor, policy: OutOfRange = "clamp", threads: int = 1)
 def test_the_reasons_why_a_form_is_passed_over() -> None:
     wide_rows = a_gather(T("FLOAT32", [9, 4096]), "UINT32", 20, [20, 4096], axis=0)
     assert reasons(wide_rows) == {
-        "runs": "this form takes known indices of GATHER",
-        "transposed data": "the data is packed, this form takes transposed data",
         "repeated rows": "GATHER has one index for a row, this form joins those of elements",
         "elements": "rows have 4096 elements, this form gathers single ones",
         "columns": "rows have 4096 elements, this form gathers single ones",

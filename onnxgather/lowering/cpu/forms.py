@@ -11,15 +11,10 @@ is at least 1.25 with one thread or with two.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
-from onnxgather.descriptors.arrays import Array, brought_in_range, elements, outside
+from onnxgather.descriptors.arrays import Array
 from onnxgather.descriptors.operators import Descriptor
-from onnxgather.descriptors.strides import in_order
-from onnxgather.descriptors.tensors import TensorDesc
-from onnxgather.gather import Geometry
 from onnxgather.lowering.cpu.facts import (
     Facts,
     Form,
@@ -41,135 +36,12 @@ from onnxgather.lowering.cpu.row_numbers import axis_indices, narrowed, row_indi
 from onnxgather.lowering.graph import Graph, Value, constant, size_of
 from onnxgather.lowering.indices import non_negative, read_indices
 from onnxgather.lowering.offsets import find_offsets
-from onnxgather.lowering.portable import INPUT, OUTPUT, lower, lower_into
+from onnxgather.lowering.portable import INPUT, OUTPUT, lower
 from onnxgather.lowering.positions import scatter
 from onnxgather.options import DEFAULT_THREADS, OutOfRange
 
 EXTRACTED = ("float32", "float64", "int32", "int64")
 """The types that ArrayFeatureExtractor takes; it keeps every bit of them (measured)."""
-
-
-class Runs:
-    """Known indices that count up without a gap along the last dimension: a copy, not a gather."""
-
-    name = "runs"
-    reason = "known indices that run without a gap need no gather"
-    gain = 2.1
-
-    MOST = 2
-    """The most runs, if they differ, that are copied one behind the other."""
-
-    SHORTEST = 16
-    """The fewest elements of a run that are worth a copy of their own."""
-
-    def passed_over(self, facts: Facts) -> str | None:
-        """Why the form does not fit; None where it fits."""
-        gather = facts.gather
-        if facts.known is None or gather.onnx != "Gather":
-            return "this form takes known indices of GATHER"
-        if facts.row > 1 or facts.sizes[-1] != size_of(gather.indices):
-            return "the indices do not choose along the last dimension of the output"
-        values = elements(facts.desc.indices_tensor, facts.known)
-        if facts.out_of_range != "clamp" and outside(values, gather.axes[0]).any():
-            return f'an index is out of range and the policy is "{facts.out_of_range}"'
-        firsts, lengths = _runs(facts)
-        alike = (firsts == firsts[0]).all() and (lengths == lengths[0]).all()
-        if firsts.size > self.MOST and not alike:
-            most = f"{self.MOST} or equal ones"
-            return f"the indices fall into {firsts.size} runs, this form takes {most}"
-        if alike and firsts.size > 1 and facts.desc.input_tensor.data_type == "FLOAT16":
-            return "ONNX Runtime's Tile, which repeats a run, quiets the NaNs of FLOAT16"
-        if lengths.min() < self.SHORTEST:
-            return f"a run has {lengths.min()} elements, a gain begins at {self.SHORTEST}"
-        return not_plain(facts) or small(facts)
-
-    def build(self, graph: Graph, facts: Facts, data: Value) -> Value:
-        """Add the nodes of the form to a graph; return OutputTensor's elements."""
-        sizes, (firsts, lengths) = facts.sizes, _runs(facts)
-        shape = (*sizes[:-1], facts.gather.axes[0])
-        table = graph.reshape(data, shape, "table", "the rows to choose from")
-        runs = list(zip(firsts.tolist(), lengths.tolist(), strict=True))
-        slices = [
-            graph.slice(table, first, first + n, "run", f"{n} elements from {first}")
-            for first, n in dict.fromkeys(runs)
-        ]
-        if len(slices) > 1:
-            why = "one run behind the other"
-            return graph.add("Concat", "runs", *slices, why=why, shape=sizes, axis=len(sizes) - 1)
-        if len(runs) > 1:
-            repeats = constant("repeats", np.array([*(1,) * (len(sizes) - 1), len(runs)], np.int64))
-            return graph.add("Tile", "tiled", *slices, repeats, why="repeats the run", shape=sizes)
-        return slices[0]
-
-
-def _runs(facts: Facts) -> tuple[Array, Array]:
-    """The first index and the length of each run of consecutive indices."""
-    assert facts.known is not None
-    values = elements(facts.desc.indices_tensor, facts.known).reshape(-1)
-    values = brought_in_range(values, np.array(facts.gather.axes[0], np.int64))
-    starts = np.flatnonzero(np.diff(values, prepend=values[0]) != 1)
-    return values[starts], np.diff(starts, append=values.size)
-
-
-class TransposedData:
-    """Data whose strides are permuted: gathered in the order of its strides, then transposed."""
-
-    name = "transposed data"
-    reason = "data that lies transposed is gathered as it lies, and only the result is turned"
-    gain = 1.7
-
-    def passed_over(self, facts: Facts) -> str | None:
-        """Why the form does not fit; None where it fits."""
-        gather, tensor = facts.gather, facts.desc.input_tensor
-        if gather.onnx != "Gather":
-            return (
-                f"{facts.desc.operator} passes dimensions of the indices on, this form takes GATHER"
-            )
-        if tensor.is_packed:
-            return "the data is packed, this form takes transposed data"
-        order = _order(facts)
-        lying = [gather.data[k] for k in order]
-        strides = tensor.element_strides[-len(order) :]
-        full = tensor.element_count == size_of(gather.data)
-        if not full or not in_order(lying, [strides[k] for k in order]):
-            return "the data has gaps or repeats elements, this form takes transposed data"
-        return other_policy(facts, "clamp", "error", "zero") or wide(facts) or small(facts)
-
-    def build(self, graph: Graph, facts: Facts, data: Value) -> Value:
-        """Add the nodes of the form to a graph; return OutputTensor's elements."""
-        gather, order = facts.gather, _order(facts)
-        number = order.index(gather.number)
-        lying = replace(gather, data=tuple(gather.data[k] for k in order), number=number)
-        inner = replace(facts, desc=_packed(facts, lying))
-        if Columns().passed_over(inner) is None:
-            gathered = Columns().build(graph, inner, data)
-        else:
-            gathered = lower_into(graph, inner.desc, inner.out_of_range, inner.known)
-        # Each output dimension is numbered as the data's that it comes from, or below 0 as the
-        # indices'.
-        indices = range(-len(gather.indices), 0)
-        made = [*order[:number], *indices, *order[number + 1 :]]
-        wanted = [k for k in range(len(order)) if k != gather.number]
-        wanted[gather.number : gather.number] = indices
-        lead = len(facts.sizes) - len(made)
-        perm = (*range(lead), *(lead + made.index(k) for k in wanted))
-        why = "puts the dimensions into the output's order"
-        return graph.transpose(gathered, perm, "turned", why)
-
-
-def _order(facts: Facts) -> list[int]:
-    """The numbers of the data's dimensions from the largest stride down, those of size 1 first."""
-    sizes = facts.gather.data
-    strides = facts.desc.input_tensor.element_strides[-len(sizes) :]
-    return sorted(range(len(sizes)), key=lambda k: (sizes[k] > 1, -strides[k], k))
-
-
-def _packed(facts: Facts, lying: Geometry) -> Descriptor:
-    """The descriptor of the gather on packed data with its dimensions in the order of strides."""
-    data, _, output = lying.tensor_sizes()
-    data_type = facts.desc.input_tensor.data_type
-    tensors = TensorDesc(data_type, data), facts.desc.indices_tensor, TensorDesc(data_type, output)
-    return lying.descriptor(tensors)
 
 
 class RepeatedRows:
@@ -447,8 +319,6 @@ class Offsets:
 
 
 FORMS: tuple[Form, ...] = (
-    Runs(),
-    TransposedData(),
     RepeatedRows(),
     Elements(),
     Columns(),
