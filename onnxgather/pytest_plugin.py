@@ -1,162 +1,73 @@
 """A pytest plugin: the corpus as tests of a project, and a fixture that compares a provider.
 
 `pytest --onnxgather-lanes cpu,openvino --onnxgather-corpus` adds a test for each case and lane
-after the project's own tests: PASS passes; DIFF, ERROR and FIXED fail, and so does each test of a
-lane that does not start; NOT-RUN and KNOWN are skipped with the reason. On lanes of
-`--onnxgather-require` NOT-RUN fails. The fixture `onnxgather_check` runs one case in a test of the
-project. Heavy modules are imported when an option or the fixture is used.
+after the project's own tests. The options are those of `onnxgather check`, and may also stand in
+pytest's configuration, such as `onnxgather_lanes = cpu,openvino`.
+
+PASS passes. DIFF and ERROR fail, and so does each test of a lane that does not start. KNOWN is an
+expected failure. FIXED fails as a strict XPASS, as the entry of its known difference can go. With
+`--runxfail` no difference is known. NOT-RUN is skipped with the reason, but fails on lanes of
+`--onnxgather-require`. The fixture `onnxgather_check` runs one case in a test of the project. Heavy
+modules are imported when an option or the fixture is used.
 """
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable, Iterator
-from functools import cached_property, partial
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+
+from onnxgather.errors import OnnxGatherError
 
 if TYPE_CHECKING:
     from onnxgather.descriptors.arrays import Array
     from onnxgather.descriptors.operators import Descriptor
     from onnxgather.options import OutOfRange
+    from onnxgather.parity.asked import Asked
     from onnxgather.parity.cases import Case
-    from onnxgather.parity.lanes.lane import Lane, LaneInfo
-    from onnxgather.parity.results import Result
+    from onnxgather.parity.checking import Team
 
-T = TypeVar("T")
-
-DEFAULT_LANES, DEFAULT_POLICY = "cpu", "clamp"
+_ASKED: pytest.StashKey[Asked] = pytest.StashKey()
+"""What the options ask for."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options."""
+    """Add the options of a check, each for the command line and for pytest's configuration."""
+    from onnxgather.parity.asked import CHECK_OPTIONS
+
     group = parser.getgroup("onnxgather", "gathers on execution providers")
-    group.addoption(
-        "--onnxgather-lanes",
-        metavar="LANES",
-        help="providers, such as cpu,openvino; NAME=PATH is one in another environment "
-        f"(default: {DEFAULT_LANES})",
-    )
-    group.addoption(
-        "--onnxgather-require",
-        metavar="LANES",
-        default="",
-        help="lanes, with commas, where a case that did not run, unexplained, is a failure",
-    )
-    group.addoption(
-        "--onnxgather-corpus",
-        action="store_true",
-        help="run the built-in corpus, a test per case and lane",
-    )
-    group.addoption(
-        "--onnxgather-random",
-        type=_count,
-        default=0,
-        metavar="N",
-        help="run N random cases, a test per case and lane",
-    )
-    group.addoption(
-        "--onnxgather-seed",
-        type=_count,
-        default=0,
-        metavar="S",
-        help="which random cases (default: 0)",
-    )
-    group.addoption(
-        "--onnxgather-out-of-range",
-        default=DEFAULT_POLICY,
-        metavar="RULE",
-        help="what an index out of range does in random cases: clamp, error, zero or directml "
-        f"(default: {DEFAULT_POLICY})",
-    )
-
-
-def _count(text: str) -> int:
-    if not (text.isascii() and text.isdigit()):
-        raise argparse.ArgumentTypeError(f"must be an integer of at least 0, got {text!r}")
-    return int(text)
-
-
-class _Running:
-    """A lane that starts with its first case."""
-
-    def __init__(self, lane: Lane) -> None:
-        self.lane = lane
-
-    @cached_property
-    def info(self) -> LaneInfo:
-        return self.lane.start()
-
-    def ask(self, case: Case) -> Result:
-        from onnxgather.parity.checking import ask
-
-        return ask(case, self.lane, self.info)[0]
-
-
-_OPENED = pytest.StashKey[dict[str, _Running]]()
-"""The lanes of a pytest run, each opened once, by NAME or NAME=PATH."""
-
-
-def _open(config: pytest.Config, specs: str | None = None) -> list[_Running]:
-    """The lanes of comma-separated NAME or NAME=PATH items; None means those of the options.
-
-    Raises:
-        OnnxGatherError: An item names no provider, a lane is named twice, or there is none.
-    """
-    from onnxgather.parity.lanes import REFERENCE, open_lanes, parse_lane
-
-    if specs is None:
-        given = config.getoption("--onnxgather-lanes")
-        specs = DEFAULT_LANES if given is None else str(given)
-    items = [item.strip() for item in specs.split(",")]
-    items = [item for item in items if item not in ("", REFERENCE)]
-    parsed = [parse_lane(item) for item in items]
-    pythons = {name: python for name, python in parsed if python is not None}
-    lanes = open_lanes([name for name, _ in parsed], pythons)
-    opened = config.stash[_OPENED]
-    return [
-        opened.setdefault(item, _Running(lane)) for item, lane in zip(items, lanes, strict=True)
-    ]
+    for option in CHECK_OPTIONS.values():
+        metavar = option.metavar
+        told = (option.help_in_pytest or option.help).replace("--", "--onnxgather-")
+        more: Any = {"metavar": metavar} if metavar else {"const": True}
+        action = "append" if option.repeats else "store" if metavar else "store_const"
+        group.addoption(f"--onnxgather-{option.name}", action=action, help=told, **more)
+        several = "paths" if metavar == "FILE" else "linelist"
+        kind: Any = several if option.repeats else "string" if metavar else "bool"
+        parser.addini(f"onnxgather_{option.field}", told, kind)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Check the options that are given."""
-    config.stash[_OPENED] = {}
-    required = _required(config)
-    if required or config.getoption("--onnxgather-lanes") is not None:
-        from onnxgather.checks import check_choice
+    """Read the options, and check those that are given."""
+    from onnxgather.parity.asked import CHECK_OPTIONS, asked_for
 
-        names = [running.lane.name for running in _usable("lanes", lambda: _open(config))]
-        for name in required:
-            _usable("require", partial(check_choice, "a lane", name, names))
-    policy = config.getoption("--onnxgather-out-of-range")
-    if policy != DEFAULT_POLICY:
-        from onnxgather.descriptors.arrays import check_policy
-
-        _usable("out-of-range", lambda: check_policy(policy))
-
-
-def _required(config: pytest.Config) -> set[str]:
-    names = str(config.getoption("--onnxgather-require")).split(",")
-    return {name.strip() for name in names} - {""}
-
-
-def _usable(option: str, check: Callable[[], T]) -> T:
-    from onnxgather.errors import OnnxGatherError
-
+    given: dict[str, Any] = {}
+    for name, option in CHECK_OPTIONS.items():
+        typed = config.getoption(f"--onnxgather-{name}")
+        in_file = config.getini(f"onnxgather_{option.field}") or None
+        given[name] = in_file if typed is None else typed
     try:
-        return check()
+        config.stash[_ASKED] = asked_for(given, "--onnxgather-")
     except OnnxGatherError as error:
-        raise pytest.UsageError(f"--onnxgather-{option}: {error}") from None
+        raise pytest.UsageError(str(error)) from None
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """End the lanes."""
-    if _OPENED in config.stash:  # not where another plugin failed before
-        for running in config.stash[_OPENED].values():
-            running.lane.close()
+    if _ASKED in config.stash:  # not where another plugin failed before
+        config.stash[_ASKED].close()
 
 
 @pytest.hookimpl(tryfirst=True)  # before -k and its like
@@ -164,37 +75,25 @@ def pytest_collection_modifyitems(
     session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
 ) -> None:
     """Add the cases that the options ask for."""
-    cases = list(_cases(config))
-    for running in _open(config) if cases else []:
-        name = f"onnxgather/{running.lane.name}"
-        tests: _LaneTests = cast("Any", _LaneTests).from_parent(session, name=name, nodeid=name)
-        tests.running, tests.cases = running, cases
+    asked = config.stash[_ASKED]
+    cases = [*asked.cases()]
+    for lane in asked.open() if cases else []:
+        name = f"onnxgather/{lane.name}"
+        tests = cast("Any", _LaneTests).from_parent(session, name=name, nodeid=name)
+        tests.lane, tests.cases = lane, cases
         items += session.genitems(tests)
-
-
-def _cases(config: pytest.Config) -> Iterator[Case]:
-    if config.getoption("--onnxgather-corpus"):
-        from onnxgather.parity.corpus import corpus
-
-        yield from corpus()
-    if count := config.getoption("--onnxgather-random"):
-        from onnxgather.parity.corpus import random_cases
-
-        seed: Any = config.getoption("--onnxgather-seed")
-        policy: Any = config.getoption("--onnxgather-out-of-range")
-        yield from random_cases(count, seed, policy)
 
 
 class _LaneTests(pytest.Collector):
     """All cases on one lane."""
 
-    running: _Running
+    lane: Team
     cases: list[Case]
 
     def collect(self) -> Iterator[_CaseTest]:
         for case in self.cases:
             test: _CaseTest = cast("Any", _CaseTest).from_parent(self, name=case.name)
-            test.running, test.case = self.running, case
+            test.lane, test.case, test.whole = self.lane, case, f"{self.name}/{case.name}"
             test.extra_keyword_matches.add(test.whole)
             yield test
 
@@ -202,44 +101,43 @@ class _LaneTests(pytest.Collector):
 class _CaseTest(pytest.Item):
     """One case on one lane."""
 
-    running: _Running
+    lane: Team
     case: Case
-
-    @property
-    def whole(self) -> str:
-        """The full name of the test, for `-k` and for the title of a failure."""
-        return f"onnxgather/{self.running.lane.name}/{self.name}"
+    whole: str
+    """The full name of the test, for `-k` and for the title of a failure."""
 
     def runtest(self) -> None:
-        _judge(self.config, [self.running.ask(self.case)])
+        _check(self.config, self.case, [self.lane])
 
     def reportinfo(self) -> tuple[Path, int, str]:
         return self.config.rootpath / self.nodeid.partition("::")[0], 0, self.whole
 
 
-def _judge(config: pytest.Config, results: list[Result]) -> None:
-    """Fail the test if a result must not be; else skip it if a result is not PASS."""
+def _check(config: pytest.Config, case: Case, lanes: Iterable[Team]) -> None:
+    """Run a case; end the test, unless each result is PASS."""
+    from onnxgather.parity.checking import ask
     from onnxgather.parity.states import BAD
-
-    required = _required(config)
-    found = [
-        _message(result)
-        for result in results
-        if result.state in BAD
-        or result.kind == "not-started"
-        or (result.state == "NOT-RUN" and result.lane in required)
-    ]
-    if found:
-        pytest.fail("\n".join(found), pytrace=False)
-    if missing := [_message(result) for result in results if result.state != "PASS"]:
-        pytest.skip("\n".join(missing))
-
-
-def _message(result: Result) -> str:
-    """A message about a result that is not PASS."""
     from onnxgather.report.sentences import evidence_lines
 
-    return f"{result.lane}: {result.state}: " + "\n".join(evidence_lines(result))
+    asked = config.stash[_ASKED]
+    case = case.wrapped_in() if asked.wrap else case
+    known = () if config.option.runxfail else asked.known
+    results = [ask(case, lane, lane.info, known)[0] for lane in lanes]
+    bad, others = list[str](), list[str]()
+    for result in results:
+        if result.state == "PASS":
+            continue
+        text = f"{result.lane}: {result.state}: " + "\n".join(evidence_lines(result))
+        if result.state == "FIXED":
+            text = f"[XPASS(strict)] the entry of a known difference can go: {text}"
+        must_run = result.kind == "not-started" or result.lane in asked.require
+        is_bad = result.state in BAD or (result.state == "NOT-RUN" and must_run)
+        (bad if is_bad else others).append(text)
+    if bad:
+        pytest.fail("\n".join(bad), pytrace=False)
+    if others:
+        is_known = any(result.state == "KNOWN" for result in results)
+        (pytest.xfail if is_known else pytest.skip)("\n".join(others))
 
 
 class Check:
@@ -273,7 +171,7 @@ class Check:
         if not isinstance(case, DescriptorCase | NodeCase):
             given = cast("tuple[Array, Array]", (data, indices))  # it checks them
             case = DescriptorCase("onnxgather_check", case, *given, out_of_range)
-        _judge(self._config, [running.ask(case) for running in _open(self._config, lane)])
+        _check(self._config, case, self._config.stash[_ASKED].open(lane))
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,7 @@ import onnxgather as og
 from onnxgather.cli import main
 from onnxgather.cli.commands import find_command
 from onnxgather.options import OPSETS
-from onnxgather.parity.corpus import corpus
+from onnxgather.parity.corpus import built_in_cases
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
@@ -101,7 +101,7 @@ def test_line_that_switches_completion_on_prints_a_script(
 def test_readme_counts_the_models_and_the_corpus() -> None:
     assert len(list((ROOT / "models").glob("*.json"))) == 16
     assert "`models/` has sixteen" in README
-    names = {case.name for case in corpus()}
+    names = {case.name for case in built_in_cases()}
     assert f"`--corpus` is {len(names):,} cases" in README
     assert f"a corpus of {len(names):,} cases" in CHANGELOG
     (case,) = re.findall(r"repro report.json --case (\S+)", README)

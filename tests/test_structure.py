@@ -33,7 +33,7 @@ ORDER = {
     "parity": "cases layouts models corpus/splitmix corpus/drawn corpus/forbidden corpus/groups "
     "corpus/built_in corpus/sampling corpus/export corpus/__init__ lanes/lane lanes/python "
     "lanes/directml lanes/__init__ states results judge known checking "
-    "merge reading __init__",
+    "merge reading asked __init__",
     "report": "sentences paths plain junit markdown picture page lesson __init__",
     "repro": "candidates trial issue moves reduce flow plan __init__",
     "doctor": "",

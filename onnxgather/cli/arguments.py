@@ -20,6 +20,7 @@ from onnxgather.options import (
     OutOfRange,
     Target,
 )
+from onnxgather.parity.asked import CHECK_OPTIONS, either, pairs
 
 
 class _Path(click.Path):
@@ -50,6 +51,25 @@ def number(*names: str, least: int = 1, most: int | None = None, **more: Any) ->
     )
 
 
+def of_check(name: str, *names: str, **more: Any) -> Any:
+    """An option of the table of a check's; `names` and `more` go to click."""
+    option = CHECK_OPTIONS[name]
+    kind: Any = click.Choice(list(option.choices)) if option.choices else None
+    if option.least is not None:
+        kind = click.IntRange(option.least, option.most)
+    return click.option(
+        f"--{name}",
+        *names,
+        type=FILE if option.metavar == "FILE" else kind,
+        is_flag=not option.metavar,
+        multiple=option.repeats,
+        default=option.default,
+        metavar=option.metavar or None,
+        help=option.help,
+        **more,
+    )
+
+
 def complete_names(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """The ways to complete the last of some names of providers with commas."""
     start, comma, last = incomplete.rpartition(",")
@@ -73,15 +93,8 @@ def provider(_ctx: click.Context, _param: click.Parameter, value: str | None) ->
 
 def _pairs(_ctx: click.Context, param: click.Parameter, values: Sequence[str]) -> dict[str, str]:
     """The NAME=VALUE of an option that may come several times."""
-    pairs: dict[str, str] = {}
-    for value in values:
-        name, _, rest = value.partition("=")
-        if not (name and rest):
-            raise click.BadParameter(f"must be {param.metavar}, got {value!r}")
-        if name in pairs:
-            raise click.BadParameter(f"must differ, got {name!r} twice")
-        pairs[name] = rest
-    return pairs
+    with as_usage():
+        return pairs(param.metavar or "", values)
 
 
 def _shapes(
@@ -89,8 +102,8 @@ def _shapes(
 ) -> dict[str, tuple[int, ...]]:
     """The NAME=2,16 of an option that may come several times."""
     try:
-        pairs = _pairs(ctx, param, values).items()
-        return {name: tuple(map(int, text.split(","))) for name, text in pairs}
+        texts = _pairs(ctx, param, values).items()
+        return {name: tuple(map(int, text.split(","))) for name, text in texts}
     except ValueError:
         raise click.BadParameter(f"must be {param.metavar}, got {values[-1]!r}") from None
 
@@ -100,16 +113,10 @@ def _ranges(
 ) -> dict[str, tuple[int, int]]:
     """The NAME=LO:HI of an option that may come several times."""
     try:
-        pairs = {k: text.split(":") for k, text in _pairs(ctx, param, values).items()}
-        return {name: (int(low), int(high)) for name, (low, high) in pairs.items()}
+        texts = {k: text.split(":") for k, text in _pairs(ctx, param, values).items()}
+        return {name: (int(low), int(high)) for name, (low, high) in texts.items()}
     except ValueError:
         raise click.BadParameter(f"must be {param.metavar}, got {values[-1]!r}") from None
-
-
-def _either(names: Iterable[str]) -> str:
-    """Names as a sentence lists them, such as `a, b or c`."""
-    *others, last = names
-    return f"{', '.join(others)} or {last}"
 
 
 def _together(*options: Any) -> Any:
@@ -136,7 +143,7 @@ def _choice(
         told: What the help says of the default.
         default: The value if none is given; None lets the command choose.
     """
-    text = f"{what}: {_either(names)}.  [default: {told}]"
+    text = f"{what}: {either(names)}.  [default: {told}]"
     choice = click.Choice(list(names))
     return click.option(flag, type=choice, default=default, metavar=metavar, help=text)
 
@@ -220,13 +227,7 @@ reports = _together(
 lane_names = partial(
     click.option, "--lanes", callback=_names, shell_complete=complete_names, metavar="NAMES"
 )
-timeout = number(
-    "--timeout",
-    most=86_400,
-    default=60,
-    metavar="S",
-    help="Seconds that a lane may take for a case.",
-)
+timeout = of_check("timeout", show_default=True)
 lanes = _together(
     click.option(
         "--lane",
@@ -239,13 +240,6 @@ lanes = _together(
         ".so.1, .dll or .dylib; for directml-dll, the folder of its program. NAME may have a "
         "label: cpu@old; a last label that is a target, as in cpu@native, is that of its models.",
     ),
-    click.option(
-        "--plugin",
-        "plugins",
-        multiple=True,
-        callback=_pairs,
-        metavar="NAME=LIBRARY",
-        help="A lane whose provider comes from a plugin library.",
-    ),
+    of_check("plugin", "plugins", callback=_pairs),
     timeout,
 )

@@ -18,15 +18,14 @@ from onnxgather.cli.report import Outputs, codes
 from onnxgather.cli.sources import Batch, check_is_model
 from onnxgather.cli.terminal import Interrupted, first_signal_kept
 from onnxgather.errors import DescriptorError, FileFormatError
-from onnxgather.execution.providers import NAMES
 from onnxgather.files import check_writable, is_model, is_report
 from onnxgather.options import OutOfRange, Target
+from onnxgather.parity.asked import CHECK_OPTIONS
 from onnxgather.programs import Program
 
 if TYPE_CHECKING:
     from onnxgather.parity.cases import Case
     from onnxgather.parity.checking import Team
-    from onnxgather.parity.known import Known
     from onnxgather.parity.results import Invalid
 
 _STATES = """\b
@@ -86,33 +85,16 @@ class CheckOptions(Outputs):
     shard: tuple[int, int] | None
     """The number of the part of the cases, from 1, and how many parts there are."""
 
-    @property
-    def known(self) -> Sequence[Known]:
-        """The known differences: those of the files, before those that come with onnxgather."""
-        from onnxgather.parity.known import known_differences
-        from onnxgather.parity.reading import open_known
-
-        ours = () if self.no_known else known_differences()
-        return [*chain.from_iterable(map(open_known, self.known_files)), *ours]
-
 
 @click.command("check", epilog=_STATES)
 @click.argument("paths", nargs=-1, type=arguments.FILE, metavar="[PATH]...")
-@arguments.flag("--corpus", help="Check the built-in corpus.")
-@arguments.number("--random", "count", metavar="N", help="Check N random descriptors.")
-@click.option("--seed", type=click.IntRange(0), default=0, metavar="S", help="Of --random.")
-@arguments.lane_names(
-    help=f"Providers, with commas: {NAMES}; directml-dll is DirectML itself.  [default: cpu]",
-)
+@arguments.of_check("corpus")
+@arguments.of_check("random", "count")
+@arguments.of_check("seed")
+@arguments.lane_names(help=CHECK_OPTIONS["lanes"].help)
 @click.option("--provider", callback=arguments.provider, metavar="NAME", hidden=True)
 @arguments.lanes
-@click.option(
-    "--require",
-    "required",
-    multiple=True,
-    metavar="NAME",
-    help="A lane where a case that did not run, unexplained, means exit code 3.",
-)
+@arguments.of_check("require", "required")
 @click.option("-k", "text", default="", metavar="TEXT", help="Only cases whose name has TEXT.")
 @click.option(
     "--shard",
@@ -128,11 +110,11 @@ class CheckOptions(Outputs):
     metavar="N",
     help="Workers of each lane; the lanes run side by side in any case.",
 )
-@arguments.flag("--wrap", help="Put each gather between two multiplications by one.")
+@arguments.of_check("wrap")
 @arguments.node
 @arguments.inputs
-@arguments.policy("clamp; of the corpus, of --random and of ONNX models: each case's own")
-@arguments.target("the one that run uses for the provider")
+@arguments.of_check("out-of-range")
+@arguments.of_check("target")
 @arguments.file(
     "--json",
     "json_file",
@@ -146,14 +128,8 @@ class CheckOptions(Outputs):
     "--with-paths",
     help="Let reports name interpreters, plugins and the home folder by their paths.",
 )
-@arguments.file(
-    "--known",
-    "known_files",
-    multiple=True,
-    metavar="FILE",
-    help="A file of known differences, in the format of known_differences.json; beside ours.",
-)
-@arguments.flag("--no-known", help="Leave out the known differences of onnxgather.")
+@arguments.of_check("known", "known_files")
+@arguments.of_check("no-known")
 @arguments.allow_outside
 def check_command(**given: Any) -> int:
     """Compare what each lane returns with the reference, bit by bit.
@@ -172,10 +148,11 @@ def check_command(**given: Any) -> int:
 def _run(asked: CheckOptions) -> int:
     from onnxgather.execution.library import is_library
     from onnxgather.parity.checking import check as check_lanes
+    from onnxgather.parity.reading import known_from
     from onnxgather.report import without_paths
 
     batch = Batch(prints=False)
-    known = asked.known
+    known = known_from(asked.known_files, ours=not asked.no_known)
     lanes = _lanes(asked)
     paths = list(dict.fromkeys(source.path for source in batch.sources(asked.paths)))
     networks = [path for path in paths if is_model(path)]
@@ -246,9 +223,9 @@ def _planned(
 ) -> tuple[Iterator[Case], int]:
     """The cases, and how many they are."""
     from onnxgather.parity.cases import program_cases, program_names
-    from onnxgather.parity.corpus import random_cases, random_names
+    from onnxgather.parity.corpus import built_in_cases, random_cases, random_names
 
-    built_in = [*of_models, *(_built_in(asked.out_of_range) if asked.corpus else ())]
+    built_in = [*of_models, *(built_in_cases(asked.out_of_range) if asked.corpus else ())]
     random = asked.count or 0
     total = sum(len(program.dispatch_commands) for program in programs) + len(built_in) + random
     if not total + len(invalid):
@@ -334,16 +311,3 @@ def _of_models(
                 else:
                     batch.tell(f"{path}: left out: {where}")
     return cases
-
-
-def _built_in(out_of_range: OutOfRange | None) -> Iterator[Case]:
-    """Yield the corpus; under one policy, all cases in range and the other cases that have it."""
-    from onnxgather.parity.cases import DescriptorCase
-    from onnxgather.parity.corpus import corpus
-
-    for case in corpus():
-        if out_of_range is None or case.out_of_range == out_of_range:
-            yield case
-        elif isinstance(case, DescriptorCase) and case.in_range:  # all policies give the same
-            name = f"{case.name}/{out_of_range}"
-            yield replace(case, name=name, out_of_range=out_of_range)

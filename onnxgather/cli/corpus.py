@@ -30,10 +30,10 @@ def export_command(name: FormatName, folder: str) -> int:
 
     DIR gets a README that says how to run the cases without onnxgather.
     """
-    from onnxgather.parity.corpus import corpus as built_in
+    from onnxgather.parity.corpus import built_in_cases
     from onnxgather.parity.corpus import export as write
 
-    exported = write(built_in(), name, folder)
+    exported = write(built_in_cases(), name, folder)
     say(f"{folder}: {exported.written:,} cases")
     for why, count in exported.left_out.items():
         say(f"left out: {count:,}, as each {why}")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator,
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from queue import LifoQueue
 from typing import Any, TypeAlias
 
@@ -60,6 +60,11 @@ class Team:
         self._idle: LifoQueue[Lane] = LifoQueue()  # so that the lane asked last is asked next
         for lane in reversed(lanes):
             self._idle.put(lane)
+
+    @cached_property
+    def info(self) -> LaneInfo:
+        """What the lanes say of themselves; they start when it is first asked."""
+        return self.start()
 
     def start(self) -> LaneInfo:
         """Start the lanes; describe the first, or one that cannot start."""

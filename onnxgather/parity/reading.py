@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from io import BufferedReader
+from itertools import chain
 from typing import TypeVar
 
 import msgspec
@@ -13,7 +14,7 @@ import msgspec
 from onnxgather.checks import shown
 from onnxgather.errors import FileFormatError
 from onnxgather.files import got, is_report, reason
-from onnxgather.parity.known import Known
+from onnxgather.parity.known import Known, known_differences
 from onnxgather.parity.results import Report, read_report
 
 T = TypeVar("T")
@@ -91,6 +92,20 @@ def open_known(path: str) -> tuple[Known, ...]:
         FileFormatError: The file cannot be read, or an entry is not one of a known difference.
     """
     return _read(path, lambda file: msgspec.json.decode(_whole(file), type=tuple[Known, ...]))
+
+
+def known_from(paths: Iterable[str], *, ours: bool = True) -> list[Known]:
+    """The known differences of some files, before those that come with onnxgather.
+
+    Args:
+        paths: The files.
+        ours: Whether those that come with onnxgather are among them.
+
+    Raises:
+        FileFormatError: As `open_known`.
+    """
+    mine = known_differences() if ours else ()
+    return [*chain.from_iterable(map(open_known, paths)), *mine]
 
 
 def _whole(file: BufferedReader) -> bytes:

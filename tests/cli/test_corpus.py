@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from command_line import files, outcome, program
 
-from onnxgather.parity.corpus import corpus
+from onnxgather.parity.corpus import built_in_cases
 
 
 class TestCorpus:
@@ -19,7 +19,9 @@ class TestCorpus:
     def test_export_says_how_many_cases_it_wrote_and_left_out(
         self, form: str, left: str | None, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("onnxgather.parity.corpus.corpus", lambda: list(corpus())[::7])
+        monkeypatch.setattr(
+            "onnxgather.parity.corpus.built_in_cases", lambda: list(built_in_cases())[::7]
+        )
         code, out, err = outcome("corpus", "export", "--format", form, "out")
         assert (code, err) == (0, "")
         first, *rest = out.splitlines()

@@ -19,7 +19,7 @@ from onnxgather.execution.library import cache_folder, compiled_host, is_library
 from onnxgather.execution.worker import Worker
 from onnxgather.parity.cases import smallest_case
 from onnxgather.parity.checking import check
-from onnxgather.parity.corpus import corpus
+from onnxgather.parity.corpus import built_in_cases
 from onnxgather.parity.lanes import model_lane, open_lanes
 from onnxgather.parity.lanes.lane import AnswerKind
 
@@ -67,7 +67,7 @@ class TestLibraries:
         assert spec.origin is not None
         (library,) = (Path(spec.origin).parent / "capi").glob("libonnxruntime.so.*")
         (lane,) = open_lanes([], {"cpu@library": str(library)})
-        report = check([*corpus()][::40], [lane])
+        report = check([*built_in_cases()][::40], [lane])
         lane.close()
         (info,) = report.lanes
         version = library.name.removeprefix("libonnxruntime.so.")

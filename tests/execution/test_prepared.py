@@ -28,7 +28,7 @@ from onnxgather.descriptors.arrays import Array
 from onnxgather.execution import kernels, prepared
 from onnxgather.options import OutOfRange
 from onnxgather.parity.cases import DescriptorCase
-from onnxgather.parity.corpus import corpus
+from onnxgather.parity.corpus import built_in_cases
 
 DESC = og.GatherElementsDesc(
     og.TensorDesc("FLOAT32", [4, 3]),
@@ -120,7 +120,7 @@ def test_every_case_of_the_corpus_equals_the_reference(threads: int, way: str) -
     if way == "numpy" and threads > 1:
         return  # numpy has no threads
     ran = 0
-    for case in corpus():
+    for case in built_in_cases():
         if isinstance(case, DescriptorCase):
             policy, arrays = case.out_of_range, (case.data, case.indices)
             check_against_reference(case.descriptor, *arrays, policy, threads)

@@ -17,7 +17,7 @@ from onnxgather.execution.providers import PROVIDERS
 from onnxgather.execution.worker import Worker
 from onnxgather.parity.cases import smallest_case
 from onnxgather.parity.checking import check
-from onnxgather.parity.corpus import corpus
+from onnxgather.parity.corpus import built_in_cases
 from onnxgather.parity.lanes import open_lanes
 from onnxgather.parity.lanes.python import ModelLane
 
@@ -50,7 +50,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_host_answers_as_a_worker_in_python_does(host: Path) -> None:
     step = 10 if LONG else 40
-    cases = list(corpus())[::step]
+    cases = list(built_in_cases())[::step]
     lanes = [
         ModelLane("cpu", PROVIDERS["cpu"]),
         ModelLane("cpu@host", PROVIDERS["cpu"], host=[str(host), str(library())]),
@@ -128,7 +128,7 @@ def test_a_request_that_is_none_ends_the_host(host: Path, request_: bytes, sente
 )
 def test_the_directml_provider_runs_here() -> None:
     (lane,) = open_lanes(["directml"])
-    cases = [case for case in corpus() if "2-to-the-31" in case.name][::6]
+    cases = [case for case in built_in_cases() if "2-to-the-31" in case.name][::6]
     report = check(cases, [lane])
     lane.close()
     assert report.lanes[0].not_run is None

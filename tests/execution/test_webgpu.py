@@ -21,7 +21,7 @@ from onnxgather.execution.providers import PROVIDERS, target_of
 from onnxgather.execution.session import open_session
 from onnxgather.lowering import lower
 from onnxgather.parity.cases import DescriptorCase, smallest_case
-from onnxgather.parity.corpus import corpus
+from onnxgather.parity.corpus import built_in_cases
 from onnxgather.parity.lanes import open_lanes
 from onnxgather.parity.lanes.python import ModelLane
 
@@ -79,7 +79,7 @@ def test_the_target_has_no_operator_that_the_provider_lacks() -> None:
     }
     wide = (np.dtype(np.int64), np.dtype(np.uint64))
     seen = 0
-    for case in corpus():
+    for case in built_in_cases():
         if not isinstance(case, DescriptorCase) or case.data_type not in ("FLOAT32", "INT32"):
             continue
         directml = case.index_type == "INT64" and case.out_of_range == "directml"
@@ -145,7 +145,7 @@ def test_a_host_of_its_shared_library_answers_as_python_does() -> None:
     host = [*become, *loader, compiled_host(), str(library)]
     names = ["gather/float32/int64/forward", "gather/float64/int64/forward"]
     names += ["out-of-range/gather-nd1/int64/just-past/clamp", "gather/policy/directml-int64"]
-    cases = [case for case in corpus() if case.name in names]
+    cases = [case for case in built_in_cases() if case.name in names]
     (lane,) = open_lanes(["webgpu"])
     native = ModelLane("webgpu@host", WEBGPU, host=host)
     for case in cases:

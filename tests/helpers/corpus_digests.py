@@ -13,7 +13,7 @@ from typing import Any
 import onnxgather as og
 from onnxgather.descriptors.arrays import Array
 from onnxgather.parity.cases import Case, DescriptorCase
-from onnxgather.parity.corpus import corpus, random_cases
+from onnxgather.parity.corpus import built_in_cases, random_cases
 
 RANDOM = 500
 """Random cases in the digest."""
@@ -58,7 +58,7 @@ def digests(found: Iterable[Case]) -> Iterator[str]:
 
 
 def all_digests() -> list[str]:
-    return [*digests(corpus()), *digests(random_cases(RANDOM, 0))]
+    return [*digests(built_in_cases()), *digests(random_cases(RANDOM, 0))]
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from onnxgather.model import check_model
 from onnxgather.model.functions import name_apart
 from onnxgather.options import OPSETS, POLICIES, OutOfRange
 from onnxgather.parity.cases import DescriptorCase
-from onnxgather.parity.corpus import corpus
+from onnxgather.parity.corpus import built_in_cases
 from onnxgather.parity.corpus.sampling import random_cases
 
 T = og.TensorDesc
@@ -37,7 +37,7 @@ DATA = np.arange(12, dtype=np.float32).reshape(4, 3)
 INDICES = np.array([[2, 7]], np.uint32)
 SAMPLE = [
     case
-    for case in [*corpus(), *random_cases(100, 5)]
+    for case in [*built_in_cases(), *random_cases(100, 5)]
     if isinstance(case, DescriptorCase) and not case.name.startswith("large")
 ][::12]
 

@@ -24,7 +24,7 @@ from onnxgather.descriptors.arrays import Array
 from onnxgather.loops import loops_of
 from onnxgather.options import POLICIES
 from onnxgather.parity.cases import DescriptorCase
-from onnxgather.parity.corpus import corpus
+from onnxgather.parity.corpus import built_in_cases
 from onnxgather.parity.corpus.sampling import random_cases
 
 Change = tuple[str, str, str]
@@ -61,7 +61,7 @@ def differing(kernels: ctypes.CDLL, questions: list[Question]) -> Iterator[str]:
 @cache
 def questions(count: int = 150) -> list[Question]:
     """Return large gathers, samples of the corpus and random gathers, under each policy."""
-    sampled = [*[*corpus()][:: 2000 // count], *random_cases(count, 17)]
+    sampled = [*[*built_in_cases()][:: 2000 // count], *random_cases(count, 17)]
     cases = [case for case in sampled if isinstance(case, DescriptorCase)]
     found: list[Question] = []
     for case in [*large_cases(), *cases]:

@@ -29,7 +29,7 @@ from onnxgather.descriptors.tensors import TensorDesc
 from onnxgather.execution import kernels
 from onnxgather.options import POLICIES
 from onnxgather.parity.cases import DescriptorCase
-from onnxgather.parity.corpus import corpus
+from onnxgather.parity.corpus import built_in_cases
 from onnxgather.parity.corpus.sampling import random_cases
 
 pytestmark = pytest.mark.skipif(
@@ -55,7 +55,7 @@ def same(found: Array | str, expected: Array | str) -> bool:
 
 def cases(step: int, count: int) -> list[DescriptorCase]:
     """Return one in `step` cases of the corpus, and `count` random ones."""
-    chosen = [*[*corpus()][::step], *random_cases(count, 13)]
+    chosen = [*[*built_in_cases()][::step], *random_cases(count, 13)]
     return [case for case in chosen if isinstance(case, DescriptorCase)]
 
 

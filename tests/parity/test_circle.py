@@ -18,7 +18,7 @@ from folders import MODELS
 from onnxgather.execution.hosts import find_runtime
 from onnxgather.execution.providers import PROVIDERS
 from onnxgather.parity.cases import DescriptorCase
-from onnxgather.parity.corpus import corpus, random_cases
+from onnxgather.parity.corpus import built_in_cases, random_cases
 from onnxgather.parity.known import CasePattern, known_differences
 from onnxgather.parity.lanes import open_lanes
 from onnxgather.parity.lanes.directml import find_host
@@ -78,7 +78,7 @@ def test_all_programs_of_the_checkout_pass_on_directml() -> None:
 def test_each_known_difference_of_the_provider_has_a_repro(
     pattern: CasePattern, tmp_path: Path
 ) -> None:
-    case = next(case for case in corpus() if pattern.fits(case))
+    case = next(case for case in built_in_cases() if pattern.fits(case))
     (lane,) = open_lanes(["directml"])
     found = make_repro(case, lane, str(tmp_path / "repro"))
     lane.close()

@@ -18,7 +18,7 @@ from html_page import HOSTILE, LOADING, Page
 import onnxgather as og
 from onnxgather.lowering.show import describe
 from onnxgather.parity.cases import DescriptorCase
-from onnxgather.parity.corpus import corpus
+from onnxgather.parity.corpus import built_in_cases
 from onnxgather.report.lesson import lesson, lesson_page
 
 CHROMIUM = shutil.which("chromium")
@@ -114,7 +114,7 @@ def test_a_large_tensor_has_no_picture() -> None:
 
 
 def test_every_gather_of_the_corpus_has_a_page() -> None:
-    cases = (case for case in corpus() if isinstance(case, DescriptorCase))
+    cases = (case for case in built_in_cases() if isinstance(case, DescriptorCase))
     chosen = [*{str(case.descriptor): case for case in cases}.values()][::60]
     assert len(chosen) > 10
     for case in chosen:

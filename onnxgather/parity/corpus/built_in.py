@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 
 from onnxgather.gather import Geometry
+from onnxgather.options import OutOfRange
 from onnxgather.parity.cases import Case, DescriptorCase
 from onnxgather.parity.corpus.drawn import data_values, index_values, takes
 from onnxgather.parity.corpus.forbidden import forbidden_cases
@@ -16,11 +18,24 @@ from onnxgather.parity.corpus.splitmix import seed_of
 from onnxgather.parity.layouts import laid_out
 
 
-def corpus() -> Iterator[Case]:
+def built_in_cases(out_of_range: OutOfRange | None = None) -> Iterator[Case]:
     """Yield the cases of the corpus, the same on every machine.
 
     The arrays of a case depend on its name alone, so that a new row changes no other case.
+
+    Args:
+        out_of_range: The only policy; None lets each case have its own. All cases whose indices
+            are in range have it, as every policy gives the same there, and of the others those
+            that the corpus has under it.
     """
+    for case in _built_in_cases():
+        if out_of_range is None or case.out_of_range == out_of_range:
+            yield case
+        elif isinstance(case, DescriptorCase) and case.in_range:
+            yield replace(case, name=f"{case.name}/{out_of_range}", out_of_range=out_of_range)
+
+
+def _built_in_cases() -> Iterator[Case]:
     for group in TABLE:
         yield from _cases(group)
     yield from map(_documented, EXAMPLES)

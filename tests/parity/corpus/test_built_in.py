@@ -28,7 +28,7 @@ from onnxgather.errors import OnnxGatherError
 from onnxgather.model import check_model
 from onnxgather.options import OutOfRange
 from onnxgather.parity.cases import Case, DescriptorCase, NodeCase
-from onnxgather.parity.corpus import built_in, corpus, random_cases
+from onnxgather.parity.corpus import built_in, built_in_cases, random_cases
 from onnxgather.parity.corpus.groups import TABLE
 from onnxgather.parity.models import bare_model
 
@@ -38,7 +38,7 @@ POLICIES: tuple[OutOfRange, ...] = get_args(OutOfRange)
 
 @cache
 def cases() -> tuple[Case, ...]:
-    return tuple(corpus())
+    return tuple(built_in_cases())
 
 
 def described() -> list[tuple[DescriptorCase, og.Descriptor]]:
@@ -67,7 +67,7 @@ def test_a_fresh_interpreter_makes_the_same_cases(hash_seed: str) -> None:
 def test_a_row_changes_no_other_case(monkeypatch: pytest.MonkeyPatch) -> None:
     before = {case.name: digest(case) for case in cases()}
     monkeypatch.setattr(built_in, "TABLE", TABLE[::-2])
-    after = {case.name: digest(case) for case in corpus()}
+    after = {case.name: digest(case) for case in built_in_cases()}
     assert 400 < len(after) < len(before)
     assert after.items() <= before.items()
 

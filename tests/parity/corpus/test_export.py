@@ -28,13 +28,13 @@ from onnxgather.descriptors.arrays import Array
 from onnxgather.errors import OnnxGatherError
 from onnxgather.options import FORMATS, FormatName
 from onnxgather.parity.cases import Case, DescriptorCase, NodeCase
-from onnxgather.parity.corpus import corpus, export, random_cases
+from onnxgather.parity.corpus import built_in_cases, export, random_cases
 from onnxgather.programs import dispatches, read_program
 
 
 @cache
 def every() -> tuple[Case, ...]:
-    return tuple(corpus())
+    return tuple(built_in_cases())
 
 
 def cases() -> tuple[Case, ...]:

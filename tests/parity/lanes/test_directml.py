@@ -22,7 +22,7 @@ from onnxgather.execution.child import Breakdown
 from onnxgather.options import OutOfRange
 from onnxgather.parity.cases import Case, DescriptorCase
 from onnxgather.parity.checking import check_cases
-from onnxgather.parity.corpus import corpus, random_cases
+from onnxgather.parity.corpus import built_in_cases, random_cases
 from onnxgather.parity.corpus.forbidden import forbidden_cases
 from onnxgather.parity.lanes.directml import DirectMLLane, find_host, setup_command
 from onnxgather.parity.lanes.lane import Answer, AnswerKind, LaneInfo
@@ -278,7 +278,7 @@ def _in_corpus(in_range: bool) -> list[Case]:
     """Return those cases of the corpus that DirectML.dll has an answer to."""
     return [
         found
-        for found in corpus()
+        for found in built_in_cases()
         if isinstance(found, DescriptorCase)
         and found.in_range == in_range
         and (in_range or found.out_of_range == "directml")
