@@ -116,6 +116,7 @@ class Field:
         value, path = self.fields().get(name, default), self._member_path(name)
         if value is _REQUIRED:
             for near in islice(self.fields(), 1000):
+                self.require(isinstance(near, str), "must have strings as keys", quoted(near))
                 if meant := suggestion(near, [name], near=0.85):
                     raise FileFormatError(f"{path} is required, got {quoted(near)}{meant}")
             raise FileFormatError(f"{path} is required")

@@ -106,10 +106,34 @@ def test_a_descriptor_is_read_from_a_dict_of_any_class(kind: Callable[[Any], Any
     assert og.from_dict(kind(raw | {"desc": kind(desc)})) == DESC
 
 
-def test_what_is_no_dict_is_refused() -> None:
+GATHER = {"type": "DML_OPERATOR_GATHER"}
+
+
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        (UserDict(og.to_dict(DESC)), "$ must be an object, got a Python UserDict"),
+        (None, "$ must be an object, got null"),
+        ([], "$ must be an object, got an array"),
+        (3, "$ must be an object, got 3"),
+        (b"{}", "$ must be an object, got a Python bytes"),
+        ({}, "$.type is required"),
+        ({2: {}}, "$ must have strings as keys, got 2"),
+        ({10**5000: {}}, "$ must have strings as keys, got a larger integer"),
+        ({b"type": "GATHER"}, "$ must have strings as keys, got a Python bytes"),
+        (GATHER | {"desc": {None: 1}}, "$.desc must have strings as keys, got null"),
+        (
+            GATHER | {"desc": {"InputTensor": {(1,): 2}}},
+            "$.desc.InputTensor must have strings as keys, got an array",
+        ),
+        (GATHER | {"desc": None}, "$.desc must be an object, got null"),
+        (GATHER | {"desc": {"InputTensor": 4}}, "$.desc.InputTensor must be an object, got 4"),
+    ],
+)
+def test_from_dict_says_what_a_document_must_be(value: object, sentence: str) -> None:
     with pytest.raises(og.FileFormatError) as caught:
-        og.from_dict(UserDict(og.to_dict(DESC)))
-    assert str(caught.value) == "$ must be an object, got a Python UserDict"
+        og.from_dict(value)
+    assert str(caught.value) == sentence
 
 
 COPIES: list[Callable[[Any], Any]] = [
