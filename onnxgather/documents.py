@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Collection, Generator, Mapping
+from collections.abc import Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -115,8 +115,10 @@ class Field:
         """Read a field of an object; it may be absent only if there is a default value."""
         value, path = self.fields().get(name, default), self._member_path(name)
         if value is _REQUIRED:
-            for near in islice(self.fields(), 1000):
-                self.require(isinstance(near, str), "must have strings as keys", quoted(near))
+            # The keys of a dict that no JSON was read from may be anything.
+            for near in islice(cast("Iterable[object]", self.fields()), 1000):
+                if not isinstance(near, str):
+                    raise self.error("must have strings as keys", quoted(near))
                 if meant := suggestion(near, [name], near=0.85):
                     raise FileFormatError(f"{path} is required, got {quoted(near)}{meant}")
             raise FileFormatError(f"{path} is required")

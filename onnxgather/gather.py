@@ -24,7 +24,7 @@ from onnxgather.checks import (
     uints,
 )
 from onnxgather.descriptors.operators import (
-    TABLE,
+    FACTS,
     TENSORS,
     Descriptor,
     GatherDesc,
@@ -38,15 +38,7 @@ from onnxgather.errors import DescriptorError
 
 Sizes = tuple[int, ...]
 
-INDEX_TYPES = {
-    "Gather": ("INT32", "INT64"),
-    "GatherElements": ("INT32", "INT64"),
-    "GatherND": ("INT64",),
-}
-"""The types of indices that each ONNX operator takes, since opset 13."""
-
-
-ATTRIBUTES = {row.onnx: row.attribute for row in TABLE.values()}
+ATTRIBUTES = {row.onnx: row.attribute for row in FACTS.values()}
 """The attribute of each ONNX operator: axis or batch_dims."""
 
 
@@ -78,12 +70,12 @@ class Geometry:
     @property
     def onnx(self) -> str:
         """The name of the ONNX operator."""
-        return TABLE[self.operator].onnx
+        return FACTS[self.operator].onnx
 
     @property
     def attribute(self) -> str:
         """What the ONNX operator calls `number`: axis or batch_dims."""
-        return TABLE[self.operator].attribute
+        return FACTS[self.operator].attribute
 
     @property
     def has_tuples(self) -> bool:
@@ -224,7 +216,7 @@ class Geometry:
         return self._broken_by_sizes() or self._broken_by_type(index_type)
 
     def _broken_by_type(self, index_type: str) -> str | None:
-        types = INDEX_TYPES[self.onnx]
+        types = FACTS[self.operator].onnx_index_types
         if index_type in types:
             return None
         return f"indices must be {' or '.join(types)}, got {index_type}"
@@ -288,7 +280,7 @@ def gather_of_node(operator: str, data: Sizes, indices: Sizes, number: int) -> G
         number: `axis`, which may count from the end, or `batch_dims`.
     """
     # Of GatherND the provider makes GATHER_ND1, the last row of the table with that ONNX operator.
-    directml = {row.onnx: name for name, row in TABLE.items()}[operator]
+    directml = {row.onnx: name for name, row in FACTS.items()}[operator]
     if operator != "GatherND" and -len(data) <= number < 0:
         number += len(data)
     return Geometry(directml, data, indices, number)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Literal
 
 OutOfRange = Literal["clamp", "error", "zero", "directml"]
 """The name of a policy: what an index out of range does; see `POLICIES`."""
 
 
-class Policy(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Policy:
     """What an index outside [0, n), or [-n, n) for a signed type, does."""
 
     rule: str

@@ -134,18 +134,12 @@ def test_each_library_is_spoken_in_one_place(library: str) -> None:
 
 
 TWICE = {
-    "INDEX_TYPES",
     "INDICES",
     "MOST",
-    "MOST_ELEMENTS",
     "SMALL",
-    "TABLE",
-    "WIDTH",
     "harden",
     "laid_out",
     "lower",
-    "outside",
-    "picture",
     "render",
 }
 """The names that still have two definitions."""

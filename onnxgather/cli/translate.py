@@ -286,7 +286,7 @@ def explain_command(
     Without --at, say so of every element, and show the inputs.
     """
     from onnxgather.descriptors.explain import explain as explain_element
-    from onnxgather.descriptors.explain import explain_all, picture
+    from onnxgather.descriptors.explain import explain_all, explanation_text
     from onnxgather.networks.extraction import case_of_gather
     from onnxgather.parity.cases import program_cases
 
@@ -304,7 +304,7 @@ def explain_command(
     try:
         if at is None:
             every = explain_all(*arrays, out_of_range)
-            say(json_bytes(every) if as_json else picture(*arrays, every), as_is=True)
+            say(json_bytes(every) if as_json else explanation_text(*arrays, every), as_is=True)
         else:
             found = explain_element(*arrays, _coordinates(at), out_of_range)
             say(json_bytes(found) if as_json else str(found))

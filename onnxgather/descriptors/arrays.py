@@ -151,7 +151,7 @@ def check_indices(desc: Descriptor, indices: Array, size: int | None = None) -> 
     """
     values = elements(desc.indices_tensor, indices)
     sizes = np.array(axis_sizes(desc) if size is None else size)
-    mask = outside(values, sizes)
+    mask = is_outside(values, sizes)
     if mask.any():
         first = np.unravel_index(np.argmax(mask), values.shape)
         size = int(np.broadcast_to(sizes, values.shape)[first])
@@ -183,7 +183,7 @@ def elements(tensor: TensorDesc, array: Array) -> Array:
     return np.lib.stride_tricks.as_strided(array, tensor.sizes, steps)
 
 
-def array_of(tensor: TensorDesc, values: Array, between: Array | int = 0) -> Array:
+def array_with(tensor: TensorDesc, values: Array, between: Array | int = 0) -> Array:
     """The array that stands for a tensor with given elements.
 
     Args:
@@ -216,7 +216,7 @@ def counted_dimensions(desc: Descriptor) -> int:
     return desc.indices_dimension_count
 
 
-def outside(index: Array, size: Any) -> npt.NDArray[np.bool_]:
+def is_outside(index: Array, size: Any) -> npt.NDArray[np.bool_]:
     """Which index values are out of range of an axis.
 
     Args:

@@ -7,8 +7,9 @@ mistake in `gather` does not change it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -31,7 +32,7 @@ Coordinates = tuple[int, ...]
 """The coordinates of an element of a tensor, one per dimension."""
 
 
-MOST_ELEMENTS = 64
+MOST_EXPLAINED = 64
 """The most elements of a tensor that are all written out."""
 
 
@@ -66,7 +67,8 @@ class Explanation(msgspec.Struct, frozen=True):
         return self.text
 
 
-class _Element(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Element:
     """An output element, and the coordinates in InputTensor before indices are brought in range."""
 
     desc: Descriptor
@@ -157,17 +159,17 @@ def explain_all(
         out_of_range: As for `explain`.
 
     Raises:
-        DescriptorError: As `explain`; or OutputTensor has more than `MOST_ELEMENTS` elements.
+        DescriptorError: As `explain`; or OutputTensor has more than `MOST_EXPLAINED` elements.
     """
     count = prod(desc.output_tensor.sizes)
-    if count > MOST_ELEMENTS:
-        rule = f"at must be given where OutputTensor has more than {MOST_ELEMENTS} elements"
+    if count > MOST_EXPLAINED:
+        rule = f"at must be given where OutputTensor has more than {MOST_EXPLAINED} elements"
         raise DescriptorError(f"{rule}, got {count}")
     every = np.ndindex(*desc.output_tensor.sizes)
     return [explain(desc, data, indices, at, out_of_range) for at in every]
 
 
-def picture(
+def explanation_text(
     desc: Descriptor, data: Array, indices: Array, explanations: Sequence[Explanation]
 ) -> str:
     """A gather as text: its inputs where they are small, and a line for each output element.
@@ -188,7 +190,7 @@ def picture(
 
 def _tensor_text(name: str, tensor: TensorDesc, array: Array) -> str:
     head = f"{name}: {tensor.data_type} {list(tensor.sizes)}"
-    if prod(tensor.sizes) > MOST_ELEMENTS:
+    if prod(tensor.sizes) > MOST_EXPLAINED:
         return head
     texts: Any = {"all": value_text}
     return f"{head}\n{np.array2string(elements(tensor, array), separator=', ', formatter=texts)}"

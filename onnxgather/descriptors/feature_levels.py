@@ -5,7 +5,7 @@ from __future__ import annotations
 from onnxgather.checks import check_choice
 from onnxgather.descriptors.arrays import check_descriptor
 from onnxgather.descriptors.datatypes import TensorDataType
-from onnxgather.descriptors.operators import TABLE, Descriptor
+from onnxgather.descriptors.operators import FACTS, Descriptor
 from onnxgather.errors import DescriptorError
 
 FEATURE_LEVELS = (
@@ -35,7 +35,7 @@ def feature_requirements(desc: Descriptor) -> list[tuple[str, str]]:
     data: TensorDataType = desc.input_tensor.data_type
     indices: TensorDataType = desc.indices_tensor.data_type
     return [
-        (TABLE[desc.operator].feature_level, f"DML_OPERATOR_{desc.operator}"),
+        (FACTS[desc.operator].feature_level, f"DML_OPERATOR_{desc.operator}"),
         (_DATA_TYPE[data], f"InputTensor.DataType {data}"),
         (_INDEX_TYPE[indices], f"IndicesTensor.DataType {indices}"),
         (_FOUR_DIMENSIONS if count == 4 else _ANY_DIMENSIONS, f"DimensionCount {count}"),

@@ -7,8 +7,9 @@ their own examples contradict them (docs/disagreements.md).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import msgspec
 
@@ -233,7 +234,8 @@ Descriptor = GatherDesc | GatherElementsDesc | GatherNDDesc | GatherND1Desc
 TENSORS = ("input_tensor", "indices_tensor", "output_tensor")
 
 
-class Operator(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Operator:
     """One of DirectML's operators."""
 
     descriptor: type[Descriptor]
@@ -246,17 +248,21 @@ class Operator(NamedTuple):
     """The ONNX operator that computes the same."""
     attribute: str
     """The attribute of the ONNX operator: axis or batch_dims."""
+    onnx_index_types: tuple[str, ...]
+    """The types of indices that the ONNX operator takes, since opset 13."""
 
 
-TABLE = {
-    "GATHER": Operator(GatherDesc, 67, "1_0", "Gather", "axis"),
-    "GATHER_ELEMENTS": Operator(GatherElementsDesc, 107, "2_1", "GatherElements", "axis"),
-    "GATHER_ND": Operator(GatherNDDesc, 108, "2_1", "GatherND", "batch_dims"),
-    "GATHER_ND1": Operator(GatherND1Desc, 140, "3_0", "GatherND", "batch_dims"),
+_BOTH = ("INT32", "INT64")
+
+FACTS = {
+    "GATHER": Operator(GatherDesc, 67, "1_0", "Gather", "axis", _BOTH),
+    "GATHER_ELEMENTS": Operator(GatherElementsDesc, 107, "2_1", "GatherElements", "axis", _BOTH),
+    "GATHER_ND": Operator(GatherNDDesc, 108, "2_1", "GatherND", "batch_dims", ("INT64",)),
+    "GATHER_ND1": Operator(GatherND1Desc, 140, "3_0", "GatherND", "batch_dims", ("INT64",)),
 }
-"""The one table of operators, by their names without DML_OPERATOR_."""
+"""The facts of each operator, by its name without DML_OPERATOR_."""
 
-OPERATORS: dict[str, type[Descriptor]] = {name: row.descriptor for name, row in TABLE.items()}
+OPERATORS: dict[str, type[Descriptor]] = {name: row.descriptor for name, row in FACTS.items()}
 """The descriptor class of each operator."""
 
 

@@ -11,14 +11,14 @@ import numpy as np
 
 from onnxgather.descriptors.arrays import (
     Array,
-    array_of,
+    array_with,
     check_array,
     check_descriptor,
     check_indices,
     check_inputs,
     check_policy,
     elements,
-    outside,
+    is_outside,
 )
 from onnxgather.descriptors.operators import Descriptor, GatherDesc, GatherElementsDesc
 from onnxgather.descriptors.tensors import TensorDesc
@@ -55,7 +55,7 @@ def reference(
     gathered = buffer[offset]
     if out_of_range == "zero":
         gathered[offset < 0] = 0
-    return array_of(desc.output_tensor, gathered)
+    return array_with(desc.output_tensor, gathered)
 
 
 def source_map(desc: Descriptor, indices: Array, out_of_range: OutOfRange = "clamp") -> Array:
@@ -137,7 +137,7 @@ def offsets(
         return _directml_offsets(desc, read, indexed).astype(np.int64)
     offset = _clamped_offsets(desc.input_tensor, read, indexed)
     if out_of_range == "zero":
-        masks = [outside(read[k], desc.input_tensor.sizes[k]) for k in indexed]
+        masks = [is_outside(read[k], desc.input_tensor.sizes[k]) for k in indexed]
         offset = np.where(np.logical_or.reduce(masks), -1, offset)
     return offset
 

@@ -14,9 +14,9 @@ import numpy as np
 from msgspec.structs import replace
 
 from onnxgather.checks import listed, number_of, shown
-from onnxgather.descriptors.arrays import Array, outside
+from onnxgather.descriptors.arrays import Array, is_outside
 from onnxgather.descriptors.feature_levels import minimum_feature_level
-from onnxgather.descriptors.operators import TABLE, Descriptor
+from onnxgather.descriptors.operators import FACTS, Descriptor
 from onnxgather.descriptors.spelling import to_dict
 from onnxgather.errors import DescriptorError, OnnxGatherError
 from onnxgather.execution.providers import PROVIDERS
@@ -369,7 +369,7 @@ def _found(
     """The first index out of range; None where all are in range, or an axis is not known."""
     if None in sizes or indices.dtype.kind not in "iu":
         return None
-    mask = outside(indices, np.array(sizes)).reshape(indices.shape)
+    mask = is_outside(indices, np.array(sizes)).reshape(indices.shape)
     if not mask.any():
         return None
     first = np.unravel_index(np.argmax(mask), mask.shape)
@@ -380,7 +380,7 @@ def _found(
 def out_of_range(op: str) -> dict[str, str]:
     """What each provider makes of an index out of range of an ONNX operator."""
     told = {"cpu": "The node fails.", "webnn": "The index is clamped to its own axis."}
-    directml = {name for name, row in TABLE.items() if row.onnx == op}
+    directml = {name for name, row in FACTS.items() if row.onnx == op}
     short = {provider.name: name for name, provider in PROVIDERS.items()}
     for known in known_differences():
         for case in known.cases:

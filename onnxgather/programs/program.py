@@ -7,7 +7,6 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from numpy.lib import format as npy
 
@@ -46,14 +45,16 @@ _EXECUTION_FLAGS = (
 )
 
 
-class Binding(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Binding:
     """The part of a resource that a tensor is bound to: from a byte offset on."""
 
     resource: str
     offset: int
 
 
-class Dispatchable(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Dispatchable:
     """An operator that commands can dispatch: a descriptor with a name."""
 
     descriptor: Descriptor
@@ -61,7 +62,8 @@ class Dispatchable(NamedTuple):
     """The bindings of the OWNED_BY_DML inputs, by their names in directml.h."""
 
 
-class DispatchCommand(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class DispatchCommand:
     """Runs a dispatchable."""
 
     path: str
@@ -71,7 +73,8 @@ class DispatchCommand(NamedTuple):
     the dispatchable's."""
 
 
-class PrintCommand(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class PrintCommand:
     """Prints the values of a resource."""
 
     path: str
@@ -79,7 +82,8 @@ class PrintCommand(NamedTuple):
     verbose: bool
 
 
-class WriteFileCommand(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class WriteFileCommand:
     """Writes a resource to a file."""
 
     path: str

@@ -11,14 +11,14 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
-from onnxgather.descriptors.arrays import Array, axis_sizes, check_array, elements, outside
+from onnxgather.descriptors.arrays import Array, axis_sizes, check_array, elements, is_outside
 from onnxgather.descriptors.datatypes import TensorDataType
 from onnxgather.descriptors.operators import Descriptor
 from onnxgather.descriptors.reference import reference
@@ -44,7 +44,8 @@ _PLAIN_NAME = r'(?i)(?!\.|(CON|PRN|AUX|NUL|CONIN\$|CONOUT\$|COM\d|LPT\d) *(\.|$)
 """The name of a file or folder that is not hidden, and no device and no stream of Windows."""
 
 
-class Dispatch(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Dispatch:
     """What one dispatch command computed."""
 
     path: str
@@ -116,7 +117,8 @@ def dispatches(program: Program, evaluate: Evaluate) -> Iterator[Dispatch]:
             yield memory.dispatch(command, evaluate, copies=True)
 
 
-class _Run(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Run:
     """A run of a program; the fields are what `execute` takes."""
 
     program: Program
@@ -169,7 +171,7 @@ class _Run(NamedTuple):
     ) -> Array:
         """The output of a dispatch; a note tells where its indices are out of range."""
         policy = self.out_of_range
-        if not outside(elements(desc.indices_tensor, indices), np.array(axis_sizes(desc))).any():
+        if not is_outside(elements(desc.indices_tensor, indices), np.array(axis_sizes(desc))).any():
             return self.evaluate(desc, data, indices, "clamp")
         # DirectML reads what lies behind the elements of a packed tensor: as strided it is there.
         tensor = desc.input_tensor
@@ -200,7 +202,7 @@ def told_outside(
         output: OutputTensor under the policy; None where the policy is "error".
     """
     given = elements(desc.indices_tensor, indices)
-    count = np.count_nonzero(outside(given, np.array(axis_sizes(desc))))
+    count = np.count_nonzero(is_outside(given, np.array(axis_sizes(desc))))
     text = f"indices out of range: {count} of {given.size}; such an index {POLICIES[policy].brief}"
     size = math.prod(desc.output_tensor.sizes)
     if output is None or policy == "directml" or size > COMPARED:

@@ -197,7 +197,7 @@ class WholeProgram:
 
     def _known_in_range(self, command: DispatchCommand, desc: Descriptor) -> bool:
         """Whether the indices of a dispatch are initializers, and all in range."""
-        name, offset = command.bindings[INDICES]
+        name, offset = command.bindings[INDICES].resource, command.bindings[INDICES].offset
         known = {*self._first} - {*self.inputs}
         if name not in known or (self._now[name] is not self._first[name]):
             return False

@@ -19,12 +19,12 @@ from onnxgather.descriptors.tensors import TensorDesc
 from onnxgather.documents import Field
 from onnxgather.programs.resources import read_numbers
 
-WIDTH = 100
+_WIDTH = 100
 
 MOST_LISTED_BYTES = 2**16
 """The most bytes of an array that a program lists; a larger one is in a file of its own."""
 
-_ROWS = textwrap.TextWrapper(WIDTH - 16, break_on_hyphens=False, break_long_words=False)
+_ROWS = textwrap.TextWrapper(_WIDTH - 16, break_on_hyphens=False, break_long_words=False)
 
 _RESOURCES = {"InputTensor": "data", "IndicesTensor": "indices", "OutputTensor": "output"}
 
@@ -137,7 +137,7 @@ def _float(number: np.floating[Any]) -> float | str:
 def _laid_out(value: Any, indent: str, used: int) -> str:
     """JSON on one line if it fits after `used` more characters, else on several."""
     line = json.dumps(value, ensure_ascii=False)
-    if len(indent) + used + len(line) < WIDTH and not _is_outline(value):
+    if len(indent) + used + len(line) < _WIDTH and not _is_outline(value):
         return line
     deeper = indent + "    "
     if isinstance(value, dict):

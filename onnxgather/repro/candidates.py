@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from onnxgather.descriptors.arrays import Array, array_of, elements
+from onnxgather.descriptors.arrays import Array, array_with, elements
 from onnxgather.descriptors.operators import TENSORS
 from onnxgather.gather import Geometry, gather_of, gather_of_node
 from onnxgather.options import OutOfRange
@@ -88,9 +88,9 @@ def case_of(candidate: Candidate, name: str, out_of_range: OutOfRange) -> Case:
     desc = laid_out(gather, data.dtype.name.upper(), candidate.index_type, candidate.layouts)
     tensor = desc.input_tensor
     between = distinct(tensor.array_shape).astype(data.dtype)
-    data = array_of(tensor, data.reshape(tensor.sizes), between)
+    data = array_with(tensor, data.reshape(tensor.sizes), between)
     tensor = desc.indices_tensor
-    indices = array_of(tensor, indices.reshape(tensor.sizes))
+    indices = array_with(tensor, indices.reshape(tensor.sizes))
     return DescriptorCase(name, desc, data, indices, out_of_range)
 
 

@@ -16,7 +16,7 @@ from typing import get_args
 import numpy as np
 from index_arithmetic import index_values
 
-from onnxgather.descriptors.arrays import Array, outside
+from onnxgather.descriptors.arrays import Array, is_outside
 from onnxgather.descriptors.datatypes import INDEX_TYPES
 from onnxgather.gather import Geometry, Sizes
 from onnxgather.options import OutOfRange
@@ -58,7 +58,7 @@ def values_of(index_type: str, axes: Sizes, policy: OutOfRange) -> Array:
     if others:
         values = np.concatenate([values, *(values * values.dtype.type([k, 1 - k]) for k in (0, 1))])
     values = values.reshape(-1, len(axes))
-    return values[~outside(values, axes).any(axis=1)] if policy == "error" else values
+    return values[~is_outside(values, axes).any(axis=1)] if policy == "error" else values
 
 
 def cases(sizes: Iterable[Sizes]) -> Iterator[DescriptorCase]:

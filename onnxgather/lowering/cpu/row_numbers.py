@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from onnxgather.descriptors.arrays import Array, brought_in_range
-from onnxgather.descriptors.arrays import outside as is_outside
+from onnxgather.descriptors.arrays import Array, brought_in_range, is_outside
 from onnxgather.descriptors.strides import packed_strides
 from onnxgather.gather import Geometry
 from onnxgather.lowering.cpu.facts import Facts

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from onnxgather.descriptors.arrays import Array, array_of, axis_sizes
+from onnxgather.descriptors.arrays import Array, array_with, axis_sizes
 from onnxgather.descriptors.operators import Descriptor
 from onnxgather.descriptors.strides import overlaps
 from onnxgather.parity.corpus.splitmix import GOLDEN, splitmix64
@@ -36,7 +36,7 @@ def index_values(desc: Descriptor, kind: str, seed: int) -> Array:
         sizes = sizes.min(keepdims=True)  # one element may be an index of several axes
     each = np.broadcast_to(sizes, tensor.sizes).astype(np.int64).reshape(-1)
     values = INDICES[kind](tensor.data_type.numpy, each, seed).reshape(tensor.sizes)
-    return array_of(tensor, values, np.iinfo(values.dtype).max)
+    return array_with(tensor, values, np.iinfo(values.dtype).max)
 
 
 def _floats(dtype: Type, signs: Array, exponent: Array | int, fraction: Array) -> Array:

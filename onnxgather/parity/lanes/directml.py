@@ -20,7 +20,7 @@ import numpy as np
 from onnxgather.checks import LONGEST_SHOWN, shown, uint
 from onnxgather.descriptors.arrays import elements
 from onnxgather.descriptors.datatypes import DATA_TYPES, TYPE_PREFIX, TensorDataType
-from onnxgather.descriptors.operators import TABLE, TENSORS, header_names
+from onnxgather.descriptors.operators import FACTS, TENSORS, header_names
 from onnxgather.descriptors.reference import reference
 from onnxgather.descriptors.strides import packed_strides
 from onnxgather.descriptors.tensors import TensorFlags
@@ -181,12 +181,12 @@ def request_for(raw: Mapping[str, Any], feature_level: str) -> dict[str, Any]:
         DescriptorError: DirectML's structures cannot hold a value.
     """
     operator = str(raw["type"]).removeprefix("DML_OPERATOR_")
-    if operator not in TABLE:
-        raise DescriptorError(f"type must be one of {', '.join(TABLE)}, got {shown(operator)}")
+    if operator not in FACTS:
+        raise DescriptorError(f"type must be one of {', '.join(FACTS)}, got {shown(operator)}")
     level = re.fullmatch(r"(\d)_(\d)", feature_level)
     if level is None:
         raise DescriptorError(f"feature_level must be such as 2_1, got {shown(feature_level)}")
-    row, desc = TABLE[operator], raw["desc"]
+    row, desc = FACTS[operator], raw["desc"]
     names = list(header_names(row.descriptor).values())
     tensors, fields = names[: len(TENSORS)], names[len(TENSORS) :]
     return {
