@@ -118,15 +118,6 @@ class Child:
         self._asking = threading.Lock()
         _CHILDREN.add(self)
 
-    def start(self) -> None:
-        """Start the program if it does not run, and wait for its greeting.
-
-        Raises:
-            NoAnswerError: The program does not start, or does not greet.
-        """
-        with self._asking:
-            self._running()
-
     def exchange(
         self,
         read: Callable[[bytes, bytes], _T],
@@ -144,7 +135,20 @@ class Child:
             NoAnswerError: There is no answer, or `read` cannot decode it.
         """
         with self._asking:
-            return self._exchange(self._running(), read, request, blobs)
+            if self._closed:
+                raise self._no_answer(Breakdown.CLOSED)
+            program = self._program
+            if program is None or program.popen.poll() is not None:
+                program = self._start()
+            answer = self._answer(program, runtime.message(request, blobs))
+            header, _, content = answer.partition(b"\n")
+            try:
+                if len(header) > LONGEST_HEADER:
+                    raise ValueError(f"{len(header)} bytes of JSON")
+                return read(header, content)
+            except Exception as error:  # whatever the reason that it cannot be decoded
+                self._end()
+                raise self._no_answer(Breakdown.NONSENSE, str(error)[:LONGEST_SHOWN]) from error
 
     def restart(self) -> None:
         """End the program; the next request starts another."""
@@ -172,13 +176,6 @@ class Child:
                     os.dup2(nothing, pipe.fileno(), inheritable=False)
             program.popen.returncode = 0  # there is no end to wait for
 
-    def _running(self) -> StartedProgram:
-        if self._closed:
-            raise self._no_answer(Breakdown.CLOSED)
-        if self._program is not None and self._program.popen.poll() is None:
-            return self._program
-        return self._start()
-
     def _start(self) -> StartedProgram:
         self._end()
         try:
@@ -187,36 +184,19 @@ class Child:
             why = getattr(error, "strerror", None) or str(error)
             raise self._no_answer(Breakdown.NOT_STARTED, why) from error
         try:
-            self._received(program)
+            self._answer(program, b"")
         except NoAnswerError as error:
             _, _, why = str(error).partition(" host: ")  # a host's own sentence
             raise NoAnswerError(error.how, why or str(error), error.detail) from error
         return program
 
-    def _exchange(
-        self,
-        program: StartedProgram,
-        read: Callable[[bytes, bytes], _T],
-        request: Mapping[str, Any],
-        blobs: bytes | bytearray = b"",
-    ) -> _T:
-        program.send(runtime.message(request, blobs))
-        header, _, content = self._received(program).partition(b"\n")
-        try:
-            if len(header) > LONGEST_HEADER:
-                raise ValueError(f"{len(header)} bytes of JSON")
-            return read(header, content)
-        except Exception as error:  # whatever the reason that it cannot be decoded
-            self._end()
-            raise self._no_answer(Breakdown.NONSENSE, str(error)[:LONGEST_SHOWN]) from error
-
-    def _received(self, program: StartedProgram) -> bytes:
-        """The next frame of a program, which is ended if it sends none in time."""
+    def _answer(self, program: StartedProgram, request: bytes) -> bytes:
+        """The answer of a program, which is ended if it does not answer in time."""
         how, detail, stray = Breakdown.EXITED, "", b""
         try:
-            frame = program.receive(time.monotonic() + self.timeout)
+            answer = program.answer(request, time.monotonic() + self.timeout)
             program.printed()  # dropped, as messages about later requests must not have it
-            return frame
+            return answer
         except TimeoutError:
             how, detail = Breakdown.LATE, f"{self.timeout:g} s"
         except (OSError, EOFError):
@@ -293,14 +273,11 @@ class StartedProgram:
             self._errors.close()
             raise started
 
-    def send(self, request: bytes) -> None:
-        """Send a request, which must be all of a frame; does not wait for the program to read."""
-        self._requests.put(request)
-
-    def receive(self, deadline: float) -> bytes:
-        """Return the answer to the next request; the first answer, to none, is the greeting.
+    def answer(self, request: bytes, deadline: float) -> bytes:
+        """Send a frame, and return what the next frame of the program holds.
 
         Args:
+            request: The frame; b"" waits for the greeting, and must come first.
             deadline: When the answer must be there, in seconds of `time.monotonic`.
 
         Raises:
@@ -309,6 +286,8 @@ class StartedProgram:
             ValueError: Something else stands there; the error holds its bytes.
             MemoryError: The answer is too long.
         """
+        if request:
+            self._requests.put(request)
         ended = False
         while True:
             left = deadline - time.monotonic()

@@ -272,7 +272,7 @@ worker.exchange(lambda header, _: print(header), request, content + b"\\1")
 def test_a_program_outlives_the_thread_that_asks_it_first() -> None:
     child = echo("pass")
     child.command[:0] = ["setpriv", "--pdeathsig", "KILL"]  # as the launcher of DirectML's host has
-    first = threading.Thread(target=child.start)
+    first = threading.Thread(target=ask, args=[child])
     first.start()
     first.join()
     program = child._program  # type: ignore[reportPrivateUsage]
@@ -291,7 +291,7 @@ import os, sys, threading, time, warnings
 warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads
 from onnxgather.execution.worker import Worker
 worker = Worker({environment(tmp_path, "time.sleep(1)")!r}, 30)
-worker.start()
+worker.about()
 asking = threading.Thread(target=worker.about)
 asking.start()
 time.sleep(0.3)
@@ -317,7 +317,7 @@ warnings.simplefilter("ignore", DeprecationWarning)
 from pathlib import Path
 from onnxgather.execution.worker import Worker
 worker = Worker({environment(tmp_path, "")!r}, 30)
-worker.start()
+worker.about()
 if not os.fork():
     os.close(1)
     time.sleep(5)

@@ -222,14 +222,14 @@ def canned(output: bytes) -> Generator[None]:
     """Let every program that a lane starts write this output and end."""
     stream = BytesIO(output)
     program = SimpleNamespace(popen=SimpleNamespace(poll=lambda: None), kill=bool, printed=bytes)
-    program.send, program.end = bool, lambda: (0, b"")
+    program.end = lambda: (0, b"")
     reads = chain([child.read_greeting], repeat(runtime.read_frame))
 
-    def receive(_: float) -> bytes | None:
+    def answer(_request: bytes, _deadline: float) -> bytes | None:
         return next(reads)(stream)
 
     def start(_: object) -> Any:
-        program.receive = receive
+        program.answer = answer
         return program
 
     with patch.object(child, "StartedProgram", start):

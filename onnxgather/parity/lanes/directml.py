@@ -110,8 +110,7 @@ class Host(Child):
 
     def __init__(self, command: Sequence[str], timeout: float = CASE_TIMEOUT) -> None:
         super().__init__(command, timeout)
-        self.info: HostInfo
-        self.start()
+        self.info = self.exchange(lambda told, _: msgspec.json.decode(told, type=HostInfo), {})
 
     def __enter__(self) -> Self:
         return self
@@ -156,14 +155,10 @@ class Host(Child):
 
     def _start(self) -> StartedProgram:
         try:
-            program = super()._start()
-            self.info = self._exchange(
-                program, lambda header, _: msgspec.json.decode(header, type=HostInfo), {}
-            )
+            return super()._start()
         except NoAnswerError as error:
             reason = f"{LIBRARY} cannot run: {error}"
             raise NoAnswerError(Breakdown.NOT_STARTED, reason) from error
-        return program
 
     def _printed(self, content: bytes) -> str:
         lines = content.decode(errors="replace").strip().splitlines()

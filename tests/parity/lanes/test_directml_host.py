@@ -223,7 +223,7 @@ def test_a_host_that_lost_its_device_is_started_anew() -> None:
         ),
         (
             "INFO['doubles'] = 1; greet()",
-            f"DirectML.dll cannot run: {NONSENSE}Expected `bool`, got `int` - at `$.doubles`",
+            f"{NONSENSE}Expected `bool`, got `int` - at `$.doubles`",
         ),
         (NO_DEVICE, "DirectML.dll cannot run: DMLCreateDevice1 gave 0x8007007E"),
     ],
