@@ -12,11 +12,10 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from importlib.machinery import PathFinder
 from importlib.metadata import Distribution, distributions
-from itertools import chain
 from pathlib import Path
 
 import msgspec
@@ -73,7 +72,7 @@ class Wheel(msgspec.Struct, frozen=True):
         return f"{self.name} {self.version} ({self.files} files, {self.missing} missing)"
 
 
-class Examined(msgspec.Struct, frozen=True, omit_defaults=True):
+class TriedProvider(msgspec.Struct, frozen=True, omit_defaults=True):
     """A provider, and the results of each gather on it."""
 
     info: LaneInfo
@@ -118,7 +117,7 @@ class Environment(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether ONNX Runtime records which provider runs a node."""
     fault: str | None = None
     """Why the interpreter, or ONNX Runtime, does not load."""
-    providers: tuple[Examined, ...] = ()
+    providers: tuple[TriedProvider, ...] = ()
     """The providers that were started."""
     is_host: bool = False
     """Whether it is a host, which has no Python."""
@@ -131,8 +130,8 @@ class Environment(msgspec.Struct, frozen=True, omit_defaults=True):
         fault = next(self._faults(), None)  # the others may come of the first
         if fault is not None:
             yield Finding(f"{self.python}: {fault[0]}", fault[1])
-        for examined in self.providers:
-            info = examined.info
+        for tried in self.providers:
+            info = tried.info
             where = f"{self.python}: {info.name}"
             if fault is None and info.not_run is not None:
                 provider = find_provider(info.provider)
@@ -142,7 +141,7 @@ class Environment(msgspec.Struct, frozen=True, omit_defaults=True):
                 there = os.path.exists(library) if library else complete
                 cure = None if there or self.is_host else self._bring(provider, library)
                 yield Finding(f"{where}: {info.not_run}", cure)
-            for nodes, result in examined.results.items():
+            for nodes, result in tried.results.items():
                 if result.is_wrong:
                     yield Finding(f"{where}: {nodes}: {_told(result)}")
 
@@ -220,8 +219,8 @@ class Checkup(msgspec.Struct, frozen=True):
             lines += [f"  {wheel}" for wheel in found.wheels]
             if found.folder and not found.wheels:
                 lines.append(f"  {MODULE} of no wheel, in {found.folder}")
-            for examined in found.providers:
-                lines += examined.lines()
+            for tried in found.providers:
+                lines += tried.lines()
         count = number_of(len(self.findings), "finding")
         lines += ["", f"{count}:" if self.findings else "nothing is wrong"]
         for number, finding in enumerate(self.findings, 1):
@@ -253,29 +252,51 @@ def examine(
     def lane(name: str, path: str | None) -> ModelLane:
         return model_lane(name, path, plugins.get(name), "portable", timeout)
 
-    lanes: dict[str, list[ModelLane]] = {python: []}
     made = [short for short, provider in PROVIDERS.items() if find_runtime(provider)]
     paths = {**dict.fromkeys(made), **dict.fromkeys(plugins, python), **pythons}
-    for one in map(lane, paths, paths.values()):
-        lanes.setdefault(one.host[0] if one.host else one.python, []).append(one)
     environments: list[Environment] = []
-    for path, named in lanes.items():
-        if any(one.host for one in named):
-            environments.append(_host(path, [*map(_examined, named)]))
-            continue
-        found = look_at(path, timeout)
-        if path == python:
-            given = [one.provider.name for one in named if one.name not in plugins]
-            new = [_SHORT.get(name, name) for name in found.listed if name not in given]
-            named = [*(lane(name, path) for name in new), *named] or [lane("cpu", path)]
-        found = msgspec.structs.replace(found, providers=tuple(map(_examined, named)))
-        environments.append(found)
+    for place, lanes in _by_place(python, map(lane, paths, paths.values())).items():
+        is_host = any(one.host for one in lanes)
+        found = Environment(place, is_host=True) if is_host else look_at(place, timeout)
+        if place == python:
+            lanes[:0] = [lane(name, place) for name in _unnamed(found, lanes, plugins)]
+        environments.append(_with_providers(found, lanes))
     findings = [finding for found in environments for finding in found.findings(plugins)]
     kernels, broken = try_kernels(timeout) if python == sys.executable else ("", False)
     findings += [Finding(f"native kernels: {kernels}")] if broken else []
-    runs = any(one.runs for environment in environments for one in environment.providers)
+    runs = any(one.runs for found in environments for one in found.providers)
     exit_code = (FINDINGS if findings else GOOD) if runs else NOT_RUN
     return Checkup(VERSION, MACHINE, tuple(environments), tuple(findings), exit_code, kernels)
+
+
+def _by_place(python: str, lanes: Iterable[ModelLane]) -> dict[str, list[ModelLane]]:
+    """Lanes by the interpreter or the host that runs them; `python` comes first."""
+    places: dict[str, list[ModelLane]] = {python: []}
+    for lane in lanes:
+        places.setdefault(lane.host[0] if lane.host else lane.python, []).append(lane)
+    return places
+
+
+def _unnamed(
+    environment: Environment, lanes: Sequence[ModelLane], plugins: Mapping[str, str]
+) -> list[str]:
+    """The names of the providers that an environment lists and no lane of it names.
+
+    The CPU's where there would be no lane at all.
+    """
+    named = [lane.provider.name for lane in lanes if lane.name not in plugins]
+    names = [_SHORT.get(name, name) for name in environment.listed if name not in named]
+    return names if names or lanes else ["cpu"]
+
+
+def _with_providers(environment: Environment, lanes: Sequence[ModelLane]) -> Environment:
+    """The environment with what its lanes did; a host has its versions from its first lane."""
+    tried = tuple(map(_tried, lanes))
+    if environment.is_host:
+        info = tried[0].info
+        fault = info.not_run and f"{info.name}: {info.not_run}"
+        environment = msgspec.structs.replace(environment, versions=info.versions, fault=fault)
+    return msgspec.structs.replace(environment, providers=tried)
 
 
 def try_kernels(timeout: float = CASE_TIMEOUT) -> tuple[str, bool]:
@@ -289,23 +310,15 @@ def try_kernels(timeout: float = CASE_TIMEOUT) -> tuple[str, bool]:
         wrong.append("the Python module does not load")
     elif Gather(case.descriptor)(*given[1:]).tobytes() != reference(*given).tobytes():
         wrong.append("the Python module gathers other elements than the reference")
-    examined = _examined(model_lane("cpu@native", timeout=timeout))
-    unlike = [_told(result) for result in examined.results.values() if result.state != "PASS"]
-    missing = [*filter(None, [examined.info.not_run]), *unlike][:1]
-    broken = bool(wrong) or any(result.is_wrong for result in examined.results.values())
+    tried = _tried(model_lane("cpu@native", timeout=timeout))
+    unlike = [_told(result) for result in tried.results.values() if result.state != "PASS"]
+    missing = [*filter(None, [tried.info.not_run]), *unlike][:1]
+    broken = bool(wrong) or any(result.is_wrong for result in tried.results.values())
     wrong += [f"the operators of ONNX Runtime: {why}" for why in missing]
     return "; ".join(wrong) or "run in Python and in ONNX Runtime", broken
 
 
-def _host(path: str, examined: Sequence[Examined]) -> Environment:
-    """A host as an environment."""
-    info = examined[0].info
-    fault = info.not_run and f"{info.name}: {info.not_run}"
-    providers = tuple(examined)
-    return Environment(path, info.versions, fault=fault, providers=providers, is_host=True)
-
-
-def _examined(lane: ModelLane) -> Examined:
+def _tried(lane: ModelLane) -> TriedProvider:
     """Start the lane of a provider, run each gather on it, and end it."""
     results: dict[str, Result] = {}
     with closing(lane):
@@ -315,7 +328,7 @@ def _examined(lane: ModelLane) -> Examined:
             if result.state == "NOT-RUN":  # some providers run no lone node
                 wrapped = case.wrapped_in()
                 results[f"Mul {case.name} Mul"] = judge(wrapped, info, lane.answer(wrapped))
-    return Examined(info, results)
+    return TriedProvider(info, results)
 
 
 def look_at(python: str, timeout: float = CASE_TIMEOUT) -> Environment:
@@ -361,8 +374,7 @@ def _interrogate(python: str, timeout: float) -> tuple[dict[str, str], list[str]
 def _owned(path: Sequence[str]) -> Iterator[tuple[Wheel, list[Path]]]:
     """Yield the wheels that own files of the module, each with these files."""
     # pip leaves a wheel that it could not remove under a name with a ~.
-    records = [sorted(Path(root).glob("[!~]*.dist-info/RECORD")) for root in path]
-    for record in chain.from_iterable(records):
+    for record in (r for root in path for r in sorted(Path(root).glob("[!~]*.dist-info/RECORD"))):
         rows = csv.reader(record.read_text(encoding="utf-8").splitlines())
         names = [row[0] for row in rows if row and row[0].startswith(f"{MODULE}/")]
         files = [record.parents[1] / name for name in names if not name.endswith(".pyc")]

@@ -24,8 +24,8 @@ from onnxgather.doctor import (
     CASES,
     Checkup,
     Environment,
-    Examined,
     Finding,
+    TriedProvider,
     Wheel,
     examine,
     look_at,
@@ -733,12 +733,12 @@ def checkup_of(*findings: Finding) -> Checkup:
             wheels=(Wheel("onnxruntime", "1.31.1", 317, 0), Wheel("onnxruntime-odd", "1", 9, 2)),
             shared=314,
             providers=(
-                Examined(
+                TriedProvider(
                     LaneInfo("openvino", "OpenVINOExecutionProvider", {}, ("GPU Intel", "CPU X")),
                     runs,
                 ),
-                Examined(LaneInfo("cuda", "CUDAExecutionProvider", not_run="no adapter")),
-                Examined(LaneInfo("ZExecutionProvider", "ZExecutionProvider"), runs_none),
+                TriedProvider(LaneInfo("cuda", "CUDAExecutionProvider", not_run="no adapter")),
+                TriedProvider(LaneInfo("ZExecutionProvider", "ZExecutionProvider"), runs_none),
             ),
         ),
         Environment("/own/python", {"python": "3.12.1"}, folder="/own/onnxruntime"),
