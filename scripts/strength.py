@@ -55,7 +55,7 @@ def main(folder: str) -> None:
         integers = {name: inputs[name] for name in taken if inputs[name].dtype.kind in "iu"}
         given = {name: (int(array.min()), int(array.max())) for name, array in integers.items()}
         left = left_by_level_1(network)
-        gathers = [node for node in network.main.nodes if node.outputs[0] in left]
+        gathers = [node for node in network.main.operations if node.outputs[0] in left]
         counts["gathers"] += len(gathers)
         for what, ranges in (("proved", {}), ("proved with ranges", given)):
             found = ranges_of(network, ranges)

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from onnxgather.checks import printable
-from onnxgather.networks.gathers import Audit, AuditedGather, OperationKey, Tensor, nodes_of
+from onnxgather.networks.gathers import Audit, AuditedGather, OperationKey, Tensor, operations_of
 from onnxgather.networks.network import Network, Operation, Scope
 from onnxgather.networks.text import indices_text, summary, summary_of_shapes
 from onnxgather.parity.cases import Case, DescriptorCase
@@ -47,7 +47,7 @@ def audit_page(
         results: What became of these on the lanes.
         lines: What is said of the whole beside its notes, such as of each lane.
     """
-    nodes = {key: (graph, node) for key, graph, node in nodes_of(network) if key in cases}
+    places = {key: (scope, one) for key, scope, one in operations_of(network) if key in cases}
     each = [*zip(cases, audit.gathers, strict=True)]
     told = [(key, gather) for key, gather in each if not gather.shape_computation]
     shapes = [gather for gather in audit.gathers if gather.shape_computation]
@@ -64,7 +64,7 @@ def audit_page(
         "shapes": summary_of_shapes(shapes),
         "shape_rows": "".join(map(_row, shapes)),
     }
-    details = packed(_detail(*nodes[key], cases[key], results[key]) for key, _ in told)
+    details = packed(_detail(*places[key], cases[key], results[key]) for key, _ in told)
     return filled("networks/audit", texts, {"cases": [], "details": [*details]})
 
 
@@ -121,10 +121,10 @@ def _tensor(tensor: Tensor) -> str:
 
 
 def _detail(
-    graph: Scope, node: Operation, cases: Sequence[Case], results: Sequence[CaseResult]
+    scope: Scope, operation: Operation, cases: Sequence[Case], results: Sequence[CaseResult]
 ) -> dict[str, Any]:
     """What is drawn of a gather: the graph around it, and its first execution that went wrong."""
-    drawn: dict[str, Any] = {"around": around(graph, node)}
+    drawn: dict[str, Any] = {"around": around(scope, operation)}
     pairs = [*zip(cases, results, strict=True)]
     wrong = [pair for pair in pairs if any(result.is_wrong for result in pair[1].results)]
     for case, found in (wrong or pairs)[:1]:
@@ -143,20 +143,20 @@ def _detail(
 
 def around(scope: Scope, operation: Operation) -> dict[str, Any]:
     """The nodes near a gather, as the page draws a graph."""
-    makers = {name: one for one in scope.nodes for name in one.outputs if name}
+    makers = {name: one for one in scope.operations for name in one.outputs if name}
 
     def makers_of(reached: Sequence[Operation]) -> list[Operation]:
         return [makers[name] for one in reached for name in one.inputs if name in makers]
 
     def readers_of(reached: Sequence[Operation]) -> list[Operation]:
         made = {name for one in reached for name in one.outputs if name}
-        return [one for one in scope.nodes if not made.isdisjoint(one.inputs)]
+        return [one for one in scope.operations if not made.isdisjoint(one.inputs)]
 
     near = {*_nearest(operation, makers_of), *_nearest(operation, readers_of)}
-    drawn = [one for one in scope.nodes if one in near]
+    drawn = [one for one in scope.operations if one in near]
     made = {name for one in drawn for name in one.outputs}
     taken = dict.fromkeys(name for one in drawn for name in one.inputs if name)
-    used = {name for one in scope.nodes for name in one.inputs}
+    used = {name for one in scope.operations for name in one.inputs}
 
     def value(name: str) -> dict[str, Any]:
         known = scope.type_of(name)

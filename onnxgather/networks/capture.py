@@ -84,7 +84,7 @@ def capture(network: Network, inputs: Mapping[str, Array], timeout: float) -> Ca
     """
     with closing(Worker(sys.executable, timeout)) as worker:
         run = _Run(network, worker)
-        run.graph(network.main, dict(inputs))
+        run.values_of(network.main, dict(inputs))
     return run.found
 
 
@@ -118,68 +118,71 @@ class _Run:
         self._network, self._worker = network, worker
         self.found = Captured()
 
-    def graph(self, graph: Scope, fed: dict[str, Array]) -> dict[str, Array]:
+    def values_of(self, scope: Scope, fed: dict[str, Array]) -> dict[str, Array]:
         """The values of a graph that are of interest: those of gathers, of bodies, its outputs."""
-        wanted = dict.fromkeys(graph.outputs)
-        for node in graph.nodes:
-            if node.is_gather or node.graphs:
-                taken = (name for body in node.graphs.values() for name in uses(body))
-                wanted |= dict.fromkeys((*node.inputs, *node.outputs, *taken))
-        given = fed.keys() | graph.stored.keys() | {*graph.inputs}
-        names = [name for name in wanted if name in graph.types.keys() - given]
-        values = fed | self._longest(graph, names, fed)
-        for node in graph.nodes:
+        wanted = dict.fromkeys(scope.outputs)
+        for operation in scope.operations:
+            if operation.is_gather or operation.bodies:
+                taken = (name for body in operation.bodies.values() for name in uses(body))
+                wanted |= dict.fromkeys((*operation.inputs, *operation.outputs, *taken))
+        given = fed.keys() | scope.stored.keys() | {*scope.inputs}
+        names = [name for name in wanted if name in scope.types.keys() - given]
+        values = fed | self._longest(scope, names, fed)
+        for operation in scope.operations:
             try:
-                if node.is_gather:
-                    indices = self._value(graph, node.inputs[1], values)
-                    data, output = values.get(node.inputs[0]), values.get(node.outputs[0])
-                    is_held = graph.is_constant(node.inputs[0]) or node.inputs[0] in graph.defaults
-                    if data is None and not is_held:
-                        continue
-                    gathered = Gathered(data, indices, output)
-                    self.found.gathers.setdefault(node, []).append(gathered)
-                elif node.graphs:
-                    self._bodies(graph, node, values)
+                if operation.is_gather:
+                    self._gather(scope, operation, values)
+                elif operation.bodies:
+                    self._bodies(scope, operation, values)
             except _UnknownError:
                 continue
         return values
 
-    def _value(self, graph: Scope, name: str, values: Mapping[str, Array]) -> Array:
+    def _gather(self, scope: Scope, operation: Operation, values: Mapping[str, Array]) -> None:
+        """Keep what an execution of a gather had, if its data and indices are seen."""
+        name = operation.inputs[0]
+        indices = self._value(scope, operation.inputs[1], values)
+        data, output = values.get(name), values.get(operation.outputs[0])
+        if data is not None or scope.is_constant(name) or name in scope.defaults:
+            gathered = Gathered(data, indices, output)
+            self.found.gathers.setdefault(operation, []).append(gathered)
+
+    def _value(self, scope: Scope, name: str, values: Mapping[str, Array]) -> Array:
         found = values.get(name)
-        found = graph.constant(name) if found is None else found
+        found = scope.constant(name) if found is None else found
         if found is None:
             raise _UnknownError
         return found
 
-    def _longest(self, graph: Scope, wanted: list[str], fed: dict[str, Array]) -> dict[str, Array]:
+    def _longest(self, scope: Scope, wanted: list[str], fed: dict[str, Array]) -> dict[str, Array]:
         """The wanted values of a graph; if a node fails, those before it."""
-        works, fails, found, reason = 0, len(graph.nodes) + 1, dict[str, Array](), ""
+        works, fails, found, reason = 0, len(scope.operations) + 1, dict[str, Array](), ""
         tried = fails - 1
         while works + 1 < fails:
-            made = {name for node in graph.nodes[:tried] for name in node.outputs}
+            made = {name for operation in scope.operations[:tried] for name in operation.outputs}
             names = [name for name in wanted if name in made]
             try:
-                found, works = self._ask(graph, tried, names, fed), tried
+                found, works = self._ask(scope, tried, names, fed), tried
             except _FailedError as error:
                 fails, reason = tried, str(error)
             tried = (works + fails) // 2
-        if fails <= len(graph.nodes) and self.found.stop is None:
-            where = "" if graph.where == MAIN else f" in {graph.where}"
-            self.found.stop = f"{graph.nodes[fails - 1].label}{where} fails: {reason}"
+        if fails <= len(scope.operations) and self.found.stop is None:
+            where = "" if scope.where == MAIN else f" in {scope.where}"
+            self.found.stop = f"{scope.operations[fails - 1].label}{where} fails: {reason}"
         return found
 
     def _ask(
-        self, graph: Scope, nodes: int, names: list[str], fed: dict[str, Array]
+        self, scope: Scope, nodes: int, names: list[str], fed: dict[str, Array]
     ) -> dict[str, Array]:
         if not names:
             return {}
-        model = model_of(self._network, graph, nodes, names, fed)
+        model = model_of(self._network, scope, nodes, names, fed)
         blobs = bytearray(model)
         feed = {name: runtime.append_array(array, blobs) for name, array in fed.items()}
         folder = folder_of(self._network.path)
         session = {"provider": CPU.name, "level": 0, "folder": folder}
         request = {"model": len(model), "session": session, "feeds": [feed], "every": True}
-        request["keep"] = graph.outer is not None  # as each iteration of a loop has this model
+        request["keep"] = scope.outer is not None  # as each iteration of a loop has this model
         try:
             answered, content = self._worker.exchange(_read, request, blobs)
         except NoAnswerError as error:
@@ -194,30 +197,31 @@ class _Run:
         pairs = zip(names, outputs, strict=True)
         return {name: runtime.array_at(one, content) for name, one in pairs if one is not None}
 
-    def _bodies(self, graph: Scope, node: Operation, values: Mapping[str, Array]) -> None:
+    def _bodies(self, scope: Scope, operation: Operation, values: Mapping[str, Array]) -> None:
         """See what the gathers in the bodies of a node get."""
-        inputs = [self._value(graph, name, values) if name else None for name in node.inputs]
-        if "function" in node.graphs:
-            self._body(node.graphs["function"], inputs, {})
+        inputs = [self._value(scope, name, values) if name else None for name in operation.inputs]
+        if "function" in operation.bodies:
+            self._body(operation.bodies["function"], inputs, {})
             return
         around = {
-            key: {name: self._value(graph, name, values) for name in uses(body)}
-            for key, body in node.graphs.items()
+            key: {name: self._value(scope, name, values) for name in uses(body)}
+            for key, body in operation.bodies.items()
         }
-        if node.operator == "If" and inputs[0] is not None:
+        if operation.operator == "If" and inputs[0] is not None:
             branch = "then_branch" if inputs[0].all() else "else_branch"
-            self.graph(node.graphs[branch], around[branch])
-        elif node.operator == "Loop":
-            self._loop(node.graphs["body"], inputs, around["body"])
-        elif node.operator == "Scan":
-            self._scan(node, inputs, around["body"])
+            self.values_of(operation.bodies[branch], around[branch])
+        elif operation.operator == "Loop":
+            self._loop(operation.bodies["body"], inputs, around["body"])
+        elif operation.operator == "Scan":
+            self._scan(operation, inputs, around["body"])
 
     def _body(
         self, body: Scope, inputs: Sequence[Array | None], around: Mapping[str, Array]
     ) -> dict[str, Array]:
         """The values of a body with its inputs, None for one that is left out."""
         pairs = zip(body.inputs, inputs, strict=False)
-        return self.graph(body, {**around, **{n: array for n, array in pairs if array is not None}})
+        given = {name: array for name, array in pairs if array is not None}
+        return self.values_of(body, {**around, **given})
 
     def _loop(
         self, body: Scope, inputs: Sequence[Array | None], around: Mapping[str, Array]
@@ -237,9 +241,9 @@ class _Run:
             going, *state = (self._value(body, name, values) for name in outputs)
 
     def _scan(
-        self, node: Operation, inputs: Sequence[Array | None], around: Mapping[str, Array]
+        self, operation: Operation, inputs: Sequence[Array | None], around: Mapping[str, Array]
     ) -> None:
-        body, attributes = node.graphs["body"], node.attributes
+        body, attributes = operation.bodies["body"], operation.attributes
         scanned = int(attributes["num_scan_inputs"])
         state, rows = inputs[:-scanned], inputs[-scanned:]
         axes = attributes.get("scan_input_axes", (0,) * scanned)

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from msgspec.structs import replace
 
 from onnxgather.checks import number_of
 from onnxgather.networks.extraction import taken_out
-from onnxgather.networks.gathers import Audit, AuditedGather, AuditedModel, OperationKey, nodes_of
+from onnxgather.networks.gathers import (
+    Audit,
+    AuditedGather,
+    AuditedModel,
+    OperationKey,
+    operations_of,
+)
 from onnxgather.networks.text import named
 from onnxgather.parity.cases import Case
 from onnxgather.parity.checking import check
@@ -24,7 +30,8 @@ MOST_EXECUTIONS = 8
 """How many executions of a gather, as in a loop, each lane is asked."""
 
 
-class Compared(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Compared:
     """What lanes made of the gathers of a model."""
 
     cases: Mapping[OperationKey, Sequence[Case]]
@@ -47,12 +54,12 @@ def compare(
         lanes: The lanes, not started; they stay open.
         known: The known differences; None means those that come with onnxgather.
     """
-    cases = {key: list[Case]() for key in audited.gathers}
+    cases, path = {key: list[Case]() for key in audited.gathers}, audited.network.path
     left_out = dict[OperationKey, str]()
-    for key, graph, node in nodes_of(audited.network):
+    for key, scope, operation in operations_of(audited.network):
         if key in cases:
-            for seen in audited.captured.gathers.get(node, [])[:MOST_EXECUTIONS] or [None]:
-                told, case = taken_out(audited.network.path, graph, node, [seen] if seen else [])
+            for seen in audited.captured.gathers.get(operation, [])[:MOST_EXECUTIONS] or [None]:
+                told, case = taken_out(path, scope, operation, [seen] if seen else [])
                 cases[key] += [case] if case else []
                 left_out[key] = told.left_out or ""
     report = check([case for each in cases.values() for case in each], lanes, known=known)

@@ -113,7 +113,7 @@ def gather_cases(
     found = _chosen(network, node)
     if node is not None:
         inputs = checked(network, inputs, inner=True)
-        holders = (n for n in network.main.nodes if _holds(n, {one for _, one in found}))
+        holders = (n for n in network.main.operations if _holds(n, {one for _, one in found}))
         wanted = [name for holder in holders for name in holder.outputs]
         network = part_of(network, wanted, inputs)
         found = _chosen(network, node)
@@ -121,8 +121,8 @@ def gather_cases(
     captured = capture(network, checked(network, inputs), timeout)
     names = Counter(label for label, _ in {(one.label, one.outputs) for _, one in found})
     stop = captured.stop if node is not None else None
-    for graph, one in found:
-        told, case = taken_out(path, graph, one, captured.gathers.get(one, []), stop)
+    for scope, one in found:
+        told, case = taken_out(path, scope, one, captured.gathers.get(one, []), stop)
         if names[one.label] > 1:
             told = msgspec.structs.replace(told, node=one.outputs[0])
         yield told, case
@@ -166,16 +166,16 @@ def case_of_gather(path: str, inputs: str | None, node: str | None) -> Descripto
 
 
 def _chosen(network: Network, name: str | None) -> list[tuple[Scope, Operation]]:
-    every = [(graph, one) for graph in network.graphs() for one in graph.nodes if one.is_gather]
+    every = [(s, one) for s in network.scopes() for one in s.operations if one.is_gather]
     found = [(g, n) for g, n in every if name is None or name in (n.name, *n.outputs)]
     _check_found(network.path, name, found, [one.label for _, one in every])
     return found
 
 
-def _holds(node: Operation, chosen: Collection[Operation]) -> bool:
+def _holds(operation: Operation, chosen: Collection[Operation]) -> bool:
     """Whether a node is one of some nodes, or has one of them inside."""
-    inner = (one for body in node.graphs.values() for one in body.nodes)
-    return node in chosen or any(_holds(one, chosen) for one in inner)
+    inner = (one for body in operation.bodies.values() for one in body.operations)
+    return operation in chosen or any(_holds(one, chosen) for one in inner)
 
 
 def _check_found(path: str, name: str | None, found: Sequence[object], names: list[str]) -> None:
@@ -187,29 +187,29 @@ def _check_found(path: str, name: str | None, found: Sequence[object], names: li
 
 
 def taken_out(
-    path: str, graph: Scope, node: Operation, seen: Sequence[Gathered], stop: str | None = None
+    path: str, scope: Scope, operation: Operation, seen: Sequence[Gathered], stop: str | None = None
 ) -> tuple[Extracted, Case | None]:
     """A gather with the case of the first of its executions; without one, why it was left out.
 
     Args:
         path: The file of the model.
-        graph: The graph of the gather.
-        node: The gather; an index out of range is an error, as in ONNX.
+        scope: The graph of the gather.
+        operation: The gather; an index out of range is an error, as in ONNX.
         seen: Its executions.
         stop: Why it did not run, if that is known.
     """
-    told = Extracted(node.label, graph.where, node.operator, executions=len(seen))
+    told = Extracted(operation.label, scope.where, operation.operator, executions=len(seen))
     data = None
     if seen:
-        data = graph.constant(node.inputs[0]) if seen[0].data is None else seen[0].data
+        data = scope.constant(operation.inputs[0]) if seen[0].data is None else seen[0].data
     if data is None:
         left_out = stop or "it did not run with these inputs"
         return msgspec.structs.replace(told, left_out=left_out), None
-    indices, where = seen[0].indices, f"{path}: {graph.where}: node {shown(node.label)}"
+    indices, where = seen[0].indices, f"{path}: {scope.where}: node {shown(operation.label)}"
     try:
         _check_type("data", data)
         _check_type("indices", indices)
-        gather = gather_of_node(node.operator, data.shape, indices.shape, node.number)
+        gather = gather_of_node(operation.operator, data.shape, indices.shape, operation.number)
         candidate = Candidate(gather.operator, gather.number, data, indices)
         case = case_of(candidate, where, "error")
     except OnnxGatherError as error:

@@ -208,7 +208,7 @@ def audit_model(
         _refine(gathers, network, ranges, "given")
     if inputs:
         captured = capture(network, inputs, RUN_TIMEOUT)
-        for scope in network.graphs():
+        for scope in network.scopes():
             _learn(scope, _sizes_seen(scope, captured))
         _refine(gathers, network, ranges, "run", captured)
     elif not all(gather.is_settled for gather in gathers.values()):
@@ -220,17 +220,17 @@ def audit_model(
     return AuditedModel(network, gathers, captured, [*_notes(network, captured, gathers.values())])
 
 
-def nodes_of(network: Network) -> Iterator[tuple[OperationKey, Scope, Operation]]:
+def operations_of(network: Network) -> Iterator[tuple[OperationKey, Scope, Operation]]:
     """Yield every node of a network as they run, those of a function once per call."""
 
-    def walk(graph: Scope, way: OperationKey) -> Iterator[tuple[OperationKey, Scope, Operation]]:
-        for k, node in enumerate(graph.nodes):
-            yield (*way, k), graph, node
-            for name, body in node.graphs.items():
+    def walk(scope: Scope, way: OperationKey) -> Iterator[tuple[OperationKey, Scope, Operation]]:
+        for k, operation in enumerate(scope.operations):
+            yield (*way, k), scope, operation
+            for name, body in operation.bodies.items():
                 yield from walk(body, (body.place,) if name == "function" else (*way, k, name))
 
-    for graph in (network.main, *network.uncalled):
-        yield from walk(graph, (graph.place,))
+    for scope in (network.main, *network.uncalled):
+        yield from walk(scope, (scope.place,))
 
 
 def _check_ranges(network: Network, ranges: Mapping[str, tuple[int, int]]) -> None:
@@ -260,7 +260,7 @@ def _refine(
     Raises:
         OnnxGatherError: ONNX allows no such gather.
     """
-    every = [*nodes_of(network)]
+    every = [*operations_of(network)]
     calls = dict[OperationKey, list[tuple[Scope, Operation]]]()
     for key, scope, operation in every:
         if operation.is_gather and not (key in gathers and gathers[key].is_settled):
@@ -445,18 +445,18 @@ def _ends(choose: Any, calls: Sequence[tuple[int | None, ...] | None]) -> Any:
     return tuple(None if None in each else choose(each) for each in ends) or None
 
 
-def _learn(graph: Scope, types: Mapping[str, ValueType]) -> None:
+def _learn(scope: Scope, types: Mapping[str, ValueType]) -> None:
     """Give the values of a graph the sizes that are known of them by other means."""
-    for name in graph.types.keys() & types.keys():
-        graph.types[name] = graph.types[name].refined(types[name])
+    for name in scope.types.keys() & types.keys():
+        scope.types[name] = scope.types[name].refined(types[name])
 
 
-def _sizes_seen(graph: Scope, captured: Captured) -> dict[str, ValueType]:
+def _sizes_seen(scope: Scope, captured: Captured) -> dict[str, ValueType]:
     """The types and sizes of what the gathers of a graph had, the same in all executions."""
     types = dict[str, ValueType]()
-    for node in graph.nodes:
-        for arrays in captured.gathers.get(node, ()):
-            for name, array in zip((*node.inputs, *node.outputs), arrays, strict=True):
+    for operation in scope.operations:
+        for arrays in captured.gathers.get(operation, ()):
+            for name, array in zip((*operation.inputs, *operation.outputs), arrays, strict=True):
                 if array is not None:
                     seen = ValueType(type_name(array), array.shape)
                     types[name] = seen.common(types.get(name, seen))

@@ -9,7 +9,7 @@ from onnxgather.checks import check_choice, shown
 from onnxgather.errors import OnnxGatherError
 from onnxgather.files import check_not_input, write_whole
 from onnxgather.model.protos import external_files
-from onnxgather.networks.gathers import audit_model, nodes_of
+from onnxgather.networks.gathers import audit_model, operations_of
 from onnxgather.networks.network import read_network
 from onnxgather.networks.rewrite import ModelProto, Rewritten, rewrite
 from onnxgather.options import HARDENED, OutOfRange
@@ -76,5 +76,5 @@ def _hardened(
     network = read_network(model, shapes) if shapes else plain
     gathers = audit_model(model, None, shapes, ranges).gathers
     unproved = {key for key, gather in gathers.items() if gather.range.state != "proved"}
-    limited = {node for key, _, node in nodes_of(network) if key in unproved}
+    limited = {operation for key, _, operation in operations_of(network) if key in unproved}
     return rewrite(network, plain, limited, out_of_range)

@@ -15,34 +15,34 @@ from onnxgather.model.values import NUMBERS, ValueType
 from onnxgather.networks.network import INFERRED_ELEMENTS, Network, Operation, Scope, read_network
 
 
-def uses(graph: Scope) -> set[str]:
+def uses(scope: Scope) -> set[str]:
     """The names of values around a graph that it takes."""
-    used = {*graph.outputs}.union(*map(_taken, graph.nodes))
-    return used - graph.types.keys()
+    used = {*scope.outputs}.union(*map(_taken, scope.operations))
+    return used - scope.types.keys()
 
 
-def _taken(node: Operation) -> set[str]:
+def _taken(operation: Operation) -> set[str]:
     """The names of the values that a node takes, with those that its bodies take."""
-    bodies = (body for name, body in node.graphs.items() if name != "function")
-    return {*node.inputs}.union(*map(uses, bodies)) - {""}
+    bodies = (body for name, body in operation.bodies.items() if name != "function")
+    return {*operation.inputs}.union(*map(uses, bodies)) - {""}
 
 
 def _leading(
-    graph: Scope, count: int, wanted: Iterable[str], given: Collection[str]
+    scope: Scope, count: int, wanted: Iterable[str], given: Collection[str]
 ) -> tuple[list[int], set[str]]:
     """Which of the first nodes of a graph lead to values, and the values that they need.
 
     Args:
-        graph: The graph.
+        scope: The graph.
         count: How many nodes.
         wanted: The names of the values.
         given: The names of values that are not computed, nor needed.
     """
     kept, needed = list[int](), {*wanted}.difference(given)
     for k in reversed(range(count)):
-        if not needed.isdisjoint(graph.nodes[k].outputs):
+        if not needed.isdisjoint(scope.operations[k].outputs):
             kept.append(k)
-            needed |= _taken(graph.nodes[k]).difference(given)
+            needed |= _taken(scope.operations[k]).difference(given)
     return kept[::-1], needed
 
 
@@ -54,7 +54,7 @@ def part_of(network: Network, wanted: Iterable[str], given: Mapping[str, Array])
         wanted: The names of the values.
         given: Arrays by the names of values. They are inputs of the part, not computed there.
     """
-    count, wanted = len(network.main.nodes), list(wanted)
+    count, wanted = len(network.main.operations), list(wanted)
     _, needed = _leading(network.main, count, wanted, given)
     part = onnx.ModelProto.FromString(model_of(network, network.main, count, wanted, given))
     inputs = (value for value in network.proto.graph.input if value.name in needed)
@@ -63,24 +63,24 @@ def part_of(network: Network, wanted: Iterable[str], given: Mapping[str, Array])
 
 
 def model_of(
-    network: Network, graph: Scope, count: int, wanted: Collection[str], fed: Mapping[str, Array]
+    network: Network, scope: Scope, count: int, wanted: Collection[str], fed: Mapping[str, Array]
 ) -> bytes:
     """A serialized model of nodes of a graph, whose outputs are values of the graph.
 
     Args:
         network: The network of the graph.
-        graph: Any of its graphs.
+        scope: Any of its graphs.
         count: How many nodes of the graph there are to choose from, the first ones.
         wanted: The names of the outputs; the model has the nodes that lead there.
         fed: The arrays of the inputs, by name.
     """
-    own, model = graph.proto, onnx.ModelProto()
+    own, model = scope.proto, onnx.ModelProto()
     model.ir_version = max(8, network.proto.ir_version)
-    model.opset_import.extend(helper.make_opsetid(d, v) for d, v in graph.opsets.items())
+    model.opset_import.extend(helper.make_opsetid(d, v) for d, v in scope.opsets.items())
     model.functions.extend(network.proto.functions)
     made = model.graph
     made.name = "inside"
-    kept, needed = _leading(graph, count, wanted, fed)
+    kept, needed = _leading(scope, count, wanted, fed)
     made.node.extend(own.node[k] for k in kept)
     made.initializer.extend(one for one in own.initializer if one.name in needed)
     sparse = (one for one in own.sparse_initializer if one.values.name in needed)
@@ -93,7 +93,7 @@ def model_of(
 
 
 def inferred(
-    node: Operation,
+    operation: Operation,
     version: int,
     types: Mapping[str, ValueType],
     arrays: Mapping[str, Array | None],
@@ -101,7 +101,7 @@ def inferred(
     """The types of the outputs of a node that ONNX infers.
 
     Args:
-        node: The node.
+        operation: The node.
         version: The version of ONNX's own operators.
         types: The types of its inputs, by their names.
         arrays: Its inputs where they are known.
@@ -117,9 +117,9 @@ def inferred(
             for name, array in arrays.items()
             if array is not None and array.size <= INFERRED_ELEMENTS
         }
-        schema = onnx.defs.get_schema(node.operator, version, node.domain)
-        found = onnx.shape_inference.infer_node_outputs(schema, node.proto, given, data)
-    outputs = ((name, found.get(name)) for name in node.outputs)
+        schema = onnx.defs.get_schema(operation.operator, version, operation.domain)
+        found = onnx.shape_inference.infer_node_outputs(schema, operation.proto, given, data)
+    outputs = ((name, found.get(name)) for name in operation.outputs)
     return [ValueType.of(onnx.ValueInfoProto(name=name, type=kind)) for name, kind in outputs]
 
 

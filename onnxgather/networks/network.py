@@ -52,7 +52,7 @@ class Operation:
     outputs: tuple[str, ...]
     attributes: Mapping[str, Any]
     """Numbers, texts, arrays, tuples of them. A Constant has none; it is its graph's `constant`."""
-    graphs: Mapping[str, Scope]
+    bodies: Mapping[str, Scope]
     """The bodies by attribute, such as then_branch. A call of a model-local function has the body
     "function": its inputs and outputs are those of the node, in their order."""
     proto: onnx.NodeProto = field(default_factory=onnx.NodeProto)
@@ -83,7 +83,7 @@ class Scope:
     inputs: tuple[str, ...]
     """Without the initializers of a model that lists them here too, as old ones do."""
     outputs: tuple[str, ...] = ()
-    nodes: tuple[Operation, ...] = ()
+    operations: tuple[Operation, ...] = ()
     types: dict[str, ValueType] = field(default_factory=dict[str, ValueType])
     """What is known of the values of this graph."""
     outer: Scope | None = None
@@ -138,12 +138,12 @@ class Scope:
             return self
         return self.outer.owner(name) if self.outer else None
 
-    def graphs(self) -> Iterator[Scope]:
+    def scopes(self) -> Iterator[Scope]:
         """Yield this graph and all those in its nodes, in the order in which they run."""
         yield self
-        for node in self.nodes:
-            for graph in node.graphs.values():
-                yield from graph.graphs()
+        for operation in self.operations:
+            for scope in operation.bodies.values():
+                yield from scope.scopes()
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -162,10 +162,10 @@ class Network:
     uncalled: tuple[Scope, ...] = ()
     """The bodies of functions that nothing calls."""
 
-    def graphs(self) -> Iterator[Scope]:
+    def scopes(self) -> Iterator[Scope]:
         """Yield every graph: the main graph, and all those inside it and inside functions."""
-        for graph in (self.main, *self.uncalled):
-            yield from graph.graphs()
+        for scope in (self.main, *self.uncalled):
+            yield from scope.scopes()
 
 
 def read_network(
@@ -372,10 +372,10 @@ class _Reader:
         return Network(self.path, main, self.model, outline, required, tuple(uncalled))
 
     def _store(
-        self, graph: Scope, proto: onnx.GraphProto, name: str, tensor: onnx.TensorProto
+        self, scope: Scope, proto: onnx.GraphProto, name: str, tensor: onnx.TensorProto
     ) -> None:
         """Give a graph a constant. Shape inference needs the data of small ones alone."""
-        graph.stored[name] = tensor
+        scope.stored[name] = tensor
         if math.prod(tensor.dims) <= INFERRED_ELEMENTS:
             with suppress(Exception):  # what is wrong is told when the data is asked for
                 array = array_of_tensor(tensor, folder_of(self.path))
@@ -421,60 +421,60 @@ class _Reader:
             check_names(self.path, body)
             self._forget(body)
 
-    def _fill(self, graph: Scope, proto: onnx.GraphProto) -> None:
+    def _fill(self, scope: Scope, proto: onnx.GraphProto) -> None:
         """Give a graph what its protobuf message, with inferred types, holds."""
-        graph.outputs = tuple(value.name for value in proto.output)
+        scope.outputs = tuple(value.name for value in proto.output)
         for node in proto.node:
             if node.op_type == "Constant" and not domain_of(node) and node.attribute:
                 name = next(iter(node.output), "")
                 with reading(self.path, name):
                     tensor = _stored(node)
                 if tensor is not None:
-                    graph.stored[name] = tensor
+                    scope.stored[name] = tensor
         made = (name for node in proto.node for name in node.output)
         sparse = [tensor.values.name for tensor in proto.sparse_initializer]
         inputs = [value.name for value in proto.input]
-        own = {*graph.inputs, *inputs, *graph.stored, *made, *sparse} - {""}
+        own = {*scope.inputs, *inputs, *scope.stored, *made, *sparse} - {""}
         values = (*proto.value_info, *proto.output, *proto.input)
         known = {value.name: ValueType.of(value) for value in values}
-        graph.types = {name: known.get(name, ValueType()) for name in own}
+        scope.types = {name: known.get(name, ValueType()) for name in own}
         for tensor in proto.initializer:
-            graph.types[tensor.name] = ValueType.of_tensor(tensor)  # whatever is declared
-        graph.nodes = tuple(self._node(node, graph) for node in proto.node)
+            scope.types[tensor.name] = ValueType.of_tensor(tensor)  # whatever is declared
+        scope.operations = tuple(self._node(node, scope) for node in proto.node)
 
-    def _node(self, proto: onnx.NodeProto, graph: Scope) -> Operation:
+    def _node(self, proto: onnx.NodeProto, scope: Scope) -> Operation:
         plain = [a for a in proto.attribute if not (a.HasField("g") or a.graphs)]
         with reading(self.path, next(iter(proto.output), proto.name)):
             constant = proto.op_type == "Constant"
             attributes = {a.name: _plain(a, folder_of(self.path)) for a in plain if not constant}
-        inputs, outputs, graphs = tuple(proto.input), tuple(proto.output), dict[str, Scope]()
+        inputs, outputs, bodies = tuple(proto.input), tuple(proto.output), dict[str, Scope]()
         domain = domain_of(proto)
-        node = Operation(
-            proto.name, proto.op_type, domain, inputs, outputs, attributes, graphs, proto
+        operation = Operation(
+            proto.name, proto.op_type, domain, inputs, outputs, attributes, bodies, proto
         )
-        inside = "" if graph.where == MAIN else f" in {graph.where}"
+        inside = "" if scope.where == MAIN else f" in {scope.where}"
         for name, body in bodies_of(proto):
             taken = tuple(value.name for value in body.input)
-            own = f"{name} of {node.label}"
-            place = own if graph.place == MAIN else f"{own} in {graph.place}"
-            inner = Scope(own + inside, taken, (), (), {}, graph, place, body)
-            inner.path, inner.opsets = self.path, graph.opsets
+            own = f"{name} of {operation.label}"
+            place = own if scope.place == MAIN else f"{own} in {scope.place}"
+            inner = Scope(own + inside, taken, (), (), {}, scope, place, body)
+            inner.path, inner.opsets = self.path, scope.opsets
             inner.stored |= {tensor.name: tensor for tensor in body.initializer}
             self._fill(inner, body)
-            graphs[name] = inner
+            bodies[name] = inner
         if function := self.functions.get(key_of(proto)):
-            where = f"function {function.name}, called by {node.label}{inside}"
-            graphs["function"] = self._called(function, proto, graph, where)
-        where = f"{self.path}: node {shown(node.label)}"
-        if not domain and node.operator in ATTRIBUTES:
+            where = f"function {function.name}, called by {operation.label}{inside}"
+            bodies["function"] = self._called(function, proto, scope, where)
+        where = f"{self.path}: node {shown(operation.label)}"
+        if not domain and operation.operator in ATTRIBUTES:
             if len(inputs) != 2 or len(outputs) != 1:
                 raise OnnxGatherError(f"{where} must have two inputs and one output")
-            name, names = ATTRIBUTES[node.operator], [a.name for a in proto.attribute]
+            name, names = ATTRIBUTES[operation.operator], [a.name for a in proto.attribute]
             if names not in ([], [name]) or not isinstance(attributes.get(name, 0), int):
                 raise OnnxGatherError(f"{where} must be one that ONNX allows")
-        if not domain and not graphs.keys() >= _BODIES.get(node.operator, set()):
+        if not domain and not bodies.keys() >= _BODIES.get(operation.operator, set()):
             raise OnnxGatherError(f"{where} must be one that ONNX allows")
-        return node
+        return operation
 
     def _called(
         self, function: onnx.FunctionProto, call: onnx.NodeProto, caller: Scope, where: str
@@ -488,19 +488,19 @@ class _Reader:
         place = "function " + ".".join(filter(None, key))
         opsets = function.opset_import
         versions = {one.domain: one.version for one in opsets}
-        graph = Scope(where, tuple(function.input), place=place, proto=proto)
-        graph.path, graph.opsets = self.path, versions
+        scope = Scope(where, tuple(function.input), place=place, proto=proto)
+        scope.path, scope.opsets = self.path, versions
         given = call.input[: len(function.input)]
         for name, value in zip_longest(function.input, given, fillvalue=""):
             owner = caller.owner(value)
             if owner and value in owner.stored:
-                self._store(graph, proto, name, owner.stored[value])
+                self._store(scope, proto, name, owner.stored[value])
             else:
                 known = caller.type_of(value)
                 number = NUMBERS.get(known.data_type, 0)
                 proto.input.append(_info(name, number, known.sizes))
-        self._fill(graph, self._inferred(proto, opsets).graph)
-        return graph
+        self._fill(scope, self._inferred(proto, opsets).graph)
+        return scope
 
 
 def _info(name: str, data_type: int, sizes: Iterable[int | None] | None) -> onnx.ValueInfoProto:

@@ -10,7 +10,8 @@ import itertools
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -44,22 +45,23 @@ LARGEST_SIZE = INTEGERS["INT64"][1]
 """The bound of a size that is not known."""
 
 
-class Call(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Call:
     """A node, what is known of its inputs (None: left out), and the types of its outputs."""
 
-    node: Operation
+    operation: Operation
     inputs: tuple[Bounds | None, ...]
     types: Sequence[ValueType]
 
     @property
     def operator(self) -> str:
         """The name of the operator."""
-        return self.node.operator
+        return self.operation.operator
 
     @property
     def attributes(self) -> Mapping[str, Any]:
         """The attributes of the node."""
-        return self.node.attributes
+        return self.operation.attributes
 
     @property
     def x(self) -> Bounds:
@@ -130,7 +132,7 @@ def computes(
 
     def enter(function: Transfer) -> Transfer:
         def limited(call: Call) -> Bounds | Sequence[Bounds] | None:
-            return function(call._replace(inputs=broadcast(call.inputs)))
+            return function(replace(call, inputs=broadcast(call.inputs)))
 
         TRANSFERS.update(dict.fromkeys(names, limited if broadcasts else function))
         QUIET.update(names if quiet else ())

@@ -73,19 +73,19 @@ class Ranges:
     def __init__(self) -> None:
         self._values: dict[Scope, dict[str, Bounds]] = {}
 
-    def value(self, graph: Scope, name: str) -> Bounds:
+    def value(self, scope: Scope, name: str) -> Bounds:
         """What is known of a value of a graph, or of one that the graph reads from around it."""
-        around: Scope | None = graph
+        around: Scope | None = scope
         while around is not None:
             if name in self._values.get(around, ()):
                 return self._values[around][name]
             around = around.outer
-        value_type = graph.type_of(name)
+        value_type = scope.type_of(name)
         count = elements_of(value_type.sizes)
         if value_type.data_type in FLOATS and (count is None or count > WEIGHTS):
             return unknown(*value_type, name)
         try:
-            array = graph.constant(name)
+            array = scope.constant(name)
         except OnnxGatherError:  # such as a file that is missing; a run would tell
             array = None
         value = (
@@ -93,32 +93,32 @@ class Ranges:
             if array is None
             else bounds_of_array(value_type.data_type, array)
         )
-        self._values.setdefault(graph, {})[name] = value  # of a body that nothing is known of too
+        self._values.setdefault(scope, {})[name] = value  # of a body that nothing is known of too
         return value
 
-    def evaluate(self, graph: Scope, inputs: Sequence[Bounds]) -> list[Bounds]:
+    def evaluate(self, scope: Scope, inputs: Sequence[Bounds]) -> list[Bounds]:
         """Find what is known of each value of a graph; returns that of its outputs."""
-        self._values[graph] = dict(zip(graph.inputs, inputs, strict=False))
-        for node in graph.nodes:
-            if not node.graphs and all(name in graph.stored for name in node.outputs):
+        self._values[scope] = dict(zip(scope.inputs, inputs, strict=False))
+        for operation in scope.operations:
+            if not operation.bodies and all(name in scope.stored for name in operation.outputs):
                 continue  # a constant, which `value` reads
-            known = tuple(self.value(graph, name) if name else None for name in node.inputs)
-            call = Call(node, known, _types(graph, node, known))
-            for name, value in zip(node.outputs, self._computed(call), strict=False):
-                self._values[graph][name] = _reasoned(call, value)
-        return [self.value(graph, name) for name in graph.outputs]
+            known = tuple(self.value(scope, name) if name else None for name in operation.inputs)
+            call = Call(operation, known, _types(scope, operation, known))
+            for name, value in zip(operation.outputs, self._computed(call), strict=False):
+                self._values[scope][name] = _reasoned(call, value)
+        return [self.value(scope, name) for name in scope.outputs]
 
     def _computed(self, call: Call) -> Sequence[Bounds]:
         """The outputs of a node."""
-        node, nothing = call.node, [unknown(*told) for told in call.types]
+        operation, nothing = call.operation, [unknown(*told) for told in call.types]
         control = {"If": self._if, "Loop": self._loop, "Scan": self._scan}
-        if "function" in node.graphs:
+        if "function" in operation.bodies:
             inputs = [value or unknown("", None) for value in call.inputs]
-            found = self.evaluate(node.graphs["function"], inputs)
-        elif node.domain or node.operator not in control | TRANSFERS:
+            found = self.evaluate(operation.bodies["function"], inputs)
+        elif operation.domain or operation.operator not in control | TRANSFERS:
             found = nothing
         else:
-            compute = control.get(node.operator) or TRANSFERS[node.operator]
+            compute = control.get(operation.operator) or TRANSFERS[operation.operator]
             try:
                 with np.errstate(all="ignore"):
                     found = compute(call) or nothing
@@ -126,25 +126,24 @@ class Ranges:
                 return nothing
             if isinstance(found, Bounds):
                 return [found]
-            if node.operator not in control:
+            if operation.operator not in control:
                 return found
         return [*map(_typed, found, call.types), *nothing[len(found) :]]
 
     def _if(self, call: Call) -> Sequence[Bounds]:
         low, high = call.x.whole
-        chosen, other = (
-            self.evaluate(call.node.graphs[branch], []) for branch in ("then_branch", "else_branch")
-        )
+        bodies = (call.operation.bodies[name] for name in ("then_branch", "else_branch"))
+        chosen, other = (self.evaluate(body, []) for body in bodies)
         if low == high:
             return chosen if low else other
         return [joined(pair) for pair in zip(chosen, other, strict=True)]
 
     def _loop(self, call: Call) -> Sequence[Bounds]:
         """The state after any number of iterations, and what is kept of each."""
-        trips, body = call.has(0), call.node.graphs["body"]
+        trips, body = call.has(0), call.operation.bodies["body"]
         last = LARGEST_SIZE if trips is None else max(int(trips.whole[1]), 1)
         sizes = [body.types[name].sizes for name in body.inputs[:2]]
-        why = (f"the iterations of {call.node.label}",)
+        why = (f"the iterations of {call.operation.label}",)
         fixed = [interval("INT64", sizes[0], 0, last - 1, why=why), unknown("BOOL", sizes[1])]
         first = state = [value or unknown("", None) for value in call.inputs[2:]]
         outputs = list[Bounds]()
@@ -166,7 +165,7 @@ class Ranges:
         return [*state, *stacked]
 
     def _scan(self, call: Call) -> Sequence[Bounds]:
-        body, stop = call.node.graphs["body"], f"Scan {call.node.label}"
+        body, stop = call.operation.bodies["body"], f"Scan {call.operation.label}"
         self.evaluate(body, [unknown(*body.type_of(name), stop) for name in body.inputs])
         return []
 
@@ -177,22 +176,22 @@ def _is_covered(old: Bounds, new: Bounds) -> bool:
     return same and bool((old.low <= new.low).all() and (old.high >= new.high).all())
 
 
-def _types(graph: Scope, node: Operation, known: Sequence[Bounds | None]) -> list[ValueType]:
+def _types(scope: Scope, operation: Operation, known: Sequence[Bounds | None]) -> list[ValueType]:
     """The types of the outputs of a node, as far as the network or its inputs tell them."""
-    told = [graph.types.get(name, NOTHING) for name in node.outputs]
-    if node.operator == "Loop":  # without an iteration, ONNX Runtime forgets the rank
+    told = [scope.types.get(name, NOTHING) for name in operation.outputs]
+    if operation.operator == "Loop":  # without an iteration, ONNX Runtime forgets the rank
         return [ValueType(each.data_type) for each in told]
-    inputs = {name: value for name, value in zip(node.inputs, known, strict=True) if value}
+    inputs = {name: value for name, value in zip(operation.inputs, known, strict=True) if value}
     if all(each.is_static for each in told) and all(
-        value.sizes == graph.type_of(name).sizes for name, value in inputs.items()
+        value.sizes == scope.type_of(name).sizes for name, value in inputs.items()
     ):
         return told
     types = {name: ValueType(value.data_type, value.sizes) for name, value in inputs.items()}
     arrays = {name: value.known for name, value in inputs.items()}
-    better = inferred(node, graph.version, types, arrays)
-    shape = known[-1].full if node.operator in SHAPED and known[-1] else None
-    if shape is not None and (better[0].sizes or node.operator != "Expand"):
-        first = SHAPED[node.operator]
+    better = inferred(operation, scope.version, types, arrays)
+    shape = known[-1].full if operation.operator in SHAPED and known[-1] else None
+    if shape is not None and (better[0].sizes or operation.operator != "Expand"):
+        first = SHAPED[operation.operator]
         sizes = tuple(int(low) if low == high and low >= first else None for low, high in shape)
         better[0] = better[0].refined(ValueType("", sizes))
     return [a.refined(b) for a, b in zip(better, told, strict=True)]
@@ -220,8 +219,8 @@ def _reasoned(call: Call, value: Bounds) -> Bounds:
     if value.is_exact:
         return replace(value, why=("constant",))
     if not value.is_bounded:
-        node = call.node
-        name = f"{node.operator} {node.label}"
+        operation = call.operation
+        name = f"{operation.operator} {operation.label}"
         return replace(value, why=why, stops=stops or (name,))
     why = tuple(reason for reason in why if reason != "constant")
     if stops:

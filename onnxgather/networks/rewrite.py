@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 import onnx
 from onnx import ModelProto, helper, numpy_helper
 
@@ -28,8 +29,7 @@ _DTYPES = {name_of(number): dtype for dtype, number in ONNX_TYPES.items()}
 """numpy's types by ONNX's names, such as FLOAT."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rewritten:
+class Rewritten(msgspec.Struct, frozen=True):
     """What became of a gather."""
 
     place: str
@@ -43,17 +43,18 @@ class Rewritten:
         return f"{self.place}: {self.operator} {shown(self.node)}: {'; '.join(self.changes)}"
 
 
-class _Found(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Found:
     """A gather in one call of the graph that it is in."""
 
-    graph: Scope
-    node: Operation
+    scope: Scope
+    operation: Operation
     siblings: Any
     """The nodes of the onnx graph or function that the gather is in."""
     proto: onnx.NodeProto
 
     def known(self, k: int) -> ValueType:
-        return self.graph.type_of(self.node.inputs[k])
+        return self.scope.type_of(self.operation.inputs[k])
 
 
 def rewrite(
@@ -85,22 +86,21 @@ def rewrite(
     taken, done = names_in(model), list[Rewritten]()
     for calls in found.values():
         first = calls[0][0]
-        unsafe = any(given.node in limited for given, _ in calls)
+        scope, operation = first.scope, first.operation
+        unsafe = any(given.operation in limited for given, _ in calls)
         cropped = () if unsafe and out_of_range == "directml" else _cropped(g for g, _ in calls)
         if unsafe or cropped:
-            where = f"{first.graph.where}: {first.node.operator} {shown(first.node.label)}"
-            with located(where):
+            with located(f"{scope.where}: {operation.operator} {shown(operation.label)}"):
                 rule = f"the opset must be at least {OPSETS[0]} for the index arithmetic"
-                if first.graph.version < OPSETS[0]:
-                    raise OnnxGatherError(f"{rule}, got {first.graph.version}")
+                if scope.version < OPSETS[0]:
+                    raise OnnxGatherError(f"{rule}, got {scope.version}")
                 as_given = unsafe and out_of_range == "directml"
                 node = _common([given if as_given else own for given, own in calls])
                 _replace(first, node, out_of_range if unsafe else None, cropped, taken)
             told = [_told_limit(node, out_of_range)] if unsafe else []
             told += [_told_crop(cropped)] if cropped else []
-            done.append(
-                Rewritten(first.graph.where, first.node.label, first.node.operator, tuple(told))
-            )
+            name = operation.label
+            done.append(Rewritten(scope.where, name, operation.operator, tuple(told)))
     return model, done
 
 
@@ -108,15 +108,15 @@ def _gathers(network: Network, model: ModelProto) -> Iterator[_Found]:
     """Yield the gathers of a network beside the nodes of its model, in subgraphs and calls too."""
     functions: dict[Any, Any] = {key_of(function): function for function in model.functions}
 
-    def walk(graph: Scope, siblings: Any) -> Iterator[_Found]:
-        for node, proto in zip(graph.nodes, list(siblings), strict=True):
-            if node.is_gather:
-                yield _Found(graph, node, siblings, proto)
+    def walk(scope: Scope, siblings: Any) -> Iterator[_Found]:
+        for operation, proto in zip(scope.operations, list(siblings), strict=True):
+            if operation.is_gather:
+                yield _Found(scope, operation, siblings, proto)
             bodies: dict[str, Any] = {
                 **dict(bodies_of(proto)),
                 "function": functions.get(key_of(proto)),
             }
-            for name, inner in node.graphs.items():
+            for name, inner in operation.bodies.items():
                 yield from walk(inner, bodies[name].node)
 
     return walk(network.main, model.graph.node)
@@ -128,8 +128,8 @@ def _common(calls: list[_Found]) -> GatherNode:
     Raises:
         OnnxGatherError: The calls give it different axes.
     """
-    operator = calls[0].node.operator
-    numbers = {found.node.number for found in calls}
+    operator = calls[0].operation.operator
+    numbers = {found.operation.number for found in calls}
     if len(numbers) > 1:
         listed = ", ".join(map(str, sorted(numbers)))
         name = ATTRIBUTES[operator]
@@ -144,8 +144,8 @@ def _cropped(calls: Iterable[_Found]) -> tuple[int, ...]:
     dimensions: set[int] = set()
     for found in calls:
         data, indices = (found.known(k).sizes for k in (0, 1))
-        if found.node.operator == "GatherElements" and data and indices:
-            axis = found.node.number % len(data)
+        if found.operation.operator == "GatherElements" and data and indices:
+            axis = found.operation.number % len(data)
             pairs = enumerate(zip(data, indices, strict=False))  # ONNX forbids other ranks
             dimensions |= {k for k, (n, m) in pairs if k != axis and n and m and m < n}
     return tuple(sorted(dimensions))
@@ -168,7 +168,7 @@ def _replace(
     else:
         graph, *operands = harden(node, out_of_range, cropped)
     at = next(k for k, one in enumerate(siblings) if one.output == proto.output)
-    for made in _protos(graph, names, f"{found.node.label}/", taken):
+    for made in _protos(graph, names, f"{found.operation.label}/", taken):
         siblings.insert(at, made)
         at += 1
     if not operands:

@@ -23,40 +23,40 @@ def shape_computations(network: Network) -> set[Operation]:
     of its inputs is a value on the CPU, a graph input or a small initializer.
     """
     found = set[Operation]()
-    for graph in (network.main, *network.uncalled):
-        _walk(graph, set(), {*graph.inputs}, found)
+    for scope in (network.main, *network.uncalled):
+        _walk(scope, set(), {*scope.inputs}, found)
     return found
 
 
-def _walk(graph: Scope, on_cpu: set[str], inputs: set[str], found: set[Operation]) -> None:
+def _walk(scope: Scope, on_cpu: set[str], inputs: set[str], found: set[Operation]) -> None:
     """Add what is found in a graph to `found`, and the values on the CPU to `on_cpu`."""
 
     def stays(name: str) -> bool:
-        known = graph.type_of(name)
+        known = scope.type_of(name)
         if known.data_type in _FLOATS or known.data_type.startswith("FLOAT8"):
             return False
         small = (
-            graph.is_constant(name)
+            scope.is_constant(name)
             and math.prod(n or 0 for n in known.sizes or ()) <= SMALL_INITIALIZER
         )
         return not name or name in on_cpu or name in inputs or small
 
-    for node in graph.nodes:
-        for key, body in node.graphs.items():
+    for operation in scope.operations:
+        for key, body in operation.bodies.items():
             inner, free = set[str](), {*body.inputs}
             if key == "function":  # it is part of the graph that calls it
-                pairs = [*zip(body.inputs, node.inputs, strict=False)]
+                pairs = [*zip(body.inputs, operation.inputs, strict=False)]
                 inner = {name for name, value in pairs if value in on_cpu}
                 free = {name for name, value in pairs if value in inputs}
             _walk(body, inner, free, found)
-            outputs = zip(node.outputs, body.outputs, strict=False)
+            outputs = zip(operation.outputs, body.outputs, strict=False)
             on_cpu.update(n for n, made in outputs if key == "function" and made in inner)
-        if node.operator in _SOURCES and not node.domain:
-            on_cpu.update(node.outputs)
+        if operation.operator in _SOURCES and not operation.domain:
+            on_cpu.update(operation.outputs)
         elif (
-            not (node.domain or node.graphs or node.operator in _ENDS)
-            and not on_cpu.isdisjoint(node.inputs)
-            and all(map(stays, node.inputs))
+            not (operation.domain or operation.bodies or operation.operator in _ENDS)
+            and not on_cpu.isdisjoint(operation.inputs)
+            and all(map(stays, operation.inputs))
         ):
-            found.add(node)
-            on_cpu.update(node.outputs)
+            found.add(operation)
+            on_cpu.update(operation.outputs)

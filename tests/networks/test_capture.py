@@ -21,9 +21,9 @@ def seen(made: onnx.ModelProto, **inputs: Any) -> dict[str, list[list[Any]]]:
     """The indices and the output of each gather by its place, once per execution."""
     network, found = captured(made, **inputs)
     return {
-        graph.where: [[one.indices.tolist(), _listed(one.output)] for one in found.gathers[node]]
-        for graph in network.graphs()
-        for node in graph.nodes
+        scope.where: [[one.indices.tolist(), _listed(one.output)] for one in found.gathers[node]]
+        for scope in network.scopes()
+        for node in scope.operations
         if node in found.gathers
     }
 
@@ -129,7 +129,7 @@ def test_a_run_that_fails_shows_what_came_before() -> None:
     far = constant("far", np.array([9]))
     made = model(nodes, [IDS], ["never"], [TABLE, far])
     network, found = captured(made, ids=[1])
-    names = [node.name for node in network.main.nodes if node in found.gathers]
+    names = [node.name for node in network.main.operations if node in found.gathers]
     assert names == ["first", "second"]
     assert found.stop is not None
     assert found.stop.startswith("second fails: ")
@@ -143,7 +143,7 @@ def test_a_failure_in_a_branch_is_named_there() -> None:
     assert found.stop.startswith("if_1 fails: ")
     ((one,),) = found.gathers.values()
     assert (one.indices.tolist(), one.output) == ([7], None)
-    assert network.main.nodes[0].graphs["then_branch"].nodes[0] in found.gathers
+    assert network.main.operations[0].bodies["then_branch"].operations[0] in found.gathers
 
 
 def test_level_1_knows_what_onnx_does_not_infer() -> None:

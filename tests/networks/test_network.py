@@ -26,7 +26,7 @@ def refusal(made: Any, **shapes: Sequence[int]) -> str:
 def body(found: Network | Scope, label: str, attribute: str) -> Scope:
     """Return the body of a node of a graph."""
     outer = found.main if isinstance(found, Network) else found
-    return next(n for n in outer.nodes if n.label == label).graphs[attribute]
+    return next(n for n in outer.operations if n.label == label).bodies[attribute]
 
 
 TABLE = constant("table", np.arange(12.0, dtype=np.float32).reshape(4, 3))
@@ -36,7 +36,7 @@ IDS = info("ids", INT64, ["n", 2])
 
 def test_a_graph_has_its_nodes_types_and_constants() -> None:
     found = read_network(model([GATHER], [IDS], ["rows"], [TABLE]))
-    (gather,) = found.main.nodes
+    (gather,) = found.main.operations
     assert (gather.name, gather.operator, gather.domain) == ("gather", "Gather", "")
     assert (gather.inputs, gather.outputs) == (("table", "ids"), ("rows",))
     assert gather.attributes == {"axis": 1}
@@ -70,7 +70,7 @@ def test_a_constant_node_is_a_constant(attribute: Any, expected: Any) -> None:
     array = found.main.constant("c")
     assert array is not None
     assert (array.dtype, array.tolist()) == (expected.dtype, expected.tolist())
-    assert found.main.nodes[0].attributes == {}
+    assert found.main.operations[0].attributes == {}
 
 
 def test_sparse_constants_have_a_type_but_no_array() -> None:
@@ -166,7 +166,7 @@ class TestSubgraphs:
         outer = node("If", ["on"], "out", "if_1", then_branch=then, else_branch=other)
         made = model([outer], [IDS, info("on", BOOL, [])], ["out"], [TABLE])
         found = read_network(made, {"ids": [5, 2]})
-        where = [each.where for each in found.main.graphs()]
+        where = [each.where for each in found.main.scopes()]
         assert where == [
             "main graph",
             "else_branch of if_1",
@@ -230,7 +230,7 @@ class TestFunctions:
             ("data", "which"),
         )
         assert (one.outputs, one.outer) == (("found",), None)
-        assert (one.nodes[0].attributes, two.nodes[0].attributes) == ({"axis": 1}, {})
+        assert (one.operations[0].attributes, two.operations[0].attributes) == ({"axis": 1}, {})
         assert one.type_of("found") == ValueType("FLOAT", (4, 5, 2))
         assert two.type_of("found") == ValueType("INT64", (1, 2))
         which = two.constant("which")
@@ -259,7 +259,7 @@ class TestFunctions:
             ["r"],
             functions=[outer, inner],
         )
-        where = [each.where for each in read_network(made).main.graphs()]
+        where = [each.where for each in read_network(made).main.scopes()]
         assert len(where) == 6
         assert where[-1] == (
             "function Inner, called by call in then_branch of if_1 in function Outer, called by top"

@@ -45,7 +45,7 @@ def violations(seeds: Iterable[int], operator: str = "") -> Iterator[str]:
         sample = random_networks.sample(seed, operator)
         network = read_network(sample.model)
         found = ranges_of(network)
-        for node, run in itertools.product(network.main.nodes, sample.runs):
+        for node, run in itertools.product(network.main.operations, sample.runs):
             for name in node.outputs:
                 wrong = broken(found.value(network.main, name), run[name])
                 yield wrong and f"seed {seed}, {node.operator} {name}: {wrong}"
@@ -86,7 +86,7 @@ def proof(
     opsets = [helper.make_opsetid("", 17)]
     network = read_network(helper.make_model(made, opset_imports=opsets, ir_version=8))
     found = ranges_of(network, given)
-    gathers = [node for node in network.main.nodes if node.operator in ATTRIBUTES]
+    gathers = [node for node in network.main.operations if node.operator in ATTRIBUTES]
     return proof_of(found, network.main, gathers[-1])
 
 
@@ -234,8 +234,8 @@ def test_the_number_of_an_iteration_has_the_rank_that_the_body_declares(
     initializers = [numpy_helper.from_array(np.array(3), name) for name in ("high", "last")]
     outer = helper.make_graph([loop], "main", [TABLE], [info("all", FLOAT)], initializers)
     network = read_network(helper.make_model(outer, ir_version=8))
-    body = network.main.nodes[0].graphs["body"]
-    assert proof_of(ranges_of(network), body, body.nodes[1]).sizes == (size,)
+    body = network.main.operations[0].bodies["body"]
+    assert proof_of(ranges_of(network), body, body.operations[1]).sizes == (size,)
 
 
 def test_each_element_of_a_small_table_of_positions_has_an_interval_of_its_own() -> None:

@@ -37,9 +37,9 @@ def hardened(
     network = read_network(model, shapes)
     limited = {
         node
-        for graph in network.main.graphs()
-        for node in graph.nodes
-        if node.operator in ATTRIBUTES and graph.constant(node.inputs[1]) is None
+        for scope in network.main.scopes()
+        for node in scope.operations
+        if node.operator in ATTRIBUTES and scope.constant(node.inputs[1]) is None
     }
     return rewrite(network, plain, limited, policy)
 
@@ -305,7 +305,7 @@ pick (t, u) => (o) {{ o = Identity (t) }}""",
         IMPORTS,
     )
     plain = read_network(model)
-    (gather,) = [node for node in plain.main.nodes if node.operator == "Gather"]
+    (gather,) = [node for node in plain.main.operations if node.operator == "Gather"]
     plain.main.types = {}  # as behind an operator that nobody knows
     rewritten, _ = rewrite(plain, plain, {gather}, "clamp")
     data = np.arange(6, dtype=np.float32).reshape(3, 2)
