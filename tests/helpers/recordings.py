@@ -36,7 +36,7 @@ def load(name: str) -> Recording:
 KINDS = ("in_range", "out_of_range", "invalid")
 OURS = {kind: load(kind) for kind in (*KINDS, "cropped")}
 INDEPENDENT = {kind: load(f"independent/{kind}") for kind in KINDS}
-IN_RANGE, OUT_OF_RANGE, INVALID = (OURS[kind] + INDEPENDENT[kind] for kind in KINDS)
+IN_RANGE, OUT_OF_RANGE = (OURS[kind] + INDEPENDENT[kind] for kind in KINDS[:2])
 CROPPED = OURS["cropped"]
 
 

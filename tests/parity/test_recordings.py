@@ -16,7 +16,6 @@ from recordings import (
     E_INVALIDARG,
     IN_RANGE,
     INDEPENDENT,
-    INVALID,
     KINDS,
     NOT_ASKED,
     OURS,
@@ -25,6 +24,7 @@ from recordings import (
     RULES,
     TARGETS,
     VERSIONS,
+    Recording,
     recorded,
 )
 
@@ -93,6 +93,23 @@ ASKED_INSTEAD: dict[str, Callable[[dict[str, Any]], bool]] = {
 
 VALID = IN_RANGE + OUT_OF_RANGE + CROPPED
 
+FILES = OURS | {f"independent/{kind}": cases for kind, cases in INDEPENDENT.items()}
+"""The cases of each file of recordings."""
+
+MOST_CASES = 94
+"""How many cases of a file one test takes, so that the tests can run at the same time."""
+
+
+def of_files(*kinds: str) -> pytest.MarkDecorator:
+    """Give a test the cases of all files of some kinds, a part of a file at a time."""
+    parts = [
+        pytest.param(cases[first : first + MOST_CASES], id=f"{file}:{first}")
+        for file, cases in FILES.items()
+        for first in range(0, len(cases), MOST_CASES)
+        if file.rpartition("/")[2] in kinds
+    ]
+    return pytest.mark.parametrize("cases", parts)
+
 
 class TestRecordings:
     def test_the_recordings_are_complete(self) -> None:
@@ -135,34 +152,47 @@ class TestRecordings:
         assert {desc.operator for desc in descs} == og.OPERATORS.keys()
 
 
-@pytest.mark.parametrize("case", IN_RANGE, ids=lambda c: c["id"])
+@of_files("in_range")
 class TestInRange:
     def test_the_reference_gives_the_recorded_bytes_under_every_policy(
-        self, case: dict[str, Any]
+        self, cases: Recording, subtests: pytest.Subtests
     ) -> None:
-        desc, data, indices, output = recorded(case)
-        for policy in POLICIES:
-            found = elements(desc.output_tensor, og.reference(desc, data, indices, policy))
-            assert found.tobytes() == output
+        for case in cases:
+            with subtests.test(case["id"]):
+                desc, data, indices, output = recorded(case)
+                for policy in POLICIES:
+                    found = elements(desc.output_tensor, og.reference(desc, data, indices, policy))
+                    assert found.tobytes() == output
 
-    def test_the_models_give_the_recorded_bytes(self, case: dict[str, Any]) -> None:
-        number: int = case["number"]
-        assert_gives(case, POLICIES[number % len(POLICIES)])
+    def test_the_models_give_the_recorded_bytes(
+        self, cases: Recording, subtests: pytest.Subtests
+    ) -> None:
+        for case in cases:
+            with subtests.test(case["id"]):
+                number: int = case["number"]
+                assert_gives(case, POLICIES[number % len(POLICIES)])
 
 
-@pytest.mark.parametrize("case", OUT_OF_RANGE + CROPPED, ids=lambda c: c["id"])
-class TestInRangeOrNot:
-    def test_reference_and_models_give_the_recorded_bytes(self, case: dict[str, Any]) -> None:
-        assert_gives(case, "directml")
+@of_files("out_of_range", "cropped")
+def test_reference_and_models_give_the_recorded_bytes(
+    cases: Recording, subtests: pytest.Subtests
+) -> None:
+    for case in cases:
+        with subtests.test(case["id"]):
+            assert_gives(case, "directml")
 
 
 class TestInvalid:
-    @pytest.mark.parametrize("case", INVALID, ids=lambda c: c["id"])
-    def test_a_broken_descriptor_is_refused_by_its_own_rule(self, case: dict[str, Any]) -> None:
-        with pytest.raises(og.DescriptorError) as caught:
-            og.from_dict({"type": case["operator"], "desc": case["desc"]})
-        pattern = re.escape(RULES[case["rule"]]["message"]).replace(r"\{\}", r"(.+)")
-        assert re.fullmatch(pattern, str(caught.value)), str(caught.value)
+    @of_files("invalid")
+    def test_a_broken_descriptor_is_refused_by_its_own_rule(
+        self, cases: Recording, subtests: pytest.Subtests
+    ) -> None:
+        for case in cases:
+            with subtests.test(case["id"]):
+                with pytest.raises(og.DescriptorError) as caught:
+                    og.from_dict({"type": case["operator"], "desc": case["desc"]})
+                pattern = re.escape(RULES[case["rule"]]["message"]).replace(r"\{\}", r"(.+)")
+                assert re.fullmatch(pattern, str(caught.value)), str(caught.value)
 
     def test_what_directml_accepts_breaks_a_rule_with_a_reason(self) -> None:
         with_reason = {name for name, rule in RULES.items() if "accepted" in rule}
