@@ -7,13 +7,18 @@ import sys
 from collections.abc import Mapping
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
 
 from onnxgather.descriptors.arrays import Array
 from onnxgather.execution import runtime
 from onnxgather.execution.library import cache_folder
 from onnxgather.execution.providers import Provider
-from onnxgather.execution.runtime import FailedError, NotRunError, Opened, RefusedError
+from onnxgather.execution.runtime import (
+    FailedError,
+    Opened,
+    RefusedError,
+    Setup,
+    available_providers,
+)
 from onnxgather.execution.worker import Worker
 
 REQUEST_TIMEOUT = 600.0
@@ -26,7 +31,7 @@ class OpenedThere:
     Args:
         worker: The worker.
         model: The serialized model.
-        session: The other arguments of `Opened`.
+        setup: The provider and the number of threads; a host takes nothing else.
 
     Raises:
         NotRunError: The provider is missing, or did not get every node.
@@ -34,7 +39,8 @@ class OpenedThere:
         NoAnswerError: The worker gives no answer.
     """
 
-    def __init__(self, worker: Worker, model: bytes, session: Mapping[str, Any]) -> None:
+    def __init__(self, worker: Worker, model: bytes, setup: Setup) -> None:
+        session = {"provider": setup.provider, "threads": setup.threads}
         self._ran = partial(worker.run, model, session, keep=True)
         self.assignment = self._ran().assignment
 
@@ -52,29 +58,24 @@ class OpenedThere:
         return [output.copy()]  # a frame's bytes are read-only
 
 
-def open_model(
-    model: bytes | str, provider: Provider, session: Mapping[str, Any]
-) -> Opened | OpenedThere:
+def open_model(model: bytes | str, provider: Provider, setup: Setup) -> Opened | OpenedThere:
     """A model on a provider of this environment, or else of the host that runs the provider.
 
     Args:
         model: The serialized model, or the path of its file.
         provider: The only provider that may run its nodes.
-        session: The other arguments of `Opened`.
+        setup: How the model is opened.
 
     Raises:
         NotRunError, RefusedError, NoAnswerError: As `Opened` and `OpenedThere`.
     """
-    try:
-        return Opened(model, provider.name, **session)
-    except NotRunError as error:
-        host = find_runtime(provider)
-        if error.kind not in ("no-runtime", "empty-runtime", "absent") or not host:
-            raise
-    if session.get("settings"):
+    host = find_runtime(provider)
+    if not host or provider.name in available_providers():
+        return Opened(model, setup)
+    if setup.settings:
         raise RefusedError("the program that runs it here takes no options of the provider")
     model = Path(model).read_bytes() if isinstance(model, str) else model
-    return OpenedThere(_shared(*host), model, {**session, "provider": provider.name})
+    return OpenedThere(_shared(*host), model, setup)
 
 
 @lru_cache

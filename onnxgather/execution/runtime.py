@@ -20,7 +20,8 @@ import struct
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache, partial
+from dataclasses import dataclass
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, BinaryIO, Literal
 
@@ -52,6 +53,7 @@ LONGEST_MESSAGE = 10_000
 """The most characters of a message of ONNX Runtime that are told."""
 
 _EXTERNAL_DATA = "session.model_external_initializers_file_folder_path"
+_NO_FALLBACK = "session.disable_cpu_ep_fallback"
 _ASSIGNMENT = "get_provider_graph_assignment_info"
 
 
@@ -101,90 +103,55 @@ class FailedError(Exception):
     """The provider failed while it ran the model; holds the provider's message, on one line."""
 
 
+@dataclass(frozen=True)
+class Setup:
+    """How a model is opened; the object `session` of a request."""
+
+    provider: str
+    """The full name of the only provider that may run the model's nodes."""
+    threads: int = 0
+    """How many threads the provider may use; 0 leaves the number to ONNX Runtime."""
+    library: str | None = None
+    """The plugin library that brings the provider, if one does."""
+    level: int | None = None
+    """How much of the graph is optimized: 0 nothing, 1 what needs no provider; None all."""
+    saved: str | None = None
+    """The file that the optimized graph is written to; None for none."""
+    folder: str | None = None
+    """The folder of the external data of a model that is given as bytes."""
+    operators: str | None = None
+    """The shared library of operators that ONNX does not have, if one is used."""
+    settings: Mapping[str, str] | None = None
+    """The provider's own options."""
+
+
 class Opened:
     """A model on one provider.
 
     Args:
         model: The serialized model, or the path of its file.
-        provider: The full name of the only provider that may run its nodes.
-        threads: How many threads the provider may use; 0 leaves the number to ONNX Runtime.
-        library: The plugin library that brings the provider, if one does.
-        level: How much of the graph is optimized: 0 nothing, 1 what needs no provider; None all.
-        saved: The file that the optimized graph is written to; None for none.
-        folder: The folder of the external data of a model that is given as bytes.
-        operators: The shared library of operators that ONNX does not have, if one is used.
-        settings: The provider's own options.
-        thrifty: Whether a run gives back the memory that it took, for sessions that are kept.
+        setup: The provider, and how the model is opened.
 
     Raises:
         NotRunError: The provider is missing, or did not get every node.
         RefusedError: ONNX Runtime made no session, for whatever other reason.
     """
 
-    def __init__(
-        self,
-        model: bytes | str,
-        provider: str,
-        threads: int = 0,
-        library: str | None = None,
-        level: int | None = None,
-        saved: str | None = None,
-        folder: str | None = None,
-        operators: str | None = None,
-        settings: Mapping[str, str] | None = None,
-        thrifty: bool = True,
-    ) -> None:
-        runtime = onnxruntime_with(provider, library)
-        options = runtime.SessionOptions()
-        options.log_severity_level = 4  # errors are raised, so they need not be logged too
-        options.intra_op_num_threads = threads
-        options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
-        if level is not None:
-            options.graph_optimization_level = runtime.GraphOptimizationLevel(level)
-        if saved is not None:
-            options.optimized_model_filepath = saved
-        if folder is not None:
-            options.add_session_config_entry(_EXTERNAL_DATA, folder)
-        if provider != CPU:
-            options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
-        for entry, setting in _ENTRIES.get(provider, {}).items():
-            options.add_session_config_entry(entry, setting)
-        if provider == DIRECTML:
-            options.enable_mem_pattern = False
-            options.execution_mode = runtime.ExecutionMode.ORT_SEQUENTIAL
-        if library is not None:
-            options.add_provider_for_devices(_plugin_devices(runtime, provider), settings or {})
-        if operators is not None:
-            try:
-                options.register_custom_ops_library(operators)
-            except Exception as error:
-                detail = f"their library does not load: {line(error)}"
-                raise NotRunError("operators", detail) from error
-        named = [(provider, settings) if settings else provider] if library is None else []
-        make = partial(runtime.InferenceSession, model, options, providers=named, enable_fallback=0)
-        try:
-            self._session = make()
-        except Exception as error:
-            if "assigned to the default CPU EP" not in str(error):
-                raise RefusedError(line(error)) from error
-            options.add_session_config_entry("session.disable_cpu_ep_fallback", "0")
-            try:  # with the fallback, so that `_prove` can name the node
-                self._session = make()
-            except Exception:
-                raise NotRunError("elsewhere", f"some node would run on {CPU}") from error
-        if not hasattr(self._session, _ASSIGNMENT):
-            raise NotRunError("too-old", runtime.__version__)
-        self.assignment = self._prove(provider)
-        # DirectML's provider does not allow calls from several threads at once.
-        self._turns = threading.Lock() if provider == DIRECTML else None
+    def __init__(self, model: bytes | str, setup: Setup) -> None:
+        provider = setup.provider
+        runtime = onnxruntime_with(provider, setup.library)
+        self._session = _session(runtime, model, setup)
+        self.assignment = _proved(self._session, provider)
+        """The name and the operator of each node, all run by the provider."""
+        core, self._outputs, self._run_options = self._session, None, None
         # On the CPU the checks of ONNX Runtime's Python layer, a third of a short call, are idle.
-        core = getattr(self._session, "_sess", None) if provider == CPU else None
-        self._core, self._outputs = self._session, None
-        if core is not None:
-            self._core, self._outputs = core, [one.name for one in self._session.get_outputs()]
-        self._run = self._in_turn(self._core.run)
-        self._run_options: Any = None
-        if thrifty and provider == CPU and threads != 1:
+        if provider == CPU and hasattr(core, "_sess"):
+            self._outputs = [output.name for output in core.get_outputs()]
+            core = core._sess
+        self._run: Callable[..., list[Any]] = core.run
+        if provider == DIRECTML:  # which does not allow calls from several threads at once
+            self._run = partial(_one_at_a_time, threading.Lock(), core.run)
+        if provider == CPU and setup.threads != 1:  # a run gives back the memory that it took
             self._run_options = runtime.RunOptions()
             entry = ("memory.enable_memory_arena_shrinkage", "cpu:0")
             self._run_options.add_run_config_entry(*entry)
@@ -211,22 +178,72 @@ class Opened:
         except Exception as error:
             raise FailedError(line(error)) from error
 
-    def _in_turn(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        """A call that waits for its turn where the provider allows one at a time."""
-        return partial(_one_at_a_time, self._turns, call) if self._turns else call
 
-    def _prove(self, provider: str) -> tuple[tuple[str, str], ...]:
-        """The name and operator of each node; raises NotRunError if another provider has one."""
-        parts = self._session.get_provider_graph_assignment_info()
-        placed = [(part.ep_name, node) for part in parts for node in part.get_nodes()]
-        for where, node in placed:
-            if where != provider:
-                detail = f"{node.name} ({node.op_type}) runs on {where}"
-                found = {"name": node.name, "operator": node.op_type, "provider": where}
-                raise NotRunError("elsewhere", detail, found)
-        if not placed:
-            raise NotRunError("folded", "none is left to run")
-        return tuple((node.name, node.op_type) for _, node in placed)
+def _session(runtime: Any, model: bytes | str, setup: Setup) -> Any:
+    """The session of ONNX Runtime for a model; raises as `Opened`."""
+    options = _options(runtime, setup)
+    named: list[Any] = []
+    if setup.library is None:
+        named = [(setup.provider, setup.settings) if setup.settings else setup.provider]
+    make = partial(runtime.InferenceSession, model, options, providers=named, enable_fallback=0)
+    try:
+        session = make()
+    except Exception as error:
+        if "assigned to the default CPU EP" not in str(error):
+            raise RefusedError(line(error)) from error
+        options.add_session_config_entry(_NO_FALLBACK, "0")
+        try:  # with the fallback, so that `_proved` can name the node
+            session = make()
+        except Exception:
+            raise NotRunError("elsewhere", f"some node would run on {CPU}") from error
+    if not hasattr(session, _ASSIGNMENT):
+        raise NotRunError("too-old", runtime.__version__)
+    return session
+
+
+def _options(runtime: Any, setup: Setup) -> Any:
+    """The options of a session; raises NotRunError if the library of operators does not load."""
+    options = runtime.SessionOptions()
+    options.log_severity_level = 4  # errors are raised, so they need not be logged too
+    options.intra_op_num_threads = setup.threads
+    entries = {"session.record_ep_graph_assignment_info": "1"}
+    if setup.provider != CPU:
+        entries[_NO_FALLBACK] = "1"
+    if setup.folder is not None:
+        entries[_EXTERNAL_DATA] = setup.folder
+    for entry in {**entries, **_ENTRIES.get(setup.provider, {})}.items():
+        options.add_session_config_entry(*entry)
+    if setup.level is not None:
+        options.graph_optimization_level = runtime.GraphOptimizationLevel(setup.level)
+    if setup.saved is not None:
+        options.optimized_model_filepath = setup.saved
+    if setup.provider == DIRECTML:
+        options.enable_mem_pattern = False
+        options.execution_mode = runtime.ExecutionMode.ORT_SEQUENTIAL
+    if setup.library is not None:
+        devices = _plugin_devices(runtime, setup.provider)
+        options.add_provider_for_devices(devices, setup.settings or {})
+    if setup.operators is not None:
+        try:
+            options.register_custom_ops_library(setup.operators)
+        except Exception as error:
+            detail = f"their library does not load: {line(error)}"
+            raise NotRunError("operators", detail) from error
+    return options
+
+
+def _proved(session: Any, provider: str) -> tuple[tuple[str, str], ...]:
+    """The name and operator of each node; raises NotRunError if another provider has one."""
+    parts = session.get_provider_graph_assignment_info()
+    placed = [(part.ep_name, node) for part in parts for node in part.get_nodes()]
+    for where, node in placed:
+        if where != provider:
+            detail = f"{node.name} ({node.op_type}) runs on {where}"
+            found = {"name": node.name, "operator": node.op_type, "provider": where}
+            raise NotRunError("elsewhere", detail, found)
+    if not placed:
+        raise NotRunError("folded", "none is left to run")
+    return tuple((node.name, node.op_type) for _, node in placed)
 
 
 def onnxruntime_with(provider: str, library: str | None = None) -> Any:
@@ -258,6 +275,15 @@ def onnxruntime_with(provider: str, library: str | None = None) -> Any:
         if not _plugin_devices(runtime, provider):
             raise NotRunError("no-device")
     return runtime
+
+
+def available_providers() -> list[str]:
+    """The full names of the providers of this environment's onnxruntime; none where it is empty."""
+    try:
+        import onnxruntime
+    except ImportError:
+        return []
+    return getattr(onnxruntime, "get_available_providers", list[str])()
 
 
 def environment() -> dict[str, Any]:
@@ -300,51 +326,65 @@ def answer(request: Mapping[str, Any], blobs: bytes) -> tuple[dict[str, Any], by
     """Open the model of a request and run it on each set of inputs; return the answer.
 
     Args:
-        request: `model` (bytes of it at the start of `blobs`), `session` (the other arguments of
-            `Opened`), `feeds`: per run, each input as `append_array` describes it, and perhaps
-            `keep`: whether to keep the opened model, for requests that follow with the same one,
-            and `every`: whether the answer has all outputs of a run, in a list. An empty request
-            asks what `environment` returns.
+        request: `model` (bytes of it at the start of `blobs`), `session` (the fields of `Setup`),
+            `feeds`: per run, each input as `append_array` describes it, and perhaps `keep`:
+            whether to keep the opened model, for requests that follow with the same one, and
+            `every`: whether the answer has all outputs of a run, in a list. An empty request asks
+            what `environment` returns.
         blobs: The model and the arrays.
     """
     if not request:
         return environment(), b""
     try:
-        make = _kept if request.get("keep") else Opened
-        opened = make(blobs[: request["model"]], **request["session"])
+        open_model = _kept if request.get("keep") else Opened
+        opened = open_model(blobs[: request["model"]], Setup(**request["session"]))
     except NotRunError as error:
         return {"not_run": error.args}, b""
     except RefusedError as error:
         return {"refused": str(error)}, b""
-    outputs: list[Any] = []
-    content = bytearray()
-    for feed in request["feeds"]:
-        arrays = {name: array_at(array, blobs) for name, array in feed.items()}
-        try:
-            if request.get("every"):
-                found = opened.run_all(arrays)
-                outputs.append(
-                    [append_array(one, content) if _is_plain(one) else None for one in found]
-                )
-            else:
-                outputs.append(append_array(opened.run(arrays), content))
-        except FailedError as error:
-            outputs.append(str(error))
+    content, every = bytearray(), bool(request.get("every"))
+    outputs = [_answered(opened, feed, blobs, content, every) for feed in request["feeds"]]
     names, nodes = zip(*opened.assignment, strict=True)
     return {"names": names, "nodes": nodes, "outputs": outputs}, bytes(content)
 
 
-_kept = lru_cache(maxsize=1)(Opened)
+def _answered(
+    opened: Opened, feed: Mapping[str, Any], blobs: bytes, content: bytearray, every: bool
+) -> Any:
+    """What an answer says of one run: its output, the list of its outputs, or why it failed.
+
+    Args:
+        opened: The opened model.
+        feed: The description of each input.
+        blobs: The bytes of the request.
+        content: The bytes of the answer, to which the outputs are appended.
+        every: Whether the answer has all outputs; null stands for one that is no array of numbers.
+    """
+    arrays = {name: array_at(array, blobs) for name, array in feed.items()}
+    try:
+        if not every:
+            return append_array(opened.run(arrays), content)
+        outputs = opened.run_all(arrays)
+    except FailedError as error:
+        return str(error)
+    return [append_array(output, content) if _is_plain(output) else None for output in outputs]
 
 
-def is_ort_value(value: object) -> bool:
-    """Whether a value is ONNX Runtime's own kind of tensor."""
-    return isinstance(value, getattr(sys.modules.get("onnxruntime"), "OrtValue", ()))
+_LAST: list[tuple[bytes, Setup, Opened]] = []
+"""The model that was kept last, if any."""
+
+
+def _kept(model: bytes, setup: Setup) -> Opened:
+    """The model, opened and kept in place of another; raises as `Opened`."""
+    if not _LAST or _LAST[0][:2] != (model, setup):
+        _LAST[:] = [(model, setup, Opened(model, setup))]
+    return _LAST[0][2]
 
 
 def is_on_device(value: Any) -> bool:
-    """Whether a value is an OrtValue in the memory of a device."""
-    return is_ort_value(value) and value.device_name().lower() != "cpu"
+    """Whether a value is an OrtValue, ONNX Runtime's kind of tensor, in the memory of a device."""
+    kind = getattr(sys.modules.get("onnxruntime"), "OrtValue", ())
+    return isinstance(value, kind) and value.device_name().lower() != "cpu"
 
 
 def _is_plain(output: Any) -> bool:

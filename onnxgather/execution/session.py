@@ -30,10 +30,10 @@ from onnxgather.execution import kernels, runtime
 from onnxgather.execution.child import NoAnswerError
 from onnxgather.execution.hosts import OpenedThere, open_model
 from onnxgather.execution.providers import Provider, find_provider, target_of
-from onnxgather.execution.runtime import CPU, NotRunError, Opened, RefusedError
+from onnxgather.execution.runtime import CPU, NotRunError, Opened, RefusedError, Setup
 from onnxgather.lowering.graph import NATIVE
 from onnxgather.model import to_onnx
-from onnxgather.model.values import loaded, values_of
+from onnxgather.model.values import ModelProto, loaded, values_of
 from onnxgather.options import MOST_THREADS, OutOfRange, Target, usable_cores
 
 CACHED_SESSIONS = 128
@@ -121,37 +121,32 @@ class Session:
         threads: int | None = None,
         provider_options: Mapping[str, str] | None = None,
     ) -> None:
-        self.provider = found = find_provider(provider)
+        self.provider = find_provider(provider)
         if threads is not None:
             threads = uint("threads", threads, MOST_THREADS, 0, OnnxGatherError)
         self._desc = source if isinstance(source, Descriptor) else None
-        if isinstance(source, Descriptor):
-            threads = threads_for(source) if threads is None else threads
-            suits: Target | None = "native" if kernels.operators_of(found.name, "native") else None
-            suits = target_of(found.name, target or suits)
-            source = to_onnx(source, out_of_range, suits, threads=threads or usable_cores())
+        self._policy: OutOfRange = out_of_range
+        if self._desc is not None:
+            threads = threads_for(self._desc) if threads is None else threads
+            source = self._translated(self._desc, target, threads or usable_cores())
         elif (out_of_range, target) != ("clamp", None):
             raise OnnxGatherError("a model has its own out_of_range and target; leave them out")
         model, proto = loaded(source)
         self.inputs, self.outputs = values_of(proto)
         """The data types and the sizes of the inputs and of the outputs, by their names."""
         self._plain = [(np.ndarray, kind.dtype, kind.sizes) for kind in self.inputs.values()]
-        self._policy: OutOfRange = out_of_range
-        own = found.name == CPU and any(one.domain == NATIVE for one in proto.opset_import)
-        operators = kernels.operators_of(found.name, "native") if own else None
-        if own and target == "native" and operators is None:
-            raise ProviderError(found.why_not_run("operators", kernels.why_not()))
-        self._guards = False
-        if self._desc is not None and operators is None:  # the kernels check each index they read
-            wide = self._desc.indices_tensor.data_type == TensorDataType.INT64
-            self._guards = out_of_range == "error" or (wide and found.int64_bits < 64)
-        session = {
-            "threads": threads or usable_cores(),
-            "settings": provider_options,
-            "operators": operators,
-        }
+        is_native = any(imported.domain == NATIVE for imported in proto.opset_import)
+        operators = kernels.operators_of(self.provider.name, "native") if is_native else None
+        # The kernels check each index that they read.
+        self._guards = operators is None and self._desc is not None and self._trusts_no_index()
+        setup = Setup(
+            self.provider.name,
+            threads or usable_cores(),
+            operators=operators,
+            settings=provider_options,
+        )
         try:
-            self._opened = open_model(model, found, session)
+            self._opened = open_model(model, self.provider, setup)
         except Exception as error:
             raise self._told(error) from error
         self._made_in = self._process()
@@ -204,6 +199,21 @@ class Session:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _translated(self, desc: Descriptor, target: Target | None, threads: int) -> ModelProto:
+        """The model of a descriptor, for the provider and for a number of threads."""
+        name = self.provider.name
+        has_kernels = kernels.operators_of(name, "native") is not None
+        if target == "native" and name == CPU and not has_kernels:
+            raise ProviderError(self.provider.why_not_run("operators", kernels.why_not()))
+        suits = target_of(name, "native" if target is None and has_kernels else target)
+        return to_onnx(desc, self._policy, suits, threads=threads)
+
+    def _trusts_no_index(self) -> bool:
+        """Whether the provider may read an index of the descriptor wrongly, or let it pass."""
+        index_type = cast("Descriptor", self._desc).indices_tensor.data_type
+        is_cut = index_type == TensorDataType.INT64 and self.provider.int64_bits < 64
+        return is_cut or self._policy == "error"
 
     def _why_not(self) -> ProviderError:
         """The error of a session that is closed, or in the child of a fork."""

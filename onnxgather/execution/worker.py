@@ -102,7 +102,7 @@ class Worker(Child):
 
         Args:
             model: The model.
-            session: The other arguments of `runtime.Opened`.
+            session: The fields of `runtime.Setup`.
             feeds: The sets of inputs.
             sent: How often each operator stands in the model; None where any may have run.
             keep: Whether the worker keeps the opened model for the next request.

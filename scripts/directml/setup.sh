@@ -444,7 +444,7 @@ import runtime
 
 data = numpy.array([11, 12, 13, 14], numpy.float32)
 indices = numpy.array([3, 1, 3, 0, 2], numpy.uint32)
-opened = runtime.Opened(sys.argv[2], runtime.WEBGPU)
+opened = runtime.Opened(sys.argv[2], runtime.Setup(runtime.WEBGPU))
 output = opened.run({"InputTensor": data, "IndicesTensor": indices})
 assert output.tobytes() == data[indices].tobytes(), output
 print("11 12 13 14 at 3, 1, 3, 0, 2:", *output.astype(int), "(WebGpuExecutionProvider)")

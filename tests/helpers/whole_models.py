@@ -6,7 +6,7 @@ import onnx
 
 from onnxgather.descriptors.arrays import Array
 from onnxgather.execution import kernels
-from onnxgather.execution.runtime import CPU, Opened
+from onnxgather.execution.runtime import CPU, Opened, Setup
 from onnxgather.model import check_model
 
 LIBRARIES = [None, *filter(None, [kernels.operators_library()])]
@@ -17,5 +17,5 @@ def computed(
 ) -> list[bytes]:
     """Return the bytes of the outputs of a model on the CPU provider."""
     check_model(model)
-    session = Opened(model.SerializeToString(), CPU, 1, operators=library)
+    session = Opened(model.SerializeToString(), Setup(CPU, 1, operators=library))
     return [output.tobytes() for output in session.run_all(inputs)]

@@ -11,7 +11,7 @@ import pytest
 from index_arithmetic import ARITHMETIC, SIZES, TYPES, expected, index_values, model_of
 from runtime_faults import needs_compared_halves
 
-from onnxgather.execution.runtime import CPU, Opened
+from onnxgather.execution.runtime import CPU, Opened, Setup
 from onnxgather.lowering import indices
 from onnxgather.lowering.graph import Graph, Value
 
@@ -23,7 +23,7 @@ def test_index_arithmetic_is_exact_for_every_index(
     name: str, data_type: str, sizes: int | tuple[int, ...]
 ) -> None:
     index = index_values(data_type, sizes)
-    found = Opened(model_of(name, data_type, sizes), CPU, 1).run({"IndicesTensor": index})
+    found = Opened(model_of(name, data_type, sizes), Setup(CPU, 1)).run({"IndicesTensor": index})
     assert found.astype(object).tolist() == expected(name, index, sizes).tolist()
 
 

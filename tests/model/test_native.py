@@ -20,7 +20,7 @@ import onnxgather as og
 from onnxgather.descriptors.arrays import all_in_range, axis_sizes
 from onnxgather.errors import OnnxGatherError
 from onnxgather.execution import kernels
-from onnxgather.execution.runtime import CPU, FailedError, Opened, RefusedError
+from onnxgather.execution.runtime import CPU, FailedError, Opened, RefusedError, Setup
 from onnxgather.gather import gather_of
 from onnxgather.loops import loops_of
 from onnxgather.lowering.portable import node_of
@@ -57,7 +57,7 @@ registered_or_not = pytest.mark.parametrize("registered", REGISTERED)
 def opened(model: onnx.ModelProto, registered: bool) -> Opened:
     """Return a session on the CPU provider, with the library of operators or without it."""
     library = kernels.operators_library() if registered else None
-    return Opened(model.SerializeToString(), CPU, 1, operators=library)
+    return Opened(model.SerializeToString(), Setup(CPU, 1, operators=library))
 
 
 def named(attributes: Iterable[onnx.AttributeProto]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from whole_models import LIBRARIES, computed
 
 import onnxgather as og
 from onnxgather.descriptors.arrays import Array
-from onnxgather.execution.runtime import CPU, Opened
+from onnxgather.execution.runtime import CPU, Opened, Setup
 from onnxgather.lowering.graph import ONNX_TYPES
 from onnxgather.model import check_model
 from onnxgather.options import HARDENED, TARGETS, OutOfRange, Target
@@ -268,7 +268,7 @@ class TestFunctions:
     @pytest.mark.skipif(len(LIBRARIES) < 2, reason="the native kernels are not built")
     def test_the_kernel_runs_in_each(self) -> None:
         model = packed([DESC, NEXT, DESC])
-        session = Opened(model.SerializeToString(), CPU, 1, operators=LIBRARIES[-1])
+        session = Opened(model.SerializeToString(), Setup(CPU, 1, operators=LIBRARIES[-1]))
         assert [op for _, op in session.assignment] == ["GATHER", "GATHER_2", "GATHER"]
 
     def test_the_reference_evaluator_takes_them_in_reverse_order(self) -> None:
