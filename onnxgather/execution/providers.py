@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from onnxgather.checks import shown_with_suggestion
+from onnxgather.checks import shown, suggestion
 from onnxgather.errors import ProviderError
 from onnxgather.options import Target
 
@@ -104,8 +104,13 @@ PROVIDERS = {
 FULL_NAME = r"[A-Za-z0-9]{1,64}ExecutionProvider"
 """How ONNX Runtime spells the full name of a provider; such names go into generated code."""
 
-NAMES = f"{', '.join(PROVIDERS)}, or ONNX Runtime's full name of one"
+NAMES = (
+    f"{', '.join(PROVIDERS)}, or ONNX Runtime's full name of one, which ends in ExecutionProvider"
+)
 """How a user may name a provider."""
+
+_OTHER_TOOLS = {"dml": "directml", "trt": "tensorrt", "ov": "openvino"}
+"""Short names that other tools have for providers."""
 
 
 def target_of(provider: str, asked: Target | None = None, wrapped: bool = False) -> Target:
@@ -136,5 +141,5 @@ def find_provider(name: object) -> Provider:
     if re.fullmatch(FULL_NAME, text):
         return Provider(text)
     names = [*PROVIDERS, *(provider.name for provider in PROVIDERS.values())]
-    found = shown_with_suggestion(name, names)
-    raise ProviderError(f"provider must be one of {NAMES}, got {found}")
+    meant = suggestion(_OTHER_TOOLS.get(text.lower(), text), names)
+    raise ProviderError(f"provider must be one of {NAMES}, got {shown(name)}{meant}")

@@ -32,7 +32,7 @@ class InferenceSession(InferenceSession):
 
 _PROVIDER = (
     "provider must be one of cpu, directml, openvino, cuda, tensorrt, webgpu, qnn, coreml, or ONNX "
-    "Runtime's full name of one"
+    "Runtime's full name of one, which ends in ExecutionProvider"
 )
 
 

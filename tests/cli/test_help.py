@@ -128,8 +128,8 @@ print("heavy:", heavy)
             (
                 ["check", "x.json", "--provider", "gpu"],
                 "Invalid value for '--provider': provider must be one of cpu, directml, openvino, "
-                "cuda, tensorrt, webgpu, qnn, coreml, or ONNX Runtime's full name of one, got "
-                "'gpu'",
+                "cuda, tensorrt, webgpu, qnn, coreml, or ONNX Runtime's full name of one, which "
+                "ends in ExecutionProvider, got 'gpu'",
             ),
             (
                 ["run", "x.json", "--out-of-range", "wrap"],

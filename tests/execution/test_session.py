@@ -69,7 +69,7 @@ def test_unknown_provider_is_refused_by_name() -> None:
         og.run(DESC, DATA, INDICES, provider="gpu")
     assert str(caught.value) == (
         "provider must be one of cpu, directml, openvino, cuda, tensorrt, webgpu, qnn, coreml, "
-        "or ONNX Runtime's full name of one, got 'gpu'"
+        "or ONNX Runtime's full name of one, which ends in ExecutionProvider, got 'gpu'"
     )
     assert find_provider("XyzExecutionProvider").name == "XyzExecutionProvider"
 
@@ -324,6 +324,9 @@ in_child(work)
         ("cpu\0", '; did you mean "cpu"?'),
         ("CPU", '; did you mean "cpu"?'),
         ("openvno", '; did you mean "openvino"?'),
+        ("dml", '; did you mean "directml"?'),
+        ("TRT", '; did you mean "tensorrt"?'),
+        ("myep", ""),
         ("CpuExecutionProvder", '; did you mean "CPUExecutionProvider"?'),
         ("ExecutionProvider", '; did you mean "QNNExecutionProvider"?'),
         ("CPUExecutionProvider\n", '; did you mean "CPUExecutionProvider"?'),
@@ -338,7 +341,8 @@ def test_a_provider_that_is_no_name_is_refused(name: Any, meant: str) -> None:
         og.run(DESC, DATA, INDICES, provider=name)
     rule = "provider must be one of cpu, directml, openvino, cuda, tensorrt, webgpu, qnn, coreml, "
     got = repr(name) if len(repr(name)) <= 200 else f"{repr(name)[:200]}…"
-    assert str(caught.value) == f"{rule}or ONNX Runtime's full name of one, got {got}{meant}"
+    rule += "or ONNX Runtime's full name of one, which ends in ExecutionProvider"
+    assert str(caught.value) == f"{rule}, got {got}{meant}"
 
 
 @pytest.mark.parametrize("policy", ["clamp", "zero", "directml"])
