@@ -1,4 +1,4 @@
-"""Checks of single values; the error names the rule and the value found."""
+"""Checks of single values; an error names the rule and the value."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LONGEST_SHOWN = 200
 
 
 def require(holds: bool, rule: str, found: object) -> None:
-    """Raise DescriptorError with the rule and the value found unless the rule holds."""
+    """Raise DescriptorError, with the rule and the value, unless the rule holds."""
     if not holds:
         raise DescriptorError(f"{rule}, got {found}")
 
@@ -33,7 +33,7 @@ def check_choice(name: str, value: object, choices: Collection[str]) -> None:
     """Check that an option is one of its choices.
 
     Raises:
-        OnnxGatherError: It is not; the message lists the choices.
+        OnnxGatherError: The value is no choice; the message lists the choices.
     """
     if not isinstance(value, str) or value not in choices:
         rule = f"{name} must be one of {', '.join(choices)}"
@@ -44,10 +44,10 @@ def suggestion(found: str, names: Iterable[str], prefix: str = "", near: float =
     """The end of a message about an unknown name: `; did you mean "X"?` where a name is near.
 
     Args:
-        found: What was found; case plays no part.
+        found: The unknown name; upper and lower case count as equal.
         names: The known names.
-        prefix: What may stand before each name.
-        near: How near a name must be; 1 is the same.
+        prefix: A text that may stand before each name.
+        near: How alike two names must be, from 0 to 1, where 1 means equal.
     """
     from difflib import get_close_matches  # late, as few need it and it takes time to import
 
@@ -85,7 +85,7 @@ def printable(text: str) -> str:
 
 
 def listed(items: Sequence[str], most: int) -> str:
-    """The first `most` items with commas between them, and how many more there are."""
+    """The first `most` items with commas between them, and the number of the others."""
     more = len(items) - most
     return ", ".join(items[:most]) + (f" and {more} more" if more > 0 else "")
 
@@ -151,5 +151,5 @@ def sequence(name: str, value: object) -> list[Any]:
 
 
 def number_of(number: int, noun: str) -> str:
-    """A number with its noun, in the singular where it is one, such as `1,500 cases`."""
+    """A number with its noun, such as `1,500 cases` or `1 case`."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")

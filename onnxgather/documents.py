@@ -65,7 +65,7 @@ class JsonObject(dict[str, object]):
     __slots__ = ("pairs",)
 
     def __init__(self, pairs: list[tuple[str, object]]) -> None:
-        """Take the pairs as the scanner found them."""
+        """Take the pairs in the order of the text."""
         super().__init__(pairs)
         self.pairs = pairs if len(self) < len(pairs) else None
         self.update(reversed(self.pairs or ()))
@@ -152,7 +152,7 @@ class Field:
         return Field(self.array()[index], f"{self.path}[{index}]")
 
     def items(self) -> Generator[Field, None, None]:
-        """Read an array, one item after the other."""
+        """Yield the items of an array."""
         for i, value in enumerate(self.array()):
             yield Field(value, f"{self.path}[{i}]")
 
@@ -188,11 +188,11 @@ class Field:
         return name
 
     def choice(self, choices: Collection[str], prefix: str = "") -> str:
-        """As `known`, with an error that lists the choices."""
+        """Read a string as `known` does, with an error that lists the choices."""
         return self.known(f"must be one of {', '.join(choices)}", choices, prefix)
 
     def look_up(self, things: Mapping[str, _T], kind: str) -> _T:
-        """Read a name and look up what it names: one of the things of a kind."""
+        """Read a name, and return the thing of a kind that has the name."""
         return things[self.known(f"must be the name of a {kind}", things)]
 
     def boolean(self) -> bool:

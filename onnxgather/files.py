@@ -48,10 +48,10 @@ _UNFINISHED = re.compile(r"\.onnxgather\..*\.partial")
 
 
 def check_not_input(path: str, inputs: Iterable[str]) -> None:
-    """Check that a file to write is none that is read.
+    """Check that a file to write is not an input.
 
     Raises:
-        OnnxGatherError: It is.
+        OnnxGatherError: The file is an input.
     """
     for other in inputs:
         if os.path.realpath(path) == os.path.realpath(other):
@@ -71,7 +71,7 @@ def write_whole(path: str, *content: bytes | memoryview, follow: bool = True) ->
 
 
 def check_writable(path: str) -> None:
-    """Check that a file can be written, and make its folder if there is none.
+    """Check that a file can be written, and make its folder if the folder is missing.
 
     Raises:
         OnnxGatherError: The file cannot be written.
@@ -88,7 +88,7 @@ def check_writable(path: str) -> None:
 
 
 def replace_file(path: str, *content: bytes | memoryview, follow: bool = True) -> None:
-    """Write a file whole or not at all, and make its folder if there is none.
+    """Write a file whole or not at all, and make its folder if the folder is missing.
 
     An earlier file's permissions are kept; a new file gets those that `open` gives.
 
@@ -119,7 +119,7 @@ def replace_file(path: str, *content: bytes | memoryview, follow: bool = True) -
 
 @dataclass(frozen=True, slots=True)
 class FolderKind:
-    """A kind of folder that is written whole, and by what an earlier folder of it is recognised."""
+    """A kind of folder that is written whole, and how an earlier such folder is recognised."""
 
     name: str
     """Such as `export`."""
@@ -128,12 +128,12 @@ class FolderKind:
     sometimes: Sequence[str]
     """The names of files and folders that a folder of the kind may hold."""
     always: Sequence[str]
-    """The names of those that it must hold; the last of them is written last."""
+    """The names of files that a folder of the kind must hold; the last is written last."""
     is_earlier: Callable[[str], bool] = lambda _: True
     """Whether a folder that holds all of `always` is really of the kind."""
 
     def check(self, folder: str) -> None:
-        """Check that a folder may be written: it is new, empty, or an earlier one of the kind.
+        """Check that a folder may be written: it is new or empty, or an earlier folder of the kind.
 
         Raises:
             OnnxGatherError: The folder holds other files, or cannot be read.
@@ -152,7 +152,7 @@ class FolderKind:
             raise OnnxGatherError(f"{where}: {self.rule.format(shown(min(other or found)))}")
 
     def write(self, folder: str, files: Iterable[tuple[str, bytes]]) -> None:
-        """Write a folder whole or not at all; it replaces an earlier one of the kind.
+        """Write a folder whole or not at all; it replaces an earlier folder of the kind.
 
         Args:
             folder: The folder.
@@ -227,7 +227,7 @@ def got(content: bytes, wanted: str) -> str:
         wanted: How the name of the right kind starts, such as "an ONNX model".
 
     Returns:
-        Nothing where the file is of the right kind, or of none that is known.
+        An empty text where the file is of the right kind, or of no known kind.
     """
     kinds = (kind for start, kind in _KINDS.items() if re.match(start, content, re.DOTALL))
     kind = next(kinds, wanted)

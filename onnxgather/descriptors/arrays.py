@@ -29,19 +29,19 @@ _UNUSABLE = {
 
 
 def check_policy(out_of_range: object) -> None:
-    """Check that `out_of_range` is one of the four policies.
+    """Check that `out_of_range` is a policy.
 
     Raises:
-        OnnxGatherError: It is not.
+        OnnxGatherError: `out_of_range` is not a policy.
     """
     check_choice("out_of_range", out_of_range, POLICIES)
 
 
 def check_descriptor(desc: object) -> None:
-    """Check that `desc` is one of the four descriptors.
+    """Check that `desc` is a descriptor.
 
     Raises:
-        DescriptorError: It is not.
+        DescriptorError: `desc` is not a descriptor.
     """
     if not isinstance(desc, Descriptor):
         names = ", ".join(cls.__name__ for cls in OPERATORS.values())
@@ -70,7 +70,7 @@ def check_array(name: str, tensor: TensorDesc, array: object) -> Array:
     """Check that an array has the data type and the shape of a tensor; return `plain_array` of it.
 
     Raises:
-        DescriptorError: Its data type or its shape is another, or it is no array.
+        DescriptorError: The data type or the shape differs, or `array` is not an array.
     """
     wanted, shape = tensor.data_type.numpy, tensor.array_shape
     rule = f"{name} must be an array of {wanted} {shape}"
@@ -81,10 +81,10 @@ def check_array(name: str, tensor: TensorDesc, array: object) -> Array:
 
 
 def plain_array(rule: str, array: object) -> Array:
-    """An array without what a subclass of numpy's adds, such as the second dimension of a matrix.
+    """The array as a plain array of numpy, without what a subclass such as `matrix` adds.
 
     Raises:
-        DescriptorError: It is no array, or has a mask; the message starts with `rule`.
+        DescriptorError: `array` is not an array, or has a mask; the message starts with `rule`.
     """
     kind = type(array)
     if issubclass(kind, np.ma.MaskedArray):
@@ -106,7 +106,7 @@ def plain_array(rule: str, array: object) -> Array:
 
 
 def _memory_of(array: Any) -> Array | None:
-    """An array of numpy over the memory of an object, or None if the object tells of none."""
+    """An array of numpy over the memory of an object; None if the object does not offer it."""
     kind = cast("type[object]", type(array))
     if hasattr(kind, "data_ptr"):  # torch and ONNX Runtime: DLPack loses their BOOL or the writing
         found = np.asarray(array.numpy())
@@ -163,7 +163,7 @@ def check_indices(desc: Descriptor, indices: Array, size: int | None = None) -> 
 
 
 def all_in_range(desc: Descriptor, indices: Array) -> bool:
-    """Whether every index is in range, as `check_indices` finds it."""
+    """Whether `check_indices` accepts every index."""
     try:
         check_indices(desc, indices)
     except IndexOutOfRangeError:

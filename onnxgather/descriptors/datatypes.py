@@ -1,4 +1,4 @@
-"""The one table of tensor data types: DirectML's name, numpy's dtype, ONNX's number."""
+"""The table of tensor data types: DirectML's name, numpy's dtype, ONNX's number."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class TensorDataType(enum.StrEnum):
 
 
 def suggested_type(found: str) -> str:
-    """As `checks.suggestion`, for the name of a data type."""
+    """The suggestion of `checks.suggestion` for the name of a data type."""
     name = found.rpartition(".")[2]  # as in np.float32
     return suggestion(_SPELLINGS.get(name.lower(), name), _NUMBERS, TYPE_PREFIX)
 

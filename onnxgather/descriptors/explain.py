@@ -47,7 +47,7 @@ class Explanation(msgspec.Struct, frozen=True):
     at: Coordinates
     """The element of OutputTensor."""
     index_places: tuple[Coordinates, ...]
-    """The elements of IndicesTensor that it depends on: one, or one per coordinate of a tuple."""
+    """The elements of IndicesTensor that it depends on: a tuple has an element per coordinate."""
     index_values: tuple[int, ...]
     """The values of those elements."""
     before: Coordinates
@@ -150,7 +150,7 @@ def explain(
 def explain_all(
     desc: Descriptor, data: Array, indices: Array, out_of_range: OutOfRange = "clamp"
 ) -> list[Explanation]:
-    """Explain where each output element comes from, in the order of OutputTensor's sizes.
+    """Explain where each output element comes from, in row-major order.
 
     Args:
         desc: As for `explain`.

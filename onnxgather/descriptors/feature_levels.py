@@ -1,4 +1,4 @@
-"""The one table of feature levels: which DirectML version first takes a descriptor."""
+"""The table of feature levels: which DirectML version first takes a descriptor."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def check_feature_level(desc: Descriptor, ceiling: str) -> None:
     """Check that a descriptor needs no more than a feature level.
 
     Raises:
-        DescriptorError: It needs more; the message names the fields that do.
+        DescriptorError: The descriptor needs more; the message names the fields that do.
         OnnxGatherError: The ceiling is not a feature level.
     """
     check_choice("feature level", ceiling, FEATURE_LEVELS)

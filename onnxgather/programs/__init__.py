@@ -1,7 +1,4 @@
-"""DxDispatch's programs, which are JSON files: reading, checking, running and writing them.
-
-Imports point one way: `document <- {descriptor, resources} <- {program <- execution, writer}`.
-"""
+"""DxDispatch's programs, which are JSON files: reading, checking, running and writing them."""
 
 from onnxgather.descriptors.spelling import from_dict, to_dict
 from onnxgather.programs.program import PrintCommand, Program, parse_program, read_program

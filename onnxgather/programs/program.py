@@ -90,7 +90,7 @@ class WriteFileCommand:
     resource: str
     target: Field
     header: bytes
-    """The bytes before the resource in the file: the header of an .npy file, else none."""
+    """The header of an .npy file, which stands before the resource; empty for other files."""
 
 
 Command = DispatchCommand | PrintCommand | WriteFileCommand
@@ -111,7 +111,7 @@ class Program:
     left_out: tuple[str, ...] = ()
     """The paths of the dispatchables that are no gathers, and of their dispatch commands."""
     other: Field | None = None
-    """The first dispatched one of them, which `read_descriptor` refuses."""
+    """The first of these dispatchables that a command dispatches; `read_descriptor` refuses it."""
     notes: tuple[str, ...] = ()
     """Sentences about fields that are ignored although their names are nearly right."""
 

@@ -43,7 +43,7 @@ class Values:
     """The size in bytes."""
     to_bytes: Callable[[], Bytes]
     file: str | None = None
-    """The file that has the values, if they come from one."""
+    """The file that holds the values; None if the program itself gives them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Resource:
 
     @property
     def data_type(self) -> TensorDataType | None:
-        """The type of the initial values, if they have one type."""
+        """The type that all initial values share, or None."""
         return self.values.data_type
 
     def initial_bytes(self) -> Bytes:
@@ -159,7 +159,7 @@ def _typed_number(field: Field) -> Array:
 def _generated(
     resource: Field, data_type: TensorDataType | None, folder: str, allow_outside: bool
 ) -> Values:
-    """Read values that are not listed: one repeated, a sequence, or those of a file."""
+    """Read values that are not listed: a repeated value, a sequence, or the content of a file."""
     initial = resource.member("initialValues")
     kinds = [kind for kind in ("value", "valueStart", "sourcePath") if kind in initial.fields()]
     # DxDispatch refuses only what stands beside `value`.

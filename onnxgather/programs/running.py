@@ -81,8 +81,8 @@ def execute(
         output_folder: Where writeFile writes.
         allow_outside: Whether it may also write anywhere else; an input of the program it never
             replaces.
-        note: What is told, in one sentence each, that indices are out of range or that a tensor
-            reads the numbers of a resource as others.
+        note: Called with a sentence where indices are out of range, or where a tensor reads the
+            numbers of a resource as numbers of another type.
 
     Yields:
         The lines in pieces, as bytes: names are UTF-8, and 8-bit values are raw, as dxdispatch
@@ -253,7 +253,7 @@ class _Memory:
         return Dispatch(command.path, command.dispatchable, desc, data, indices, computed)
 
     def misread(self, command: DispatchCommand) -> Iterator[str]:
-        """Yield a sentence for each tensor that reads the numbers of its resource as others.
+        """Yield a sentence for each tensor whose data type misreads the numbers of its resource.
 
         The bits of a tensor may be given as unsigned integers, and integers of one size agree
         wherever both types have them.

@@ -54,7 +54,8 @@ def write_program(
         data: InputTensor: an array of its sizes, or its 1-D buffer where it has strides.
         indices: IndicesTensor, likewise.
         comment: Lines to put at the top.
-        files: Takes the .npy files of large arrays by name; None: the program lists all values.
+        files: Receives the .npy files of large arrays, by name. With None the program lists all
+            values.
 
     Raises:
         DescriptorError: An array does not fit its tensor.
@@ -102,7 +103,7 @@ def _program(
 
 
 def _resource(tensor: TensorDesc, data_type: TensorDataType, values: object) -> dict[str, Any]:
-    """A resource with initial values for a tensor, and a size if they make one too small."""
+    """A resource for a tensor; it has a size where its initial values alone would be too few."""
     resource = {"initialValuesDataType": str(data_type), "initialValues": values}
     size = (math.prod(tensor.array_shape) * tensor.data_type.size + 3) // 4 * 4
     total = tensor.total_tensor_size_in_bytes
