@@ -111,7 +111,7 @@ def entries(folder: Path) -> None:
         "PYTHONMALLOC": "malloc",  # so that arrays lie apart
     }
     tests = ["tests/native/test_operator.py", "tests/execution/test_prepared.py"]
-    command = [sys.executable, "-m", "pytest", "-q", *tests, "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-q", "--slow", *tests, "-p", "no:cacheprovider"]
     command += ["-k", "not numpy"]  # what runs without the kernels
     subprocess.run(command, cwd=ROOT, env=environment, check=True)
 

@@ -12,12 +12,14 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--long` and `--openvino`."""
+    """Add `--slow`, `--long` and `--openvino`."""
+    parser.addoption("--slow", action="store_true", help="run the slow tests, too")
     parser.addoption(
         "--long",
         action="store_true",
-        help="try 10 times as many random examples of each law: 5000 of those of the lowerings, "
-        "1000 of the others; 2000 mutated inputs of each kind; 100,000 intervals of networks",
+        help="run the slow tests, and try 10 times as many random examples of each law: 5000 of "
+        "those of the lowerings, 1000 of the others; 2000 mutated inputs of each kind; "
+        "100,000 intervals of networks",
     )
     parser.addoption(
         "--openvino",
@@ -35,3 +37,13 @@ def pytest_configure(config: pytest.Config) -> None:
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
     )
     settings.load_profile("onnxgather")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave the slow tests out, and say so of each."""
+    if config.getoption("--slow") or config.getoption("--long"):
+        return
+    left_out = pytest.mark.skip(reason="slow; --slow or --long runs it")
+    for item in items:
+        if item.get_closest_marker("slow"):
+            item.add_marker(left_out)

@@ -597,6 +597,7 @@ def test_cases_run_on_the_cpu_provider(pytester: pytest.Pytester, run: Run) -> N
     result.assert_outcomes(passed=passed, deselected=result.parseoutcomes()["deselected"])
 
 
+@pytest.mark.slow
 def test_the_tests_are_the_same_in_every_worker(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

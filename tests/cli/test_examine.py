@@ -179,6 +179,7 @@ class TestRepro:
             assert err.endswith(f"\n\nError: {sentence}\n")
 
     @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+    @pytest.mark.slow
     def test_an_interruption_says_what_was_reached(self, name: str, code: int) -> None:
         program("x.json")
         change = f"""
@@ -351,6 +352,7 @@ class InferenceSession(InferenceSession):
         assert out.endswith("; repro.py shows it\n")
         assert Path("out/model.onnx").read_bytes() == portable.SerializeToString()
 
+    @pytest.mark.slow
     def test_a_lane_that_hangs_has_a_timeout(self) -> None:
         program("x.json")
         python = environment(Path("stub").absolute(), banner="import time; time.sleep(30)")
@@ -361,6 +363,7 @@ class InferenceSession(InferenceSession):
             "",
         )
 
+    @pytest.mark.slow
     def test_how_many_cases_were_tried_is_told_a_terminal(self) -> None:
         import pty
 

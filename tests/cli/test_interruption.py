@@ -170,6 +170,7 @@ def test_the_second_signal_ends_the_writing(
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="looks for children in /proc")
+@pytest.mark.slow
 def test_a_real_worker_ends_with_its_check() -> None:
     command = [sys.executable, "-m", "onnxgather", "check", "--random", "1000000"]
     with subprocess.Popen([*command, "--json", "r.json"], stdout=subprocess.PIPE) as child:

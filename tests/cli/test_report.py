@@ -129,6 +129,7 @@ class TestOptionsOfCheck:
         assert (case.results[0].state, case.results[0].known) == ("FIXED", "It passes. (measured)")
         assert outcome("check", "x.json", "--known", "known.json", "--no-known")[0] == 1
 
+    @pytest.mark.slow
     def test_without_known_differences_all_is_new(self) -> None:
         part = [] if LONG else ["--shard", "1/4"]
         arguments = ["check", "--corpus", "--out-of-range", "error", *part]

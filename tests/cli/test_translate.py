@@ -398,6 +398,7 @@ class TestConvert:
         assert files() == ["x.b.onnx", "x.json"]
 
     @POSIX
+    @pytest.mark.slow
     def test_names_with_spaces_or_without_an_encoding_are_kept(self) -> None:
         program("x.json")
         stems = [b"with space", "größe \u4e2d".encode(), b"\xff"]

@@ -95,6 +95,7 @@ class TestEscaped:
         child.close()
         assert time.monotonic() - start < 4
 
+    @pytest.mark.slow
     def test_a_deadline_holds(self) -> None:
         child = echo(f"{ESCAPED}; time.sleep(60)", timeout=0.5)
         start = time.monotonic()
@@ -108,6 +109,7 @@ class TestEscaped:
         child.close()
         assert time.monotonic() - start < 4
 
+    @pytest.mark.slow
     def test_a_busy_program_is_closed(self) -> None:
         child = echo(f"{ESCAPED}; time.sleep(60)")
         threading.Timer(0.5, child.close).start()
@@ -123,6 +125,7 @@ class TestPrinted:
         child.close()
         assert reason.startswith("the program ended with exit code 1, 65537 bytes printed, ")
 
+    @pytest.mark.slow
     def test_a_program_that_prints_forever_fills_no_disk(self) -> None:
         child = echo("while True: os.write(2, b'x' * 2**16)", timeout=1)
         largest = 0
@@ -207,6 +210,7 @@ class TestOrphans:
 
     @pytest.mark.parametrize("script", ["exec ", ""], ids=["exec", "script"])
     @pytest.mark.parametrize("busy", [SPIN, HOLD, "time.sleep(60)"], ids=["spin", "hold", "sleep"])
+    @pytest.mark.slow
     def test_a_busy_worker_ends_with_a_parent_that_is_killed(
         self, tmp_path: Path, busy: str, script: str
     ) -> None:
@@ -223,6 +227,7 @@ Worker({str(python)!r}, 60).about()
 """
         self._killed(code, tmp_path / "pid")
 
+    @pytest.mark.slow
     def test_a_worker_that_runs_a_model_ends_with_a_parent_that_is_killed(
         self, tmp_path: Path
     ) -> None:

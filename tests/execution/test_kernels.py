@@ -96,6 +96,7 @@ class TestBuilding:
     PURE = "py3-none-any", {"onnxgather/__init__.py", "onnxgather/py.typed", *HOST}
 
     @built
+    @pytest.mark.slow
     def test_a_wheel_with_kernels_says_so_in_its_tag(self) -> None:
         assert self.build()[0] == 0
         tag, names = self.wheel()
@@ -166,6 +167,7 @@ class TestBuilding:
         return sorted(path for path in (root / "onnxgather").iterdir() if path.suffix in SUFFIXES)
 
     @built
+    @pytest.mark.slow
     def test_an_editable_install_has_the_kernels_beside_the_modules(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:

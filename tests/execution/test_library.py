@@ -61,6 +61,7 @@ class TestLibraries:
         monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
         monkeypatch.delenv("CXX", raising=False)
 
+    @pytest.mark.slow
     def test_the_library_of_a_wheel_runs_the_corpus_as_a_lane(self) -> None:
         spec = find_spec("onnxruntime")
         assert spec is not None

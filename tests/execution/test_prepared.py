@@ -474,6 +474,7 @@ def test_options_are_checked(arguments: dict[str, Any], message: str) -> None:
     assert str(caught.value) == message
 
 
+@pytest.mark.slow
 def test_calls_leave_no_references_and_no_memory_behind(way: str) -> None:
     count = 100_000 if way == "kernels" else 500
     gather, out = og.Gather(DESC, "error"), np.empty_like(RESULT)

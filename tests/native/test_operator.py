@@ -404,6 +404,7 @@ PARALLEL_FOR = 274
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="there are no affinity masks")
 @pytest.mark.skipif(which("cc") is None, reason="the library is compiled by cc")
+@pytest.mark.slow
 def test_a_gather_has_no_more_parts_than_cores_that_the_process_may_use(tmp_path: Path) -> None:
     """Pinned to one core, a gather runs in one part, whatever the machine has."""
     library = observed(tmp_path)

@@ -533,6 +533,7 @@ class TestBrokenModels:
         Path(path).write_bytes(model.SerializeToString())
         assert case_of_node(path, "gather", {"ids": IDS}).indices.tolist() == [[-3, -1, 0]]
 
+    @pytest.mark.slow
     def test_a_gather_of_many_nodes_is_found_quickly(self, tmp_path: Path) -> None:
         chain = [node("Neg", [f"n{k}"], f"n{k + 1}") for k in range(30_000)]
         gather = node("Gather", ["table", "n30000"], "rows", "gather")
@@ -548,6 +549,7 @@ class TestBrokenModels:
 class TestTheWorkerBefore:
     NODES = TestBrokenModels.NODES
 
+    @pytest.mark.slow
     def test_nodes_that_do_not_end_meet_the_deadline(self, tmp_path: Path) -> None:
         body = helper.make_graph(
             [node("Identity", ["on"], "still"), node("Neg", ["v"], "w")],

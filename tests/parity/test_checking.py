@@ -109,6 +109,7 @@ class TestParts:
         assert all(other.results is first.results for other in others)
         assert all(other.data_type is first.data_type for other in others)
 
+    @pytest.mark.slow
     def test_a_case_that_passes_costs_little(self, monkeypatch: pytest.MonkeyPatch) -> None:
         count, lane = 2000, Planned(self.right)
         monkeypatch.setattr(terminal, "LONGEST_INDENTED", 0)

@@ -160,6 +160,7 @@ class TestPrinting:
         line = b"".join(printed("r", TensorDataType.UINT8, content, verbose=False))
         assert line == b"Resource 'r': " + b"A, " * (PIECE + 1) + b"\n"
 
+    @pytest.mark.slow
     def test_printing_takes_little_memory(self) -> None:
         content = np.arange(2**19, dtype=np.float32).view(np.uint8)
         tracemalloc.start()

@@ -218,6 +218,7 @@ def test_the_script_knows_every_state() -> None:
     assert all(f".{state} {{ --c:" in style for state in STATES)
 
 
+@pytest.mark.slow
 def test_1000_findings_make_a_page_below_3_mb() -> None:
     case = gather_case("", gather(sizes=(4, 8), count=8), list(range(8)))
     bad = entry(case, passed("cpu"), DIFF, got={"openvino": spoiled(case, 7, 9)})

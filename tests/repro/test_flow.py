@@ -232,6 +232,7 @@ class TestTheFlow:
         issue = (tmp_path / "out" / "ISSUE.md").read_text()
         assert "## Actual\n\n    1 of 1 elements differ, first OutputTensor[0]: expected " in issue
 
+    @pytest.mark.slow
     def test_a_script_that_does_not_end_is_told(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -323,6 +324,7 @@ class TestTheFlow:
         ) in issue.replace("\n", " ")
         assert "dxdispatch" not in issue
 
+    @pytest.mark.slow
     def test_a_hang_becomes_a_folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(flow, "LONGEST_RUN", 1.0)
         tmp_path.joinpath("environment").mkdir()

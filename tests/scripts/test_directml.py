@@ -110,6 +110,7 @@ class TestRecord:
         ends = [(r["directml_accepts"], r.get("reason")) for r in records(tmp_path, "invalid")]
         assert ends == [(verdict, reason)] * 2
 
+    @pytest.mark.slow
     def test_the_cases_of_the_recordings_are_drawn_again(self, tmp_path: Path) -> None:
         # All but what DirectML says of them. With touched guard bytes no output is recorded.
         host = fake_folder(tmp_path, done("b''", touched=True))
@@ -406,6 +407,7 @@ class TestSetup:
         assert not [one for one in begun.read_text().split() if self.alive(one)]
 
     @root
+    @pytest.mark.slow
     def test_a_step_whose_sources_changed_runs_again_with_those_that_depend_on_it(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

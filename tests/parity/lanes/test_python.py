@@ -372,6 +372,7 @@ class InferenceSession(InferenceSession):
         )
         lane.close()
 
+    @pytest.mark.slow
     def test_a_hang_is_an_error_of_its_case(self, tmp_path: Path) -> None:
         change = """
         class InferenceSession(InferenceSession):
@@ -436,6 +437,7 @@ class InferenceSession(InferenceSession):
         lane = ModelLane("stub", find_provider(STUB), python)
         assert told(lane) == [("NOT-RUN", "the worker ended with exit code 3 and printed nothing")]
 
+    @pytest.mark.slow
     def test_a_worker_behind_a_script_is_ended_with_it(self, tmp_path: Path) -> None:
         script = tmp_path / "python"
         script.write_text("#!/bin/sh\nsleep 600\nexit 0\n")
