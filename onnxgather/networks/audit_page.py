@@ -92,7 +92,7 @@ def _row(gather: AuditedGather, entry: str = "") -> str:
 
 
 def _entry(name: str, gather: AuditedGather, results: Sequence[CaseResult]) -> str:
-    """What is said of a gather, to open."""
+    """The facts about a gather, in an entry that opens."""
     found = gather.range
     facts = [
         ("indices", indices_text(found)),
@@ -142,7 +142,7 @@ def _detail(
 
 
 def around(scope: Scope, operation: Operation) -> dict[str, Any]:
-    """The nodes near a gather, as the page draws a graph."""
+    """The operations near a gather, as the page draws a graph."""
     makers = {name: one for one in scope.operations for name in one.outputs if name}
 
     def makers_of(reached: Sequence[Operation]) -> list[Operation]:
@@ -178,7 +178,7 @@ def around(scope: Scope, operation: Operation) -> dict[str, Any]:
 def _nearest(
     operation: Operation, step: Callable[[Sequence[Operation]], Sequence[Operation]]
 ) -> list[Operation]:
-    """A node, and up to `NEAR` more that steps from it lead to, the nearest first."""
+    """An operation, and up to `NEAR` more that steps from it lead to, the nearest first."""
     reached = [operation]
     for _ in range(NEAR):
         reached = [*dict.fromkeys([*reached, *step(reached)])]

@@ -1,4 +1,4 @@
-"""What the gathers of a model get: a run on the CPU provider, inside subgraphs and functions too.
+"""The data, indices and output of each gather in a run on the CPU provider, in bodies too.
 
 A graph runs with its inner values as outputs. Then each body runs by itself, with the values that
 its node had; a loop's once per iteration.
@@ -28,13 +28,13 @@ from onnxgather.networks.inside import learned, model_of, uses
 from onnxgather.networks.network import MAIN, Network, Operation, Scope, folder_of
 
 MOST_ITERATIONS = 256
-"""How many iterations of a loop are seen."""
+"""The most iterations of a loop that are run."""
 
 CPU = PROVIDERS["cpu"]
 
 
 class Gathered(NamedTuple):
-    """What one execution of a gather had."""
+    """The data, the indices and the output of one execution of a gather."""
 
     data: Array | None
     """None where it is a constant of the model, which may be large."""
@@ -45,16 +45,16 @@ class Gathered(NamedTuple):
 
 @dataclass(eq=False)
 class Captured:
-    """What a run showed."""
+    """The executions of gathers in a run."""
 
     gathers: dict[Operation, list[Gathered]] = field(
         default_factory=dict[Operation, "list[Gathered]"]
     )
-    """What each gather had, once per execution."""
+    """The executions of each gather."""
     stop: str | None = None
     """Where the run fails, and how; None where it does not."""
     cut: set[str] = field(default_factory=set[str])
-    """The bodies of loops that have more iterations than are seen."""
+    """The bodies of loops that have more iterations than `MOST_ITERATIONS`."""
 
 
 class _Answered(msgspec.Struct):
@@ -72,7 +72,7 @@ class _UnknownError(Exception):
 
 
 def capture(network: Network, inputs: Mapping[str, Array], timeout: float) -> Captured:
-    """Run a model and see what its gathers get.
+    """Run a model and keep the executions of its gathers.
 
     Args:
         network: The model.
@@ -112,14 +112,14 @@ def _read(header: bytes, blobs: bytes) -> tuple[_Answered, bytes]:
 
 
 class _Run:
-    """A run of a model, graph by graph."""
+    """A run of a model, scope by scope."""
 
     def __init__(self, network: Network, worker: Worker) -> None:
         self._network, self._worker = network, worker
         self.found = Captured()
 
     def values_of(self, scope: Scope, fed: dict[str, Array]) -> dict[str, Array]:
-        """The values of a graph that are of interest: those of gathers, of bodies, its outputs."""
+        """The values of a scope that its gathers and bodies take, and its outputs."""
         wanted = dict.fromkeys(scope.outputs)
         for operation in scope.operations:
             if operation.is_gather or operation.bodies:
@@ -139,7 +139,7 @@ class _Run:
         return values
 
     def _gather(self, scope: Scope, operation: Operation, values: Mapping[str, Array]) -> None:
-        """Keep what an execution of a gather had, if its data and indices are seen."""
+        """Keep an execution of a gather whose data and indices are known."""
         name = operation.inputs[0]
         indices = self._value(scope, operation.inputs[1], values)
         data, output = values.get(name), values.get(operation.outputs[0])
@@ -198,7 +198,7 @@ class _Run:
         return {name: runtime.array_at(one, content) for name, one in pairs if one is not None}
 
     def _bodies(self, scope: Scope, operation: Operation, values: Mapping[str, Array]) -> None:
-        """See what the gathers in the bodies of a node get."""
+        """Run the bodies of an operation."""
         inputs = [self._value(scope, name, values) if name else None for name in operation.inputs]
         if "function" in operation.bodies:
             self._body(operation.bodies["function"], inputs, {})

@@ -27,21 +27,21 @@ from onnxgather.parity.states import State, counts_text, worst
 from onnxgather.report.sentences import causes, why
 
 MOST_EXECUTIONS = 8
-"""How many executions of a gather, as in a loop, each lane is asked."""
+"""The most executions of one gather, as in a loop, that each lane runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What lanes made of the gathers of a model."""
+    """The gathers of a model with their results on lanes."""
 
     cases: Mapping[OperationKey, Sequence[Case]]
-    """What each gather got, once per execution."""
+    """The cases of each gather, one per execution."""
     results: dict[OperationKey, list[CaseResult]]
-    """What became of each on the lanes."""
+    """The results of these cases."""
     report: Report
-    """The same, as of a check."""
+    """The same results as a report of `check`."""
     left_out: Mapping[str, int]
-    """How many gathers no lane was asked about, by the reason."""
+    """How many gathers ran on no lane, by the reason."""
 
 
 def compare(

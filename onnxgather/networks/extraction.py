@@ -1,4 +1,4 @@
-"""Gathers of a model taken out of it, each with what it gets in a run."""
+"""Gathers of a model taken out of it, each with its data and indices in a run."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def case_of_node(
 
 
 def case_of_gather(path: str, inputs: str | None, node: str | None) -> DescriptorCase:
-    """The case of `case_of_node` with the inputs of an .npz file; None where it needs none.
+    """The case of `case_of_node` with the inputs of an .npz file, or without inputs.
 
     Raises:
         OnnxGatherError: As `case_of_node`; or ONNX forbids the node.
@@ -173,7 +173,7 @@ def _chosen(network: Network, name: str | None) -> list[tuple[Scope, Operation]]
 
 
 def _holds(operation: Operation, chosen: Collection[Operation]) -> bool:
-    """Whether a node is one of some nodes, or has one of them inside."""
+    """Whether an operation is one of those chosen, or has one of them in its bodies."""
     inner = (one for body in operation.bodies.values() for one in body.operations)
     return operation in chosen or any(_holds(one, chosen) for one in inner)
 

@@ -45,12 +45,12 @@ SizesFrom = Literal["file", "given", "level-1", "run"]
 
 
 class Tensor(msgspec.Struct, frozen=True):
-    """What is known of a value."""
+    """The type and the sizes of a value, as far as they are known."""
 
     type: str | None
     """DirectML's name, or ONNX's where DirectML has none; None where it is not known."""
     sizes: tuple[int | None, ...] | None
-    """None for a size, or for all, that is not known."""
+    """None for a size that is not known; None alone where the rank is not known."""
 
     @property
     def is_static(self) -> bool:
@@ -62,14 +62,14 @@ class Found(msgspec.Struct, frozen=True):
     """An index out of range."""
 
     source: Literal["constant", "inputs"]
-    """Where it was found: in a constant of the model, or in what the given inputs lead to."""
+    """A constant of the model, or a run with the given inputs."""
     at: tuple[int, ...]
     """Its coordinates in the indices; the first one's where several are out of range."""
     value: int
     count: int
     """How many indices are out of range."""
     providers: dict[str, str]
-    """What each provider makes of it, by its short name."""
+    """What each provider does with such an index, by the provider's short name."""
 
 
 class IndexRange(msgspec.Struct, frozen=True):
@@ -83,10 +83,10 @@ class IndexRange(msgspec.Struct, frozen=True):
     size: tuple[int | None, ...] | None
     """The size of the axis that is indexed."""
     why: str
-    """The proof in words, such as "constant"; or what is known."""
+    """The proof in words, such as "constant"; without a proof, the operators behind the bounds."""
     sizes_from: SizesFrom
-    """For which sizes it holds: those of the file, those given, those of ONNX Runtime's level-1
-    passes with the sizes given, or those of a run with the inputs given."""
+    """The sizes for which the range holds: those of the file, those given, those of ONNX Runtime's
+    level-1 passes with the sizes given, or those of a run with the inputs given."""
     input: str | None
     """What stops the proof: a graph input, or an operator."""
     found: Found | None
@@ -102,7 +102,7 @@ class AuditedGather(msgspec.Struct, frozen=True):
     """The main graph, or the way into a subgraph or a function."""
     op: str
     shape_computation: bool
-    """Whether the DirectML provider leaves it to the CPU, as it computes shapes."""
+    """Whether the gather computes shapes, which the DirectML provider leaves to the CPU."""
     data: Tensor
     indices: Tensor
     output: Tensor
@@ -114,21 +114,21 @@ class AuditedGather(msgspec.Struct, frozen=True):
     feature_level: str | None
     range: IndexRange
     lanes: dict[str, State] = {}
-    """What became of it on each lane that was asked; the worst of its executions."""
+    """The state on each lane that was asked; of several executions, the worst."""
 
     @property
     def is_settled(self) -> bool:
-        """Whether all sizes are known and the indices are proved in range, or found out of it."""
+        """Whether all sizes are known, and whether the indices are in range is decided."""
         static = all(tensor.is_static for tensor in (self.data, self.indices, self.output))
         return static and self.range.state != "not-proved"
 
 
 class Audit(msgspec.Struct, frozen=True):
-    """What an audit says of a model."""
+    """The audit of a model."""
 
     gathers: list[AuditedGather]
     notes: list[str] = []
-    """What would take the audit further, a sentence each."""
+    """Sentences: where the run ended early, which sizes or ranges of inputs would prove more."""
     schema: int = 1
 
     @property
@@ -148,23 +148,23 @@ class Audit(msgspec.Struct, frozen=True):
 
 
 OperationKey = tuple[int | str, ...]
-"""The way to a node: the numbers of nodes and the names of bodies, from the main graph or from
-the function that it is in. It is the same for each call of a function."""
+"""The way to an operation: the numbers of operations and the names of bodies, from the main graph
+or from the function that it is in. It is the same for each call of a function."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuditedModel:
-    """A model, its gathers in the order in which they run, and what a run showed of them."""
+    """A model with the records of its gathers, in the order in which they run, and with its run."""
 
     network: Network
-    """With the sizes that are given or seen."""
+    """The model, with the sizes that were given or that a run showed."""
     gathers: dict[OperationKey, AuditedGather]
     captured: Captured
     notes: list[str]
 
     @property
     def audit(self) -> Audit:
-        """What is told of the model."""
+        """The audit alone."""
         return Audit([*self.gathers.values()], self.notes)
 
 
@@ -195,7 +195,7 @@ def audit_model(
     shapes: Mapping[str, Sequence[int]] | None = None,
     ranges: Mapping[str, tuple[int, int]] | None = None,
 ) -> AuditedModel:
-    """An audit with what it was made from; the arguments and errors are those of `audit`."""
+    """Audit a model and keep the network and the run; arguments and errors are those of `audit`."""
     plain = read_network(model)
     inputs = checked(plain, inputs) if inputs is not None else None
     shapes = {**(shapes or {}), **{name: array.shape for name, array in (inputs or {}).items()}}
@@ -221,7 +221,7 @@ def audit_model(
 
 
 def operations_of(network: Network) -> Iterator[tuple[OperationKey, Scope, Operation]]:
-    """Yield every node of a network as they run, those of a function once per call."""
+    """Yield every operation of a network in order; those of a function once per call."""
 
     def walk(scope: Scope, way: OperationKey) -> Iterator[tuple[OperationKey, Scope, Operation]]:
         for k, operation in enumerate(scope.operations):
@@ -378,7 +378,7 @@ def _found(
 
 
 def out_of_range(op: str) -> dict[str, str]:
-    """What each provider makes of an index out of range of an ONNX operator."""
+    """What each provider does with an index out of range of an ONNX operator."""
     told = {"cpu": "The node fails.", "webnn": "The index is clamped to its own axis."}
     directml = {name for name, row in FACTS.items() if row.onnx == op}
     short = {provider.name: name for name, provider in PROVIDERS.items()}
@@ -446,13 +446,13 @@ def _ends(choose: Any, calls: Sequence[tuple[int | None, ...] | None]) -> Any:
 
 
 def _learn(scope: Scope, types: Mapping[str, ValueType]) -> None:
-    """Give the values of a graph the sizes that are known of them by other means."""
+    """Add types and sizes that other means tell to the values of a scope."""
     for name in scope.types.keys() & types.keys():
         scope.types[name] = scope.types[name].refined(types[name])
 
 
 def _sizes_seen(scope: Scope, captured: Captured) -> dict[str, ValueType]:
-    """The types and sizes of what the gathers of a graph had, the same in all executions."""
+    """The types of the inputs and outputs of gathers, with the sizes that all executions share."""
     types = dict[str, ValueType]()
     for operation in scope.operations:
         for arrays in captured.gathers.get(operation, ()):
@@ -466,7 +466,7 @@ def _sizes_seen(scope: Scope, captured: Captured) -> dict[str, ValueType]:
 def _notes(
     network: Network, captured: Captured, gathers: Collection[AuditedGather]
 ) -> Iterator[str]:
-    """Yield what the run left out, and what would take the audit further."""
+    """Yield the notes of an audit."""
     if captured.stop:
         yield f"the run with the given inputs ends early: {captured.stop}"
     for where in sorted(captured.cut):

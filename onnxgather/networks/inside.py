@@ -1,4 +1,4 @@
-"""What is inside a model: models whose outputs are its inner values, and what a model knows."""
+"""Parts of a model as models of their own, and the types that ONNX infers for them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from onnxgather.networks.network import INFERRED_ELEMENTS, Network, Operation, S
 
 
 def uses(scope: Scope) -> set[str]:
-    """The names of values around a graph that it takes."""
+    """The names of the values around a scope that the scope takes."""
     used = {*scope.outputs}.union(*map(_taken, scope.operations))
     return used - scope.types.keys()
 
 
 def _taken(operation: Operation) -> set[str]:
-    """The names of the values that a node takes, with those that its bodies take."""
+    """The names of the values that an operation and its bodies take."""
     bodies = (body for name, body in operation.bodies.items() if name != "function")
     return {*operation.inputs}.union(*map(uses, bodies)) - {""}
 
@@ -30,11 +30,11 @@ def _taken(operation: Operation) -> set[str]:
 def _leading(
     scope: Scope, count: int, wanted: Iterable[str], given: Collection[str]
 ) -> tuple[list[int], set[str]]:
-    """Which of the first nodes of a graph lead to values, and the values that they need.
+    """The numbers of the first operations that lead to values, and the values that they need.
 
     Args:
-        scope: The graph.
-        count: How many nodes.
+        scope: The scope.
+        count: How many of its operations there are to choose from, the first ones.
         wanted: The names of the values.
         given: The names of values that are not computed, nor needed.
     """
@@ -65,13 +65,13 @@ def part_of(network: Network, wanted: Iterable[str], given: Mapping[str, Array])
 def model_of(
     network: Network, scope: Scope, count: int, wanted: Collection[str], fed: Mapping[str, Array]
 ) -> bytes:
-    """A serialized model of nodes of a graph, whose outputs are values of the graph.
+    """A serialized model of operations of a scope, whose outputs are values of the scope.
 
     Args:
-        network: The network of the graph.
-        scope: Any of its graphs.
-        count: How many nodes of the graph there are to choose from, the first ones.
-        wanted: The names of the outputs; the model has the nodes that lead there.
+        network: The network of the scope.
+        scope: Any of its scopes.
+        count: How many of its operations there are to choose from, the first ones.
+        wanted: The names of the outputs; the model has the operations that lead there.
         fed: The arrays of the inputs, by name.
     """
     own, model = scope.proto, onnx.ModelProto()
@@ -98,10 +98,10 @@ def inferred(
     types: Mapping[str, ValueType],
     arrays: Mapping[str, Array | None],
 ) -> list[ValueType]:
-    """The types of the outputs of a node that ONNX infers.
+    """The types that ONNX infers for the outputs of an operation.
 
     Args:
-        operation: The node.
+        operation: The operation.
         version: The version of ONNX's own operators.
         types: The types of its inputs, by their names.
         arrays: Its inputs where they are known.

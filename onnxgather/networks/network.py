@@ -41,7 +41,7 @@ _BODIES = {"If": {"then_branch", "else_branch"}, "Loop": {"body"}, "Scan": {"bod
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Operation:
-    """A node of a graph."""
+    """An operation of a scope, made from a node of ONNX."""
 
     name: str
     operator: str
@@ -85,7 +85,7 @@ class Scope:
     outputs: tuple[str, ...] = ()
     operations: tuple[Operation, ...] = ()
     types: dict[str, ValueType] = field(default_factory=dict[str, ValueType])
-    """What is known of the values of this graph."""
+    """The types of the values of this scope."""
     outer: Scope | None = None
     """Where the values are that this graph takes by their names; None for a function too."""
     place: str = ""
@@ -139,7 +139,7 @@ class Scope:
         return self.outer.owner(name) if self.outer else None
 
     def scopes(self) -> Iterator[Scope]:
-        """Yield this graph and all those in its nodes, in the order in which they run."""
+        """Yield this scope and all scopes in its operations, in the order in which they run."""
         yield self
         for operation in self.operations:
             for scope in operation.bodies.values():
@@ -163,7 +163,7 @@ class Network:
     """The bodies of functions that nothing calls."""
 
     def scopes(self) -> Iterator[Scope]:
-        """Yield every graph: the main graph, and all those inside it and inside functions."""
+        """Yield every scope: the main graph, the bodies inside it, and functions."""
         for scope in (self.main, *self.uncalled):
             yield from scope.scopes()
 

@@ -47,7 +47,7 @@ LARGEST_SIZE = INTEGERS["INT64"][1]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A node, what is known of its inputs (None: left out), and the types of its outputs."""
+    """An operation, the bounds of its inputs (None: left out), and the types of its outputs."""
 
     operation: Operation
     inputs: tuple[Bounds | None, ...]
@@ -60,7 +60,7 @@ class Call:
 
     @property
     def attributes(self) -> Mapping[str, Any]:
-        """The attributes of the node."""
+        """The attributes of the operation."""
         return self.operation.attributes
 
     @property
@@ -119,7 +119,7 @@ class Call:
 
 Transfer = Callable[[Call], "Bounds | Sequence[Bounds] | None"]
 TRANSFERS: dict[str, Transfer] = {}
-"""What each operator of ONNX computes: its outputs, or None where nothing is known of them."""
+"""For each operator, the function that bounds its outputs; None where nothing bounds them."""
 
 QUIET: set[str] = set()
 """Operators that select elements, which a proof in words does not name."""

@@ -1,4 +1,4 @@
-"""The walk through a network: what is known of each value, in subgraphs and functions too.
+"""The walk through a network: the bounds of each value, in subgraphs and functions too.
 
 Whether the indices of a gather are proved in range is read from it: their interval beside the sizes
 of the axes.
@@ -49,7 +49,7 @@ SHAPED = {"Reshape": 1, "ConstantOfShape": 0, "Expand": 2}
 
 
 def ranges_of(network: Network, given: Mapping[str, tuple[int, int]] | None = None) -> Ranges:
-    """What is known of the values of a network, for the sizes that it was read with.
+    """The bounds of the values of a network, for the sizes that it was read with.
 
     Args:
         network: The network.
@@ -68,13 +68,13 @@ def ranges_of(network: Network, given: Mapping[str, tuple[int, int]] | None = No
 
 
 class Ranges:
-    """What is known of the values of a network."""
+    """The bounds of the values of a network."""
 
     def __init__(self) -> None:
         self._values: dict[Scope, dict[str, Bounds]] = {}
 
     def value(self, scope: Scope, name: str) -> Bounds:
-        """What is known of a value of a graph, or of one that the graph reads from around it."""
+        """The bounds of a value of a scope, or of a scope around it."""
         around: Scope | None = scope
         while around is not None:
             if name in self._values.get(around, ()):
@@ -97,7 +97,7 @@ class Ranges:
         return value
 
     def evaluate(self, scope: Scope, inputs: Sequence[Bounds]) -> list[Bounds]:
-        """Find what is known of each value of a graph; returns that of its outputs."""
+        """Find the bounds of each value of a scope; return those of its outputs."""
         self._values[scope] = dict(zip(scope.inputs, inputs, strict=False))
         for operation in scope.operations:
             if not operation.bodies and all(name in scope.stored for name in operation.outputs):
@@ -109,7 +109,7 @@ class Ranges:
         return [self.value(scope, name) for name in scope.outputs]
 
     def _computed(self, call: Call) -> Sequence[Bounds]:
-        """The outputs of a node."""
+        """The bounds of the outputs of an operation."""
         operation, nothing = call.operation, [unknown(*told) for told in call.types]
         control = {"If": self._if, "Loop": self._loop, "Scan": self._scan}
         if "function" in operation.bodies:
@@ -177,7 +177,7 @@ def _is_covered(old: Bounds, new: Bounds) -> bool:
 
 
 def _types(scope: Scope, operation: Operation, known: Sequence[Bounds | None]) -> list[ValueType]:
-    """The types of the outputs of a node, as far as the network or its inputs tell them."""
+    """The types of the outputs of an operation, from the network and from its inputs."""
     told = [scope.types.get(name, NOTHING) for name in operation.outputs]
     if operation.operator == "Loop":  # without an iteration, ONNX Runtime forgets the rank
         return [ValueType(each.data_type) for each in told]

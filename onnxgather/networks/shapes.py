@@ -17,7 +17,7 @@ _FLOATS = ("FLOAT16", "BFLOAT16")
 
 
 def shape_computations(network: Network) -> set[Operation]:
-    """The nodes that ONNX Runtime leaves on the CPU, as they compute shapes.
+    """The operations that compute shapes, which ONNX Runtime leaves on the CPU.
 
     Source: GetCpuPreferredNodes. It walks on from Shape and Size; a node stays on the CPU if each
     of its inputs is a value on the CPU, a graph input or a small initializer.
@@ -29,7 +29,7 @@ def shape_computations(network: Network) -> set[Operation]:
 
 
 def _walk(scope: Scope, on_cpu: set[str], inputs: set[str], found: set[Operation]) -> None:
-    """Add what is found in a graph to `found`, and the values on the CPU to `on_cpu`."""
+    """Add the shape computations of a scope to `found`, and their values to `on_cpu`."""
 
     def stays(name: str) -> bool:
         known = scope.type_of(name)

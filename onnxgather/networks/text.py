@@ -44,7 +44,7 @@ def lines(name: str, audit: Audit, every: bool = False) -> Iterator[str]:
 
 
 def summary_of_shapes(shapes: Sequence[AuditedGather]) -> str:
-    """What is said in one line of the gathers that compute shapes."""
+    """One line on the gathers that compute shapes."""
     known = sum(gather.range.state == "proved" for gather in shapes)
     proved = "all" if known == len(shapes) else f"{known:,} of them"
     gathers = "1 gather computes" if len(shapes) == 1 else f"{len(shapes):,} gathers compute"
@@ -52,7 +52,7 @@ def summary_of_shapes(shapes: Sequence[AuditedGather]) -> str:
 
 
 def summary(audit: Audit) -> str:
-    """How many gathers there are, and what is said of them."""
+    """How many gathers there are, and how many are in range."""
     counts = [
         (len(audit.out_of_range), "out of range"),
         (len(audit.refused), "refused by DirectML"),

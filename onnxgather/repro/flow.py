@@ -39,7 +39,7 @@ LONGEST_RUN = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a case on a lane, and of its repro."""
+    """The result of a case on a lane, and whether its repro shows it."""
 
     text: str
     """One sentence for people."""
@@ -143,7 +143,7 @@ def _reduce(found: list[Difference], lane: Lane, tried: Callable[[], object]) ->
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """What a folder runs, and whether that shows the difference."""
+    """The trial that a folder holds, and whether it shows the difference."""
 
     trial: Trial
     how: str

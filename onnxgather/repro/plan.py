@@ -64,13 +64,13 @@ def case_of_finding(report: Report, name: str | None = None, where: str = "the r
 
 
 def nothing_wrong(report: Report, name: str | None) -> bool:
-    """Whether no lane of a report went wrong in the case of a name; in any case if it is None."""
+    """Whether no lane of a report went wrong in a case; in all cases where `name` is None."""
     known = name is None or any(case.name == name for case in report.cases)
     return known and not _gone_wrong(report, name)
 
 
 def _gone_wrong(report: Report, name: str | None = None) -> list[tuple[CaseResult, LaneInfo]]:
-    """The cases of a name, or all, each with each lane on which it went wrong."""
+    """The cases with a name, or all cases, each with each lane on which it went wrong."""
     return [
         (case, info)
         for case in report.cases

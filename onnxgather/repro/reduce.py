@@ -43,7 +43,7 @@ class Fault:
 
 
 def reduce_case(case: Case, still: Callable[[Case], bool], most_tries: int = MOST_TRIES) -> Case:
-    """The smallest case found that still shows a fault.
+    """The smallest case that the search finds and that still shows a fault.
 
     The search is greedy: it takes the first smaller or plainer case that still shows the fault,
     until there is none. No output of a case taken has more elements than the one before. The same

@@ -23,7 +23,7 @@ from onnxgather.repro.candidates import candidate_of
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What ONNX Runtime is asked, and the expected output."""
+    """A question to ONNX Runtime with the expected answer."""
 
     question: Question
     """The model and its inputs."""
