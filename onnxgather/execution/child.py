@@ -362,7 +362,7 @@ class StartedProgram:
 
 
 def read_greeting(stream: BinaryIO) -> None:
-    """Read what a program writes first, up to and with `runtime.MAGIC`.
+    """Read all that a program writes up to its greeting, `runtime.MAGIC`.
 
     Raises:
         EOFError: The stream ends.

@@ -1,4 +1,4 @@
-"""Models on providers that this environment does not have, but a host beside it."""
+"""Runs models in a host, a program beside this one, where this environment lacks the provider."""
 
 from __future__ import annotations
 

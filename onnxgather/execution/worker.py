@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import msgspec
 
@@ -54,7 +55,8 @@ class _Answered(msgspec.Struct, frozen=True):
     outputs: tuple[str | tuple[_DataType, tuple[_Natural, ...], _Natural], ...] = ()
 
 
-class Ran(NamedTuple):
+@dataclass(frozen=True)
+class Ran:
     """A model that ran on a provider."""
 
     assignment: tuple[tuple[str, str], ...]
