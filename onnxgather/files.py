@@ -10,6 +10,7 @@ import os
 import re
 import secrets
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
@@ -43,19 +44,32 @@ _KINDS = {
 }
 """How files start, what they are, and which commands take them."""
 
+_CASELESS = sys.platform in ("darwin", "win32")
+"""Whether names of files that differ only in case are usually one file."""
+
 _UNFINISHED = re.compile(r"\.onnxgather\..*\.partial")
 """The random names of unfinished files, which an interruption may leave."""
 
 
-def check_not_input(path: str, inputs: Iterable[str]) -> None:
-    """Check that a file to write is not an input.
+def check_apart(written: Iterable[tuple[str, str]], inputs: Iterable[str]) -> None:
+    """Check that no file to write is an input, and that each is written once.
+
+    Args:
+        written: The files to write, each with what it is for, as the error names it.
+        inputs: The files that are read.
 
     Raises:
-        OnnxGatherError: The file is an input.
+        OnnxGatherError: A file to write is an input, or another file to write.
     """
-    for other in inputs:
-        if os.path.realpath(path) == os.path.realpath(other):
-            raise OnnxGatherError(f"{path} must not be written, as it is an input: {other}")
+    read = {_identity(path): path for path in inputs}
+    purposes: dict[str, str] = {}
+    for path, purpose in written:
+        identity, rule = _identity(path), f"{path} must not be written"
+        if identity in read:
+            raise OnnxGatherError(f"{rule}, as it is an input: {read[identity]}")
+        if identity in purposes:
+            raise OnnxGatherError(f"{rule} twice, for {purposes[identity]} and {purpose}")
+        purposes[identity] = purpose
 
 
 def write_whole(path: str, *content: bytes | memoryview, follow: bool = True) -> None:
@@ -262,6 +276,12 @@ def _partial(folder: Path) -> Path:
 def _remove_empty(folder: Path) -> None:
     with suppress(OSError):
         folder.rmdir()
+
+
+def _identity(path: str) -> str:
+    """What all paths of one file have in common."""
+    path = os.path.normcase(os.path.realpath(path))
+    return path.casefold() if _CASELESS else path
 
 
 def _sentence(path: str, error: OSError, folder: str) -> OnnxGatherError:

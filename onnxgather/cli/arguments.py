@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import partial, wraps
 from typing import Any, TypedDict
 
 import click
@@ -126,6 +126,27 @@ def _together(*options: Any) -> Any:
         for option in reversed(options):
             command = option(command)
         return command
+
+    return add
+
+
+def as_records(**records: type) -> Any:
+    """A decorator that gives a command records in the place of its options.
+
+    Args:
+        records: The class of each record, by the parameter of the command; a field has the name
+            of its option.
+    """
+
+    def add(command: Callable[..., int]) -> Any:
+        @wraps(command)
+        def call(**given: Any) -> int:
+            for name, record in records.items():
+                fields = [field for field in record.__annotations__ if field in given]
+                given[name] = record(**{field: given.pop(field) for field in fields})
+            return command(**given)
+
+        return call
 
     return add
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import ExitStack
 from functools import partial
 
 import click
 
 from onnxgather.cli import arguments
-from onnxgather.cli.report import codes
+from onnxgather.cli.outputs import Outputs, codes
 from onnxgather.cli.sources import Batch
 from onnxgather.cli.terminal import json_bytes, say
-from onnxgather.errors import FINDINGS, OnnxGatherError
+from onnxgather.errors import FINDINGS
 from onnxgather.execution.providers import NAMES
-from onnxgather.files import write_whole
 
 
 @click.command("audit")
@@ -44,6 +42,7 @@ from onnxgather.files import write_whole
     metavar="not-proved",
     help="Let a gather that is not proved in range be a finding too.",
 )
+@arguments.as_records(outputs=Outputs)
 def audit_command(
     model: str,
     inputs: str | None,
@@ -54,8 +53,7 @@ def audit_command(
     pythons: dict[str, str],
     plugins: dict[str, str],
     timeout: float,
-    json_file: str | None,
-    html_file: str | None,
+    outputs: Outputs,
     fail_on: str | None,
 ) -> int:
     """Say of each gather what DirectML makes of it, and whether its indices are in range.
@@ -71,11 +69,7 @@ def audit_command(
     from onnxgather.networks.text import lines
     from onnxgather.parity.lanes import open_lanes
 
-    taken = [os.path.realpath(path) for path in (model, inputs) if path]
-    for file in filter(None, (json_file, html_file)):
-        if os.path.realpath(file) in taken:
-            raise OnnxGatherError(f"{file} must not be written, as it is an input")
-        taken.append(os.path.realpath(file))
+    outputs.check_apart([model, *([] if inputs is None else [inputs])])
     asked = bool(lanes or pythons or plugins)
     if asked and inputs is None:
         raise click.UsageError("--inputs must be given with lanes, which get what a run shows")
@@ -90,14 +84,10 @@ def audit_command(
     found = with_lanes(audited.audit, compared)
     of_lanes = [*lane_lines(found, compared)]
     page = partial(audit_page, model, found, audited.network, compared.cases, compared.results)
-    made = [(json_file, partial(json_bytes, found)), (html_file, partial(page, of_lanes))]
-    for file, content in made:
-        if file not in (None, "-"):
-            write_whole(file, content())
-    for text in [content() for file, content in made if file == "-"] or [
-        *lines(model, found, every),
-        *of_lanes,
-    ]:
-        say(text)
+    batch = Batch(prints=False)
+    contents = {"--json": partial(json_bytes, found), "--html": partial(page, of_lanes)}
+    if not outputs.write(batch, contents):
+        for text in [*lines(model, found, every), *of_lanes]:
+            say(text)
     failed = found.out_of_range or found.refused or (fail_on and found.not_proved)
-    return Batch(prints=False).finish([*codes(compared.report), *([FINDINGS] if failed else [])])
+    return batch.finish([*codes(compared.report), *([FINDINGS] if failed else [])])

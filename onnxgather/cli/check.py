@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import chain, count
@@ -12,21 +12,20 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from onnxgather.checks import check_choice, shown
+from onnxgather.checks import check_choice
 from onnxgather.cli import arguments
-from onnxgather.cli.report import Outputs, codes
-from onnxgather.cli.sources import Batch, check_is_model
+from onnxgather.cli.outputs import Outputs, codes
+from onnxgather.cli.sources import STANDARD, Batch, FileCases, Reading, cases_in
 from onnxgather.cli.terminal import Interrupted, first_signal_kept
-from onnxgather.errors import DescriptorError, FileFormatError
-from onnxgather.files import check_writable, is_model, is_report
+from onnxgather.errors import DescriptorError
+from onnxgather.files import is_model, is_report
 from onnxgather.options import OutOfRange, Target
 from onnxgather.parity.asked import CHECK_OPTIONS
-from onnxgather.programs import Program
 
 if TYPE_CHECKING:
     from onnxgather.parity.cases import Case
     from onnxgather.parity.checking import Team
-    from onnxgather.parity.results import Invalid
+    from onnxgather.parity.results import Invalid, Report
 
 _STATES = """\b
 States:
@@ -51,39 +50,78 @@ def _shard(
 
 
 @dataclass(frozen=True, slots=True)
-class CheckOptions(Outputs):
-    """The arguments and options of `onnxgather check`."""
+class Cases:
+    """The options that say which cases are checked, beside those of the paths."""
 
-    paths: tuple[str, ...]
     corpus: bool
     count: int | None
     """How many random cases."""
     seed: int
+    out_of_range: OutOfRange | None
+    """The policy; None means that of each case, and "clamp" for programs."""
+    wrap: bool
+    text: str
+    """The text that the name of a case must have."""
+    shard: tuple[int, int] | None
+    """The number of the part of the cases, from 1, and how many parts there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """The options that say what the cases are checked on."""
+
     lanes: list[str]
     provider: str | None
     """The provider of the only lane, if no lane is named."""
     pythons: dict[str, str]
     plugins: dict[str, str]
     timeout: float
-    required: tuple[str, ...]
-    wrap: bool
-    node: str | None
-    """The only gather of ONNX models."""
-    inputs: str | None
-    """The file of their inputs."""
-    out_of_range: OutOfRange | None
-    """The policy; None means that of each case, and "clamp" for programs."""
     target: Target | None
-    with_paths: bool
+    required: tuple[str, ...]
+    """The lanes that must run every case."""
+    jobs: int
+    """How many workers each lane has."""
+
+    def open(self) -> list[Team]:
+        """The lanes, each of as many workers as there are jobs.
+
+        Raises:
+            UsageError: A lane cannot be opened, or a required lane is not one of them.
+        """
+        from onnxgather.parity.checking import Team
+        from onnxgather.parity.lanes import open_lanes
+
+        some = self.lanes or self.pythons or self.plugins
+        names = self.lanes if some else [self.provider or "cpu"]
+        named = names, self.pythons, self.plugins, self.target, self.timeout
+        with arguments.as_usage(click.UsageError):
+            same = zip(*(open_lanes(*named) for _ in range(self.jobs)), strict=True)
+            lanes = [*map(Team, same)]
+            for name in self.required:
+                check_choice("--require", name, [lane.name for lane in lanes])
+            return lanes
+
+    @property
+    def libraries(self) -> list[str]:
+        """The shared libraries that lanes load, which reports name by their paths."""
+        from onnxgather.execution.library import is_library
+
+        return [*self.plugins.values(), *filter(is_library, self.pythons.values())]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOptions:
+    """The arguments and options of `onnxgather check`."""
+
+    paths: tuple[str, ...]
+    reading: Reading
+    cases: Cases
+    lanes: Lanes
     known_files: tuple[str, ...]
     no_known: bool
-    allow_outside: bool
-    text: str
-    """The text that the name of a case must have."""
     maxfail: int | None
-    jobs: int
-    shard: tuple[int, int] | None
-    """The number of the part of the cases, from 1, and how many parts there are."""
+    outputs: Outputs
+    with_paths: bool
 
 
 @click.command("check", epilog=_STATES)
@@ -131,6 +169,7 @@ class CheckOptions(Outputs):
 @arguments.of_check("known", "known_files")
 @arguments.of_check("no-known")
 @arguments.allow_outside
+@arguments.as_records(reading=Reading, cases=Cases, lanes=Lanes, outputs=Outputs)
 def check_command(**given: Any) -> int:
     """Compare what each lane returns with the reference, bit by bit.
 
@@ -138,123 +177,67 @@ def check_command(**given: Any) -> int:
     ONNX model, with --inputs; or a folder: all *.json files in it and below it.
     """
     asked = CheckOptions(**given)
-    if asked.json_file is not None and _is_input(asked.json_file):  # the flag, and then a path
-        asked = replace(asked, paths=(*asked.paths, asked.json_file), json_file="-")
-    if not (asked.lanes or asked.pythons or asked.plugins):
-        asked = replace(asked, lanes=[asked.provider or "cpu"])
+    json_file = asked.outputs.json_file
+    if json_file is not None and _is_input(json_file):  # the flag, and then a path
+        outputs = replace(asked.outputs, json_file=STANDARD)
+        asked = replace(asked, paths=(*asked.paths, json_file), outputs=outputs)
     return _run(asked)
 
 
 def _run(asked: CheckOptions) -> int:
-    from onnxgather.execution.library import is_library
-    from onnxgather.parity.checking import check as check_lanes
+    from onnxgather.parity.checking import check
     from onnxgather.parity.reading import known_from
-    from onnxgather.report import without_paths
 
     batch = Batch(prints=False)
     known = known_from(asked.known_files, ours=not asked.no_known)
-    lanes = _lanes(asked)
+    lanes = asked.lanes.open()
     paths = list(dict.fromkeys(source.path for source in batch.sources(asked.paths)))
-    networks = [path for path in paths if is_model(path)]
-    if not networks and (asked.node is not None or asked.inputs is not None):
-        check_is_model(", ".join(paths) or "none")
-    asked.check_apart([*paths, *filter(None, [asked.inputs])])
-    for file in asked.files:
-        check_writable(file)
-    cases: Iterable[Case] = ()
-    planned = 0
-    invalid: list[Invalid] = []
+    asked.reading.check_models(*paths)
+    inputs = asked.reading.inputs
+    read = [*paths, *([] if inputs is None else [inputs])]
+    asked.outputs.check_apart(read)
+    asked.outputs.check_writable()
+    cases, planned, invalid = iter(list["Case"]()), 0, list["Invalid"]()
     signals: list[Interrupted] = []
     with ExitStack() as stack:
         for lane in lanes:
             stack.callback(lane.close)
         stack.callback(batch.progress.clear)
         try:
-            of_models = _of_models(asked, batch, networks, invalid)
-            others = [path for path in paths if path not in networks]
-            programs = _programs(asked, batch, others, invalid)
-            cases, planned = _planned(asked, batch, programs, of_models, invalid)
+            found = _found(asked, batch, paths, invalid)
+            asked.outputs.check_apart(chain(read, *(one.files for one in found)))
+            cases, planned = _planned(asked.cases, batch, found, invalid)
         except Interrupted as signal:  # the report says so, and no lane starts
             signals, lanes = [signal], []
         stack.enter_context(first_signal_kept(signals))
-        report = check_lanes(
+        report = check(
             cases,
             lanes,
-            asked.required,
+            asked.lanes.required,
             seen=lambda _: batch.progress.count("Checking", planned),
             known=known,
             planned=planned,
-            jobs=asked.jobs,
+            jobs=asked.lanes.jobs,
             maxfail=asked.maxfail,
             stop=lambda: signals[0].name if signals else None,
         )
-        unusable = [str(error) for _, error in batch.failures]
-        shard = asked.shard and "/".join(map(str, asked.shard))
-        report = msgspec.structs.replace(report, invalid=invalid, unusable=unusable, shard=shard)
-        libraries = [*asked.plugins.values(), *filter(is_library, asked.pythons.values())]
-        shown = report if asked.with_paths else without_paths(report, libraries)
-        asked.write(batch, report, shown)
+        report = msgspec.structs.replace(report, invalid=invalid)
+        _write(asked, batch, report)
         code = batch.finish(codes(report))
         if signals:
             raise signals[0]
         return code
 
 
-def _lanes(asked: CheckOptions) -> list[Team]:
-    """The lanes, each of as many workers as there are jobs."""
-    from onnxgather.parity.checking import Team
-    from onnxgather.parity.lanes import open_lanes
+def _write(asked: CheckOptions, batch: Batch, report: Report) -> None:
+    """Write the report, with what went wrong before the check."""
+    from onnxgather.report import without_paths
 
-    named = asked.lanes, asked.pythons, asked.plugins, asked.target, asked.timeout
-    with arguments.as_usage(click.UsageError):
-        same = zip(*(open_lanes(*named) for _ in range(asked.jobs)), strict=True)
-        lanes = [*map(Team, same)]
-        for name in asked.required:
-            check_choice("--require", name, [lane.name for lane in lanes])
-        return lanes
-
-
-def _planned(
-    asked: CheckOptions,
-    batch: Batch,
-    programs: Sequence[Program],
-    of_models: Sequence[Case],
-    invalid: Sequence[Invalid],
-) -> tuple[Iterator[Case], int]:
-    """The cases, and how many they are."""
-    from onnxgather.parity.cases import program_cases, program_names
-    from onnxgather.parity.corpus import built_in_cases, random_cases, random_names
-
-    built_in = [*of_models, *(built_in_cases(asked.out_of_range) if asked.corpus else ())]
-    random = asked.count or 0
-    total = sum(len(program.dispatch_commands) for program in programs) + len(built_in) + random
-    if not total + len(invalid):
-        if batch.failures:
-            raise click.exceptions.Exit(batch.finish())
-        raise click.UsageError("there is nothing to check: give a PATH, --corpus or --random N")
-    if asked.text:
-        names = (case.name for case in built_in)
-        names = chain(*map(program_names, programs), names, random_names(random, asked.seed))
-        total = sum(asked.text in name for name in names)
-        if not total:
-            raise click.UsageError(f"-k must be in the name of a case, got {asked.text!r}")
-    (part, parts), numbers = asked.shard or (1, 1), count()
-
-    def chosen(name: str) -> bool:
-        """Whether a case runs; asked of each case once, in order."""
-        return asked.text in name and next(numbers) % parts == part - 1
-
-    def cases() -> Iterator[Case]:
-        for program in programs:
-            with batch.step(program.path):
-                every = program_cases(program, asked.out_of_range or "clamp")
-                yield from (case for case in every if chosen(case.name))
-        yield from (case for case in built_in if chosen(case.name))
-        yield from random_cases(random, asked.seed, asked.out_of_range, chosen)
-
-    found = cases()
-    wrapped = (case.wrapped_in() for case in found) if asked.wrap else found
-    return wrapped, (total + parts - part) // parts
+    unusable = [str(error) for _, error in batch.failures]
+    shard = asked.cases.shard and "/".join(map(str, asked.cases.shard))
+    report = msgspec.structs.replace(report, unusable=unusable, shard=shard)
+    shown = report if asked.with_paths else without_paths(report, asked.lanes.libraries)
+    asked.outputs.write_report(batch, report, shown)
 
 
 def _is_input(path: str) -> bool:
@@ -266,48 +249,53 @@ def _is_input(path: str) -> bool:
     return bool(start) and not is_report(start)
 
 
-def _programs(
+def _found(
     asked: CheckOptions, batch: Batch, paths: Sequence[str], invalid: list[Invalid]
-) -> list[Program]:
-    """The programs to check; files with an invalid descriptor are put into `invalid`."""
+) -> list[FileCases]:
+    """The cases of the paths, programs first; what DirectML refuses is put into `invalid`."""
     from onnxgather.parity.results import Invalid
 
-    programs: list[Program] = []
-    for path in paths:
+    found: list[FileCases] = []
+    for path in sorted(paths, key=is_model):
         with batch.step(path):
             try:
-                program = batch.read(path, asked.allow_outside)
+                found.append(cases_in(batch, path, asked.reading, asked.cases.out_of_range))
+                invalid += [Invalid(path, reason) for reason in found[-1].refused]
             except DescriptorError as error:
                 invalid.append(Invalid(path, str(error).removeprefix(f"{path}: ")))
-                continue
-            if not program.dispatch_commands:
-                raise FileFormatError(f"{path}: $.commands must hold a dispatch")
-            asked.check_apart(program.files)
-            programs.append(program)
-    return programs
+    return found
 
 
-def _of_models(
-    asked: CheckOptions, batch: Batch, paths: Sequence[str], invalid: list[Invalid]
-) -> list[Case]:
-    """The gathers of ONNX models with what they get; those that DirectML refuses are invalid."""
-    from onnxgather.networks.extraction import gather_cases
-    from onnxgather.networks.inputs import read_inputs
-    from onnxgather.parity.cases import DescriptorCase
-    from onnxgather.parity.results import Invalid
+def _planned(
+    asked: Cases, batch: Batch, found: Sequence[FileCases], invalid: Sequence[Invalid]
+) -> tuple[Iterator[Case], int]:
+    """The cases, and how many they are."""
+    from onnxgather.parity.corpus import built_in_cases, random_cases, random_names
 
-    cases: list[Case] = []
-    for path in paths:
-        with batch.step(path):
-            arrays = read_inputs(asked.inputs) if asked.inputs is not None else {}
-            for told, case in gather_cases(path, arrays, asked.node):
-                where = f"{told.place}: {told.operator} {shown(told.node)}: {told.left_out}"
-                if case is not None:
-                    if asked.out_of_range and isinstance(case, DescriptorCase):
-                        case = replace(case, out_of_range=asked.out_of_range)
-                    cases.append(case)
-                elif told.executions:
-                    invalid.append(Invalid(path, where))
-                else:
-                    batch.tell(f"{path}: left out: {where}")
-    return cases
+    built_in = [*built_in_cases(asked.out_of_range)] if asked.corpus else []
+    random, text = asked.count or 0, asked.text
+    total = sum(len(one.names) for one in found) + len(built_in) + random
+    if not total + len(invalid):
+        if batch.failures:
+            raise click.exceptions.Exit(batch.finish())
+        raise click.UsageError("there is nothing to check: give a PATH, --corpus or --random N")
+    if text:
+        names = chain(*(one.names for one in found), (case.name for case in built_in))
+        total = sum(text in name for name in chain(names, random_names(random, asked.seed)))
+        if not total:
+            raise click.UsageError(f"-k must be in the name of a case, got {text!r}")
+    (part, parts), numbers = asked.shard or (1, 1), count()
+
+    def chosen(name: str) -> bool:
+        """Whether a case runs; asked of each case once, in order."""
+        return text in name and next(numbers) % parts == part - 1
+
+    def cases() -> Iterator[Case]:
+        for one in found:
+            with batch.step(one.path):
+                yield from (case for case in one.each if chosen(case.name))
+        yield from (case for case in built_in if chosen(case.name))
+        yield from random_cases(random, asked.seed, asked.out_of_range, chosen)
+
+    wrapped = (case.wrapped_in() for case in cases()) if asked.wrap else cases()
+    return wrapped, (total + parts - part) // parts

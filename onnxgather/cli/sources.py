@@ -1,18 +1,19 @@
-"""Many files at once: the programs that paths stand for, and the files of their models."""
+"""What paths hold: programs, folders of programs and ONNX models, their gathers and their cases."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import sys
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from itertools import chain
-from typing import NamedTuple
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import click
 
 from onnxgather.checks import listed, shown
 from onnxgather.cli.terminal import Progress, is_terminal, say
+from onnxgather.descriptors.arrays import Array
 from onnxgather.descriptors.operators import Descriptor
 from onnxgather.documents import Field
 from onnxgather.errors import (
@@ -24,30 +25,65 @@ from onnxgather.errors import (
     OnnxGatherError,
 )
 from onnxgather.files import is_model, reason
+from onnxgather.options import OutOfRange
 from onnxgather.programs import Program, parse_program, read_program
 from onnxgather.programs.program import MAX_PROGRAM_BYTES
 
-_UNSAFE = frozenset('%/\\:*?"<>|')
-"""Characters that some file systems do not take in a name, and the % that escapes them."""
-
-_CASELESS = sys.platform in ("darwin", "win32")
-"""Whether names of files that differ only in case are usually one file."""
+if TYPE_CHECKING:
+    from onnxgather.parity.cases import Case
 
 STANDARD = "-"
-"""The name of the standard input as a source, and of the standard output as the file of a model."""
+"""The name of the standard input as a source, and of the standard output as a file to write."""
 
 _BEST_TO_WORST = (GOOD, NOT_RUN, FINDINGS, UNUSABLE)
 
 
-class Source(NamedTuple):
-    """A file with a program."""
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file with a program or an ONNX model."""
 
     path: str
     inside: str
     """The path below the folder that the user named, or the file's name if the user named that."""
 
 
-class Gathers(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The options that say how programs and ONNX models are read."""
+
+    allow_outside: bool = False
+    """Whether a program may name files outside its folder and the current one."""
+    node: str | None = None
+    """The name of the only gather of a model that counts; None for all."""
+    inputs: str | None = None
+    """The file of a model's inputs."""
+    shapes: Mapping[str, Sequence[int]] = field(default_factory=dict[str, Sequence[int]])
+    """The sizes of a model's inputs, by name."""
+
+    def check_models(self, *paths: str) -> None:
+        """Check that the options for models come with one.
+
+        Raises:
+            UsageError: No path is an ONNX model.
+        """
+        given = self.node is not None or self.inputs is not None or self.shapes
+        if given and not any(map(is_model, paths)):
+            rule = "--node, --shape and --inputs must come with an ONNX model"
+            raise click.UsageError(f"{rule}, got {', '.join(paths) or 'none'}")
+
+    def arrays(self) -> dict[str, Array]:
+        """The inputs of a model, by name.
+
+        Raises:
+            OnnxGatherError: The file cannot be read, or is no .npz file of arrays.
+        """
+        from onnxgather.networks.inputs import read_inputs
+
+        return {} if self.inputs is None else read_inputs(self.inputs)
+
+
+@dataclass(frozen=True, slots=True)
+class FileGathers:
     """The gathers of a program or of an ONNX model."""
 
     source: Source
@@ -69,13 +105,18 @@ class Gathers(NamedTuple):
         return Field({name: None}, "$.dispatchables").member(name).path
 
 
-class Job(NamedTuple):
-    """A gather or a program, and the file that it becomes: a model, or a program of a gather."""
+@dataclass(frozen=True, slots=True)
+class FileCases:
+    """The cases of a program or of an ONNX model."""
 
-    source: str
-    where: str
-    content: Descriptor | Program
-    output: str
+    path: str
+    files: Sequence[str]
+    """The files that they are read from."""
+    names: Sequence[str]
+    """The names of the cases, which are known before any case is made."""
+    each: Iterator[Case]
+    refused: Sequence[str] = ()
+    """The gathers that are no case as DirectML refuses them, each with the reason."""
 
 
 class Batch:
@@ -130,42 +171,6 @@ class Batch:
         self.progress.clear()
         say(text, err=True)
 
-    def gathers(
-        self,
-        source: Source,
-        allow_outside: bool,
-        shapes: Mapping[str, Sequence[int]],
-        node: str | None,
-    ) -> Gathers:
-        """The gathers of a program or of a model; those without a descriptor are failures.
-
-        Args:
-            source: The file.
-            allow_outside: As of `read`.
-            shapes: The sizes of a model's inputs, by name.
-            node: The name of the only gather of a model; None for all.
-
-        Raises:
-            OnnxGatherError: There is none.
-        """
-        path, found = source.path, dict[str, Descriptor]()
-        if shapes or node is not None:
-            check_is_model(path)
-        if not is_model(path):
-            program = self.read(path, allow_outside)
-            if not program.dispatchables:
-                raise FileFormatError(f"{path}: $.dispatchables must hold a gather")
-            found = {name: one.descriptor for name, one in program.dispatchables.items()}
-            return Gathers(source, [program.path, *program.files], found, program)
-        from onnxgather.networks.extraction import gather_descriptors
-
-        for name, one in gather_descriptors(path, shapes, node):
-            with self.step(path):
-                if isinstance(one, OnnxGatherError):
-                    raise one.at(f"{path}: node {shown(name)}")
-                found[name] = one
-        return Gathers(source, [path], found)
-
     def say(self, text: str | bytes) -> None:
         """Print a line, or lines."""
         self.progress.clear()
@@ -178,11 +183,96 @@ class Batch:
         return max(codes, key=_BEST_TO_WORST.index, default=GOOD)
 
 
-def check_is_model(path: str) -> None:
-    """Check that options of models come with one; a UsageError says so."""
+def gathers_in(batch: Batch, source: Source, reading: Reading) -> FileGathers:
+    """The gathers of a program or of a model; those of a model without a descriptor are failures.
+
+    Raises:
+        OnnxGatherError: There is none.
+        UsageError: An option for models comes with a program.
+    """
+    path, found = source.path, dict[str, Descriptor]()
+    reading.check_models(path)
     if not is_model(path):
-        rule = "--node, --shape and --inputs must come with an ONNX model"
-        raise click.UsageError(f"{rule}, got {path}")
+        program = batch.read(path, reading.allow_outside)
+        if not program.dispatchables:
+            raise FileFormatError(f"{path}: $.dispatchables must hold a gather")
+        found = {name: one.descriptor for name, one in program.dispatchables.items()}
+        return FileGathers(source, [program.path, *program.files], found, program)
+    from onnxgather.networks.extraction import gather_descriptors
+
+    for name, one in gather_descriptors(path, reading.shapes, reading.node):
+        with batch.step(path):
+            if isinstance(one, OnnxGatherError):
+                raise one.at(f"{path}: node {shown(name)}")
+            found[name] = one
+    return FileGathers(source, [path], found)
+
+
+def cases_in(
+    batch: Batch, path: str, reading: Reading, out_of_range: OutOfRange | None
+) -> FileCases:
+    """The dispatches of a program, or the gathers of a model with what they get in a run.
+
+    Args:
+        batch: It tells of what is left out.
+        path: The file.
+        reading: How it is read.
+        out_of_range: The policy; None means that of each node, and "clamp" for programs.
+
+    Raises:
+        OnnxGatherError: The file is not as it must be, or it holds no case.
+        DescriptorError: A descriptor of a program breaks a rule of DirectML.
+    """
+    from onnxgather.parity.cases import DescriptorCase, program_cases, program_names
+
+    if not is_model(path):
+        program = batch.read(path, reading.allow_outside)
+        if not program.dispatch_commands:
+            raise FileFormatError(f"{path}: $.commands must hold a dispatch")
+        every = program_cases(program, out_of_range or "clamp")
+        return FileCases(path, program.files, [*program_names(program)], every)
+    from onnxgather.networks.extraction import gather_cases
+
+    cases, refused = list["Case"](), list[str]()
+    for told, case in gather_cases(path, reading.arrays(), reading.node):
+        where = f"{told.place}: {told.operator} {shown(told.node)}: {told.left_out}"
+        if isinstance(case, DescriptorCase) and out_of_range:
+            case = replace(case, out_of_range=out_of_range)
+        if case is not None:
+            cases.append(case)
+        elif told.executions:
+            refused.append(where)
+        else:
+            batch.tell(f"{path}: left out: {where}")
+    return FileCases(path, [path], [case.name for case in cases], iter(cases), refused)
+
+
+def case_in(
+    batch: Batch,
+    path: str,
+    reading: Reading,
+    of_program: Callable[[Program], Case],
+    timeout: float = 60,
+) -> Case:
+    """One case: that of the gather of a model, or the one that is chosen of a program.
+
+    Args:
+        batch: It tells of what is left out of a program.
+        path: The file.
+        reading: How it is read.
+        of_program: What chooses the case of a program.
+        timeout: Seconds that a run of a model may take.
+
+    Raises:
+        OnnxGatherError: The file is not as it must be, or the case is not the only one.
+        UsageError: An option for models comes with a program.
+    """
+    from onnxgather.networks.extraction import case_of_node
+
+    reading.check_models(path)
+    if not is_model(path):
+        return of_program(batch.read(path, reading.allow_outside))
+    return case_of_node(path, reading.arrays(), reading.node, timeout)
 
 
 def read_source(path: str, allow_outside: bool) -> Program:
@@ -229,74 +319,3 @@ def find_sources(path: str) -> list[Source]:
 
 def _stop(error: OSError) -> None:
     raise error
-
-
-def plan(
-    sources: Sequence[Gathers], output: str | None, unread: Sequence[str] = (), whole: bool = False
-) -> list[Job]:
-    """The files to write: a model per gather, and for those of ONNX models a program too.
-
-    Args:
-        sources: The gathers and where they come from.
-        output: The file of the only model, if the name ends in .onnx or is `STANDARD`, else a
-            folder; None means beside each source.
-        unread: The inputs that failed to be read: each counts as a model, and none is written to.
-        whole: Whether a program becomes one model.
-
-    Raises:
-        OnnxGatherError: Two files would be one, or a file would replace an input.
-        UsageError: A model has no file to go to.
-    """
-    models = len(unread) + sum(len(gathers.contents(whole)) for gathers in sources)
-    is_file = output == STANDARD or (output or "").lower().endswith(".onnx")
-    is_file = output is not None and is_file and not os.path.isdir(output)
-    if is_file and models > 1:
-        raise click.UsageError(f"--output must be a folder for {models} models, got {output}")
-    if output == STANDARD and is_terminal(sys.stdout):
-        raise click.UsageError("--output must be a file, as a terminal does not show a model")
-    inputs = [*unread, *chain.from_iterable(gathers.files for gathers in sources)]
-    taken = {_identity(file): file for file in inputs}
-    jobs: dict[str, Job] = {}
-    for gathers in sources:
-        path = gathers.source.path
-        is_pipe = os.path.exists(path) and not os.path.isfile(path)
-        if output is None and (is_pipe or path == STANDARD):
-            raise OnnxGatherError(f"{path}: the models of a pipe must come with -o PATH")
-        contents = gathers.contents(whole)
-        alone = len(contents) == 1 and gathers.program is not None
-        for name, content in contents.items():
-            beside = _target(gathers.source, None if alone else name, output)
-            model = output if is_file and output else beside
-            with_program = gathers.program is None and output != STANDARD
-            program = [os.path.splitext(model)[0] + ".json"] if with_program else []
-            for target in (model, *program):
-                job = Job(path, "$.commands" if whole else gathers.where(name), content, target)
-                identity = _identity(target)
-                rule = f"{target} must not be written"
-                if identity in taken:
-                    raise OnnxGatherError(f"{rule}, as it is an input: {taken[identity]}")
-                if (other := jobs.get(identity)) is not None:
-                    both = " and ".join(f"{one.where} of {one.source}" for one in (other, job))
-                    raise OnnxGatherError(f"{rule} twice, for {both}")
-                jobs[identity] = job
-    return list(jobs.values())
-
-
-def _target(source: Source, name: str | None, output: str | None) -> str:
-    """The file of a model beside its source, or at the same path in the output folder."""
-    stem = os.path.splitext(source.path if output is None else os.path.join(output, source.inside))[
-        0
-    ]
-    if name is not None:
-        stem += "." + "".join(map(_safe, name))
-    return stem + ".onnx"
-
-
-def _safe(character: str) -> str:
-    safe = character.isprintable() and character not in _UNSAFE
-    return character if safe else f"%{ord(character):02X}"
-
-
-def _identity(path: str) -> str:
-    path = os.path.normcase(os.path.realpath(path))
-    return path.casefold() if _CASELESS else path

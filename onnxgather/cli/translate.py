@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -17,14 +17,23 @@ from click.core import ParameterSource
 from onnxgather.checks import number_of, printable, shown
 from onnxgather.cli import arguments
 from onnxgather.cli.arguments import Lowering
-from onnxgather.cli.sources import STANDARD, Batch, Gathers, Job, check_is_model, plan, read_source
+from onnxgather.cli.outputs import Job, plan, write_output
+from onnxgather.cli.sources import (
+    STANDARD,
+    Batch,
+    FileGathers,
+    Reading,
+    case_in,
+    gathers_in,
+    read_source,
+)
 from onnxgather.cli.terminal import json_bytes, say
 from onnxgather.descriptors.arrays import Array
 from onnxgather.descriptors.cpp import to_cpp, variable_names
 from onnxgather.descriptors.feature_levels import FEATURE_LEVELS, check_feature_level
 from onnxgather.descriptors.operators import Descriptor
-from onnxgather.errors import GOOD, DescriptorError, FileFormatError, located
-from onnxgather.files import check_not_input, is_model, write_whole
+from onnxgather.errors import GOOD, DescriptorError, FileFormatError, OnnxGatherError, located
+from onnxgather.files import check_apart
 from onnxgather.options import OutOfRange, Target
 from onnxgather.programs import Program, execute, write_program_of_zeros
 
@@ -52,22 +61,21 @@ if TYPE_CHECKING:
 @arguments.flag("--whole", help="Write each program as one model, all dispatches in order.")
 @click.option(
     "--input",
-    "inputs",
+    "resources",
     multiple=True,
     metavar="NAME",
     help="With --whole: a resource that is a graph input.  [default: those with sourcePath]",
 )
 @arguments.allow_outside
+@arguments.as_records(lowering=Lowering, reading=Reading)
 def convert_command(
     files: Sequence[str],
     output: str | None,
     feature_level: str | None,
-    allow_outside: bool,
-    node: str | None,
-    shapes: dict[str, tuple[int, ...]],
     whole: bool,
-    inputs: Sequence[str],
-    **lowering: Unpack[Lowering],
+    resources: Sequence[str],
+    lowering: Lowering,
+    reading: Reading,
 ) -> int:
     """Write an ONNX model for each gather of each program.
 
@@ -76,33 +84,31 @@ def convert_command(
     several gathers. With --whole a program is one model, and an index out of range does by default
     what it does in run.
     """
-    if inputs and not whole:
+    if resources and not whole:
         raise click.UsageError("--input must come with --whole")
     source_of = click.get_current_context().get_parameter_source
     if whole and source_of("out_of_range") is ParameterSource.DEFAULT:
         lowering["out_of_range"] = "directml"
     batch = Batch()
-    found: list[Gathers] = []
+    found: list[FileGathers] = []
     for source in batch.sources(files):
         with batch.step(source.path):
-            found.append(batch.gathers(source, allow_outside, shapes, node))
+            found.append(gathers_in(batch, source, reading))
             if whole and found[-1].program is None:
                 raise click.UsageError(f"--whole must come with programs, got {source.path}")
     read = {gathers.source.path for gathers in found}
     jobs = plan(found, output, [name for name, _ in batch.failures if name not in read], whole)
     for number, job in enumerate(jobs, 1):
         with batch.step(job.source, number, len(jobs)):
-            content = _content(job, feature_level, inputs, lowering)
-            if job.output == STANDARD:
-                say(content, end="")
-            else:
-                write_whole(job.output, content, follow=job.output == output)
+            content = _content(job, feature_level, resources, lowering)
+            write_output(job.output, content, end="", follow=job.output == output)
+            if job.output != STANDARD:
                 batch.say(f"{job.source} -> {job.output}")
     return batch.finish()
 
 
 def _content(
-    job: Job, feature_level: str | None, inputs: Sequence[str], lowering: Lowering
+    job: Job, feature_level: str | None, resources: Sequence[str], lowering: Lowering
 ) -> bytes:
     """The content of a file that `convert` writes."""
     from onnxgather.model import check_model, to_onnx
@@ -113,7 +119,7 @@ def _content(
         with located(f"{job.source}: {job.where}"):
             for one in made.dispatchables.values():
                 check_feature_level(one.descriptor, level)
-        model = program_to_onnx(made, **lowering, inputs=inputs or None)
+        model = program_to_onnx(made, **lowering, inputs=resources or None)
     else:
         with located(f"{job.source}: {job.where}"):
             check_feature_level(made, level)
@@ -181,15 +187,14 @@ def run_command(
 @arguments.flag("--cpp", "as_cpp", help="Print the descriptors as C++.")
 @arguments.as_html
 @arguments.allow_outside
+@arguments.as_records(lowering=Lowering, reading=Reading)
 def show_command(
     files: Sequence[str],
     as_json: bool,
     as_cpp: bool,
     html_file: str | None,
-    allow_outside: bool,
-    node: str | None,
-    shapes: dict[str, tuple[int, ...]],
-    **lowering: Unpack[Lowering],
+    lowering: Lowering,
+    reading: Reading,
 ) -> int:
     """Explain each gather of each program: its descriptor, its formula, its ONNX nodes.
 
@@ -202,10 +207,10 @@ def show_command(
     if as_cpp + as_json + (html_file is not None) > 1:
         raise click.UsageError("--cpp, --json and --html must come one at a time")
     batch = Batch()
-    found: list[tuple[Gathers, dict[str, Description]]] = []
+    found: list[tuple[FileGathers, dict[str, Description]]] = []
     for source in batch.sources(files):
         with batch.step(source.path):
-            gathers = batch.gathers(source, allow_outside, shapes, node)
+            gathers = gathers_in(batch, source, reading)
             described = {k: describe(one, **lowering) for k, one in gathers.descriptors.items()}
             found.append((gathers, described))
     if html_file is not None and found:
@@ -235,7 +240,7 @@ def show_command(
 
 
 def _write_page(
-    file: str, found: list[tuple[Gathers, dict[str, Description]]], out_of_range: OutOfRange
+    file: str, found: list[tuple[FileGathers, dict[str, Description]]], out_of_range: OutOfRange
 ) -> None:
     """Write the page of `show`, with the data that the programs have."""
     from onnxgather.parity.cases import program_cases
@@ -243,7 +248,7 @@ def _write_page(
 
     lessons: list[dict[str, Any]] = []
     for of, described in found:
-        check_not_input(file, of.files)
+        check_apart([(file, "--html")], of.files)
         cases = [*program_cases(of.program, out_of_range)] if of.program else []
         arrays = {c.origin.dispatchable: (c.data, c.indices) for c in reversed(cases) if c.origin}
         for name, description in described.items():
@@ -252,10 +257,7 @@ def _write_page(
             lessons.append(lesson(title, desc, description, arrays.get(name)))
     name = found[0][0].source.path if len(found) == 1 else number_of(len(found), "file")
     page = lesson_page(name, lessons)
-    if file == STANDARD:
-        say(page, end="")
-    else:
-        write_whole(file, page)
+    write_output(file, page, end="")
 
 
 @click.command("explain")
@@ -271,15 +273,14 @@ def _write_page(
 @arguments.policy_or_clamp
 @arguments.as_json
 @arguments.allow_outside
+@arguments.as_records(reading=Reading)
 def explain_command(
     file: str,
     at: str | None,
     number: int,
-    node: str | None,
-    inputs: str | None,
     out_of_range: OutOfRange,
     as_json: bool,
-    allow_outside: bool,
+    reading: Reading,
 ) -> int:
     """Say which index and which input element an element of OutputTensor comes from.
 
@@ -287,19 +288,19 @@ def explain_command(
     """
     from onnxgather.descriptors.explain import explain as explain_element
     from onnxgather.descriptors.explain import explain_all, explanation_text
-    from onnxgather.networks.extraction import case_of_gather
-    from onnxgather.parity.cases import program_cases
+    from onnxgather.parity.cases import DescriptorCase, program_cases
 
-    if node is not None or inputs is not None or is_model(file):
-        check_is_model(file)
-        case = case_of_gather(file, inputs, node)
-    else:
-        program = Batch().read(file, allow_outside)
+    def numbered(program: Program) -> DescriptorCase:
+        """The case of the dispatch that --dispatch counts to."""
         cases = list(program_cases(program, out_of_range))
         if number > len(cases):
             rule = f"{file}: $.commands must hold {number} dispatches for --dispatch {number}"
             raise FileFormatError(f"{rule}, got {len(cases)}")
-        case = cases[number - 1]
+        return cases[number - 1]
+
+    case = case_in(Batch(), file, reading, numbered)
+    if not isinstance(case, DescriptorCase):  # ONNX forbids the node
+        raise OnnxGatherError(f"{case.name}: {case.node.rule}")
     arrays = case.descriptor, case.data, case.indices
     try:
         if at is None:

@@ -22,7 +22,7 @@ from onnxgather.gather import gather_of_node
 from onnxgather.model.values import DIRECTML_NAMES, type_name
 from onnxgather.networks.capture import Gathered, capture
 from onnxgather.networks.gathers import EMPTY, RUN_TIMEOUT, audit
-from onnxgather.networks.inputs import checked, read_inputs
+from onnxgather.networks.inputs import checked
 from onnxgather.networks.inside import part_of
 from onnxgather.networks.network import Network, Operation, Scope, read_network
 from onnxgather.parity.cases import Case, DescriptorCase
@@ -150,18 +150,6 @@ def case_of_node(
     told, case = next((pair for pair in found if pair[1] is not None), found[0])
     if case is None:
         raise OnnxGatherError(f"{path}: {told.place}: node {shown(told.node)}: {told.left_out}")
-    return case
-
-
-def case_of_gather(path: str, inputs: str | None, node: str | None) -> DescriptorCase:
-    """The case of `case_of_node` with the inputs of an .npz file, or without inputs.
-
-    Raises:
-        OnnxGatherError: As `case_of_node`; or ONNX forbids the node.
-    """
-    case = case_of_node(path, read_inputs(inputs) if inputs else {}, node)
-    if not isinstance(case, DescriptorCase):
-        raise OnnxGatherError(f"{case.name}: {case.node.rule}")
     return case
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from onnxgather.checks import check_choice, shown
 from onnxgather.errors import OnnxGatherError
-from onnxgather.files import check_not_input, write_whole
+from onnxgather.files import check_apart, write_whole
 from onnxgather.model.protos import external_files
 from onnxgather.networks.gathers import audit_model, operations_of
 from onnxgather.networks.network import read_network
@@ -54,7 +54,7 @@ def harden_file(
         OnnxGatherError: As `harden`; or the file to write is the model, or is in another folder
             although it refers to external data.
     """
-    check_not_input(output, [path])
+    check_apart([(output, "the model")], [path])
     hardened, done = _hardened(path, out_of_range, shapes, ranges)
     folders = [os.path.dirname(os.path.realpath(file)) for file in (path, output)]
     external = external_files(hardened)

@@ -161,11 +161,11 @@ class TestHelp:
             ),
             (
                 ["x.json", "--junit", "x.json"],
-                "a report must go to a file of its own, got x.json and x.json",
+                "x.json must not be written, as it is an input: x.json",
             ),
             (
                 ["x.json", "--junit", "r", "--html", "./r"],
-                "a report must go to a file of its own, got ./r and r",
+                "./r must not be written twice, for --junit and --html",
             ),
         ],
     )
@@ -565,8 +565,8 @@ class TestReports:
         for file in ("bad.json", "values.bin"):
             code, out, err = outcome("check", "bad.json", "x.json", "--html", file)
             assert (code, out) == (2, "")
-            rule = "a report must go to a file of its own, got"
-            assert re.search(rf"Error: {rule} {file} and \S*{file}\n$", err)
+            rule = "must not be written, as it is an input"
+            assert re.search(rf"Error: {file} {rule}: \S*{file}\n$", err)
 
     def test_an_empty_file_takes_the_report(self) -> None:
         program("x.json")

@@ -172,7 +172,7 @@ class TestConvert:
 
     def test_no_model_goes_to_a_terminal(self, monkeypatch: pytest.MonkeyPatch) -> None:
         program("x.json")
-        monkeypatch.setattr("onnxgather.cli.sources.is_terminal", bool)  # any stream is one
+        monkeypatch.setattr("onnxgather.cli.outputs.is_terminal", bool)  # any stream is one
         code, out, err = outcome("convert", "x.json", "-o", "-")
         sentence = "Error: --output must be a file, as a terminal does not show a model"
         assert (code, out, err.splitlines()[-1]) == (2, "", sentence)
@@ -184,7 +184,7 @@ class TestConvert:
         renamed(program("x.json"), "a", "A")
         assert outcome("convert", "x.json", "-o", "o")[0] == 0
         assert files() == ["o/x.A.onnx", "o/x.a.onnx", "x.json"]
-        monkeypatch.setattr("onnxgather.cli.sources._CASELESS", True)
+        monkeypatch.setattr("onnxgather.files._CASELESS", True)
         assert outcome("convert", "x.json", "-o", "p") == (
             2,
             "",
