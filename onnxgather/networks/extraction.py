@@ -15,6 +15,7 @@ from onnxgather.checks import listed, shown, suggestion
 from onnxgather.descriptors.arrays import Array
 from onnxgather.descriptors.datatypes import TensorDataType
 from onnxgather.descriptors.operators import Descriptor
+from onnxgather.descriptors.spelling import from_dict, to_dict
 from onnxgather.errors import DescriptorError, OnnxGatherError
 from onnxgather.execution.providers import PROVIDERS
 from onnxgather.files import FolderKind
@@ -27,7 +28,7 @@ from onnxgather.networks.inside import part_of
 from onnxgather.networks.network import Network, Operation, Scope, read_network
 from onnxgather.parity.cases import Case, DescriptorCase
 from onnxgather.parity.corpus.export import index_of, is_export
-from onnxgather.programs import from_dict, program_files, to_dict
+from onnxgather.programs import program_files
 from onnxgather.repro.candidates import Candidate, case_of
 from onnxgather.repro.trial import runnable, trials_of
 

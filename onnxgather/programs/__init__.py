@@ -1,13 +1,8 @@
 """DxDispatch's programs, which are JSON files: reading, checking, running and writing them."""
 
-from onnxgather.descriptors.spelling import from_dict, to_dict
 from onnxgather.programs.program import PrintCommand, Program, parse_program, read_program
 from onnxgather.programs.running import Dispatch, dispatches, execute, told_outside
-from onnxgather.programs.writer import (
-    program_files,
-    write_program,
-    write_program_of_zeros,
-)
+from onnxgather.programs.writer import program_files, write_program, write_program_of_zeros
 
 __all__ = [
     "Dispatch",
@@ -15,11 +10,9 @@ __all__ = [
     "Program",
     "dispatches",
     "execute",
-    "from_dict",
     "parse_program",
     "program_files",
     "read_program",
-    "to_dict",
     "told_outside",
     "write_program",
     "write_program_of_zeros",

@@ -8,13 +8,14 @@ from typing import TypeVar
 
 from onnxgather.checks import listed, shown
 from onnxgather.descriptors.datatypes import TensorDataType
+from onnxgather.descriptors.spelling import from_dict
 from onnxgather.errors import FileFormatError, OnnxGatherError
 from onnxgather.gather import ATTRIBUTES
 from onnxgather.options import OutOfRange
 from onnxgather.parity.cases import Case, DescriptorCase, NodeCase, Origin, program_cases
 from onnxgather.parity.lanes.lane import LaneInfo
 from onnxgather.parity.results import CaseResult, Evidence, Report
-from onnxgather.programs import Program, from_dict
+from onnxgather.programs import Program
 
 T = TypeVar("T", DescriptorCase, CaseResult)
 

@@ -17,9 +17,9 @@ from onnxgather.descriptors.operators import (
     GatherND1Desc,
     GatherNDDesc,
 )
+from onnxgather.descriptors.spelling import from_dict, to_dict
 from onnxgather.descriptors.tensors import TensorDesc, TensorFlags
 from onnxgather.errors import DescriptorError, FileFormatError, OnnxGatherError
-from onnxgather.programs import from_dict, to_dict
 
 DESC = GatherDesc(
     TensorDesc("FLOAT32", [4, 3]),

@@ -24,6 +24,7 @@ from onnxgather.descriptors.arrays import Array
 from onnxgather.descriptors.datatypes import TensorDataType
 from onnxgather.descriptors.operators import Descriptor, GatherDesc, GatherElementsDesc
 from onnxgather.descriptors.reference import reference
+from onnxgather.descriptors.spelling import from_dict, to_dict
 from onnxgather.descriptors.tensors import TensorDesc
 from onnxgather.errors import (
     DescriptorError,
@@ -35,10 +36,8 @@ from onnxgather.programs import (
     PrintCommand,
     dispatches,
     execute,
-    from_dict,
     parse_program,
     read_program,
-    to_dict,
     write_program,
 )
 from onnxgather.programs.program import DispatchCommand

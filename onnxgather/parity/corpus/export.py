@@ -15,11 +15,12 @@ import msgspec
 
 from onnxgather.checks import check_choice, shown
 from onnxgather.descriptors.arrays import Array
+from onnxgather.descriptors.spelling import to_dict
 from onnxgather.errors import OnnxGatherError
 from onnxgather.files import FolderKind, filled_in
 from onnxgather.options import FORMATS, POLICIES, FormatName
 from onnxgather.parity.cases import Case, DescriptorCase, NodeCase
-from onnxgather.programs import to_dict, write_program
+from onnxgather.programs import write_program
 
 MADE_BY = "onnxgather corpus export"
 

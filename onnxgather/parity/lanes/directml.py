@@ -22,6 +22,7 @@ from onnxgather.descriptors.arrays import elements
 from onnxgather.descriptors.datatypes import DATA_TYPES, TYPE_PREFIX, TensorDataType
 from onnxgather.descriptors.operators import FACTS, TENSORS, header_names
 from onnxgather.descriptors.reference import reference
+from onnxgather.descriptors.spelling import to_dict
 from onnxgather.descriptors.strides import packed_strides
 from onnxgather.descriptors.tensors import TensorFlags
 from onnxgather.errors import DescriptorError
@@ -30,7 +31,6 @@ from onnxgather.execution.hosts import made_folder
 from onnxgather.execution.providers import SETUP
 from onnxgather.parity.cases import Case, DescriptorCase, NodeCase
 from onnxgather.parity.lanes.lane import CASE_TIMEOUT, Answer, AnswerKind, LaneInfo
-from onnxgather.programs import to_dict
 
 DIRECTML_DLL = "directml-dll"
 """The lane's name; the provider `directml` is ONNX Runtime's."""

@@ -12,11 +12,11 @@ from folders import ROOT
 
 import onnxgather as og
 from onnxgather.descriptors.reference import reference
+from onnxgather.descriptors.spelling import to_dict
 from onnxgather.execution.child import NoAnswerError
 from onnxgather.parity.cases import DescriptorCase
 from onnxgather.parity.corpus import built_in_cases
 from onnxgather.parity.lanes.directml import Host, find_host, setup_command
-from onnxgather.programs import to_dict
 
 live = pytest.mark.skipif(
     find_host() is None or sys.platform != "linux",
