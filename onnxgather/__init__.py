@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from onnxgather.execution.prepared import Gather
     from onnxgather.execution.session import Session, run
     from onnxgather.gather import from_onnx
-    from onnxgather.model import add_to, functions, to_onnx
+    from onnxgather.model.parts import add_to, functions
+    from onnxgather.model.write import to_onnx
     from onnxgather.networks.gathers import audit
     from onnxgather.networks.hardening import harden
     from onnxgather.options import OutOfRange
@@ -98,12 +99,12 @@ _LATE = {
     "TensorDataType": "onnxgather.descriptors.datatypes",
     "TensorDesc": "onnxgather.descriptors.tensors",
     "TensorFlags": "onnxgather.descriptors.tensors",
-    "add_to": "onnxgather.model",
+    "add_to": "onnxgather.model.parts",
     "audit": "onnxgather.networks.gathers",
     "custom_ops_library": "onnxgather.execution.kernels",
     "from_dict": "onnxgather.descriptors.spelling",
     "from_onnx": "onnxgather.gather",
-    "functions": "onnxgather.model",
+    "functions": "onnxgather.model.parts",
     "harden": "onnxgather.networks.hardening",
     "minimum_feature_level": "onnxgather.descriptors.feature_levels",
     "program_to_onnx": "onnxgather.programs.whole",
@@ -111,7 +112,7 @@ _LATE = {
     "run": "onnxgather.execution.session",
     "to_cpp": "onnxgather.descriptors.cpp",
     "to_dict": "onnxgather.descriptors.spelling",
-    "to_onnx": "onnxgather.model",
+    "to_onnx": "onnxgather.model.write",
 }
 
 

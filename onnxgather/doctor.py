@@ -29,7 +29,7 @@ from onnxgather.execution.kernels import operators_library, python_kernels, why_
 from onnxgather.execution.prepared import Gather
 from onnxgather.execution.providers import PROVIDERS, Provider, find_provider
 from onnxgather.execution.worker import About, Worker
-from onnxgather.model import VERSION
+from onnxgather.model.write import VERSION
 from onnxgather.parity.cases import smallest_case
 from onnxgather.parity.checking import MACHINE
 from onnxgather.parity.judge import judge

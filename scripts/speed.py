@@ -17,7 +17,7 @@ from pathlib import Path
 import onnxgather as og
 from onnxgather.descriptors.datatypes import INDEX_TYPES
 from onnxgather.gather import Geometry
-from onnxgather.model import check_model
+from onnxgather.model.write import check_model
 from onnxgather.options import OutOfRange
 
 COUNT = 10_000

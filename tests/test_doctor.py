@@ -34,7 +34,7 @@ from onnxgather.doctor import (
 from onnxgather.errors import ProviderError
 from onnxgather.execution import kernels, runtime
 from onnxgather.execution.providers import PROVIDERS
-from onnxgather.model import to_onnx
+from onnxgather.model.write import to_onnx
 from onnxgather.parity.judge import KINDS
 from onnxgather.parity.lanes.lane import LaneInfo
 from onnxgather.parity.results import Result, ResultKind

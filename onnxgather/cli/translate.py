@@ -111,7 +111,7 @@ def _content(
     job: Job, feature_level: str | None, resources: Sequence[str], lowering: Lowering
 ) -> bytes:
     """The content of a file that `convert` writes."""
-    from onnxgather.model import check_model, to_onnx
+    from onnxgather.model.write import check_model, to_onnx
     from onnxgather.programs.whole import program_to_onnx
 
     made, level = job.content, feature_level or FEATURE_LEVELS[-1]
@@ -202,7 +202,7 @@ def show_command(
     --json, several files, or a folder, are a list. With --html, the page has a picture of each
     gather, in which pointing at an element shows where it came from.
     """
-    from onnxgather.lowering.show import describe, render
+    from onnxgather.lowering.show import describe, description_text
 
     if as_cpp + as_json + (html_file is not None) > 1:
         raise click.UsageError("--cpp, --json and --html must come one at a time")
@@ -231,7 +231,8 @@ def show_command(
             batch.say(json_bytes(document))
     elif found:
         texts = [
-            printable(f"{of.source.path}: {of.where(name)}") + f"\n\n{render(description)}"
+            printable(f"{of.source.path}: {of.where(name)}")
+            + f"\n\n{description_text(description)}"
             for of, described in found
             for name, description in described.items()
         ]

@@ -31,9 +31,9 @@ from onnxgather.execution.child import NoAnswerError
 from onnxgather.execution.hosts import OpenedThere, open_model
 from onnxgather.execution.providers import Provider, find_provider, target_of
 from onnxgather.execution.runtime import CPU, NotRunError, Opened, RefusedError, Setup
-from onnxgather.lowering.graph import NATIVE
-from onnxgather.model import to_onnx
+from onnxgather.lowering.graph import NATIVE_DOMAIN
 from onnxgather.model.values import ModelProto, loaded, values_of
+from onnxgather.model.write import to_onnx
 from onnxgather.options import MOST_THREADS, OutOfRange, Target, usable_cores
 
 CACHED_SESSIONS = 128
@@ -135,7 +135,7 @@ class Session:
         self.inputs, self.outputs = values_of(proto)
         """The data types and the sizes of the inputs and of the outputs, by their names."""
         self._plain = [(np.ndarray, kind.dtype, kind.sizes) for kind in self.inputs.values()]
-        is_native = any(imported.domain == NATIVE for imported in proto.opset_import)
+        is_native = any(imported.domain == NATIVE_DOMAIN for imported in proto.opset_import)
         operators = kernels.operators_of(self.provider.name, "native") if is_native else None
         # The kernels check each index that they read.
         self._guards = operators is None and self._desc is not None and self._trusts_no_index()

@@ -3,8 +3,7 @@
 from onnxgather.descriptors.arrays import Array, all_in_range
 from onnxgather.descriptors.operators import Descriptor
 from onnxgather.lowering.graph import Graph
-from onnxgather.lowering.native import lower_native
-from onnxgather.lowering.portable import lower as lower_portable
+from onnxgather.lowering.portable import lower_portable
 from onnxgather.options import OutOfRange, Target
 
 __all__ = ["lower"]
@@ -29,10 +28,13 @@ def lower(
     """
     if out_of_range == "directml" and indices is not None and all_in_range(desc, indices):
         out_of_range = "clamp"  # in range all policies agree, and "clamp" makes smaller models
+    # What only one target needs is loaded for that target.
     if target == "cpu":
-        from onnxgather.lowering.cpu import lower_cpu  # its forms are loaded for this target alone
+        from onnxgather.lowering.cpu import lower_cpu
 
         return lower_cpu(desc, out_of_range, indices, threads)
     if target == "native":
+        from onnxgather.lowering.native import lower_native
+
         return lower_native(desc, out_of_range, indices)
     return lower_portable(desc, out_of_range, indices, narrow=target == "webgpu")

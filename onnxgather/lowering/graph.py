@@ -271,10 +271,13 @@ LONGEST_INLINE = 1024
 FUNCTION = "function"
 """The name of the body of a node that stands for a function of the model."""
 
-NATIVE = "org.onnxgather"
+NATIVE_DOMAIN = "org.onnxgather"
 """The domain of onnxgather's own operators, which are named after DirectML's."""
 
-DOMAINS = {"ArrayFeatureExtractor": ("ai.onnx.ml", 1), **dict.fromkeys(OPERATORS, (NATIVE, 1))}
+DOMAINS = {
+    "ArrayFeatureExtractor": ("ai.onnx.ml", 1),
+    **dict.fromkeys(OPERATORS, (NATIVE_DOMAIN, 1)),
+}
 """The operators outside ONNX's own domain: their domain, and its opset."""
 
 ONNX_TYPES = {data_type.numpy: data_type.onnx for data_type in TensorDataType}

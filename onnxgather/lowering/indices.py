@@ -181,7 +181,7 @@ def _is_negative(graph: Graph, index: Value, largest: int | None = None) -> Valu
     return graph.add("Less", "is_negative", index, zero, why=why, dtype=bool)
 
 
-def outside(graph: Graph, index: Value, clamped: Value, sizes: Array) -> Value:
+def outside_mask(graph: Graph, index: Value, clamped: Value, sizes: Array) -> Value:
     """A mask: true where an index is out of range.
 
     Args:

@@ -24,8 +24,7 @@ from onnxgather.gather import gather_of
 from onnxgather.loops import loops_of
 from onnxgather.lowering.graph import FUNCTION, Graph, constant
 from onnxgather.lowering.indices import INDICES, LONGEST_INT32
-from onnxgather.lowering.portable import INPUT, OUTPUT, node_of
-from onnxgather.lowering.portable import lower as lower_portable
+from onnxgather.lowering.portable import INPUT, OUTPUT, lower_portable, node_of
 from onnxgather.options import OutOfRange
 
 

@@ -15,7 +15,7 @@ from onnxgather.lowering.indices import (
     bounded,
     clamp,
     non_negative,
-    outside,
+    outside_mask,
     sum_tuples,
     wrapped_word,
 )
@@ -91,7 +91,7 @@ def find_offsets(
     else:
         clamped = clamp(graph, index, sizes)
         if out_of_range != "clamp":
-            mask = outside(graph, index, clamped, sizes)
+            mask = outside_mask(graph, index, clamped, sizes)
         offset = graph.cast(clamped, offset_type, "indices_word", "the type of the offsets")
         if index.dtype.kind != "u":
             offset = non_negative(graph, offset, sizes)

@@ -21,7 +21,7 @@ from onnxgather.lowering.indices import (
     LONGEST_INT32,
     axis_limits,
     clamp,
-    outside,
+    outside_mask,
     read_indices,
     sum_tuples,
 )
@@ -32,7 +32,7 @@ from onnxgather.options import OutOfRange
 INPUT, OUTPUT = "InputTensor", "OutputTensor"
 
 
-def lower(
+def lower_portable(
     desc: Descriptor,
     out_of_range: OutOfRange,
     indices: Array | None = None,
@@ -56,7 +56,7 @@ def lower_into(
     out_of_range: OutOfRange,
     indices: Array | None,
 ) -> Value:
-    """Add the portable nodes of a descriptor to a graph; arguments as of `lower`.
+    """Add the portable nodes of a descriptor to a graph; arguments as of `lower_portable`.
 
     Returns:
         The elements of OutputTensor, of shape OutputTensor.Sizes.
@@ -161,7 +161,7 @@ def _limited(
             index = graph.add("Min", "indices_limited", index, last, why=why)
         return index, None
     limited = clamp(graph, index, sizes)
-    return limited, outside(graph, index, limited, sizes) if out_of_range == "zero" else None
+    return limited, outside_mask(graph, index, limited, sizes) if out_of_range == "zero" else None
 
 
 def _typed(

@@ -18,7 +18,7 @@ from onnxgather.lowering import lower
 from onnxgather.lowering.graph import ONNX_TYPES, Attribute, Graph, Value, constant
 from onnxgather.options import POLICIES, OutOfRange, Target
 
-WIDTH = 80
+TEXT_WIDTH = 80
 """Columns of the text."""
 
 _LONGEST_LIST = 8
@@ -213,7 +213,7 @@ def _described(value: Value) -> DescribedValue:
     return DescribedValue(value.name, value.dtype.name, value.shape, elements)
 
 
-def render(description: Description) -> str:
+def description_text(description: Description) -> str:
     """A description as text of at most 80 columns."""
     operator = description.descriptor["type"].removeprefix("DML_OPERATOR_")
     lines = [f"DML_{operator}_OPERATOR_DESC", *_fields(description.descriptor["desc"]), ""]
@@ -254,7 +254,7 @@ def _fields(desc: dict[str, Any]) -> list[str]:
 
 def _formula(formula: Formula) -> list[str]:
     lines = [f"  {formula.equation}"]
-    if len(lines[0]) > WIDTH:
+    if len(lines[0]) > TEXT_WIDTH:
         left, right = formula.equation.split(" = ")
         lines = [f"  {left}", f"    = {right}"]
     if formula.coordinates:
@@ -272,7 +272,7 @@ def _node(start: str, node: DescribedNode, constants: dict[str, DescribedValue])
         arguments.append(f"{name}={text}")
     call, output = f"{node.operator}({', '.join(arguments)})", f"-> {node.output}"
     lines, indent = [f"{start}{call} {output}"], " " * len(start)
-    if len(lines[0]) > WIDTH:
+    if len(lines[0]) > TEXT_WIDTH:
         lines = [*_filled(start, call), *_filled(indent, output)]
     return [*lines, *_filled(indent, node.why)]
 
@@ -289,9 +289,9 @@ def _filled(start: str, *parts: str) -> list[str]:
 
     A part is broken only if it does not fit on a line.
     """
-    room = WIDTH - len(start) - 1
+    room = TEXT_WIDTH - len(start) - 1
     whole = [part.replace(" ", _NO_BREAK) if len(part) <= room else part for part in parts]
     lines = textwrap.wrap(
-        ", ".join(whole), WIDTH, initial_indent=start, subsequent_indent=" " * len(start)
+        ", ".join(whole), TEXT_WIDTH, initial_indent=start, subsequent_indent=" " * len(start)
     )
     return [line.replace(_NO_BREAK, " ") for line in lines]

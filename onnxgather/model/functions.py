@@ -1,7 +1,8 @@
 """Functions of the domain of onnxgather's own operators, and the nodes that call them.
 
 A node of this domain runs a kernel where onnxgather's library of operators is registered, and the
-body of the function of its name anywhere else. The library knows `MOST` names of each operator.
+body of the function of its name anywhere else. The library knows `MOST_FUNCTIONS` names of each
+operator.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from itertools import count
 
 from onnx import AttributeProto, FunctionProto, NodeProto, helper
 
-from onnxgather.lowering.graph import NATIVE
+from onnxgather.lowering.graph import NATIVE_DOMAIN
 
-MOST = 8
+MOST_FUNCTIONS = 8
 """How many functions of one operator a model may have whose nodes the kernels run."""
 
 
@@ -34,7 +35,7 @@ def function_of(node: NodeProto, body: FunctionProto) -> FunctionProto:
     guard.attribute.append(
         AttributeProto(name="value_int", ref_attr_name=digest, type=AttributeProto.INT)
     )
-    made = FunctionProto(domain=NATIVE, name=node.op_type, attribute=[digest], node=[guard])
+    made = FunctionProto(domain=NATIVE_DOMAIN, name=node.op_type, attribute=[digest], node=[guard])
     made.MergeFrom(body)
     return made
 
@@ -49,7 +50,7 @@ def name_apart(node: NodeProto, function: FunctionProto, others: Iterable[Functi
         function: The function of `function_of`.
         others: The functions of the model that the two come into.
     """
-    taken = {other.name: other for other in others if other.domain == NATIVE}
+    taken = {other.name: other for other in others if other.domain == NATIVE_DOMAIN}
     operator = node.op_type
     for number in count(1):
         function.name = node.op_type = operator if number == 1 else f"{operator}_{number}"

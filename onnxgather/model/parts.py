@@ -11,7 +11,7 @@ from onnxgather.checks import shown, suggestion
 from onnxgather.descriptors.arrays import Array
 from onnxgather.descriptors.operators import Descriptor
 from onnxgather.errors import OnnxGatherError
-from onnxgather.lowering.graph import NATIVE, new_name
+from onnxgather.lowering.graph import NATIVE_DOMAIN, new_name
 from onnxgather.lowering.indices import INDICES
 from onnxgather.lowering.portable import INPUT, OUTPUT
 from onnxgather.model.functions import name_apart
@@ -20,7 +20,7 @@ from onnxgather.model.values import ValueType
 from onnxgather.model.write import to_onnx
 from onnxgather.options import DEFAULT_OPSET, OutOfRange, Target
 
-PACK = f"{NATIVE}.functions"
+PACK = f"{NATIVE_DOMAIN}.functions"
 """The domain of the functions of `functions`."""
 
 

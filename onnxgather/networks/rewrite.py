@@ -15,8 +15,8 @@ from onnxgather.checks import shown
 from onnxgather.descriptors.arrays import Array
 from onnxgather.errors import OnnxGatherError, located
 from onnxgather.gather import ATTRIBUTES
+from onnxgather.lowering.gather_nodes import GatherNode, Operand, as_directml, limited_operands
 from onnxgather.lowering.graph import ONNX_TYPES, Graph, Value, new_name
-from onnxgather.lowering.hardened import GatherNode, Operand, as_directml, harden
 from onnxgather.lowering.indices import INDICES
 from onnxgather.lowering.portable import INPUT, OUTPUT
 from onnxgather.model.protos import bodies_of, key_of, names_in
@@ -166,7 +166,7 @@ def _replace(
         graph = as_directml(node)
         names[OUTPUT] = proto.output[0]
     else:
-        graph, *operands = harden(node, out_of_range, cropped)
+        graph, *operands = limited_operands(node, out_of_range, cropped)
     at = next(k for k, one in enumerate(siblings) if one.output == proto.output)
     for made in _protos(graph, names, f"{found.operation.label}/", taken):
         siblings.insert(at, made)

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from msgspec.structs import replace
 
 from onnxgather.descriptors.arrays import Array
-from onnxgather.model import VERSION
+from onnxgather.model.write import VERSION
 from onnxgather.parity.cases import Case, NodeCase, allowed_beside
 from onnxgather.parity.judge import KINDS, judge, result_of
 from onnxgather.parity.known import Known, explained, known_differences

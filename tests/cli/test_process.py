@@ -16,7 +16,7 @@ import pytest
 from command_line import DESC, POSIX, files, program, spawn
 
 from onnxgather.cli import main
-from onnxgather.model import to_onnx
+from onnxgather.model.write import to_onnx
 
 PRINTING = [
     ["--help"],

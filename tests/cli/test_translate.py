@@ -35,10 +35,10 @@ from folders import DATA, MODELS
 
 import onnxgather as og
 from onnxgather import files as files_module
-from onnxgather import model as model_module
 from onnxgather.descriptors.arrays import Array
 from onnxgather.execution import session as session_module
 from onnxgather.execution.kernels import operators_library
+from onnxgather.model import write
 from onnxgather.options import TARGETS
 
 
@@ -365,7 +365,7 @@ class TestConvert:
         assert {name: Path(name).read_bytes() for name in files()} == before
 
     def test_a_model_is_checked_before_it_is_written(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        to_onnx = model_module.to_onnx
+        to_onnx = write.to_onnx
 
         def wrong(*_: object, **__: object) -> onnx.ModelProto:
             model = to_onnx(DESC)
@@ -373,7 +373,7 @@ class TestConvert:
             return model
 
         program("x.json")
-        monkeypatch.setattr(model_module, "to_onnx", wrong)
+        monkeypatch.setattr(write, "to_onnx", wrong)
         code, out, err = outcome("convert", "x.json")
         assert (code, out) == (2, "")
         assert err.startswith("Error: x.json: $.dispatchables.gather: ONNX refuses the model: ")
@@ -533,7 +533,7 @@ class TestRun:
 
         def to_onnx(*given: Any, **more: Any) -> object:
             made.append(given[2])
-            return model_module.to_onnx(*given, **more)
+            return write.to_onnx(*given, **more)
 
         session_module.open_session.cache_clear()
         monkeypatch.setattr(session_module, "to_onnx", to_onnx)

@@ -11,7 +11,7 @@ import onnxgather as og
 from onnxgather.descriptors.arrays import Array
 from onnxgather.errors import ProviderError
 from onnxgather.execution.session import Session
-from onnxgather.model import check_model
+from onnxgather.model.write import check_model
 from onnxgather.options import OutOfRange, Target
 
 POLICIES: list[OutOfRange] = ["clamp", "error", "zero", "directml"]

@@ -43,7 +43,7 @@ def _clamped_at_run_time(graph: Graph, index: Value, sizes: Array) -> Value:
 
 def _outside(graph: Graph, index: Value, sizes: Array) -> Value:
     clamped = indices.clamp(graph, index, sizes) if index.dtype == np.int64 else index
-    mask = indices.outside(graph, index, clamped, sizes)
+    mask = indices.outside_mask(graph, index, clamped, sizes)
     return graph.cast(mask, np.int32, "as_int32", "")
 
 

@@ -7,7 +7,7 @@ import onnx
 from onnxgather.descriptors.arrays import Array
 from onnxgather.execution import kernels
 from onnxgather.execution.runtime import CPU, Opened, Setup
-from onnxgather.model import check_model
+from onnxgather.model.write import check_model
 
 LIBRARIES = [None, *filter(None, [kernels.operators_library()])]
 

@@ -15,7 +15,7 @@ from strategies import Case, cases, random_data, random_indices
 
 import onnxgather as og
 from onnxgather.lowering import cpu, lower
-from onnxgather.lowering.cpu import facts, forms, layout
+from onnxgather.lowering.cpu import facts, forms, long_rows
 from onnxgather.lowering.cpu import row_numbers as indices
 from onnxgather.options import OutOfRange
 
@@ -27,10 +27,10 @@ NAMES = {"portable", *(form.name for form in cpu.FORMS)}
 def _every_size_counts() -> Any:
     """Take every form however small the descriptor."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(facts, "SMALL", 0)
+        patch.setattr(facts, "FEWEST_ELEMENTS", 0)
         patch.setattr(forms.NarrowRows, "DENSE", 0)
         patch.setattr(forms.Slices, "SMALLEST_SLICE", 0)
-        patch.setattr(layout, "SHORTEST_LAID_OUT", 2)
+        patch.setattr(long_rows, "SHORTEST_LAID_OUT", 2)
         yield
 
 
@@ -419,7 +419,7 @@ def test_the_reasons_why_a_form_is_passed_over() -> None:
 
 
 def test_a_small_output_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(facts, "SMALL", 512)
+    monkeypatch.setattr(facts, "FEWEST_ELEMENTS", 512)
     row = a_gather(T("FLOAT32", [1, 9]), "UINT32", 20, [1, 20])
     assert reasons(row)["elements"] == "the output has 20 elements, a gain begins at 512"
 

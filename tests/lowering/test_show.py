@@ -18,7 +18,7 @@ from onnxgather.lowering.show import (
     DescribedValue,
     Formula,
     describe,
-    render,
+    description_text,
     write_formula,
 )
 from onnxgather.options import OutOfRange
@@ -163,7 +163,7 @@ def test_evaluating_the_formula_gives_the_reference(case: Case) -> None:
 def test_the_text_fits_80_columns_and_holds_every_node(desc: og.Descriptor) -> None:
     for out_of_range in ("clamp", "error", "zero", "directml"):
         description = describe(desc, out_of_range, "portable", 17)
-        text = render(description)
+        text = description_text(description)
         assert max(map(len, text.splitlines())) <= 80
         assert not re.search(r"[ \t\xa0]$|\xa0", text, re.MULTILINE)
         plain = " ".join(text.split())
@@ -177,5 +177,5 @@ def test_the_text_of_a_node_with_a_list_and_an_input_left_out() -> None:
     description = describe(SCALAR, "clamp", "portable", 17)
     output = DescribedValue("y", "int32", (2, 3))
     odd = DescribedNode("Odd", ("x", "", "y"), {"axis": 0, "perm": (1, 0)}, output, "because")
-    text = render(msgspec.structs.replace(description, nodes=(odd,)))
+    text = description_text(msgspec.structs.replace(description, nodes=(odd,)))
     assert text.endswith("  1.  Odd(x, -, y, axis=0, perm=[1, 0]) -> y: int32[2, 3]\n      because")

@@ -24,8 +24,8 @@ from onnxgather.execution.runtime import CPU, FailedError, Opened, RefusedError,
 from onnxgather.gather import gather_of
 from onnxgather.loops import loops_of
 from onnxgather.lowering.portable import node_of
-from onnxgather.model import check_model
 from onnxgather.model.functions import name_apart
+from onnxgather.model.write import check_model
 from onnxgather.options import OPSETS, POLICIES, OutOfRange
 from onnxgather.parity.cases import DescriptorCase
 from onnxgather.parity.corpus import built_in_cases

@@ -21,7 +21,7 @@ import onnxgather as og
 from onnxgather.descriptors.arrays import Array
 from onnxgather.execution.runtime import CPU, Opened, Setup
 from onnxgather.lowering.graph import ONNX_TYPES
-from onnxgather.model import check_model
+from onnxgather.model.write import check_model
 from onnxgather.options import HARDENED, TARGETS, OutOfRange, Target
 
 T = og.TensorDesc

@@ -14,7 +14,7 @@ from small_programs import gather, shown, small_program
 
 import onnxgather as og
 from onnxgather.descriptors.arrays import Array
-from onnxgather.model import check_model
+from onnxgather.model.write import check_model
 from onnxgather.options import TARGETS
 from onnxgather.programs import parse_program
 

@@ -16,7 +16,7 @@ from random_programs import random_program
 import onnxgather as og
 from onnxgather.descriptors.arrays import Array
 from onnxgather.execution import session
-from onnxgather.model import check_model
+from onnxgather.model.write import check_model
 from onnxgather.options import OutOfRange, Target
 from onnxgather.parity.cases import DescriptorCase
 from onnxgather.parity.lanes.directml import DIRECTML_DLL, DirectMLLane, find_host

@@ -18,7 +18,7 @@ from stub_runtime import environment
 
 import onnxgather as og
 from onnxgather.errors import OnnxGatherError
-from onnxgather.model import check_model
+from onnxgather.model.write import check_model
 from onnxgather.parity.cases import Case, DescriptorCase, ForbiddenNode, NodeCase
 from onnxgather.parity.lanes import open_lanes
 from onnxgather.parity.lanes.lane import Answer, LaneInfo

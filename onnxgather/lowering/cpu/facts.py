@@ -12,7 +12,7 @@ from onnxgather.gather import Geometry, gather_of
 from onnxgather.lowering.graph import Graph, Shape, Value, size_of
 from onnxgather.options import OutOfRange
 
-SMALL = 512
+FEWEST_ELEMENTS = 512
 """Output elements below which every form costs about the same, a few microseconds of calls."""
 
 MANY_THREADS = 8
@@ -104,8 +104,8 @@ class Form(Protocol):
 
 def small(facts: Facts) -> str | None:
     """Why an output is too small for a gain; like all reasons below, None if it is not."""
-    if facts.elements < SMALL:
-        return f"the output has {facts.elements} elements, a gain begins at {SMALL}"
+    if facts.elements < FEWEST_ELEMENTS:
+        return f"the output has {facts.elements} elements, a gain begins at {FEWEST_ELEMENTS}"
     return None
 
 

@@ -25,10 +25,10 @@ from onnxgather.lowering.cpu.facts import (
     small,
     wide,
 )
-from onnxgather.lowering.cpu.layout import (
+from onnxgather.lowering.cpu.long_rows import (
     gather_elements,
     gather_in_one_row,
-    laid_out,
+    lay_out,
     not_laid_out,
     with_zero,
 )
@@ -36,7 +36,7 @@ from onnxgather.lowering.cpu.row_numbers import axis_indices, narrowed, row_indi
 from onnxgather.lowering.graph import Graph, Value, constant, size_of
 from onnxgather.lowering.indices import non_negative, read_indices
 from onnxgather.lowering.offsets import find_offsets
-from onnxgather.lowering.portable import INPUT, OUTPUT, lower
+from onnxgather.lowering.portable import INPUT, OUTPUT, lower_portable
 from onnxgather.lowering.positions import scatter
 from onnxgather.options import DEFAULT_THREADS, OutOfRange
 
@@ -159,10 +159,10 @@ class Columns:
         table = with_zero(graph, facts, table)
         index = axis_indices(graph, facts, (*(1,) * len(lead), count))
         if can_extract(facts):
-            return laid_out(graph, extracted(graph, facts, table, index), facts.sizes)
+            return lay_out(graph, extracted(graph, facts, table, index), facts.sizes)
         why = "the same columns of each row"
         index = graph.expand(narrowed(graph, index), (*lead, count), "columns_each", why)
-        return laid_out(graph, gather_elements(graph, table, index), facts.sizes)
+        return lay_out(graph, gather_elements(graph, table, index), facts.sizes)
 
 
 def can_extract(facts: Facts) -> bool:
@@ -352,7 +352,7 @@ def lower_cpu(
             break
         passed_over.append((form.name, why))
     else:
-        graph = lower(desc, out_of_range, indices)
+        graph = lower_portable(desc, out_of_range, indices)
         graph.choice = "portable: no other form fits"
     graph.passed_over = tuple(passed_over)
     return graph

@@ -132,7 +132,7 @@ class Entry(NamedTuple):
 
 
 def _onnx_test(case: Case, expected: Array | str) -> Entry | str:
-    from onnxgather.model import to_onnx
+    from onnxgather.model.write import to_onnx
     from onnxgather.parity.models import tensor_bytes
 
     if isinstance(case, NodeCase) or isinstance(expected, str):

@@ -19,8 +19,8 @@ from onnxgather.execution.providers import Provider, target_of
 from onnxgather.execution.runtime import CPU, NotRunError, RefusedError
 from onnxgather.execution.session import threads_for
 from onnxgather.execution.worker import About, Worker
-from onnxgather.model import to_onnx
 from onnxgather.model.protos import operators
+from onnxgather.model.write import to_onnx
 from onnxgather.options import Target
 from onnxgather.parity.cases import Case, DescriptorCase, NodeCase, smallest_case
 from onnxgather.parity.lanes.lane import CASE_TIMEOUT, Answer, AnswerKind, LaneInfo

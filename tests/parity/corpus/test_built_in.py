@@ -25,7 +25,7 @@ from onnxgather.descriptors.arrays import axis_sizes, elements
 from onnxgather.descriptors.datatypes import INDEX_TYPES
 from onnxgather.descriptors.strides import overlaps
 from onnxgather.errors import OnnxGatherError
-from onnxgather.model import check_model
+from onnxgather.model.write import check_model
 from onnxgather.options import OutOfRange
 from onnxgather.parity.cases import Case, DescriptorCase, NodeCase
 from onnxgather.parity.corpus import built_in, built_in_cases, random_cases

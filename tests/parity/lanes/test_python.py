@@ -14,9 +14,9 @@ import pytest
 from stub_runtime import environment
 
 import onnxgather as og
-from onnxgather import model as model_module
 from onnxgather.execution.child import Breakdown
 from onnxgather.execution.providers import PROVIDERS, find_provider
+from onnxgather.model import write
 from onnxgather.parity.cases import Case, DescriptorCase
 from onnxgather.parity.checking import check_cases
 from onnxgather.parity.lanes import open_lanes
@@ -191,7 +191,7 @@ class TestWhatCounts:
     def test_a_model_that_folds_away_on_the_cpu_is_not_run(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        real = model_module.to_onnx
+        real = write.to_onnx
 
         def folded(*arguments: Any, **options: Any) -> Any:
             model = real(*arguments, **options)

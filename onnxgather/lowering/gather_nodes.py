@@ -1,4 +1,4 @@
-"""A gather inside a larger model: nodes that keep its indices in range.
+"""Gather nodes of larger models: the nodes that keep their indices in range, or stand for them.
 
 The arithmetic is that of the portable lowering. Sizes that are not known when the model is written
 are read from the data when it runs.
@@ -17,7 +17,7 @@ from onnxgather.descriptors.tensors import TensorDesc
 from onnxgather.errors import OnnxGatherError
 from onnxgather.gather import gather_of_node
 from onnxgather.lowering.graph import Graph, Value, constant
-from onnxgather.lowering.indices import INDICES, clamp, clamp_biased, non_negative, outside
+from onnxgather.lowering.indices import INDICES, clamp, clamp_biased, non_negative, outside_mask
 from onnxgather.lowering.portable import INPUT, OUTPUT, lower_into
 from onnxgather.options import OutOfRange
 
@@ -80,7 +80,7 @@ class GatherNode:
         return np.array(self.number if count == 1 else range(self.number, self.number + count))
 
 
-def harden(
+def limited_operands(
     node: GatherNode, out_of_range: OutOfRange | None, cropped: Sequence[int] = ()
 ) -> tuple[Graph, Value, Value]:
     """The nodes before a gather that keep its indices in range and crop its data.
@@ -115,7 +115,7 @@ def harden(
     if out_of_range == "clamp":
         limited = graph.cast(limited, index.dtype, "indices_in_range", "the type of the indices")
         return graph, data, limited
-    mask = outside(graph, index, limited, np.array(0) if known is None else known)
+    mask = outside_mask(graph, index, limited, np.array(0) if known is None else known)
     limited = graph.cast(limited, np.int64, "indices_in_range", "the type of the indices")
     limited = non_negative(graph, limited, sizes)
     beyond = sizes

@@ -39,10 +39,10 @@ def gather_in_one_row(graph: Graph, flat: Value, index: Value, sizes: Shape) -> 
     ones = (1,) * (len(sizes) - 1)
     data = graph.reshape(flat, (*ones, size_of(flat.shape)), "row", "one long row")
     index = graph.reshape(index, (*ones, size_of(sizes)), "row_indices", "one long row")
-    return laid_out(graph, gather_elements(graph, data, index), sizes)
+    return lay_out(graph, gather_elements(graph, data, index), sizes)
 
 
-def laid_out(graph: Graph, gathered: Value, sizes: Shape) -> Value:
+def lay_out(graph: Graph, gathered: Value, sizes: Shape) -> Value:
     """One long row in the output's sizes, without a Reshape as the last node."""
     if gathered.shape == sizes:
         return gathered
