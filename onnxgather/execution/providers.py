@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from onnxgather.checks import shown, suggestion
 from onnxgather.errors import ProviderError
@@ -16,7 +16,8 @@ SETUP = "scripts/directml/setup.sh"
 """The script that makes programs for DirectML and its provider on Linux."""
 
 
-class Provider(NamedTuple):
+@dataclass(frozen=True)
+class Provider:
     """An execution provider of ONNX Runtime."""
 
     name: str

@@ -29,7 +29,7 @@ from onnxgather.errors import (
 from onnxgather.execution import kernels, runtime
 from onnxgather.execution.child import NoAnswerError
 from onnxgather.execution.hosts import OpenedThere, open_model
-from onnxgather.execution.providers import Provider, find_provider, target_of
+from onnxgather.execution.providers import find_provider, target_of
 from onnxgather.execution.runtime import CPU, NotRunError, Opened, RefusedError, Setup
 from onnxgather.lowering.graph import NATIVE_DOMAIN
 from onnxgather.model.values import ModelProto, loaded, values_of
@@ -138,7 +138,7 @@ class Session:
         is_native = any(imported.domain == NATIVE_DOMAIN for imported in proto.opset_import)
         operators = kernels.operators_of(self.provider.name, "native") if is_native else None
         # The kernels check each index that they read.
-        self._guards = operators is None and self._desc is not None and self._trusts_no_index()
+        self._checks_first = operators is None and self._must_check_indices()
         setup = Setup(
             self.provider.name,
             threads or usable_cores(),
@@ -177,8 +177,8 @@ class Session:
             fits = False
         # As strict=True costs as much as the rest.
         feeds = dict(zip(self.inputs, arrays)) if fits else self._fed(arrays)  # noqa: B905
-        if self._guards:
-            self._guard(feeds)
+        if self._checks_first:
+            self._check_indices(feeds)
         try:
             outputs = opened.run_all(feeds)
         except Exception as error:
@@ -209,9 +209,11 @@ class Session:
         suits = target_of(name, "native" if target is None and has_kernels else target)
         return to_onnx(desc, self._policy, suits, threads=threads)
 
-    def _trusts_no_index(self) -> bool:
+    def _must_check_indices(self) -> bool:
         """Whether the provider may read an index of the descriptor wrongly, or let it pass."""
-        index_type = cast("Descriptor", self._desc).indices_tensor.data_type
+        if self._desc is None:
+            return False
+        index_type = self._desc.indices_tensor.data_type
         is_cut = index_type == TensorDataType.INT64 and self.provider.int64_bits < 64
         return is_cut or self._policy == "error"
 
@@ -252,13 +254,24 @@ class Session:
                 raise DescriptorError(f"{rule}, got {plain.dtype} {plain.shape}")
         return fitting
 
-    def _guard(self, feeds: dict[str, Any]) -> None:
-        """Check the indices of a descriptor as far as the provider does not."""
+    def _check_indices(self, feeds: dict[str, Any]) -> None:
+        """Check the indices before the model runs, where `_must_check_indices` says so.
+
+        Raises:
+            IndexOutOfRangeError: An index is out of range and the policy is "error".
+            ProviderError: The provider's arithmetic reads an index in part.
+        """
         desc, indices = cast("Descriptor", self._desc), feeds["IndicesTensor"]
-        if self._policy == "error":
-            indices = indices.copy()  # as a provider may read on past an index that changes now
-            feeds["IndicesTensor"] = indices
-        check_readable(desc, indices, self._policy, self.provider)
+        if self._policy == "error":  # some providers answer with zeros
+            # A copy, as a provider may read on past an index that changes after the check.
+            feeds["IndicesTensor"] = indices.copy()
+            return check_indices(desc, feeds["IndicesTensor"])
+        bits = self.provider.int64_bits
+        try:
+            check_indices(desc, indices, 2 ** (bits - 1))
+        except IndexOutOfRangeError as error:
+            rule = f"{self.provider.name} reads the low {bits} bits of INT64 indices"
+            raise ProviderError(f"{rule}: {error}") from None
 
     def _told(self, error: Exception, *values: Any) -> Exception:
         """The error that tells in one sentence why a model did not run on some inputs."""
@@ -273,25 +286,6 @@ class Session:
             return ProviderError(self.provider.why_not_run(error.kind, error.detail))
         what = "cannot run the model" if isinstance(error, RefusedError) else "failed"
         return ProviderError(f"{self.provider.name} {what}: {runtime.line(error)}")
-
-
-def check_readable(
-    desc: Descriptor, indices: Array, out_of_range: OutOfRange, provider: Provider
-) -> None:
-    """Check, before a model runs, that each index is allowed and that the provider reads it whole.
-
-    Raises:
-        IndexOutOfRangeError: An index is out of range and `out_of_range` is "error".
-        ProviderError: The provider's arithmetic reads an index in part.
-    """
-    if out_of_range == "error":  # before the model, as some providers answer with zeros
-        check_indices(desc, indices)
-    elif (bits := provider.int64_bits) < 8 * indices.itemsize:
-        try:
-            check_indices(desc, indices, 2 ** (bits - 1))
-        except IndexOutOfRangeError as error:
-            rule = f"{provider.name} reads the low {bits} bits of INT64 indices"
-            raise ProviderError(f"{rule}: {error}") from None
 
 
 _KIND = attrgetter("__class__", "dtype", "shape")
