@@ -15,7 +15,6 @@ from enum import StrEnum
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, BinaryIO, ClassVar, TypeVar, cast
-from weakref import WeakSet
 
 from onnxgather.checks import LONGEST_SHOWN, shown
 from onnxgather.errors import OnnxGatherError, ProviderError
@@ -115,8 +114,7 @@ class Child:
         self.command, self.timeout = list(command), timeout
         self._program: StartedProgram | None = None
         self._closed = False
-        self._asking = threading.Lock()
-        _CHILDREN.add(self)
+        self._turns: dict[int, threading.Lock] = {}
 
     def exchange(
         self,
@@ -134,11 +132,11 @@ class Child:
         Raises:
             NoAnswerError: There is no answer, or `read` cannot decode it.
         """
-        with self._asking:
+        with self._turn():
             if self._closed:
                 raise self._no_answer(Breakdown.CLOSED)
             program = self._program
-            if program is None or program.popen.poll() is not None:
+            if program is None or not program.is_running():
                 program = self._start()
             answer = self._answer(program, runtime.message(request, blobs))
             header, _, content = answer.partition(b"\n")
@@ -152,7 +150,7 @@ class Child:
 
     def restart(self) -> None:
         """End the program; the next request starts another."""
-        with self._asking:
+        with self._turn():
             self._end()
 
     def close(self) -> None:
@@ -163,18 +161,9 @@ class Child:
             program.kill()
         self.restart()
 
-    def disown(self, nothing: int) -> None:
-        """In the child of a fork: leave the program to the parent, which alone may hold its pipes.
-
-        Args:
-            nothing: A file that the pipes lead to from now on, as a thread may have been using one.
-        """
-        self._asking, program, self._program = threading.Lock(), self._program, None
-        if program is not None:
-            for pipe in program.pipes:
-                with contextlib.suppress(ValueError):  # closed
-                    os.dup2(nothing, pipe.fileno(), inheritable=False)
-            program.popen.returncode = 0  # there is no end to wait for
+    def _turn(self) -> threading.Lock:
+        """The lock of this process; in the child of a fork, a thread may hold the parent's."""
+        return self._turns.setdefault(os.getpid(), threading.Lock())
 
     def _start(self) -> StartedProgram:
         self._end()
@@ -234,19 +223,6 @@ class Child:
         return f"; it printed: {text}" if text else " and printed nothing"
 
 
-_CHILDREN: WeakSet[Child] = WeakSet()
-
-
-def _disown() -> None:
-    with open(os.devnull, "r+b", 0) as nothing:
-        for child in _CHILDREN:
-            child.disown(nothing.fileno())
-
-
-if sys.platform != "win32":
-    os.register_at_fork(after_in_child=_disown)
-
-
 class StartedProgram:
     """A program that runs, with pipes to it and from it.
 
@@ -255,6 +231,8 @@ class StartedProgram:
     may hold the pipes open, so that a thread of the program's own writes and reads. The thread
     also starts the program, as Linux can end a program with the thread that started it.
 
+    In the child of a fork the program stays the parent's: it counts as ended, and is not killed.
+
     Raises:
         OSError: The program does not start.
         ValueError: No system has such a command.
@@ -262,6 +240,7 @@ class StartedProgram:
 
     def __init__(self, command: Sequence[str]) -> None:
         # A file, as a pipe would fill up: the standard error is not read while the program runs.
+        self._started_in = os.getpid()
         self._errors = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
         self._requests: SimpleQueue[bytes | None] = SimpleQueue()
         self._answers: SimpleQueue[bytes | Exception] = SimpleQueue()
@@ -304,8 +283,14 @@ class StartedProgram:
             if os.fstat(self._errors.fileno()).st_size > LARGEST_PRINTED:
                 self.printed()  # dropped, as it must not fill the disk
 
+    def is_running(self) -> bool:
+        """Whether the program runs, and for this process."""
+        return self._started_in == os.getpid() and self.popen.poll() is None
+
     def kill(self) -> None:
         """Kill the program and, except on Windows, its process group."""
+        if self._started_in != os.getpid():
+            return
         self.popen.kill()
         if sys.platform != "win32":
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -324,12 +309,26 @@ class StartedProgram:
 
     def end(self) -> tuple[int, bytes]:
         """Kill the program, and return its exit code and what it wrote that was not read."""
+        if self._started_in != os.getpid():
+            self._leave()
+            return 0, b""
         self.kill()
         code = self.popen.wait()
         self._requests.put(None)
         self._thread.join(5 * _PAUSE)  # what the program started may keep its output open
         with self._errors:
             return code, self._unread + b" " + self.printed()
+
+    def _leave(self) -> None:
+        """In the child of a fork, let the pipes lead nowhere, as the parent's thread may use them.
+
+        The program ends when the last process that holds its input has closed it.
+        """
+        with open(os.devnull, "r+b", 0) as nothing:
+            for pipe in self.pipes:
+                with contextlib.suppress(ValueError):  # closed
+                    os.dup2(nothing.fileno(), pipe.fileno(), inheritable=False)
+        self.popen.returncode = 0  # there is no end to wait for
 
     def _work(self, command: Sequence[str]) -> None:
         pipe = subprocess.PIPE

@@ -315,7 +315,7 @@ worker.close()
         )
         assert (done.stdout, done.stderr) == (b"9.9.9\n0 9.9.9\n", b"")
 
-    def test_a_child_that_lives_on_keeps_no_worker_alive(self, tmp_path: Path) -> None:
+    def test_a_child_that_asks_keeps_no_worker_of_its_parent_alive(self, tmp_path: Path) -> None:
         code = f"""
 import os, time, warnings
 warnings.simplefilter("ignore", DeprecationWarning)
@@ -323,10 +323,14 @@ from pathlib import Path
 from onnxgather.execution.worker import Worker
 worker = Worker({environment(tmp_path, "")!r}, 30)
 worker.about()
+asked, told = os.pipe()
 if not os.fork():
     os.close(1)
+    worker.about()
+    os.write(told, b"!")
     time.sleep(5)
     os._exit(0)
+os.read(asked, 1)
 print(worker._program.popen.pid, flush=True)
 os.kill(os.getpid(), 9)
 """
@@ -334,3 +338,26 @@ os.kill(os.getpid(), 9)
             [sys.executable, "-c", code], stdout=subprocess.PIPE, timeout=30, check=False
         )
         assert gone(int(done.stdout))
+
+    def test_a_child_that_closes_a_worker_does_not_end_its_parents(self, tmp_path: Path) -> None:
+        code = f"""
+import os
+from onnxgather.execution.worker import Worker
+worker = Worker({environment(tmp_path, "")!r}, 30)
+worker.about()
+program = worker._program
+child = os.fork()
+if not child:
+    worker.close()
+    try:
+        worker.about()
+    except Exception as error:
+        print(error, flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+print(worker.about().versions["onnxruntime"], worker._program is program)
+worker.close()
+"""
+        command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", code]
+        done = subprocess.run(command, capture_output=True, timeout=30, check=False)
+        assert (done.stdout, done.stderr) == (b"the worker was ended\n9.9.9 True\n", b"")

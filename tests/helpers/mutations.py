@@ -221,7 +221,7 @@ def answers(random: Random) -> None:
 def canned(output: bytes) -> Generator[None]:
     """Let every program that a lane starts write this output and end."""
     stream = BytesIO(output)
-    program = SimpleNamespace(popen=SimpleNamespace(poll=lambda: None), kill=bool, printed=bytes)
+    program = SimpleNamespace(is_running=lambda: True, kill=bool, printed=bytes)
     program.end = lambda: (0, b"")
     reads = chain([child.read_greeting], repeat(runtime.read_frame))
 

@@ -570,7 +570,7 @@ class InferenceSession(InferenceSession):
     def test_a_worker_that_says_nonsense_of_itself_does_not_start(
         self, tmp_path: Path, about: str, detail: str
     ) -> None:
-        change = f"sys.modules['__main__'].about = lambda: ({about})"
+        change = f"sys.modules['__main__'].environment = lambda: ({about})"
         lane = stub(tmp_path, banner=BANNER.format(change=change))
         assert told(lane) == [("NOT-RUN", f"the worker answered what no worker answers: {detail}")]
 
