@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import click
 
 from onnxgather.checks import shown
 from onnxgather.cli import arguments
-from onnxgather.cli.sources import Batch
+from onnxgather.cli.sources import Batch, Reading
 from onnxgather.cli.terminal import Progress, json_bytes, say
 from onnxgather.errors import FINDINGS, GOOD, NOT_RUN, UNUSABLE, OnnxGatherError
 from onnxgather.files import is_model
 from onnxgather.options import OutOfRange, Target
+
+if TYPE_CHECKING:
+    from onnxgather.parity.cases import Case
+    from onnxgather.parity.lanes.lane import LaneInfo
+    from onnxgather.parity.results import Report
 
 
 @click.command("doctor")
@@ -47,6 +54,42 @@ def _lane(
         return name, python
 
 
+@dataclass(frozen=True, slots=True)
+class ReproOptions:
+    """The options that say which case may differ, and where."""
+
+    name: str | None
+    """The case of a program or of a report."""
+    lane: tuple[str, str | None] | None
+    """The name and the path of the lane."""
+    plugin: str | None
+    """The library that brings the lane's provider."""
+    wrap: bool
+    out_of_range: OutOfRange | None
+    target: Target | None
+
+    @property
+    def lane_or_cpu(self) -> str:
+        """The name of the lane."""
+        return "cpu" if self.lane is None else self.lane[0]
+
+    @property
+    def python(self) -> str | None:
+        """The path of the lane."""
+        return None if self.lane is None else self.lane[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A case and the lane on which it may differ."""
+
+    case: Case
+    lane: str
+    target: Target | None
+    reported: LaneInfo | None = None
+    """The lane as a report describes it."""
+
+
 @click.command("repro")
 @click.argument("source", type=arguments.FILE, metavar="SOURCE")
 @arguments.folder("-o", "--output", required=True, metavar="DIR", help="The folder.")
@@ -68,20 +111,9 @@ def _lane(
 )
 @arguments.timeout
 @arguments.allow_outside
+@arguments.as_records(reading=Reading, asked=ReproOptions)
 def repro_command(
-    source: str,
-    output: str,
-    name: str | None,
-    lane: tuple[str, str | None] | None,
-    plugin: str | None,
-    node: str | None,
-    inputs: str | None,
-    wrap: bool,
-    no_reduce: bool,
-    out_of_range: OutOfRange | None,
-    target: Target | None,
-    timeout: float,
-    allow_outside: bool,
+    source: str, output: str, no_reduce: bool, timeout: float, reading: Reading, asked: ReproOptions
 ) -> int:
     """Write a folder with the smallest model whose result on a lane still differs.
 
@@ -89,56 +121,38 @@ def repro_command(
     DIR gets model.onnx, inputs.npz, a repro.py that needs only onnxruntime, numpy and the
     runtime.py that comes with it, and the text of an issue.
     """
-    from onnxgather.networks.extraction import case_of_node
-    from onnxgather.networks.inputs import read_inputs
     from onnxgather.parity.lanes import open_lanes
     from onnxgather.parity.reading import find_report
-    from onnxgather.repro import plan
     from onnxgather.repro.flow import make_repro
 
-    if inputs is not None and node is None:
+    if reading.inputs is not None and reading.node is None:
         raise click.UsageError("--inputs must come with --node")
-    lane_name, python = lane or ("cpu", None)
-    reported = None
-    if node is not None:
-        if name or out_of_range or target:
-            rule = "--case, --out-of-range and --target must come without --node"
-            raise click.UsageError(f"{rule}, as a node runs as it is in ONNX")
-        arrays = read_inputs(inputs) if inputs is not None else {}
-        case = case_of_node(source, arrays, node, timeout)
-        target = "portable"
+    if reading.node is not None:
+        suspect = _of_node(source, reading, asked, timeout)
     elif (report := find_report(source)) is not None:
-        if out_of_range:
-            raise click.UsageError(
-                "--out-of-range must come without a report, as its cases have it"
-            )
-        if lane is None and plan.nothing_wrong(report, name):
-            what = "any case" if name is None else f"case {shown(name)}"
-            say(f"{source}: no lane went wrong in {what}: nothing to reproduce")
-            return GOOD
-        case = plan.case_of_finding(report, name, source)
-        if lane is None:
-            lane_name = plan.lane_of_finding(report, case.name, source).name
-        reported = next((info for info in report.lanes if info.name == lane_name), None)
-        target = target or (reported.target if reported else None)
+        suspect = _of_report(source, report, asked)
     elif is_model(source):
         raise OnnxGatherError(f"{source}: an ONNX model must come with --node, got none")
     else:
-        program = Batch().read(source, allow_outside)
-        case = plan.case_of_program(program, out_of_range or "clamp", name)
-    if wrap and not case.wrapped:
+        suspect = _of_program(source, reading, asked)
+    if suspect is None:
+        what = "any case" if asked.name is None else f"case {shown(asked.name)}"
+        say(f"{source}: no lane went wrong in {what}: nothing to reproduce")
+        return GOOD
+    case, name, python = suspect.case, suspect.lane, asked.python
+    if asked.wrap and not case.wrapped:
         case = case.wrapped_in()
-    plugins = {lane_name: plugin} if plugin else {}
-    pythons = {lane_name: python} if python else {}
-    (opened,) = open_lanes([lane_name], pythons, plugins, target, timeout)
+    plugins = {name: asked.plugin} if asked.plugin else {}
+    pythons = {name: python} if python else {}
+    (opened,) = open_lanes([name], pythons, plugins, suspect.target, timeout)
     progress = Progress()
     with closing(opened), closing(progress):
         made = make_repro(
             case,
             opened,
             output,
-            library=plugin,
-            reported=None if python else reported,
+            library=asked.plugin,
+            reported=None if python else suspect.reported,
             reduce=not no_reduce,
             tried=lambda: progress.count("Smaller cases tried:"),
         )
@@ -150,3 +164,38 @@ def repro_command(
     if made.folder is None:
         return GOOD
     return FINDINGS if made.shown else UNUSABLE
+
+
+def _of_node(source: str, reading: Reading, asked: ReproOptions, timeout: float) -> Suspect:
+    """The gather of an ONNX model, as it is there."""
+    from onnxgather.networks.extraction import case_of_node
+
+    if asked.name or asked.out_of_range or asked.target:
+        rule = "--case, --out-of-range and --target must come without --node"
+        raise click.UsageError(f"{rule}, as a node runs as it is in ONNX")
+    case = case_of_node(source, reading.arrays(), reading.node, timeout)
+    return Suspect(case, asked.lane_or_cpu, "portable")
+
+
+def _of_report(source: str, report: Report, asked: ReproOptions) -> Suspect | None:
+    """The case of a report; None if no lane is named and none went wrong in the case."""
+    from onnxgather.repro import plan
+
+    if asked.out_of_range:
+        raise click.UsageError("--out-of-range must come without a report, as its cases have it")
+    if asked.lane is None and plan.nothing_wrong(report, asked.name):
+        return None
+    case, name = plan.case_of_finding(report, asked.name, source), asked.lane_or_cpu
+    if asked.lane is None:
+        name = plan.lane_of_finding(report, case.name, source).name
+    reported = next((info for info in report.lanes if info.name == name), None)
+    return Suspect(case, name, asked.target or (reported and reported.target), reported)
+
+
+def _of_program(source: str, reading: Reading, asked: ReproOptions) -> Suspect:
+    """The case of a dispatch of a program."""
+    from onnxgather.repro import plan
+
+    program = Batch().read(source, reading.allow_outside)
+    case = plan.case_of_program(program, asked.out_of_range or "clamp", asked.name)
+    return Suspect(case, asked.lane_or_cpu, asked.target)

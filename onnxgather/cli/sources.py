@@ -252,7 +252,6 @@ def case_in(
     path: str,
     reading: Reading,
     of_program: Callable[[Program], Case],
-    timeout: float = 60,
 ) -> Case:
     """One case: that of the gather of a model, or the one that is chosen of a program.
 
@@ -261,7 +260,6 @@ def case_in(
         path: The file.
         reading: How it is read.
         of_program: What chooses the case of a program.
-        timeout: Seconds that a run of a model may take.
 
     Raises:
         OnnxGatherError: The file is not as it must be, or the case is not the only one.
@@ -272,7 +270,7 @@ def case_in(
     reading.check_models(path)
     if not is_model(path):
         return of_program(batch.read(path, reading.allow_outside))
-    return case_of_node(path, reading.arrays(), reading.node, timeout)
+    return case_of_node(path, reading.arrays(), reading.node)
 
 
 def read_source(path: str, allow_outside: bool) -> Program:

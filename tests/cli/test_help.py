@@ -86,7 +86,7 @@ try:
 except SystemExit:
     print()
     print(*sorted(name for name in sys.modules if name.startswith("onnxgather.")))
-    print(*sorted({{"numpy", "onnx", "onnxruntime"}} & {{*sys.modules}}))
+    print(*sorted({{"msgspec", "numpy", "onnx", "onnxruntime"}} & {{*sys.modules}}))
 """
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
         ours, heavy = done.stdout.decode().splitlines()[-2:]
