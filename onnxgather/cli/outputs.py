@@ -100,12 +100,12 @@ class Outputs:
             report: The report of the table.
             shown: The report of the files.
         """
-        from onnxgather.report import html, junit, markdown, render
+        from onnxgather.report import as_lines, html, junit, markdown
 
         writers = {"--json": json_bytes, "--junit": junit, "--html": html, "--markdown": markdown}
         contents = {option: partial(make, shown) for option, make in writers.items()}
         if not self.write(batch, contents):
-            say(render(report, width(), colour=has_colours()), as_is=True)
+            say(as_lines(report, width(), colour=has_colours()), as_is=True)
 
 
 def codes(report: Report) -> Iterator[int]:

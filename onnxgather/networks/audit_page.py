@@ -18,8 +18,8 @@ from onnxgather.networks.text import indices_text, summary, summary_of_shapes
 from onnxgather.parity.cases import Case, DescriptorCase
 from onnxgather.parity.results import CaseResult
 from onnxgather.parity.states import BAD
-from onnxgather.report.page import described, filled, packed
-from onnxgather.report.picture import picture
+from onnxgather.report.page import compressed, described, filled
+from onnxgather.report.picture import picture_of
 from onnxgather.report.sentences import why
 
 NEAR = 3
@@ -64,7 +64,7 @@ def audit_page(
         "shapes": summary_of_shapes(shapes),
         "shape_rows": "".join(map(_row, shapes)),
     }
-    details = packed(_detail(*places[key], cases[key], results[key]) for key, _ in told)
+    details = compressed(_detail(*places[key], cases[key], results[key]) for key, _ in told)
     return filled("networks/audit", texts, {"cases": [], "details": [*details]})
 
 
@@ -131,7 +131,7 @@ def _detail(
         got = found.evidence.got if found.evidence else {}
         arrays = {lane: blob.array() for lane, blob in got.items()}
         desc = case.descriptor if isinstance(case, DescriptorCase) else None
-        shown = picture(desc, case.data, case.indices, case.out_of_range, arrays)
+        shown = picture_of(desc, case.data, case.indices, case.out_of_range, arrays)
         drawn |= {"type": case.data_type, "indexType": case.index_type}
         drawn |= {"picture": msgspec.to_builtins(shown)}
         if isinstance(case, DescriptorCase):

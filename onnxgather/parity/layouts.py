@@ -86,7 +86,7 @@ PACKED = (Layout(), Layout(), Layout())
 """The layouts of three tensors without strides, padding, flags or alignment."""
 
 
-def laid_out(
+def descriptor_with_layouts(
     gather: Geometry, data_type: str, index_type: str, layouts: Sequence[Layout] = PACKED
 ) -> Descriptor:
     """The descriptor of a gather with given data types and layouts.

@@ -16,7 +16,7 @@ FIXED: the case passes although the file of known differences says that it does 
 """
 
 
-class _Row(NamedTuple):
+class _StateFacts(NamedTuple):
     severity: int
     """The state with the highest severity stands for several results."""
     is_finding: bool
@@ -27,13 +27,13 @@ class _Row(NamedTuple):
     """The element of a testcase in JUnit XML; a passing testcase has none."""
 
 
-STATES: dict[State, _Row] = {
-    "PASS": _Row(0, False, "32"),
-    "DIFF": _Row(5, True, "1;31", "failure"),
-    "ERROR": _Row(4, True, "1;35", "error"),
-    "NOT-RUN": _Row(2, False, "33", "skipped"),
-    "KNOWN": _Row(1, False, "36", "skipped"),
-    "FIXED": _Row(3, True, "1;34", "failure"),
+STATES: dict[State, _StateFacts] = {
+    "PASS": _StateFacts(0, False, "32"),
+    "DIFF": _StateFacts(5, True, "1;31", "failure"),
+    "ERROR": _StateFacts(4, True, "1;35", "error"),
+    "NOT-RUN": _StateFacts(2, False, "33", "skipped"),
+    "KNOWN": _StateFacts(1, False, "36", "skipped"),
+    "FIXED": _StateFacts(3, True, "1;34", "failure"),
 }
 """The one table of states, in the order in which their counts are written."""
 

@@ -4,6 +4,6 @@ from onnxgather.report.junit import junit
 from onnxgather.report.markdown import markdown
 from onnxgather.report.page import html
 from onnxgather.report.paths import without_paths
-from onnxgather.report.plain import render
+from onnxgather.report.plain import as_lines
 
-__all__ = ["html", "junit", "markdown", "render", "without_paths"]
+__all__ = ["as_lines", "html", "junit", "markdown", "without_paths"]

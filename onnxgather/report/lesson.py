@@ -16,7 +16,7 @@ from onnxgather.descriptors.operators import Descriptor
 from onnxgather.lowering.show import Description
 from onnxgather.parity.corpus.drawn import index_values
 from onnxgather.report.page import facts_of, filled
-from onnxgather.report.picture import LARGEST_OUTPUT, picture
+from onnxgather.report.picture import LARGEST_OUTPUT, picture_of
 
 _LESSONS = {
     "GATHER": "Each index chooses a slice of InputTensor along Axis. The slices stand in "
@@ -61,7 +61,7 @@ def lesson(
     drawn, tensors = None, (desc.input_tensor, desc.indices_tensor, desc.output_tensor)
     if max(math.prod(tensor.array_shape) for tensor in tensors) <= LARGEST_OUTPUT:
         data, indices = arrays or _example(desc)
-        drawn = picture(desc, data, indices, description.out_of_range)
+        drawn = picture_of(desc, data, indices, description.out_of_range)
     return {
         "name": name,
         "lesson": _LESSONS[desc.operator],

@@ -7,7 +7,7 @@ import re
 from onnxgather.checks import number_of, printable
 from onnxgather.parity.results import Report
 from onnxgather.parity.states import STATES, State
-from onnxgather.report.sentences import about, causes, verdict, why
+from onnxgather.report.sentences import about_lane, causes, verdict, why
 
 MOST_BYTES = 2**20
 """The size of the largest document: more than this GitHub does not take."""
@@ -28,7 +28,7 @@ def markdown(report: Report) -> bytes:
     lines += [_row(["lane", "", *states]), _row(["---", "---", *["---:"] * len(states)])]
     for lane, count in zip(report.lanes, counts, strict=True):
         numbers = [f"{count[state]:,}" for state in states]
-        lines.append(_row([_plain(lane.name), _plain(about(lane)), *numbers]))
+        lines.append(_row([_plain(lane.name), _plain(about_lane(lane)), *numbers]))
     lines.append("")
     for cause in causes(report):
         state = cause.first.state

@@ -26,7 +26,7 @@ from onnxgather.options import DEFAULT_OPSET, OutOfRange, Target
 from onnxgather.parity.lanes.lane import LaneInfo
 from onnxgather.parity.results import CaseResult, Report, Result, ResultKind
 from onnxgather.parity.states import BAD, BEST_TO_WORST, STATES
-from onnxgather.report.picture import picture
+from onnxgather.report.picture import picture_of
 from onnxgather.report.sentences import causes, verdict, why
 
 CHUNK = 32
@@ -84,7 +84,7 @@ def filled(
 
 
 def _data(report: Report) -> dict[str, Any]:
-    """The data of the page: the report, with packed details in place of the evidence."""
+    """The data of the page: the report, with compressed details in place of the evidence."""
     cases: list[Any] = []
     detailed: list[CaseResult] = []
     for case in report.cases:
@@ -105,11 +105,11 @@ def _data(report: Report) -> dict[str, Any]:
         "states": list(STATES),
         "bad": BAD,
         "worst": BEST_TO_WORST,
-        "details": [*packed(_detail(case, report.lanes) for case in detailed)],
+        "details": [*compressed(_detail(case, report.lanes) for case in detailed)],
     }
 
 
-def packed(details: Iterable[Any]) -> Iterator[str]:
+def compressed(details: Iterable[Any]) -> Iterator[str]:
     """Yield details, a chunk of them at a time: JSON, zlib, base64."""
     left = iter(details)
     while chunk := [*islice(left, CHUNK)]:
@@ -123,7 +123,7 @@ def _detail(case: CaseResult, lanes: Sequence[LaneInfo]) -> dict[str, Any]:
     desc = None if evidence.descriptor is None else from_dict(evidence.descriptor)
     arrays = evidence.data.array(), evidence.indices.array()
     got = {lane: blob.array() for lane, blob in evidence.got.items()}
-    drawn = _built(picture(desc, *arrays, case.out_of_range, got))
+    drawn = _built(picture_of(desc, *arrays, case.out_of_range, got))
     shared = {"repro": _repros(case, lanes), "picture": drawn}
     if desc is None:
         return {**shared, "node": _built(evidence.node)}

@@ -23,7 +23,7 @@ from onnxgather.errors import IndexOutOfRangeError
 from onnxgather.options import OutOfRange
 from onnxgather.parity.judge import differing
 
-MOST_ELEMENTS = 240
+LARGEST_GRID = 240
 """The most elements of a grid."""
 
 LARGEST_OUTPUT = 2**20
@@ -79,7 +79,7 @@ class Picture(msgspec.Struct, frozen=True, omit_defaults=True):
     lanes: dict[str, Wrong] = {}
 
 
-def picture(
+def picture_of(
     desc: Descriptor | None,
     data: Array,
     indices: Array,
@@ -150,7 +150,7 @@ def _grids(array: Array, tensor: TensorDesc | None, focus: int) -> list[Grid]:
 def _grid(array: Array, offsets: Array, focus: Sequence[np.intp | int] | None) -> Grid:
     at = focus or [0] * array.ndim
     shape = list(array.shape)
-    while math.prod(shape) > MOST_ELEMENTS:
+    while math.prod(shape) > LARGEST_GRID:
         longest = shape.index(max(shape))
         shape[longest] = (shape[longest] + 1) // 2
     start = tuple(

@@ -9,7 +9,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from onnxgather.checks import number_of, printable
 from onnxgather.parity.results import CaseResult, Report
 from onnxgather.parity.states import BAD, STATES, State, counts_text, worst
-from onnxgather.report.sentences import MOODS, about, causes, evidence_lines, title, verdict, why
+from onnxgather.report.sentences import (
+    MOODS,
+    about_lane,
+    causes,
+    evidence_lines,
+    title,
+    verdict,
+    why,
+)
 
 MOST_ROWS = 30
 """The most cases that get a row each; more are summed up by operator and data type."""
@@ -34,7 +42,7 @@ _Row = list[tuple[str, State | None]]
 """The cells of a row: the text, and the state that gives its colour."""
 
 
-def render(report: Report, width: int = 100, *, colour: bool = False) -> str:
+def as_lines(report: Report, width: int = 100, *, colour: bool = False) -> str:
     """A report as lines of text.
 
     Args:
@@ -56,7 +64,7 @@ def render(report: Report, width: int = 100, *, colour: bool = False) -> str:
 
 def _head(report: Report, width: int) -> list[str]:
     about_all = f"onnxgather {report.onnxgather}, {report.made}, {report.machine}"
-    rows: list[_Row] = [[(lane.name, None), (about(lane), None)] for lane in report.lanes]
+    rows: list[_Row] = [[(lane.name, None), (about_lane(lane), None)] for lane in report.lanes]
     longest = _longest(lane.name for lane in report.lanes)
     return [*_lines(about_all, width), *_grid(rows, [min(longest, width // 4)], width)]
 

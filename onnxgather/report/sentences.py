@@ -19,7 +19,7 @@ MOODS: dict[Mood, State] = {"good": "PASS", "known": "KNOWN", "open": "NOT-RUN",
 """The state whose colour each mood has."""
 
 
-def about(lane: LaneInfo) -> str:
+def about_lane(lane: LaneInfo) -> str:
     """A lane's provider, versions, target and devices, or why it did not start."""
     if lane.not_run is not None:
         return f"did not start: {lane.not_run}"
@@ -162,7 +162,7 @@ def unmet(report: Report) -> dict[str, str]:
     found: dict[str, str] = {}
     for k, lane in enumerate(report.lanes):
         if lane.not_run is not None:
-            found[lane.name] = about(lane)
+            found[lane.name] = about_lane(lane)
         elif lane.required and (count := report.counts(k)["NOT-RUN"]):
             found[lane.name] = f"did not run {number_of(count, 'case')}, though required"
     return found

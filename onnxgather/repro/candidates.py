@@ -13,7 +13,7 @@ from onnxgather.descriptors.operators import TENSORS
 from onnxgather.gather import Geometry, gather_of, gather_of_node
 from onnxgather.options import OutOfRange
 from onnxgather.parity.cases import Case, DescriptorCase, ForbiddenNode, NodeCase
-from onnxgather.parity.layouts import PACKED, Layout, laid_out, layout_of
+from onnxgather.parity.layouts import PACKED, Layout, descriptor_with_layouts, layout_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,9 @@ def case_of(candidate: Candidate, name: str, out_of_range: OutOfRange) -> Case:
     if (rule := gather.broken_rule()) is not None:
         return NodeCase(name, candidate.node(rule), data, indices)
     gather = replace(gather, dimension_count=candidate.needed + candidate.spare)
-    desc = laid_out(gather, data.dtype.name.upper(), candidate.index_type, candidate.layouts)
+    desc = descriptor_with_layouts(
+        gather, data.dtype.name.upper(), candidate.index_type, candidate.layouts
+    )
     tensor = desc.input_tensor
     between = distinct(tensor.array_shape).astype(data.dtype)
     data = array_with(tensor, data.reshape(tensor.sizes), between)

@@ -34,7 +34,7 @@ from onnxgather.descriptors.feature_levels import FEATURE_LEVELS
 from onnxgather.descriptors.operators import OPERATORS
 from onnxgather.gather import Geometry
 from onnxgather.parity.lanes.directml import Host
-from onnxgather.parity.layouts import laid_out
+from onnxgather.parity.layouts import descriptor_with_layouts
 
 _DLL = re.compile(r"(.*/)?DirectML(\.?[0-9a-f]{40})?\.dll")
 
@@ -53,7 +53,7 @@ def accepted(host: Host, feature_level: str) -> dict[str, list[int]]:
         for count in range(1, MAX_DIMENSIONS + 1):
             indices = (2, 1)[-count:] if "ND" in operator else (2,)
             gather = Geometry(operator, (3,), indices, dimension_count=count)
-            raw = og.to_dict(laid_out(gather, data_type, index_type))
+            raw = og.to_dict(descriptor_with_layouts(gather, data_type, index_type))
             word, reason = verdict(host, raw, feature_level)
             if word == "crashed":
                 raise SystemExit(f"{kind} {count}: {reason}")

@@ -24,7 +24,7 @@ from onnxgather.parity.cases import DescriptorCase
 from onnxgather.parity.checking import check
 from onnxgather.parity.corpus.drawn import data_values
 from onnxgather.parity.lanes import open_lanes
-from onnxgather.parity.layouts import PACKED, Layout, laid_out
+from onnxgather.parity.layouts import PACKED, Layout, descriptor_with_layouts
 from onnxgather.parity.results import Report
 
 FEW: tuple[Sizes, ...] = ((5,), (5, 7))
@@ -70,7 +70,7 @@ def cases(sizes: Iterable[Sizes]) -> Iterator[DescriptorCase]:
             for policy in get_args(OutOfRange):
                 values = values_of(index_type, axes, policy)
                 for gather in gathers(axes, len(values)):
-                    desc = laid_out(gather, "UINT16", index_type, layouts)
+                    desc = descriptor_with_layouts(gather, "UINT16", index_type, layouts)
                     shape = desc.input_tensor.array_shape
                     data = data_values(np.dtype(np.uint16), shape, "distinct", 1)
                     indices = np.resize(values, desc.indices_tensor.sizes)

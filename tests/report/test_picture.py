@@ -18,12 +18,12 @@ from report_samples import (
 import onnxgather as og
 from onnxgather.descriptors.explain import explain
 from onnxgather.parity.cases import Case, DescriptorCase
-from onnxgather.report.picture import MOST_ELEMENTS, Grid, Link, Picture, Wrong, picture
+from onnxgather.report.picture import LARGEST_GRID, Grid, Link, Picture, Wrong, picture_of
 
 
 def drawn(case: Case, got: dict[str, Any] | None = None) -> Picture:
     desc = case.descriptor if isinstance(case, DescriptorCase) else None
-    return picture(desc, case.data, case.indices, case.out_of_range, got)
+    return picture_of(desc, case.data, case.indices, case.out_of_range, got)
 
 
 def test_tensors_with_strides_show_their_buffers_too() -> None:
@@ -53,7 +53,7 @@ def test_indices_out_of_range_are_marked() -> None:
 
 def test_arrays_without_dimensions_or_elements_are_drawn() -> None:
     scalar, empty = np.array(3, "i8"), np.zeros((0, 2), "f4")
-    found = picture(None, empty, scalar, "clamp", {"x": empty})
+    found = picture_of(None, empty, scalar, "clamp", {"x": empty})
     assert found.input == [Grid((0, 2), (0, 0), (0, 2), (), "")]
     assert found.indices == [Grid((), (), (), (0,), "3")]
     assert found.lanes["x"].instead == found.input
@@ -97,7 +97,7 @@ def test_large_tensors_are_shown_around_the_first_difference() -> None:
     found = drawn(case, {"x": spoiled(case, 7777, 7778, 11999)})
     for grids in (found.input, found.indices, found.output):
         (shown,) = grids
-        assert MOST_ELEMENTS // 2 <= len(shown.offsets) == math.prod(shown.shape) <= MOST_ELEMENTS
+        assert LARGEST_GRID // 2 <= len(shown.offsets) == math.prod(shown.shape) <= LARGEST_GRID
         assert len(shown.values.split(" ")) == len(shown.offsets)
     (link,) = [link for link in found.links if link.output == 7777]
     assert link.source in found.input[0].offsets
@@ -137,9 +137,9 @@ def test_a_tensor_that_is_far_larger_than_its_buffer_is_drawn_in_part() -> None:
         axis=0,
         index_dimensions=1,
     )
-    found = picture(desc, np.ones(1, "f4"), np.array([[0, 2**14]]), "clamp")
+    found = picture_of(desc, np.ones(1, "f4"), np.array([[0, 2**14]]), "clamp")
     assert [grid.sizes for grid in found.input] == [sizes, (1,)]
-    assert all(len(grid.offsets) <= MOST_ELEMENTS for grid in (*found.input, *found.output))
+    assert all(len(grid.offsets) <= LARGEST_GRID for grid in (*found.input, *found.output))
     assert {link.source for link in found.links} == {0}
 
 
@@ -151,12 +151,12 @@ def test_an_output_too_large_to_draw_is_left_out() -> None:
         axis=0,
         index_dimensions=1,
     )
-    found = picture(desc, np.ones(1, "f4"), np.zeros(1, "i8"), "clamp")
+    found = picture_of(desc, np.ones(1, "f4"), np.zeros(1, "i8"), "clamp")
     assert (found.output, found.links, found.outside) == ([], [], [])
     assert len(found.input) == len(found.indices) == 2
 
 
 def test_arrays_that_do_not_fit_the_descriptor_are_refused() -> None:
     with pytest.raises(og.DescriptorError) as caught:
-        picture(gather(), np.ones(4, "f4"), np.zeros((1, 2), "i8"), "clamp")
+        picture_of(gather(), np.ones(4, "f4"), np.zeros((1, 2), "i8"), "clamp")
     assert str(caught.value) == "InputTensor must be an array of float32 (2, 3), got float32 (4,)"

@@ -28,7 +28,7 @@ from report_samples import (
 
 from onnxgather.parity.results import Invalid, Report, Result
 from onnxgather.parity.states import STATES
-from onnxgather.report import junit, render
+from onnxgather.report import as_lines, junit
 
 
 def many(count: int, *bad: Result) -> Report:
@@ -45,7 +45,7 @@ def many(count: int, *bad: Result) -> Report:
 
 
 def test_few_cases_have_a_row_each() -> None:
-    assert render(small(), 80) == textwrap.dedent(
+    assert as_lines(small(), 80) == textwrap.dedent(
         """\
         onnxgather 0.1.0, 2026-11-21T12:00:00Z, Linux 6.1 x86_64, 2 cores
         cpu       CPUExecutionProvider, onnxruntime 1.31.1, python 3.11.7; CPU
@@ -92,7 +92,7 @@ def test_few_cases_have_a_row_each() -> None:
 
 def test_many_cases_are_summed_up_by_operator_and_data_type() -> None:
     report = many(32, DIFF, KNOWN, KNOWN, ELSEWHERE)
-    assert render(report, 80) == textwrap.dedent(
+    assert as_lines(report, 80) == textwrap.dedent(
         """\
         onnxgather 0.1.0, 2026-11-21T12:00:00Z, Linux 6.1 x86_64, 2 cores
         cpu       CPUExecutionProvider, onnxruntime 1.31.1, python 3.11.7; CPU
@@ -123,23 +123,23 @@ def test_many_cases_are_summed_up_by_operator_and_data_type() -> None:
 
 @pytest.mark.parametrize(("count", "rows"), [(30, 30), (31, 2)])
 def test_more_than_30_cases_are_summed_up(count: int, rows: int) -> None:
-    table = render(many(count)).split("\n\n")[1]
+    table = as_lines(many(count)).split("\n\n")[1]
     assert len(table.splitlines()) == 1 + rows
 
 
 def test_details_are_cut_and_say_so() -> None:
     errors = [replace(ERROR, reason=f"failure {k}") for k in range(53)]
-    text = render(many(60, *errors))
+    text = as_lines(many(60, *errors))
     more = "... and 3 more causes, of 3 results; --json or --html has them all\n"
     assert f"failure 49\n{more}" in text
     assert "failure 50" not in text
-    assert "more cause" not in render(many(60, *errors[:50]))
-    assert "... and 1 more cause, of 1 result; --json" in render(many(60, *errors[:51]))
+    assert "more cause" not in as_lines(many(60, *errors[:50]))
+    assert "... and 1 more cause, of 1 result; --json" in as_lines(many(60, *errors[:51]))
 
 
 def test_reasons_are_cut_and_say_so() -> None:
     reasons = [replace(ELSEWHERE, reason=f"reason {k:02}") for k in range(52)]
-    text = render(many(120, *reasons, *reasons))
+    text = as_lines(many(120, *reasons, *reasons))
     assert "openvino: 2 cases, such as case 49\n         reason 49\n" in text
     assert "... and 2 more causes, of 4 results; --json or --html has them all\n" in text
     assert "reason 50" not in text
@@ -151,7 +151,7 @@ def test_more_lanes_than_fit_make_more_tables() -> None:
         entry(gather_case(f"case {k}"), *(replace(ERROR, state=states[k % 6]) for _ in lanes))
         for k in range(31)
     ]
-    sections = render(report_of(lanes, *cases), 60).split("\n\n")
+    sections = as_lines(report_of(lanes, *cases), 60).split("\n\n")
     tables = [section for section in sections if "GATHER FLOAT32" in section]
     assert [re.findall(r"lane-\d", table) for table in tables] == [
         ["lane-0", "lane-1", "lane-2"],
@@ -176,7 +176,7 @@ def test_unusable_files_and_lanes_have_a_line_each() -> None:
         invalid=[Invalid("a.json", "$.dispatchables.g: Axis must be less than 2, got 3")],
         unusable=["b.json: no such file or directory"],
     )
-    assert render(report, 80) == textwrap.dedent(
+    assert as_lines(report, 80) == textwrap.dedent(
         """\
         onnxgather 0.1.0, 2026-11-21T12:00:00Z, Linux 6.1 x86_64, 2 cores
         directml  did not start: onnxruntime has no DmlExecutionProvider
@@ -199,7 +199,7 @@ def test_no_line_is_wider_than_asked(width: int) -> None:
     row = entry(gather_case("name/" * 40), passed("n" * 50), long, absent())
     for cases in ([row], [row] * 31):
         report = report_of(lanes, *cases, unusable=["u" * 200])
-        lines = render(report, width).splitlines()
+        lines = as_lines(report, width).splitlines()
         assert max(map(len, lines)) <= width
         assert "x" * (width - 9) in "\n".join(lines)
 
@@ -210,13 +210,13 @@ def test_control_characters_are_written_and_not_sent() -> None:
         entry(gather_case(HOSTILE), replace(ERROR, lane=HOSTILE, reason=HOSTILE)),
         unusable=[HOSTILE],
     )
-    text = render(report)
+    text = as_lines(report)
     assert all(c.isprintable() or c == "\n" for c in text)
     assert text.count(r"a\x1b[31m\x00b\udc80\u202e</name>") == 7
 
 
 def test_colours_only_when_asked_and_only_around_states() -> None:
-    plain, coloured = render(small(), 80), render(small(), 80, colour=True)
+    plain, coloured = as_lines(small(), 80), as_lines(small(), 80, colour=True)
     assert "\x1b" not in plain
     assert re.sub(r"\x1b\[[\d;]*m", "", coloured) == plain
     assert "\n\x1b[1;31mDIFF\x1b[0m     openvino: gather/a\n" in coloured
@@ -226,7 +226,7 @@ def test_colours_only_when_asked_and_only_around_states() -> None:
 
 def test_what_did_not_run_is_never_counted_as_passed() -> None:
     report = report_of([DIRECTML], *[entry(gather_case(f"c{k}"), absent()) for k in range(40)])
-    assert "PASS" not in render(report)
+    assert "PASS" not in as_lines(report)
     assert b"PASS" not in junit(report)
     suite = ET.fromstring(junit(report))[0]
     assert (suite.get("tests"), suite.get("skipped")) == ("41", "40")
@@ -234,13 +234,13 @@ def test_what_did_not_run_is_never_counted_as_passed() -> None:
 
 def test_the_table_of_an_empty_report() -> None:
     report = report_of([CPU])
-    assert render(report).endswith("\n\ncpu: 0 cases\n\nNothing was checked\n0 cases on 1 lane.")
+    assert as_lines(report).endswith("\n\ncpu: 0 cases\n\nNothing was checked\n0 cases on 1 lane.")
     assert ET.fromstring(junit(report)).get("tests") == "0"
 
 
 def test_a_name_of_a_file_is_broken_behind_a_slash_alone() -> None:
     path = "some folder of programs/another/gather_elements_1_select_vertically.json"
     case = replace(entry(gather_case(f"{path}: $.commands[0]"), passed("cpu")), file=path)
-    lines = render(report_of([CPU], case), 40).splitlines()
+    lines = as_lines(report_of([CPU], case), 40).splitlines()
     assert any(line.startswith("some folder of programs/another/ ") for line in lines)
     assert any(line.startswith("gather_elements_1_select_vertically.json:") for line in lines)

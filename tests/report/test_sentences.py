@@ -26,7 +26,7 @@ from report_samples import (
 
 from onnxgather.parity.lanes.lane import LaneInfo
 from onnxgather.parity.results import CaseResult, Invalid
-from onnxgather.report import html, junit, markdown, render
+from onnxgather.report import as_lines, html, junit, markdown
 from onnxgather.report.sentences import verdict
 
 
@@ -96,7 +96,7 @@ def test_every_report_says_what_is_known_wrong_beside_what_is_new() -> None:
     report = report_of([CPU, OPENVINO], *cases)
     headline = "Nothing new, 3 known wrong"
     by_provider = "3 known wrong on OpenVINOExecutionProvider."
-    assert render(report).endswith(
+    assert as_lines(report).endswith(
         f"\n\n{headline}\n3 cases on 2 lanes: 3 agree bit for bit, {by_provider}"
     )
     assert by_provider.encode() in html(report)
@@ -128,7 +128,7 @@ def test_what_is_known_not_to_run_is_not_called_wrong() -> None:
 def test_every_report_says_that_a_lane_did_not_start() -> None:
     report = report_of([CPU, DIRECTML], entry(gather_case(), passed("cpu"), absent()))
     headline = f"directml did not start: {DIRECTML.not_run}"
-    assert render(report).endswith(f"\n\n{headline}\n{verdict(report).more}")
+    assert as_lines(report).endswith(f"\n\n{headline}\n{verdict(report).more}")
     assert heading(html(report)) == ("bad", headline)
     assert markdown(report).startswith(f"## {headline}\n".encode())
     suite = ET.fromstring(junit(report))[1]
@@ -148,7 +148,7 @@ def test_every_report_says_that_a_lane_did_not_start() -> None:
 def test_every_report_says_that_the_check_was_cut(fields: dict[str, Any], why: str) -> None:
     report = report_of([CPU], entry(gather_case(), passed("cpu")), planned=1523, **fields)
     headline = f"Everything agrees ({why})"
-    assert render(report).endswith(f"\n\n{headline}\n{verdict(report).more}")
+    assert as_lines(report).endswith(f"\n\n{headline}\n{verdict(report).more}")
     assert heading(html(report)) == ("open", headline)
     assert markdown(report).decode().startswith(f"## {headline}\n")
     (error,) = ET.fromstring(junit(report)).iter("error")
@@ -158,7 +158,7 @@ def test_every_report_says_that_the_check_was_cut(fields: dict[str, Any], why: s
 def test_every_report_says_that_it_is_of_one_shard() -> None:
     report = report_of([CPU], entry(gather_case(), passed("cpu")), planned=1, shard="2/8")
     headline = "Everything agrees (shard 2/8 alone)"
-    assert render(report).endswith(f"\n\n{headline}\n{verdict(report).more}")
+    assert as_lines(report).endswith(f"\n\n{headline}\n{verdict(report).more}")
     assert heading(html(report)) == ("open", headline)
     assert markdown(report).decode().startswith(f"## {headline}\n")
     root = ET.fromstring(junit(report))

@@ -13,9 +13,9 @@ from onnxgather.options import OutOfRange
 from onnxgather.parity.cases import Case, DescriptorCase
 from onnxgather.parity.corpus.drawn import data_values, index_values, takes
 from onnxgather.parity.corpus.forbidden import forbidden_cases
-from onnxgather.parity.corpus.groups import EXAMPLES, TABLE, Example, Group
+from onnxgather.parity.corpus.groups import EXAMPLES, GROUPS, Example, Group
 from onnxgather.parity.corpus.splitmix import seed_of
-from onnxgather.parity.layouts import laid_out
+from onnxgather.parity.layouts import descriptor_with_layouts
 
 
 def built_in_cases(out_of_range: OutOfRange | None = None) -> Iterator[Case]:
@@ -36,7 +36,7 @@ def built_in_cases(out_of_range: OutOfRange | None = None) -> Iterator[Case]:
 
 
 def _built_in_cases() -> Iterator[Case]:
-    for group in TABLE:
+    for group in GROUPS:
         yield from _cases(group)
     yield from map(_documented, EXAMPLES)
     yield from forbidden_cases()
@@ -59,7 +59,7 @@ def _cases(group: Group) -> Iterator[DescriptorCase]:
         )
         # Cases that differ only in their policy have the same arrays.
         seed = seed_of(name.removesuffix(f"/{policy}"))
-        desc = laid_out(gather, data_type, index_type, layouts)
+        desc = descriptor_with_layouts(gather, data_type, index_type, layouts)
         tensor = desc.input_tensor
         values = data_values(tensor.data_type.numpy, tensor.array_shape, data, seed)
         yield DescriptorCase(name, desc, values, index_values(desc, indices, seed), policy)
@@ -67,7 +67,7 @@ def _cases(group: Group) -> Iterator[DescriptorCase]:
 
 def _documented(example: Example) -> DescriptorCase:
     name = f"{_operator(example.gather)}/documented/{example.name}"
-    desc = laid_out(example.gather, "FLOAT32", "UINT32")
+    desc = descriptor_with_layouts(example.gather, "FLOAT32", "UINT32")
     count = desc.input_tensor.element_count
     data = np.arange(example.first, example.first + count, dtype=np.float32)
     indices = np.array(example.indices, np.uint32).reshape(desc.indices_tensor.sizes)

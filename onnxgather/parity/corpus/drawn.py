@@ -1,6 +1,6 @@
 """The arrays of a case: data in which a wrong element shows, and indices.
 
-The table names them by words; `DATA` and `INDICES` say what each word stands for.
+The table names them by words; `DATA_BY_WORD` and `INDICES_BY_WORD` say what each word stands for.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Type = np.dtype[Any]
 
 
 def data_values(dtype: Type, shape: tuple[int, ...], kind: str, seed: int) -> Array:
-    """Data of a type and a shape; `kind` is a key of `DATA`."""
-    return DATA[kind](dtype, math.prod(shape), seed).reshape(shape)
+    """Data of a type and a shape; `kind` is a key of `DATA_BY_WORD`."""
+    return DATA_BY_WORD[kind](dtype, math.prod(shape), seed).reshape(shape)
 
 
 def index_values(desc: Descriptor, kind: str, seed: int) -> Array:
-    """The array of IndicesTensor; `kind` is a key of `INDICES`.
+    """The array of IndicesTensor; `kind` is a key of `INDICES_BY_WORD`.
 
     In a tensor with strides the numbers between the elements are out of range.
     """
@@ -35,7 +35,7 @@ def index_values(desc: Descriptor, kind: str, seed: int) -> Array:
     if tensor.strides is not None and overlaps(tensor.sizes, tensor.strides):
         sizes = sizes.min(keepdims=True)  # one element may be an index of several axes
     each = np.broadcast_to(sizes, tensor.sizes).astype(np.int64).reshape(-1)
-    values = INDICES[kind](tensor.data_type.numpy, each, seed).reshape(tensor.sizes)
+    values = INDICES_BY_WORD[kind](tensor.data_type.numpy, each, seed).reshape(tensor.sizes)
     return array_with(tensor, values, np.iinfo(values.dtype).max)
 
 
@@ -90,7 +90,7 @@ def _extremes(dtype: Type, size: int, seed: int) -> Array:
     return np.array(ends, dtype)[(np.arange(size) + seed % len(ends)) % len(ends)]
 
 
-DATA: dict[str, Callable[[Type, int, int], Array]] = {
+DATA_BY_WORD: dict[str, Callable[[Type, int, int], Array]] = {
     "distinct": _distinct,
     "nan": _nan,
     "subnormal": partial(_odd_floats, exponent=0),
@@ -144,7 +144,7 @@ def _with(outlier: Outlier, dtype: Type, sizes: Array, seed: int) -> Array:
     return indices
 
 
-INDICES: dict[str, Callable[[Type, Array, int], Array]] = {
+INDICES_BY_WORD: dict[str, Callable[[Type, Array, int], Array]] = {
     "forward": partial(_within, 0, 1),
     "any": _any,
     "negative": partial(_within, -1, 0),

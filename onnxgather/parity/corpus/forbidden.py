@@ -19,7 +19,7 @@ from onnxgather.parity.corpus.drawn import data_values
 from onnxgather.parity.corpus.splitmix import seed_of, splitmix64
 
 
-class _Row(NamedTuple):
+class _Forbidden(NamedTuple):
     operator: str
     name: str
     data: Sizes
@@ -32,38 +32,38 @@ class _Row(NamedTuple):
 
 
 _ROWS = (
-    _Row("GatherND", "batch-sizes/data-2-indices-4", (2, 3), (4, 1), 1),
-    _Row("GatherND", "batch-sizes/data-4-indices-2", (4, 3), (2, 1), 1),
-    _Row("GatherND", "batch-sizes/data-3-indices-1", (3, 4), (1, 1), 1),
-    _Row("GatherND", "batch-sizes/data-1-indices-3", (1, 4), (3, 1), 1),
-    _Row("GatherND", "batch-sizes/data-2-indices-3", (2, 4), (3, 1), 1),
-    _Row("GatherND", "batch-sizes/data-3-indices-2", (3, 4), (2, 1), 1),
-    _Row("GatherND", "batch-sizes/slices", (2, 3, 4), (4, 2, 1), 1),
-    _Row("GatherND", "batch-sizes/second-of-two", (2, 2, 3), (2, 4, 1), 2),
-    _Row("GatherND", "batch-sizes/first-of-two", (4, 2, 3), (2, 2, 1), 2),
-    _Row("GatherND", "batch-sizes/exchanged", (2, 3, 4), (3, 2, 1), 2),
-    _Row("GatherND", "batch-count/rank-of-indices", (2, 1, 3), (2, 1), 2),
-    _Row("GatherND", "batch-count/rank-of-data", (2, 1), (2, 1, 1), 2),
-    _Row("GatherND", "tuple-length/three-of-two", (3, 4), (2, 3), 0),
-    _Row("GatherND", "tuple-length/two-of-one", (3,), (2, 2), 0),
-    _Row("GatherND", "tuple-length/two-in-batches", (2, 3), (2, 2), 1),
-    _Row("GatherND", "tuple-length/none", (3,), (2, 0), 0),
-    _Row("GatherND", "tuple-rank/scalar", (3,), (), 0),
-    _Row("GatherND", "nd-index-type/int32", (3, 4), (2, 2), 0, "INT32"),
-    _Row("GatherND", "nd-index-type/uint64", (3, 4), (2, 2), 0, "UINT64"),
-    _Row("GatherElements", "index-sizes/columns", (2, 3), (2, 4), 0),
-    _Row("GatherElements", "index-sizes/rows", (2, 3), (3, 3), 1),
-    _Row("GatherElements", "index-sizes/one-to-many", (1, 3), (4, 3), 1),
-    _Row("GatherElements", "index-sizes/three-dimensions", (2, 3, 4), (2, 2, 5), 1),
-    _Row("GatherElements", "index-rank/lower", (2, 3), (3,), 0),
-    _Row("GatherElements", "index-rank/higher", (3,), (2, 3), 0),
-    _Row("GatherElements", "elements-axis/rank", (2, 3), (2, 3), 2),
-    _Row("GatherElements", "elements-axis/below-minus-rank", (2, 3), (2, 3), -3),
-    _Row("GatherElements", "elements-index-type/uint32", (2, 3), (2, 3), 0, "UINT32"),
-    _Row("Gather", "axis/rank", (2, 3), (2,), 2, output=(2, 3)),
-    _Row("Gather", "axis/below-minus-rank", (2, 3), (2,), -3, output=(2, 3)),
-    _Row("Gather", "data-rank/scalar", (), (2,), 0),
-    _Row("Gather", "index-type/uint32", (3, 4), (2,), 0, "UINT32"),
+    _Forbidden("GatherND", "batch-sizes/data-2-indices-4", (2, 3), (4, 1), 1),
+    _Forbidden("GatherND", "batch-sizes/data-4-indices-2", (4, 3), (2, 1), 1),
+    _Forbidden("GatherND", "batch-sizes/data-3-indices-1", (3, 4), (1, 1), 1),
+    _Forbidden("GatherND", "batch-sizes/data-1-indices-3", (1, 4), (3, 1), 1),
+    _Forbidden("GatherND", "batch-sizes/data-2-indices-3", (2, 4), (3, 1), 1),
+    _Forbidden("GatherND", "batch-sizes/data-3-indices-2", (3, 4), (2, 1), 1),
+    _Forbidden("GatherND", "batch-sizes/slices", (2, 3, 4), (4, 2, 1), 1),
+    _Forbidden("GatherND", "batch-sizes/second-of-two", (2, 2, 3), (2, 4, 1), 2),
+    _Forbidden("GatherND", "batch-sizes/first-of-two", (4, 2, 3), (2, 2, 1), 2),
+    _Forbidden("GatherND", "batch-sizes/exchanged", (2, 3, 4), (3, 2, 1), 2),
+    _Forbidden("GatherND", "batch-count/rank-of-indices", (2, 1, 3), (2, 1), 2),
+    _Forbidden("GatherND", "batch-count/rank-of-data", (2, 1), (2, 1, 1), 2),
+    _Forbidden("GatherND", "tuple-length/three-of-two", (3, 4), (2, 3), 0),
+    _Forbidden("GatherND", "tuple-length/two-of-one", (3,), (2, 2), 0),
+    _Forbidden("GatherND", "tuple-length/two-in-batches", (2, 3), (2, 2), 1),
+    _Forbidden("GatherND", "tuple-length/none", (3,), (2, 0), 0),
+    _Forbidden("GatherND", "tuple-rank/scalar", (3,), (), 0),
+    _Forbidden("GatherND", "nd-index-type/int32", (3, 4), (2, 2), 0, "INT32"),
+    _Forbidden("GatherND", "nd-index-type/uint64", (3, 4), (2, 2), 0, "UINT64"),
+    _Forbidden("GatherElements", "index-sizes/columns", (2, 3), (2, 4), 0),
+    _Forbidden("GatherElements", "index-sizes/rows", (2, 3), (3, 3), 1),
+    _Forbidden("GatherElements", "index-sizes/one-to-many", (1, 3), (4, 3), 1),
+    _Forbidden("GatherElements", "index-sizes/three-dimensions", (2, 3, 4), (2, 2, 5), 1),
+    _Forbidden("GatherElements", "index-rank/lower", (2, 3), (3,), 0),
+    _Forbidden("GatherElements", "index-rank/higher", (3,), (2, 3), 0),
+    _Forbidden("GatherElements", "elements-axis/rank", (2, 3), (2, 3), 2),
+    _Forbidden("GatherElements", "elements-axis/below-minus-rank", (2, 3), (2, 3), -3),
+    _Forbidden("GatherElements", "elements-index-type/uint32", (2, 3), (2, 3), 0, "UINT32"),
+    _Forbidden("Gather", "axis/rank", (2, 3), (2,), 2, output=(2, 3)),
+    _Forbidden("Gather", "axis/below-minus-rank", (2, 3), (2,), -3, output=(2, 3)),
+    _Forbidden("Gather", "data-rank/scalar", (), (2,), 0),
+    _Forbidden("Gather", "index-type/uint32", (3, 4), (2,), 0, "UINT32"),
 )
 
 

@@ -93,7 +93,7 @@ DOCUMENTED_SIZES = (
     ("sizes", Geometry("GATHER_ND1", (3, 4, 5, 6, 7), (1, 2, 3))),
 )
 
-SMALL = (
+FEW_DIMENSIONS = (
     ("row", Geometry("GATHER", (5,), (3,))),
     ("scalar", Geometry("GATHER", (3, 4), (), 1)),
     ("row", Geometry("GATHER_ELEMENTS", (5,), (3,))),
@@ -178,8 +178,8 @@ def _index_ranks() -> Iterator[tuple[str, Geometry]]:
 
 
 def _leading_ones() -> Iterator[tuple[str, Geometry]]:
-    """The gathers of `SMALL` with every larger DimensionCount."""
-    for name, gather in SMALL:
+    """The gathers of `FEW_DIMENSIONS` with every larger DimensionCount."""
+    for name, gather in FEW_DIMENSIONS:
         for count in range(len(gather.data) + 1, 9):
             yield f"{name}-in-{count}", replace(gather, dimension_count=count)
 
@@ -197,7 +197,7 @@ _LONG = "{operator}/long-axis/{gather}/{indices}"
 _ORDERS = "written-out permuted padded spaced"
 _EXTENTS = "padded permuted longer"
 
-TABLE: tuple[Group, ...] = (
+GROUPS: tuple[Group, ...] = (
     Group(_BY_TYPE, BASIC, ALL_TYPES, INDEX_TYPES, ["forward"]),
     Group(_BY_TYPE, BASIC, ALL_TYPES, ["INT64", "INT32"], ["negative"]),
     Group(_BY_TYPE, BASIC, ["FLOAT32", "INT64", "UINT8"], INDEX_TYPES, ["edges"]),

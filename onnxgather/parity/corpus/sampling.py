@@ -19,9 +19,9 @@ from onnxgather.options import POLICIES, OutOfRange
 from onnxgather.parity.cases import DescriptorCase
 from onnxgather.parity.corpus.drawn import data_values, index_values
 from onnxgather.parity.corpus.splitmix import Stream, seed_of, splitmix64
-from onnxgather.parity.layouts import Layout, laid_out
+from onnxgather.parity.layouts import Layout, descriptor_with_layouts
 
-MOST = 400
+MOST_DRAWN = 400
 """The most elements of a random tensor."""
 
 
@@ -56,7 +56,7 @@ def _case(name: str, policy: OutOfRange | None) -> DescriptorCase:
     data_type, index_type = stream.of(TensorDataType), stream.of(INDEX_TYPES)
     tensors = zip(gather.tensor_sizes(), (False, False, True), strict=True)
     layouts = [_layout(stream, sizes, is_output=is_output) for sizes, is_output in tensors]
-    desc = laid_out(gather, data_type, index_type, layouts)
+    desc = descriptor_with_layouts(gather, data_type, index_type, layouts)
     odd = ("nan", "subnormal", "extremes") if data_type.numpy.kind == "f" else ("extremes",)
     kind = stream.of(odd) if stream.one_in(6) else "distinct"
     shape = desc.input_tensor.array_shape
@@ -109,16 +109,16 @@ def _sizes(stream: Stream, rank: int, product: int, largest: int = 4) -> Sizes:
 
 def _scalars(stream: Stream, operator: str, count: int) -> Geometry:
     rank = stream.between(0, count)
-    data = _sizes(stream, stream.between(1, count - max(0, rank - 1)), MOST, 6)
+    data = _sizes(stream, stream.between(1, count - max(0, rank - 1)), MOST_DRAWN, 6)
     axis = stream.between(0, len(data) - 1)
-    indices = _sizes(stream, rank, MOST * data[axis] // math.prod(data))
+    indices = _sizes(stream, rank, MOST_DRAWN * data[axis] // math.prod(data))
     return Geometry(operator, data, indices, axis, count)
 
 
 def _elements(stream: Stream, operator: str, count: int) -> Geometry:
-    data = _sizes(stream, stream.between(1, count), MOST, 6)
+    data = _sizes(stream, stream.between(1, count), MOST_DRAWN, 6)
     axis = stream.between(0, len(data) - 1)
-    most = min(7, MOST * data[axis] // math.prod(data))
+    most = min(7, MOST_DRAWN * data[axis] // math.prod(data))
     indices = (*data[:axis], stream.between(1, most), *data[axis + 1 :])
     return Geometry(operator, data, indices, axis, count)
 
@@ -132,9 +132,9 @@ def _tuples(stream: Stream, operator: str, count: int) -> Geometry:
     if least > rank - batches:
         index_rank, least = batches + 1, 1
     length = stream.between(max(1, least), rank - batches)
-    data = _sizes(stream, rank, MOST, 3 if rank > 5 else 5)
+    data = _sizes(stream, rank, MOST_DRAWN, 3 if rank > 5 else 5)
     outside = math.prod(data[:batches]) * max(length, math.prod(data[batches + length :]))
-    rows = _sizes(stream, index_rank - 1 - batches, max(1, MOST // outside))
+    rows = _sizes(stream, index_rank - 1 - batches, max(1, MOST_DRAWN // outside))
     return Geometry(operator, data, (*data[:batches], *rows, length), batches, count)
 
 

@@ -29,7 +29,7 @@ from onnxgather.model.write import check_model
 from onnxgather.options import OutOfRange
 from onnxgather.parity.cases import Case, DescriptorCase, NodeCase
 from onnxgather.parity.corpus import built_in, built_in_cases, random_cases
-from onnxgather.parity.corpus.groups import TABLE
+from onnxgather.parity.corpus.groups import GROUPS
 from onnxgather.parity.models import bare_model
 
 OPERATORS = sorted(og.OPERATORS)
@@ -66,7 +66,7 @@ def test_a_fresh_interpreter_makes_the_same_cases(hash_seed: str) -> None:
 
 def test_a_row_changes_no_other_case(monkeypatch: pytest.MonkeyPatch) -> None:
     before = {case.name: digest(case) for case in cases()}
-    monkeypatch.setattr(built_in, "TABLE", TABLE[::-2])
+    monkeypatch.setattr(built_in, "GROUPS", GROUPS[::-2])
     after = {case.name: digest(case) for case in built_in_cases()}
     assert 400 < len(after) < len(before)
     assert after.items() <= before.items()
