@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from onnxgather.checks import number_of, printable
 from onnxgather.parity.results import CaseResult, Report
@@ -25,68 +24,58 @@ MOST_ROWS = 30
 MOST_CAUSES = 50
 """The most causes that are written out."""
 
-_GAP = 2
-_NARROWEST = len("0,000 NOT-RUN")
-
-_ESCAPE = re.compile(r"\x1b\[[\d;]*m")
-"""The escape sequences that `_coloured` adds; those of a report's texts are escaped before."""
-
-_KEPT = re.compile(rf"(?<=\d) (?={'|'.join(STATES)})|(?<=\S) (?=[^:]*\.json: )")
-"""The blanks at which no line ends: between a number and a state, and in a program's name."""
-
-_PARTS = re.compile("(?<=/)| ")
-"""Where a line may end in a name that is longer than the line."""
-
+_GAP = "  "
+"""What stands between two columns."""
 
 _Row = list[tuple[str, State | None]]
 """The cells of a row: the text, and the state that gives its colour."""
 
 
 def as_lines(report: Report, width: int = 100, *, colour: bool = False) -> str:
-    """A report as lines of text.
+    """A report as lines of text, which a terminal wraps.
 
     Args:
         report: The report.
-        width: The most columns that a line takes; at least 40.
+        width: How many columns the terminal has; where the table of all lanes is wider, it comes in
+            parts, with as many lanes as fit, but at least one.
         colour: Whether states have colours, by ANSI's escape sequences.
     """
     sections = [
-        _head(report, width),
+        _head(report),
         *_tables(report, width),
-        _causes(report, width),
-        _files(report, width),
-        _sums(report, width),
-        _verdict(report, width),
+        _causes(report),
+        _files(report),
+        _sums(report),
+        _verdict(report),
     ]
-    text = "\n\n".join("\n".join(lines) for lines in sections if lines)
-    return text if colour else _ESCAPE.sub("", text)
+    rows = ["\n".join(_line(row, colour) for row in section) for section in sections if section]
+    return "\n\n".join(rows)
 
 
-def _head(report: Report, width: int) -> list[str]:
+def _head(report: Report) -> list[_Row]:
     about_all = f"onnxgather {report.onnxgather}, {report.made}, {report.machine}"
-    rows: list[_Row] = [[(lane.name, None), (about_lane(lane), None)] for lane in report.lanes]
-    longest = _longest(lane.name for lane in report.lanes)
-    return [*_lines(about_all, width), *_grid(rows, [min(longest, width // 4)], width)]
+    lanes: list[_Row] = [[(lane.name, None), (about_lane(lane), None)] for lane in report.lanes]
+    first: _Row = [(about_all, None)]
+    return [first, *_aligned(lanes)]
 
 
-def _tables(report: Report, width: int) -> Iterator[list[str]]:
-    """Yield the table, in several parts where it has more lanes than fit side by side."""
+def _tables(report: Report, width: int) -> Iterator[list[_Row]]:
+    """Yield the table of cases and lanes, in several parts where it is too wide."""
     if not report.cases:
         return
-    head: _Row = [("", None), *((lane.name, None) for lane in report.lanes)]
+    head: _Row = [("", None)]
+    head += [(lane.name, None) for lane in report.lanes]
     few = len(report.cases) <= MOST_ROWS
-    rows = [head, *(map(_row, report.cases) if few else _summed(report.cases))]
-    label, *widths = [_longest(text for text, _ in column) for column in zip(*rows, strict=True)]
-    label = min(label, max(width // 2, width - sum(_GAP + wide for wide in widths)))
-    label = max(label, *(len(part) for row in rows for part in _PARTS.split(_kept(row[0][0]))))
-    at_once = len(widths)
-    if label + sum(_GAP + wide for wide in widths) > width:
-        widths = [min(wide, _NARROWEST) for wide in widths]
-        at_once = max(1, (width - label) // (max(widths) + _GAP))
-    for start in range(0, len(widths), max(1, at_once)):
-        end = start + at_once
-        part = [[row[0], *row[1:][start:end]] for row in rows]
-        yield _grid(part, [label, *widths[start:end]])
+    told = map(_row, report.cases) if few else _summed(report.cases)
+    rows = _aligned([head, *told])
+    label, *widths = [len(text) + len(_GAP) for text, _ in rows[0]]
+    start = 0
+    while start < len(widths):
+        end = start + 1
+        while end < len(widths) and label + sum(widths[start : end + 1]) <= width + len(_GAP):
+            end += 1
+        yield [[row[0], *row[1:][start:end]] for row in rows]
+        start = end
 
 
 def _row(case: CaseResult) -> _Row:
@@ -107,94 +96,66 @@ def _summed(cases: Iterable[CaseResult]) -> Iterator[_Row]:
         yield [(f"{operator:<{longest}} {data_type}", None), *cells]
 
 
-def _causes(report: Report, width: int) -> list[str]:
+def _causes(report: Report) -> list[_Row]:
     """An entry for each cause: its number of results, and what is known of the first of them."""
-    lines: list[str] = []
+    rows: list[_Row] = []
     found = causes(report)
     for cause in found[:MOST_CAUSES]:
         state = cause.first.state
         told = evidence_lines(cause.first) if state in BAD else [why(cause.first)]
-        rows: list[_Row] = [[("", None), (text, None)] for text in (cause.title(report), *told)]
-        rows[0][0] = (state, state)
-        lines += _grid(rows, [len("NOT-RUN")], width)
+        rows.append([(f"{state:<7}", state), (cause.title(report), None)])
+        rows.extend([(" " * 7, None), (text, None)] for text in told)
     if rest := found[MOST_CAUSES:]:
         results = number_of(sum(len(cause.cases) for cause in rest), "result")
         more = f"... and {number_of(len(rest), 'more cause')}, of {results}"
-        lines += _lines(f"{more}; --json or --html has them all", width)
-    return lines
+        rows.append([(f"{more}; --json or --html has them all", None)])
+    return rows
 
 
-def _files(report: Report, width: int) -> list[str]:
+def _files(report: Report) -> list[_Row]:
     entries = [("INVALID", f"{invalid.file}: {invalid.reason}") for invalid in report.invalid]
     entries += [("UNUSABLE", message) for message in report.unusable]
     if wild := [case for case in report.cases if case.note]:
         more = f"{number_of(len(wild), 'case')}, such as " if len(wild) > 1 else ""
         entries.append(("NOTE", f"{more}{title(wild[0])}: {wild[0].note}"))
-    rows: list[_Row] = [[(label, None), (text, None)] for label, text in entries]
-    return _grid(rows, [len("UNUSABLE")], width)
+    return [[(f"{label:<8}", None), (text, None)] for label, text in entries]
 
 
-def _sums(report: Report, width: int) -> list[str]:
-    lines: list[str] = []
+def _sums(report: Report) -> list[_Row]:
+    rows: list[_Row] = []
     for k, lane in enumerate(report.lanes):
         counts = report.counts(k)
         text = ", ".join(filter(None, [number_of(counts.total(), "case"), counts_text(counts)]))
-        state = worst(counts) if counts else None
-        lines += [_coloured(line, state) for line in _lines(f"{lane.name}: {text}", width)]
+        rows.append([(f"{lane.name}: {text}", worst(counts) if counts else None)])
     parts = [(len(report.invalid), "invalid"), (len(report.unusable), "unusable")]
-    bad = ", ".join(f"{count} {what}" for count, what in parts if count)
-    return [*lines, f"files: {bad}"] if bad else lines
+    if bad := ", ".join(f"{count} {what}" for count, what in parts if count):
+        rows.append([(f"files: {bad}", None)])
+    return rows
 
 
-def _verdict(report: Report, width: int) -> list[str]:
+def _verdict(report: Report) -> list[_Row]:
     """What the report comes to, unless everything agrees, as the sums say then."""
     headline, more, mood = verdict(report)
-    if mood == "good":
-        return []
+    return [] if mood == "good" else [[(headline, MOODS[mood])], [(more, None)]]
+
+
+def _aligned(rows: Iterable[_Row]) -> list[_Row]:
+    """The rows with cells that are as wide as the widest of their columns."""
+    escaped: list[_Row] = [[(printable(text), state) for text, state in row] for row in rows]
+    widths = [max(len(text) for text, _ in column) for column in zip(*escaped, strict=True)]
     return [
-        *(_coloured(line, MOODS[mood]) for line in _lines(headline, width)),
-        *_lines(more, width),
+        [(f"{text:<{width}}", state) for (text, state), width in zip(row, widths, strict=True)]
+        for row in escaped
     ]
 
 
-def _grid(rows: Iterable[_Row], widths: Sequence[int], width: int | None = None) -> list[str]:
-    """The lines of rows; the text of a cell wider than its column goes on in the next line.
-
-    Args:
-        rows: The rows.
-        widths: The widths of the columns.
-        width: The width of the whole; if given, the last column takes what `widths` leave of it.
-    """
-    if width is not None:
-        widths = [*widths, width - sum(wide + _GAP for wide in widths)]
-    lines: list[str] = []
-    for row in rows:
-        columns = [
-            [_coloured(line, state) + " " * (wide - len(line)) for line in _lines(text, wide)]
-            for (text, state), wide in zip(row, widths, strict=True)
-        ]
-        for k in range(max(map(len, columns))):
-            cells = [
-                column[k] if k < len(column) else " " * wide
-                for column, wide in zip(columns, widths, strict=True)
-            ]
-            lines.append((" " * _GAP).join(cells).rstrip())
-    return lines
-
-
-def _longest(texts: Iterable[str]) -> int:
-    return max((len(printable(text)) for text in texts), default=0)
-
-
-def _kept(text: str) -> str:
-    return _KEPT.sub("\xa0", printable(text))
-
-
-def _lines(text: str, width: int) -> list[str]:
-    most = f".{{1,{max(1, width)}}}"
-    found = re.findall(f" *({most}(?= |$)|{most}(?<=/)|{most})", _kept(text))
-    return [line.replace("\xa0", " ").rstrip() for line in found] or [""]
-
-
-def _coloured(text: str, state: State | None) -> str:
-    return f"\x1b[{STATES[state].colour}m{text}\x1b[0m" if state and text else text
+def _line(row: _Row, colour: bool) -> str:
+    """A row as text. Colours leave out the blanks that align it."""
+    cells: list[str] = []
+    for text, state in row:
+        shown = printable(text)
+        word = shown.rstrip()
+        if colour and state:
+            shown = f"\x1b[{STATES[state].colour}m{word}\x1b[0m{shown[len(word) :]}"
+        cells.append(shown)
+    return _GAP.join(cells).rstrip()
