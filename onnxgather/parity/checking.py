@@ -11,6 +11,7 @@ from contextlib import closing
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache
 from queue import LifoQueue
+from threading import Event
 from typing import Any, TypeAlias
 
 from msgspec.structs import replace
@@ -174,10 +175,12 @@ def check_cases(
         jobs: As for `check`.
         stop: As for `check`.
     """
+    closed = Event()
 
     def asked(case: Case, lane: Lane, info: LaneInfo) -> _Judged | None:
-        judged = ask(case, lane, info, known)
-        return None if stop() else judged  # the end of the lane may have spoiled it
+        """Ask a lane; None if the check ends before, or while the lane answers."""
+        judged = None if closed.is_set() or stop() else ask(case, lane, info, known)
+        return None if closed.is_set() or stop() else judged
 
     pools = [ThreadPoolExecutor(jobs) for _ in lanes]
     waiting: deque[tuple[Case, list[Future[_Judged | None]]]] = deque()
@@ -192,10 +195,12 @@ def check_cases(
             elif _done(waiting[0][1]):
                 yield from _collected(*waiting.popleft())
     finally:
-        _close(lanes if waiting else ())
+        if waiting:
+            closed.set()
+            _close(lanes)
         for pool in pools:
-            pool.shutdown(cancel_futures=True)
-    for case, futures in waiting:  # those that were done when the check had to end
+            pool.shutdown()
+    for case, futures in waiting:  # of which some may have been answered before
         yield from _collected(case, futures)
 
 
@@ -212,7 +217,7 @@ def _done(futures: Sequence[Future[Any]]) -> bool:
 
 def _collected(case: Case, futures: Sequence[Future[_Judged | None]]) -> Iterator[CaseResult]:
     """Yield the results of a case if every lane has judged it."""
-    judged = [found for future in futures if not future.cancelled() and (found := future.result())]
+    judged = [found for future in futures if (found := future.result())]
     if len(judged) == len(futures):
         got = {result.lane: array for result, array in judged if array is not None}
         yield CaseResult.of(case, _shared(tuple(result for result, _ in judged)), got)

@@ -25,34 +25,23 @@ def merge(reports: Sequence[tuple[str, Report]]) -> tuple[Report, list[str]]:
     Raises:
         FileFormatError: The reports are not of parts of one check.
     """
-    first, start = reports[0]
-    seen: dict[object, str] = {}
-    shards: list[int] = []
-    placed: list[tuple[int, CaseResult]] = []
-    shares = _shard(first, start)[1]
+    shards = [_shard(path, report) for path, report in reports]
     for path, report in reports:
-        shard, shares_here = _shard(path, report)
-        _check_same(path, first, "the number of shards", shares_here, shares)
-        _check_same(path, first, "onnxgather", report.onnxgather, start.onnxgather)
-        names = [[lane.name for lane in one.lanes] for one in (report, start)]
-        _check_same(path, first, "the names of lanes", *names)
-        keys: dict[object, str] = {shard: f"shard {report.shard}"} if shard else {}
-        keys |= {(case.name, case.wrapped): f"case {shown(case.name)}" for case in report.cases}
-        for key, what in keys.items():
-            if key in seen:
-                raise FileFormatError(f"{path}: {what} must be in one report, got {seen[key]} too")
-        seen |= dict.fromkeys(keys, path)
-        shards.append(shard)
+        _check_parts(path, report, reports[0])
+    _check_apart(reports)
+    first, (_, count) = reports[0][1], shards[0]
+    placed: list[tuple[int, CaseResult]] = []
+    for (number, _), (_, report) in zip(shards, reports, strict=True):
         # A check deals its cases out in turn.
-        placed += [(k * shares + shard, case) for k, case in enumerate(report.cases)]
+        placed += [(k * count + number, case) for k, case in enumerate(report.cases)]
+    numbers = {number for number, _ in shards}
+    missing = [f"{k}/{count}" for k in range(1, count + 1) if k not in numbers]
     every = [report for _, report in reports]
-    missing = [f"{k}/{shares}" for k in range(1, shares + 1) if k not in shards]
-    there = f"{','.join(map(str, sorted(shards)))}/{shares}" if missing else None
-    merged = replace(
-        start,
+    whole = replace(
+        first,
         made=max(report.made for report in every),
         machine="; ".join(dict.fromkeys(report.machine for report in every)),
-        lanes=tuple(_lane(reports, k) for k in range(len(start.lanes))),
+        lanes=tuple(_lane(reports, k) for k in range(len(first.lanes))),
         cases=[case for _, case in sorted(placed, key=lambda pair: pair[0])],
         invalid=list(dict.fromkeys(found for report in every for found in report.invalid)),
         unusable=list(dict.fromkeys(found for report in every for found in report.unusable)),
@@ -60,9 +49,32 @@ def merge(reports: Sequence[tuple[str, Report]]) -> tuple[Report, list[str]]:
         interrupted=next((one.interrupted for one in every if one.interrupted), None),
         without_evidence=sum(report.without_evidence for report in every),
         maxfail=next((one.maxfail for one in every if one.maxfail), None),
-        shard=there,
+        shard=f"{','.join(map(str, sorted(numbers)))}/{count}" if missing else None,
     )
-    return merged, missing
+    return whole, missing
+
+
+def _check_parts(path: str, report: Report, start: tuple[str, Report]) -> None:
+    """Check that a report is of a part of the same check as the first report."""
+    first, other = start
+    counts = [_shard(file, one)[1] for file, one in ((path, report), start)]
+    _check_same(path, first, "the number of shards", *counts)
+    _check_same(path, first, "onnxgather", report.onnxgather, other.onnxgather)
+    names = [[lane.name for lane in one.lanes] for one in (report, other)]
+    _check_same(path, first, "the names of lanes", *names)
+
+
+def _check_apart(reports: Sequence[tuple[str, Report]]) -> None:
+    """Check that no shard and no case is in two reports, nor a case twice in one."""
+    seen: dict[object, str] = {}
+    for path, report in reports:
+        number, _ = _shard(path, report)
+        keys: dict[object, str] = {number: f"shard {report.shard}"} if number else {}
+        keys |= {(case.name, case.wrapped): f"case {shown(case.name)}" for case in report.cases}
+        for key, what in keys.items():
+            if key in seen:
+                raise FileFormatError(f"{path}: {what} must be in one report, got {seen[key]} too")
+        seen |= dict.fromkeys(keys, path)
 
 
 def parse_shard(name: str, text: str) -> tuple[int, int]:
