@@ -7,10 +7,12 @@ the sum of the loops' steps, and of one step per coordinate of an index.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from onnxgather.descriptors.operators import Descriptor
-from onnxgather.gather import Sizes, gather_of
+from onnxgather.descriptors.strides import Span, merge_packed
+from onnxgather.gather import Geometry, Sizes, gather_of
 from onnxgather.options import POLICIES, OutOfRange
 
 
@@ -50,43 +52,47 @@ class Loops:
 def loops_of(desc: Descriptor, out_of_range: OutOfRange) -> Loops:
     """The loops of a descriptor: adjacent dimensions that lie packed in all tensors are one."""
     gather = gather_of(desc)
-    data, indices = desc.input_tensor.element_strides, desc.indices_tensor.element_strides
-    output, rank = desc.output_tensor, desc.output_tensor.dimension_count
-    axes = [data[k] for k in gather.indexed]
+    spans = merge_packed(_longer_dimensions(desc, gather)) or [Span(0, (1,), (0, 0, 0))]
+    data_strides, index_strides, output_strides = zip(*(s.strides for s in spans), strict=True)
+    axis_strides = tuple(desc.input_tensor.element_strides[k] for k in gather.indexed)
     if out_of_range == "directml" and gather.onnx == "GatherElements" and gather.axes == (1,):
-        axes = [0]  # measured: DirectML gives dimensions of size 1 the stride 0
-    steps = [[0, 0, stride] for stride in output.element_strides]
-    for own, other in gather.passed:
-        steps[rank + own][0] = data[other]
-    per_index = len(gather.per_index)
-    counted = indices[len(indices) - len(gather.indices) :]
-    for number in range(per_index):
-        steps[rank - gather.after - per_index + number][1] = counted[number]
-    loops: list[tuple[int, list[int]]] = []
-    for size, step in zip(output.sizes, steps, strict=True):
-        if size == 1:
-            continue
-        if loops and loops[-1][1] == [size * stride for stride in step]:
-            loops[-1] = (loops[-1][0] * size, step)
-        else:
-            loops.append((size, step))
-    loops = loops or [(1, [0, 0, 0])]
-    tensors = (desc.input_tensor, desc.indices_tensor, desc.output_tensor)
-    data_strides, index_strides, output_strides = zip(*(step for _, step in loops), strict=True)
+        axis_strides = (0,)  # measured: DirectML gives dimensions of size 1 the stride 0
+    indices = desc.indices_tensor
+    tensors = (desc.input_tensor, indices, desc.output_tensor)
     return Loops(
         out_of_range,
-        tuple(size for size, _ in loops),
+        tuple(math.prod(span.sizes) for span in spans),
         data_strides,
         index_strides,
         output_strides,
-        counted[-1] if gather.has_tuples else 0,
+        indices.element_strides[-1] if gather.has_tuples else 0,
         gather.axes,
-        tuple(axes),
+        axis_strides,
         tuple(math.prod(tensor.array_shape) for tensor in tensors),
         desc.input_tensor.reachable_count,
-        desc.indices_tensor.sizes,
-        indices,
+        indices.sizes,
+        indices.element_strides,
     )
+
+
+def _longer_dimensions(desc: Descriptor, gather: Geometry) -> Iterator[Span]:
+    """Yield the dimensions of the output that have several elements, one after another.
+
+    The strides are the steps in InputTensor, IndicesTensor and OutputTensor; 0 where a tensor does
+    not have the dimension.
+    """
+    data, indices = desc.input_tensor.element_strides, desc.indices_tensor.element_strides
+    output, rank = desc.output_tensor, desc.output_tensor.dimension_count
+    data_steps, index_steps = [0] * rank, [0] * rank
+    for of_output, of_data in gather.passed:
+        data_steps[of_output] = data[of_data]
+    first, count = rank - gather.after - len(gather.per_index), len(gather.indices)
+    for k, stride in enumerate(indices[rank - count : rank - count + len(gather.per_index)]):
+        index_steps[first + k] = stride
+    steps = zip(data_steps, index_steps, output.element_strides, strict=True)
+    longer = [pair for pair in zip(output.sizes, steps, strict=True) if pair[0] > 1]
+    for k, (size, strides) in enumerate(longer):
+        yield Span(k, (size,), strides)
 
 
 POLICY_NUMBERS = {name: number for number, name in enumerate(POLICIES)}

@@ -14,6 +14,7 @@ from runtime_faults import needs_compared_halves
 from strategies import random_data, random_indices
 
 import onnxgather as og
+from onnxgather.descriptors.strides import Span
 from onnxgather.errors import ProviderError
 from onnxgather.execution.session import Session
 from onnxgather.gather import Geometry, gather_of
@@ -159,8 +160,8 @@ def dropped_stride(monkeypatch: pytest.MonkeyPatch) -> None:
     """Count a passed dimension as if it were packed."""
     counted = positions.span_offsets
 
-    def packed(g: graph.Graph, span: positions.Span, rank: int, dtype: Any) -> graph.Value:
-        return counted(g, positions.Span(span.first, span.sizes, 1), rank, dtype)
+    def packed(g: graph.Graph, span: Span, rank: int, dtype: Any) -> graph.Value:
+        return counted(g, Span(span.first, span.sizes, (1,)), rank, dtype)
 
     monkeypatch.setattr(offsets, "span_offsets", packed)
     monkeypatch.setattr(positions, "span_offsets", packed)

@@ -3,10 +3,40 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Adjacent dimensions that lie packed in one another, in each of some tensors."""
+
+    first: int
+    """The number of the first of the dimensions."""
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    """The stride of the last of the dimensions in each tensor, in elements."""
+
+
+def merge_packed(spans: Iterable[Span]) -> list[Span]:
+    """The spans, those merged that lie packed in one another in all tensors.
+
+    Spans of one element and spans without a stride are left out.
+    """
+    merged: list[Span] = []
+    for span in spans:
+        size = math.prod(span.sizes)
+        if size == 1 or not any(span.strides):
+            continue
+        outer, steps = merged[-1] if merged else None, tuple(size * s for s in span.strides)
+        if outer and outer.first + len(outer.sizes) == span.first and outer.strides == steps:
+            merged[-1] = Span(outer.first, outer.sizes + span.sizes, span.strides)
+        else:
+            merged.append(span)
+    return merged
 
 
 def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:

@@ -172,19 +172,16 @@ def _with_zeros(graph: Graph, node: GatherNode, data: Value) -> Value:
     if dtype is None or sizes is None:
         raise OnnxGatherError("the type and the rank of the data must be known for zeros")
     axis = range(len(sizes))[node.number]
-    zero = constant("zero", np.zeros((1,) * len(sizes), dtype))
     why = "zeros, for the indices out of range"
     here = np.arange(len(sizes)) == axis
-    known = [1 if k == axis else size for k, size in enumerate(sizes)]
-    shape = _sizes(graph, data, known, np.arange(len(sizes)))
-    if shape.constant is not None:
-        zero = graph.expand(zero, tuple(shape.constant.tolist()), "zeros", why)
-    else:
-        one = constant("one", here.astype(np.int64))
-        others = constant("others", 1 - here)
-        shape = graph.add("Mul", "shape_off_axis", shape, others, why="the sizes off the axis")
-        shape = graph.add("Add", "zeros_shape", shape, one, why="and one on it")
-        zero = graph.add("Expand", "zeros", zero, shape, why=why, shape=data.shape)
+    if None not in (*sizes[:axis], *sizes[axis + 1 :]):
+        return graph.with_zeros(data, axis, ("zeros", why), ("data_and_zeros", why))
+    shape = _sizes(graph, data, sizes, np.arange(len(sizes)))
+    one, others = constant("one", here.astype(np.int64)), constant("others", 1 - here)
+    shape = graph.add("Mul", "shape_off_axis", shape, others, why="the sizes off the axis")
+    shape = graph.add("Add", "zeros_shape", shape, one, why="and one on it")
+    zero = constant("zero", np.zeros((1,) * len(sizes), dtype))
+    zero = graph.add("Expand", "zeros", zero, shape, why=why, shape=data.shape)
     return graph.add("Concat", "data_and_zeros", data, zero, why=why, shape=data.shape, axis=axis)
 
 

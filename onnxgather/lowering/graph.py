@@ -167,6 +167,23 @@ class Graph:
         target = constant(f"{name}_shape", np.array(shape, np.int64))
         return self.add("Expand", name, value, target, why=why, shape=shape)
 
+    def with_zeros(
+        self, value: Value, axis: int, zeros: tuple[str, str], both: tuple[str, str]
+    ) -> Value:
+        """`value` with zeros behind its last elements along a dimension.
+
+        Args:
+            value: The value.
+            axis: The dimension, which becomes one longer.
+            zeros: The name of the zeros, and why they are there.
+            both: The name of the value with them, and why it is there.
+        """
+        front, behind = value.shape[:axis], value.shape[axis + 1 :]
+        zero = constant("zero", np.zeros((1,) * len(value.shape), value.dtype))
+        zero = self.expand(zero, (*front, 1, *behind), *zeros)
+        (name, why), shape = both, (*front, value.shape[axis] + 1, *behind)
+        return self.add("Concat", name, value, zero, why=why, shape=shape, axis=axis)
+
     def transpose(self, value: Value, perm: tuple[int, ...], name: str, why: str) -> Value:
         """`value` with its dimensions in another order."""
         if perm == tuple(range(len(perm))):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnxgather.descriptors.operators import Descriptor, GatherElementsDesc
+from onnxgather.descriptors.strides import Span, merge_packed
 from onnxgather.descriptors.tensors import TensorDesc
 from onnxgather.gather import Geometry
 from onnxgather.lowering.graph import Graph, Value, constant, size_of
@@ -19,7 +20,7 @@ from onnxgather.lowering.indices import (
     sum_tuples,
     wrapped_word,
 )
-from onnxgather.lowering.positions import Span, merged, span_offsets
+from onnxgather.lowering.positions import span_offsets
 from onnxgather.options import OutOfRange
 
 
@@ -107,11 +108,11 @@ def find_offsets(
     shape = gather.spread(offset.shape, rank)
     offset = graph.reshape(offset, shape, "offsets_spread", "one dimension per output dimension")
     passed = [
-        Span(rank + output, (tensor.sizes[data],), tensor.element_strides[data])
+        Span(rank + output, (tensor.sizes[data],), (tensor.element_strides[data],))
         for output, data in gather.passed
     ]
     why = "adds the offsets of the dimensions that are passed on"
-    for span in merged(passed):
+    for span in merge_packed(passed):
         position = span_offsets(graph, span, rank, offset.dtype)
         offset = graph.add("Add", "offsets", offset, position, why=why)
     buffer = graph.reshape(data, (size_of(data.shape),), "buffer", "the buffer behind the tensor")

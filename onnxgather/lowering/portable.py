@@ -208,11 +208,8 @@ def _zero_outside(graph: Graph, gather: Geometry, gathered: Value, mask: Value |
     rows = size_of(outer)
     why = "the elements that one index tuple leads to, row by row"
     table = graph.reshape(gathered, (rows, *inner), "rows", why)
-    zero = constant("zero", np.zeros((1,) * (1 + len(inner)), gathered.dtype))
-    zero = graph.expand(zero, (1, *inner), "zero_row", "a row of zeros")
-    table = graph.add(
-        "Concat", "rows_and_zero", table, zero, why="adds it", shape=(rows + 1, *inner), axis=0
-    )
+    zeros = ("zero_row", "a row of zeros")
+    table = graph.with_zeros(table, 0, zeros, ("rows_and_zero", "adds it"))
     own = graph.arange(rows, 1, graph.integer, "own_row")
     own = graph.reshape(own, outer, "own_rows", "each row's own number")
     last = constant("row_of_zeros", np.array(rows, graph.integer))

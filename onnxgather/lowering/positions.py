@@ -2,54 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from onnxgather.descriptors.strides import Span, merge_packed
 from onnxgather.descriptors.tensors import TensorDesc
 from onnxgather.lowering.graph import Graph, Shape, Value, constant, size_of
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """Adjacent dimensions that lie packed in one another: offsets are multiples of one stride."""
-
-    first: int
-    """The number of the first of the dimensions."""
-    sizes: Shape
-    stride: int
-    """The stride of the last of the dimensions, in elements."""
-
-
-def merged(dims: list[Span]) -> list[Span]:
-    """The spans without those of one element or stride 0, merged where they lie packed."""
-    spans: list[Span] = []
-    for span in dims:
-        if size_of(span.sizes) == 1 or span.stride == 0:
-            continue
-        outer = spans[-1] if spans else None
-        inner = span.stride * size_of(span.sizes)
-        if outer and outer.first + len(outer.sizes) == span.first and outer.stride == inner:
-            spans[-1] = Span(outer.first, outer.sizes + span.sizes, span.stride)
-        else:
-            spans.append(span)
-    return spans
-
-
 def span_offsets(graph: Graph, span: Span, rank: int, dtype: np.dtype[Any]) -> Value:
     """The offsets of a span, of a shape with `rank` dimensions, 1 outside the span."""
-    value = graph.arange(size_of(span.sizes), span.stride, dtype, "count")
+    value = graph.arange(size_of(span.sizes), span.strides[0], dtype, "count")
     shape = (1,) * span.first + span.sizes + (1,) * (rank - span.first - len(span.sizes))
     return graph.reshape(value, shape, "positions", "along the dimensions that it counts")
 
 
 def positions(graph: Graph, sizes: Shape, strides: Shape, name: str) -> Value:
     """The INT64 offsets of the elements, of shape `sizes`, but 1 where the stride is 0."""
-    dims = [Span(k, (n,), s) for k, (n, s) in enumerate(zip(sizes, strides, strict=True))]
+    dims = [Span(k, (n,), (s,)) for k, (n, s) in enumerate(zip(sizes, strides, strict=True))]
     int64 = np.dtype(np.int64)
     offset = constant(name, np.zeros((1,) * len(sizes), int64))
-    for k, span in enumerate(merged(dims)):
+    for k, span in enumerate(merge_packed(dims)):
         step = span_offsets(graph, span, len(sizes), int64)
         why = "adds the offsets of the dimensions"
         offset = graph.add("Add", name, offset, step, why=why) if k else step

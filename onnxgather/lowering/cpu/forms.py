@@ -33,7 +33,7 @@ from onnxgather.lowering.cpu.long_rows import (
     with_zero,
 )
 from onnxgather.lowering.cpu.row_numbers import axis_indices, narrowed, row_indices
-from onnxgather.lowering.graph import Graph, Value, constant, size_of
+from onnxgather.lowering.graph import Graph, Value, size_of
 from onnxgather.lowering.indices import non_negative, read_indices
 from onnxgather.lowering.offsets import find_offsets
 from onnxgather.lowering.portable import INPUT, OUTPUT, lower_portable
@@ -277,11 +277,9 @@ class Slices:
 
         def one_slice(body: Graph, parts: list[Value]) -> Value:
             one, own = parts
-            zero = constant("zero", np.zeros((1,) * len(one.shape), one.dtype))
-            column = body.expand(zero, (*one.shape[:-1], 1), "column", "what is never read")
-            shape = (*one.shape[:-1], one.shape[-1] + 1)
-            why_, axis = "copies the slice into the cache", len(shape) - 1
-            copy = body.add("Concat", "copied", one, column, why=why_, shape=shape, axis=axis)
+            column = ("column", "what is never read")
+            copied = ("copied", "copies the slice into the cache")
+            copy = body.with_zeros(one, len(one.shape) - 1, column, copied)
             own = body.expand(own, facts.sizes[1:], "slice_indices_each", why)
             return gather_elements(body, copy, own)
 

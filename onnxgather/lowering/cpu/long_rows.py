@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from onnxgather.lowering.cpu.facts import Facts
-from onnxgather.lowering.graph import Graph, Shape, Value, constant, size_of
+from onnxgather.lowering.graph import Graph, Shape, Value, size_of
 
 SHORTEST_LAID_OUT = 64
 """The fewest elements of a row that is copied to its position in little time."""
@@ -15,12 +15,8 @@ def with_zero(graph: Graph, facts: Facts, table: Value) -> Value:
     """The table, under the policy "zero" with a zero appended along its last dimension."""
     if facts.out_of_range != "zero":
         return table
-    before, axis = table.shape[:-1], len(table.shape) - 1
-    zero = constant("zero", np.zeros((1,) * len(table.shape), table.dtype))
     why = "what is read out of range"
-    zero = graph.expand(zero, (*before, 1), "zeros", why)
-    shape = (*before, table.shape[-1] + 1)
-    return graph.add("Concat", "table_and_zero", table, zero, why=why, shape=shape, axis=axis)
+    return graph.with_zeros(table, len(table.shape) - 1, ("zeros", why), ("table_and_zero", why))
 
 
 def gather_elements(graph: Graph, data: Value, index: Value) -> Value:
