@@ -94,10 +94,13 @@ class ValueType(NamedTuple):
         return ValueType(data_type, tuple(n if n == m else None for n, m in pairs))
 
     def __str__(self) -> str:
-        sizes = ["?" if n is None else str(n) for n in self.sizes or ()]
-        return (self.data_type or "UNDEFINED") + (
-            "" if self.sizes is None else f" [{', '.join(sizes)}]"
-        )
+        sizes = "" if self.sizes is None else f" {sizes_text(self.sizes)}"
+        return (self.data_type or "UNDEFINED") + sizes
+
+
+def sizes_text(sizes: Sequence[int | None]) -> str:
+    """Sizes as a sentence shows them, such as `[?, 2]`, where a size that is not known is `?`."""
+    return f"[{', '.join('?' if n is None else str(n) for n in sizes)}]"
 
 
 def load(path: str) -> onnx.ModelProto:

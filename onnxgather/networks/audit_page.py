@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from onnxgather.checks import printable
+from onnxgather.model.values import sizes_text
 from onnxgather.networks.gathers import Audit, AuditedGather, OperationKey, Tensor, operations_of
 from onnxgather.networks.network import Network, Operation, Scope
 from onnxgather.networks.text import indices_text, summary, summary_of_shapes
@@ -116,8 +117,8 @@ def _entry(name: str, gather: AuditedGather, results: Sequence[CaseResult]) -> s
 
 
 def _tensor(tensor: Tensor) -> str:
-    sizes = ["?" if n is None else str(n) for n in tensor.sizes or ()]
-    return f"{tensor.type or '?'} [{'...' if tensor.sizes is None else ', '.join(sizes)}]"
+    sizes = "[...]" if tensor.sizes is None else sizes_text(tensor.sizes)
+    return f"{tensor.type or '?'} {sizes}"
 
 
 def _detail(

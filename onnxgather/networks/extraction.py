@@ -20,7 +20,7 @@ from onnxgather.errors import DescriptorError, OnnxGatherError
 from onnxgather.execution.providers import PROVIDERS
 from onnxgather.files import FolderKind
 from onnxgather.gather import gather_of_node
-from onnxgather.model.values import DIRECTML_NAMES, type_name
+from onnxgather.model.values import DIRECTML_NAMES, sizes_text, type_name
 from onnxgather.networks.capture import Gathered, capture
 from onnxgather.networks.gathers import EMPTY, RUN_TIMEOUT, audit
 from onnxgather.networks.inputs import checked
@@ -88,8 +88,8 @@ def gather_descriptors(
             yield name, DescriptorError(EMPTY)
         else:
             pairs = [("data", one.data.sizes), ("indices", one.indices.sizes)]
-            known = (f"{role} {'?' if n is None else [*n]}" for role, n in pairs)
-            given = " and ".join(known).replace("None", "?")
+            known = (f"{role} {'?' if n is None else sizes_text(n)}" for role, n in pairs)
+            given = " and ".join(known)
             rule = "its sizes must be known, as --shape NAME=2,16 of an input may tell"
             yield name, OnnxGatherError(f"{rule}, got {given}")
 
