@@ -201,8 +201,8 @@ from onnxgather.cli import main
 def written(path, *_, **__):
     with open(path, "wb") as file:
         os._exit(file.fileno())
-import onnxgather.cli.translate as translate
-translate.write_whole = written
+import onnxgather.cli.outputs as outputs
+outputs.write_whole = written
 main(["convert", "x.json"])
 """
         Path("code.py").write_text(code)
