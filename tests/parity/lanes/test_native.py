@@ -59,7 +59,7 @@ def test_a_library_that_does_not_load_is_told(
 ) -> None:
     library = tmp_path / "operators.so"
     library.write_text("no library")
-    monkeypatch.setattr(kernels, "operators", lambda: str(library))
+    monkeypatch.setattr(kernels, "operators_library", lambda: str(library))
     with closing(model_lane("cpu@native")) as lane:
         told = lane.start().not_run
     assert told is not None
@@ -71,7 +71,7 @@ def test_a_library_that_does_not_load_is_told(
 def test_an_answer_of_the_body_does_not_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kernels, "operators", lambda: "operators.so")
+    monkeypatch.setattr(kernels, "operators_library", lambda: "operators.so")
     registers = """
     PROVIDERS = [PLACE := "CPUExecutionProvider"]
     class RunOptions:
@@ -94,6 +94,6 @@ def test_a_host_registers_no_operators() -> None:
 
 @built
 def test_other_targets_get_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "operators", lambda: "gone.so")
+    monkeypatch.setattr(kernels, "operators_library", lambda: "gone.so")
     with closing(model_lane("cpu")) as lane:
         assert lane.start().not_run is None
