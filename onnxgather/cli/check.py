@@ -104,7 +104,7 @@ class Lanes:
     @property
     def libraries(self) -> list[str]:
         """The shared libraries that lanes load, which reports name by their paths."""
-        from onnxgather.execution.library import is_library
+        from onnxgather.execution.hosts import is_library
 
         return [*self.plugins.values(), *filter(is_library, self.pythons.values())]
 

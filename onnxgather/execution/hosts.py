@@ -1,89 +1,78 @@
-"""Runs models in a host, a program beside this one, where this environment lacks the provider."""
+"""Hosts, programs that run models where this environment lacks the provider: where each is found.
+
+The host for shared libraries of ONNX Runtime is compiled where it is first needed.
+"""
 
 from __future__ import annotations
 
-import atexit
+import hashlib
+import os
+import re
+import shlex
+import subprocess
 import sys
-from collections.abc import Mapping
-from functools import lru_cache, partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from onnxgather.descriptors.arrays import Array
+from onnxgather.checks import LONGEST_SHOWN
 from onnxgather.execution import runtime
-from onnxgather.execution.library import cache_folder
+from onnxgather.execution.child import Breakdown, NoAnswerError
 from onnxgather.execution.providers import Provider
-from onnxgather.execution.runtime import (
-    FailedError,
-    Opened,
-    RefusedError,
-    Setup,
-    available_providers,
-)
-from onnxgather.execution.worker import Worker
 
-REQUEST_TIMEOUT = 600.0
-"""Seconds that a host may take for one request of a session."""
+HOSTS = Path(__file__).parents[1] / "native" / "hosts"
+"""The folder of the host's sources."""
+SOURCES = ("runtime_host.cpp", "protocol.h", "direct3d.h", "directml.h")
+
+LONGEST_COMPILATION = 600
+"""The most seconds that a compiler may take."""
 
 
-class OpenedThere:
-    """A model on a provider, in a worker: `Opened` of another program.
-
-    Args:
-        worker: The worker.
-        model: The serialized model.
-        setup: The provider and the number of threads; a host takes nothing else.
-
-    Raises:
-        NotRunError: The provider is missing, or did not get every node.
-        RefusedError: ONNX Runtime made no session, for whatever other reason.
-        NoAnswerError: The worker gives no answer.
-    """
-
-    def __init__(self, worker: Worker, model: bytes, setup: Setup) -> None:
-        session = {"provider": setup.provider, "threads": setup.threads}
-        self._ran = partial(worker.run, model, session, keep=True)
-        self.assignment = self._ran().assignment
-
-    def run_all(self, inputs: Mapping[str, Array]) -> list[Array]:
-        """The model's only output.
-
-        Raises:
-            FailedError: The provider failed.
-            NotRunError, RefusedError, NoAnswerError: As when the model was opened; the worker opens
-                it again where it ran another one since.
-        """
-        (output,) = self._ran([inputs]).outputs
-        if isinstance(output, str):
-            raise FailedError(output)
-        return [output.copy()]  # a frame's bytes are read-only
+def is_library(path: str) -> bool:
+    """Whether a path is a shared library's by its name, such as libonnxruntime.so.1."""
+    return re.search(r"\.(so(\.\d+)*|dll|dylib)\Z", path) is not None
 
 
-def open_model(model: bytes | str, provider: Provider, setup: Setup) -> Opened | OpenedThere:
-    """A model on a provider of this environment, or else of the host that runs the provider.
+def cache_folder() -> Path:
+    """The folder for what onnxgather makes and can make again."""
+    variable, other = "XDG_CACHE_HOME", ".cache"
+    if sys.platform == "win32":
+        variable, other = "LOCALAPPDATA", "AppData/Local"
+    return Path(os.environ.get(variable) or Path.home() / other) / "onnxgather"
 
-    Args:
-        model: The serialized model, or the path of its file.
-        provider: The only provider that may run its nodes.
-        setup: How the model is opened.
+
+def compiled_host() -> str:
+    """The path of the host, which is compiled unless this compiler has compiled this source before.
 
     Raises:
-        NotRunError, RefusedError, NoAnswerError: As `Opened` and `OpenedThere`.
+        NoAnswerError: There is no C++ compiler, or it fails.
     """
-    host = find_runtime(provider)
-    if not host or provider.name in available_providers():
-        return Opened(model, setup)
-    if setup.settings:
-        raise RefusedError("the program that runs it here takes no options of the provider")
-    model = Path(model).read_bytes() if isinstance(model, str) else model
-    return OpenedThere(_shared(*host), model, setup)
+    command = os.environ.get("CXX") or "c++"
+    linked = ["-static", "-ld3d12", "-ldxguid"] if sys.platform == "win32" else ["-ldl"]
 
+    def run(*arguments: str | Path) -> bytes:
+        compiler = [*shlex.split(command), *arguments]
+        limit = LONGEST_COMPILATION
+        return subprocess.run(compiler, capture_output=True, check=True, timeout=limit).stdout
 
-@lru_cache
-def _shared(*command: str) -> Worker:
-    """The one worker of a host for all sessions of this program."""
-    worker = Worker("", REQUEST_TIMEOUT, command)
-    atexit.register(worker.close)
-    return worker
+    try:
+        parts = [(HOSTS / name).read_bytes() for name in SOURCES]
+        key = hashlib.sha256(b"\0".join([*parts, command.encode(), run("--version")]))
+        host = cache_folder() / f"runtime_host-{key.hexdigest()[:16]}.exe"
+        if not host.exists():
+            host.parent.mkdir(parents=True, exist_ok=True)
+            with TemporaryDirectory(dir=host.parent) as folder:
+                made = Path(folder) / host.name
+                source = HOSTS / SOURCES[0]
+                run("-std=c++20", "-O2", "-o", made, source, *linked)
+                made.replace(host)
+        return str(host)
+    except OSError as error:
+        why = f"{error.filename}: {error.strerror}"
+    except (ValueError, subprocess.SubprocessError) as error:
+        said: bytes = getattr(error, "stderr", None) or b""
+        why = " ".join(said.decode(errors="replace").split()) or str(error)
+    rule = f"the host of a shared library must be compiled by {command}, or what CXX names"
+    raise NoAnswerError(Breakdown.NOT_STARTED, f"{rule}: {why[:LONGEST_SHOWN]}", why)
 
 
 def made_folder() -> Path:

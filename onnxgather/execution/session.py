@@ -28,9 +28,9 @@ from onnxgather.errors import (
 )
 from onnxgather.execution import kernels, runtime
 from onnxgather.execution.child import NoAnswerError
-from onnxgather.execution.hosts import OpenedThere, open_model
 from onnxgather.execution.providers import find_provider, target_of
 from onnxgather.execution.runtime import CPU, NotRunError, Opened, RefusedError, Setup
+from onnxgather.execution.worker import OpenedThere, open_model
 from onnxgather.lowering.graph import NATIVE_DOMAIN
 from onnxgather.model.values import ModelProto, loaded, values_of
 from onnxgather.model.write import to_onnx

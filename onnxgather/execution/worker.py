@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -15,10 +17,14 @@ from onnxgather.descriptors.datatypes import TensorDataType
 from onnxgather.descriptors.operators import OPERATORS
 from onnxgather.execution import runtime
 from onnxgather.execution.child import Child, StartedProgram
-from onnxgather.execution.library import compiled_host, is_library
+from onnxgather.execution.hosts import compiled_host, find_runtime, is_library
+from onnxgather.execution.providers import Provider
 
 HOST_RUNS = 300
 """After how many models a host starts anew, as DirectML keeps memory of each."""
+
+REQUEST_TIMEOUT = 600.0
+"""Seconds that a host may take for one request of a session."""
 
 _Natural = Annotated[int, msgspec.Meta(ge=0)]
 _TYPES = "|".join(["bool", *(row.numpy.name for row in TensorDataType)])
@@ -166,3 +172,66 @@ def _check_nodes(ran: Counter[str], sent: Counter[str]) -> None:
     called = OPERATORS.keys() & ran.keys()
     if fewer := [name for name in sent - ran if name.startswith("Gather") and not called]:
         raise ValueError(f"fewer gathers than the model has: {', '.join(fewer)}")
+
+
+class OpenedThere:
+    """A model on a provider, in a worker: `Opened` of another program.
+
+    Args:
+        worker: The worker.
+        model: The serialized model.
+        setup: The provider and the number of threads; a host takes nothing else.
+
+    Raises:
+        NotRunError: The provider is missing, or did not get every node.
+        RefusedError: ONNX Runtime made no session, for whatever other reason.
+        NoAnswerError: The worker gives no answer.
+    """
+
+    def __init__(self, worker: Worker, model: bytes, setup: runtime.Setup) -> None:
+        session = {"provider": setup.provider, "threads": setup.threads}
+        self._ran = partial(worker.run, model, session, keep=True)
+        self.assignment = self._ran().assignment
+
+    def run_all(self, inputs: Mapping[str, Array]) -> list[Array]:
+        """The model's only output.
+
+        Raises:
+            FailedError: The provider failed.
+            NotRunError, RefusedError, NoAnswerError: As when the model was opened; the worker opens
+                it again where it ran another one since.
+        """
+        (output,) = self._ran([inputs]).outputs
+        if isinstance(output, str):
+            raise runtime.FailedError(output)
+        return [output.copy()]  # a frame's bytes are read-only
+
+
+def open_model(
+    model: bytes | str, provider: Provider, setup: runtime.Setup
+) -> runtime.Opened | OpenedThere:
+    """A model on a provider of this environment, or else of the host that runs the provider.
+
+    Args:
+        model: The serialized model, or the path of its file.
+        provider: The only provider that may run its nodes.
+        setup: How the model is opened.
+
+    Raises:
+        NotRunError, RefusedError, NoAnswerError: As `Opened` and `OpenedThere`.
+    """
+    host = find_runtime(provider)
+    if not host or provider.name in runtime.available_providers():
+        return runtime.Opened(model, setup)
+    if setup.settings:
+        raise runtime.RefusedError("the program that runs it here takes no options of the provider")
+    model = Path(model).read_bytes() if isinstance(model, str) else model
+    return OpenedThere(_shared(*host), model, setup)
+
+
+@lru_cache
+def _shared(*command: str) -> Worker:
+    """The one worker of a host for all sessions of this program."""
+    worker = Worker("", REQUEST_TIMEOUT, command)
+    atexit.register(worker.close)
+    return worker

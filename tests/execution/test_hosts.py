@@ -20,9 +20,10 @@ import onnxgather as og
 from onnxgather.descriptors.arrays import Array
 from onnxgather.errors import ProviderError
 from onnxgather.execution import runtime
-from onnxgather.execution.hosts import _shared, find_runtime  # type: ignore[reportPrivateUsage]
+from onnxgather.execution.hosts import find_runtime
 from onnxgather.execution.providers import PROVIDERS
 from onnxgather.execution.session import open_session
+from onnxgather.execution.worker import _shared  # type: ignore[reportPrivateUsage]
 
 WANTED = DATA[:, [2, 0]]
 

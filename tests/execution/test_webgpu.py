@@ -15,8 +15,7 @@ from folders import MODELS, ROOT
 from stub_runtime import environment
 
 import onnxgather as og
-from onnxgather.execution.hosts import find_runtime, made_folder
-from onnxgather.execution.library import compiled_host
+from onnxgather.execution.hosts import compiled_host, find_runtime, made_folder
 from onnxgather.execution.providers import PROVIDERS, target_of
 from onnxgather.execution.session import open_session
 from onnxgather.lowering import lower

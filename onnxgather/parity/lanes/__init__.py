@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from onnxgather.checks import shown
 from onnxgather.errors import OnnxGatherError
-from onnxgather.execution.hosts import find_runtime
-from onnxgather.execution.library import is_library
+from onnxgather.execution.hosts import find_runtime, is_library
 from onnxgather.execution.providers import find_provider
 from onnxgather.options import TARGETS, Target
 from onnxgather.parity.lanes.directml import DIRECTML_DLL, DirectMLLane

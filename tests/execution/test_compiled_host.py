@@ -15,7 +15,7 @@ import pytest
 from fake_compiler import library_of
 
 from onnxgather.execution.child import Breakdown, NoAnswerError
-from onnxgather.execution.library import cache_folder, compiled_host, is_library
+from onnxgather.execution.hosts import cache_folder, compiled_host, is_library
 from onnxgather.execution.worker import Worker
 from onnxgather.parity.cases import smallest_case
 from onnxgather.parity.checking import check
