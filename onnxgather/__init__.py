@@ -11,77 +11,44 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from onnxgather.descriptors.cpp import to_cpp
-    from onnxgather.descriptors.datatypes import TensorDataType
-    from onnxgather.descriptors.feature_levels import minimum_feature_level
-    from onnxgather.descriptors.operators import (
-        OPERATORS,
-        Descriptor,
-        GatherDesc,
-        GatherElementsDesc,
-        GatherND1Desc,
-        GatherNDDesc,
-    )
-    from onnxgather.descriptors.reference import reference
-    from onnxgather.descriptors.spelling import from_dict, to_dict
-    from onnxgather.descriptors.tensors import TensorDesc, TensorFlags
-    from onnxgather.errors import (
-        DescriptorError,
-        FileFormatError,
-        IndexOutOfRangeError,
-        OnnxGatherError,
-        ProviderError,
-    )
-    from onnxgather.execution.kernels import custom_ops_library
-    from onnxgather.execution.prepared import Gather
-    from onnxgather.execution.session import Session, run
-    from onnxgather.gather import from_onnx
-    from onnxgather.model.parts import add_to, functions
-    from onnxgather.model.write import to_onnx
-    from onnxgather.networks.gathers import audit
-    from onnxgather.networks.hardening import harden
-    from onnxgather.options import OutOfRange
-    from onnxgather.programs.whole import program_to_onnx
+    from onnxgather.descriptors.cpp import to_cpp as to_cpp
+    from onnxgather.descriptors.datatypes import TensorDataType as TensorDataType
+    from onnxgather.descriptors.feature_levels import minimum_feature_level as minimum_feature_level
+    from onnxgather.descriptors.operators import OPERATORS as OPERATORS
+    from onnxgather.descriptors.operators import Descriptor as Descriptor
+    from onnxgather.descriptors.operators import GatherDesc as GatherDesc
+    from onnxgather.descriptors.operators import GatherElementsDesc as GatherElementsDesc
+    from onnxgather.descriptors.operators import GatherND1Desc as GatherND1Desc
+    from onnxgather.descriptors.operators import GatherNDDesc as GatherNDDesc
+    from onnxgather.descriptors.reference import reference as reference
+    from onnxgather.descriptors.spelling import from_dict as from_dict
+    from onnxgather.descriptors.spelling import to_dict as to_dict
+    from onnxgather.descriptors.tensors import TensorDesc as TensorDesc
+    from onnxgather.descriptors.tensors import TensorFlags as TensorFlags
+    from onnxgather.errors import DescriptorError as DescriptorError
+    from onnxgather.errors import FileFormatError as FileFormatError
+    from onnxgather.errors import IndexOutOfRangeError as IndexOutOfRangeError
+    from onnxgather.errors import OnnxGatherError as OnnxGatherError
+    from onnxgather.errors import ProviderError as ProviderError
+    from onnxgather.execution.kernels import custom_ops_library as custom_ops_library
+    from onnxgather.execution.prepared import Gather as Gather
+    from onnxgather.execution.session import Session as Session
+    from onnxgather.execution.session import run as run
+    from onnxgather.gather import from_onnx as from_onnx
+    from onnxgather.model.parts import add_to as add_to
+    from onnxgather.model.parts import functions as functions
+    from onnxgather.model.write import to_onnx as to_onnx
+    from onnxgather.networks.gathers import audit as audit
+    from onnxgather.networks.hardening import harden as harden
+    from onnxgather.options import OutOfRange as OutOfRange
+    from onnxgather.programs.whole import program_to_onnx as program_to_onnx
 
 __version__: str
-
-__all__ = [
-    "OPERATORS",
-    "Descriptor",
-    "DescriptorError",
-    "FileFormatError",
-    "Gather",
-    "GatherDesc",
-    "GatherElementsDesc",
-    "GatherND1Desc",
-    "GatherNDDesc",
-    "IndexOutOfRangeError",
-    "OnnxGatherError",
-    "OutOfRange",
-    "ProviderError",
-    "Session",
-    "TensorDataType",
-    "TensorDesc",
-    "TensorFlags",
-    "add_to",
-    "audit",
-    "custom_ops_library",
-    "from_dict",
-    "from_onnx",
-    "functions",
-    "harden",
-    "minimum_feature_level",
-    "program_to_onnx",
-    "reference",
-    "run",
-    "to_cpp",
-    "to_dict",
-    "to_onnx",
-]
 
 # numpy, onnx and onnxruntime take longer to import than all else together, and each caller needs
 # some of the names only: each name waits for its use.
 _LATE = {
+    "OPERATORS": "onnxgather.descriptors.operators",
     "Descriptor": "onnxgather.descriptors.operators",
     "DescriptorError": "onnxgather.errors",
     "FileFormatError": "onnxgather.errors",
@@ -91,7 +58,6 @@ _LATE = {
     "GatherND1Desc": "onnxgather.descriptors.operators",
     "GatherNDDesc": "onnxgather.descriptors.operators",
     "IndexOutOfRangeError": "onnxgather.errors",
-    "OPERATORS": "onnxgather.descriptors.operators",
     "OnnxGatherError": "onnxgather.errors",
     "OutOfRange": "onnxgather.options",
     "ProviderError": "onnxgather.errors",
@@ -114,6 +80,9 @@ _LATE = {
     "to_dict": "onnxgather.descriptors.spelling",
     "to_onnx": "onnxgather.model.write",
 }
+"""The public names, each with the module that defines it."""
+
+__all__ = [*_LATE]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:
