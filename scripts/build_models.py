@@ -17,7 +17,8 @@ from pathlib import Path
 
 import onnxgather as og
 from onnxgather.files import write_whole
-from onnxgather.programs import execute, read_program
+from onnxgather.programs.program import read_program
+from onnxgather.programs.running import execute
 
 MODELS = Path(__file__).resolve().parent.parent / "models"
 

@@ -17,7 +17,7 @@ from onnxgather.cli.terminal import has_colours, is_terminal, json_bytes, say, w
 from onnxgather.descriptors.operators import Descriptor
 from onnxgather.errors import FINDINGS, NOT_RUN, OnnxGatherError
 from onnxgather.files import check_apart, check_writable, write_whole
-from onnxgather.programs import Program
+from onnxgather.programs.program import Program
 
 if TYPE_CHECKING:
     from onnxgather.parity.results import Report

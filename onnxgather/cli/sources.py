@@ -26,8 +26,7 @@ from onnxgather.errors import (
 )
 from onnxgather.files import is_model, reason
 from onnxgather.options import OutOfRange
-from onnxgather.programs import Program, parse_program, read_program
-from onnxgather.programs.program import MAX_PROGRAM_BYTES
+from onnxgather.programs.program import MAX_PROGRAM_BYTES, Program, parse_program, read_program
 
 if TYPE_CHECKING:
     from onnxgather.parity.cases import Case

@@ -35,7 +35,9 @@ from onnxgather.descriptors.operators import Descriptor
 from onnxgather.errors import GOOD, DescriptorError, FileFormatError, OnnxGatherError, located
 from onnxgather.files import check_apart
 from onnxgather.options import OutOfRange, Target
-from onnxgather.programs import Program, execute, write_program_of_zeros
+from onnxgather.programs.program import Program
+from onnxgather.programs.running import execute
+from onnxgather.programs.writer import write_program_of_zeros
 
 if TYPE_CHECKING:
     from onnxgather.lowering.show import Description

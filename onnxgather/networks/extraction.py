@@ -28,7 +28,7 @@ from onnxgather.networks.inside import part_of
 from onnxgather.networks.network import Network, Operation, Scope, read_network
 from onnxgather.parity.cases import Case, DescriptorCase
 from onnxgather.parity.corpus.export import index_of, is_export
-from onnxgather.programs import program_files
+from onnxgather.programs.writer import program_files
 from onnxgather.repro.candidates import Candidate, case_of
 from onnxgather.repro.trial import runnable, trials_of
 

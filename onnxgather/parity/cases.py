@@ -16,7 +16,8 @@ from onnxgather.descriptors.tensors import TensorDesc
 from onnxgather.errors import IndexOutOfRangeError
 from onnxgather.gather import gather_of_node
 from onnxgather.options import OutOfRange
-from onnxgather.programs import Program, dispatches, told_outside
+from onnxgather.programs.program import Program
+from onnxgather.programs.running import dispatches, told_outside
 
 
 @dataclass(frozen=True, slots=True)

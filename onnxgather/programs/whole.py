@@ -26,8 +26,7 @@ from onnxgather.lowering.portable import OUTPUT
 from onnxgather.model.values import ModelProto
 from onnxgather.model.write import check_lowering, write_model
 from onnxgather.options import DEFAULT_OPSET, OutOfRange, Target
-from onnxgather.programs import Program, read_program
-from onnxgather.programs.program import DispatchCommand
+from onnxgather.programs.program import DispatchCommand, Program, read_program
 
 
 def program_to_onnx(

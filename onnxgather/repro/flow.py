@@ -19,7 +19,7 @@ from onnxgather.parity.judge import judge, result_of
 from onnxgather.parity.lanes.lane import Lane, LaneInfo
 from onnxgather.parity.lanes.python import ModelLane
 from onnxgather.parity.results import Result, ResultKind
-from onnxgather.programs import program_files
+from onnxgather.programs.writer import program_files
 from onnxgather.repro.issue import Difference, issue_text
 from onnxgather.repro.reduce import Fault, reduce_case
 from onnxgather.repro.trial import Trial, runnable, trials_of

@@ -15,7 +15,7 @@ from onnxgather.options import OutOfRange
 from onnxgather.parity.cases import Case, DescriptorCase, NodeCase, Origin, program_cases
 from onnxgather.parity.lanes.lane import LaneInfo
 from onnxgather.parity.results import CaseResult, Evidence, Report
-from onnxgather.programs import Program
+from onnxgather.programs.program import Program
 
 T = TypeVar("T", DescriptorCase, CaseResult)
 

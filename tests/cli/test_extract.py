@@ -12,7 +12,7 @@ import pytest
 from command_line import outcome
 from onnx import parser
 
-from onnxgather.programs import read_program
+from onnxgather.programs.program import read_program
 
 MODEL = """
 <ir_version: 8, opset_import: ["" : 17]>

@@ -15,7 +15,7 @@ from onnxgather.descriptors.arrays import Array
 from onnxgather.descriptors.explain import explain
 from onnxgather.execution import session
 from onnxgather.parity.cases import DescriptorCase
-from onnxgather.programs import write_program
+from onnxgather.programs.writer import write_program
 
 DATA = np.arange(12, dtype=np.float32).reshape(4, 3)
 INDICES = np.array([[2, 0], [1, -1], [0, 0], [1, 2]])

@@ -24,7 +24,7 @@ import onnxgather as og
 from onnxgather.cli.terminal import json_bytes
 from onnxgather.documents import parse_json
 from onnxgather.execution import runtime
-from onnxgather.programs import write_program
+from onnxgather.programs.writer import write_program
 
 _ROOT = Path(__file__).parents[2]
 _PROGRAMS = [

@@ -19,7 +19,8 @@ from folders import DATA, MODELS, ROOT
 import onnxgather as og
 from onnxgather.descriptors.arrays import Array
 from onnxgather.options import OutOfRange
-from onnxgather.programs import Dispatch, Program, dispatches, execute, read_program
+from onnxgather.programs.program import Program, read_program
+from onnxgather.programs.running import Dispatch, dispatches, execute
 
 EXAMPLES: dict[str, dict[str, Any]] = {
     example["id"]: example

@@ -32,16 +32,9 @@ from onnxgather.errors import (
     IndexOutOfRangeError,
     OnnxGatherError,
 )
-from onnxgather.programs import (
-    PrintCommand,
-    dispatches,
-    execute,
-    parse_program,
-    read_program,
-    write_program,
-)
-from onnxgather.programs.program import DispatchCommand
-from onnxgather.programs.running import printed
+from onnxgather.programs.program import DispatchCommand, PrintCommand, parse_program, read_program
+from onnxgather.programs.running import dispatches, execute, printed
+from onnxgather.programs.writer import write_program
 
 SAMPLES = sorted((DATA / "dxdispatch").glob("*.json"))
 INVALID = sorted((DATA / "invalid").glob("*.json"))

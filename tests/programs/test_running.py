@@ -19,8 +19,9 @@ from onnxgather.descriptors.operators import Descriptor
 from onnxgather.descriptors.reference import reference
 from onnxgather.errors import FileFormatError
 from onnxgather.options import OutOfRange
-from onnxgather.programs import dispatches, execute, parse_program, running
-from onnxgather.programs.running import PIECE, printed
+from onnxgather.programs import running
+from onnxgather.programs.program import parse_program
+from onnxgather.programs.running import PIECE, dispatches, execute, printed
 
 POSIX = pytest.mark.skipif(os.name == "nt", reason="makes links and pipes")
 

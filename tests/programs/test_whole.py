@@ -16,7 +16,7 @@ import onnxgather as og
 from onnxgather.descriptors.arrays import Array
 from onnxgather.model.write import check_model
 from onnxgather.options import TARGETS
-from onnxgather.programs import parse_program
+from onnxgather.programs.program import parse_program
 
 UINT = {"DataType": "UINT32"}
 AT_16 = {"name": "x", "elementOffset": 4}

@@ -20,7 +20,8 @@ from onnxgather.model.write import check_model
 from onnxgather.options import OutOfRange, Target
 from onnxgather.parity.cases import DescriptorCase
 from onnxgather.parity.lanes.directml import DIRECTML_DLL, DirectMLLane, find_host
-from onnxgather.programs import Program, execute, parse_program
+from onnxgather.programs.program import Program, parse_program
+from onnxgather.programs.running import execute
 
 PROGRAMS = 300 if LONG else 60
 """Random programs whose models must give what `run` gives."""

@@ -22,7 +22,8 @@ from onnxgather.model.write import check_model
 from onnxgather.parity.cases import Case, DescriptorCase, ForbiddenNode, NodeCase
 from onnxgather.parity.lanes import open_lanes
 from onnxgather.parity.lanes.lane import Answer, LaneInfo
-from onnxgather.programs import dispatches, read_program
+from onnxgather.programs.program import read_program
+from onnxgather.programs.running import dispatches
 from onnxgather.repro import flow
 from onnxgather.repro.flow import Outcome, make_repro
 

@@ -17,7 +17,7 @@ from onnxgather.parity.cases import Case, ForbiddenNode, NodeCase, Origin
 from onnxgather.parity.checking import check_cases
 from onnxgather.parity.lanes.lane import Answer, AnswerKind, LaneInfo
 from onnxgather.parity.results import Blob, CaseResult, Report
-from onnxgather.programs import parse_program
+from onnxgather.programs.program import parse_program
 from onnxgather.repro.plan import (
     case_of_finding,
     case_of_program,

@@ -20,7 +20,7 @@ from onnxgather.errors import OnnxGatherError
 from onnxgather.files import FolderKind, filled_in
 from onnxgather.options import FORMATS, POLICIES, FormatName
 from onnxgather.parity.cases import Case, DescriptorCase, NodeCase
-from onnxgather.programs import write_program
+from onnxgather.programs.writer import write_program
 
 MADE_BY = "onnxgather corpus export"
 

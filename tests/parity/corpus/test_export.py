@@ -29,7 +29,8 @@ from onnxgather.errors import OnnxGatherError
 from onnxgather.options import FORMATS, FormatName
 from onnxgather.parity.cases import Case, DescriptorCase, NodeCase
 from onnxgather.parity.corpus import built_in_cases, export, random_cases
-from onnxgather.programs import dispatches, read_program
+from onnxgather.programs.program import read_program
+from onnxgather.programs.running import dispatches
 
 
 @cache
