@@ -164,11 +164,12 @@ def check_indices(desc: Descriptor, indices: Array, size: int | None = None) -> 
 
 def all_in_range(desc: Descriptor, indices: Array) -> bool:
     """Whether `check_indices` accepts every index."""
-    try:
-        check_indices(desc, indices)
-    except IndexOutOfRangeError:
-        return False
-    return True
+    return not indices_outside(desc, indices).any()
+
+
+def indices_outside(desc: Descriptor, indices: Array) -> npt.NDArray[np.bool_]:
+    """Which elements of IndicesTensor are out of range of their axes."""
+    return is_outside(elements(desc.indices_tensor, indices), axis_sizes(desc))
 
 
 def elements(tensor: TensorDesc, array: Array) -> Array:

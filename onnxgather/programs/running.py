@@ -18,7 +18,13 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from onnxgather.descriptors.arrays import Array, axis_sizes, check_array, elements, is_outside
+from onnxgather.descriptors.arrays import (
+    Array,
+    all_in_range,
+    check_array,
+    elements,
+    indices_outside,
+)
 from onnxgather.descriptors.datatypes import TensorDataType
 from onnxgather.descriptors.operators import Descriptor
 from onnxgather.descriptors.reference import reference
@@ -171,7 +177,7 @@ class _Run:
     ) -> Array:
         """The output of a dispatch; a note tells where its indices are out of range."""
         policy = self.out_of_range
-        if not is_outside(elements(desc.indices_tensor, indices), np.array(axis_sizes(desc))).any():
+        if all_in_range(desc, indices):
             return self.evaluate(desc, data, indices, "clamp")
         # DirectML reads what lies behind the elements of a packed tensor: as strided it is there.
         tensor = desc.input_tensor
@@ -201,9 +207,9 @@ def told_outside(
         policy: What an index out of range does.
         output: OutputTensor under the policy; None where the policy is "error".
     """
-    given = elements(desc.indices_tensor, indices)
-    count = np.count_nonzero(is_outside(given, np.array(axis_sizes(desc))))
-    text = f"indices out of range: {count} of {given.size}; such an index {POLICIES[policy].brief}"
+    outside, brief = indices_outside(desc, indices), POLICIES[policy].brief
+    count = np.count_nonzero(outside)
+    text = f"indices out of range: {count} of {outside.size}; such an index {brief}"
     size = math.prod(desc.output_tensor.sizes)
     if output is None or policy == "directml" or size > COMPARED:
         return text

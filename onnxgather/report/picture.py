@@ -14,7 +14,7 @@ from contextlib import suppress
 import msgspec
 import numpy as np
 
-from onnxgather.descriptors.arrays import Array, axis_sizes, check_array, elements, is_outside
+from onnxgather.descriptors.arrays import Array, check_array, elements, indices_outside
 from onnxgather.descriptors.explain import element_at, value_text
 from onnxgather.descriptors.operators import Descriptor
 from onnxgather.descriptors.reference import coordinates, reference, source_map
@@ -184,7 +184,7 @@ def _outside(desc: Descriptor, indices: Array) -> set[int]:
     if math.prod(tensor.sizes) > 8 * LARGEST_OUTPUT:
         return set()
     offsets = elements(tensor, _offsets(indices.shape))
-    return set(offsets[is_outside(elements(tensor, indices), axis_sizes(desc))].tolist())
+    return set(offsets[indices_outside(desc, indices)].tolist())
 
 
 def _differing(array: Array, expected: Array | None) -> list[int] | None:
