@@ -75,7 +75,7 @@ class _LiteralError(Exception):
     """A number or constant that DxDispatch does not read: its text and the rule it breaks."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # as making one takes three times as long when it is frozen
 class Field:
     """A value of a document and its path, such as `$.commands[0].resource`.
 
