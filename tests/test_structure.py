@@ -25,7 +25,7 @@ ORDER = {
     "spelling cpp __init__",
     "gather": "",
     "loops": "",
-    "lowering": "graph positions indices offsets portable buffers gather_nodes cpu/facts "
+    "lowering": "graph positions indices offsets portable gather_nodes cpu/facts "
     "cpu/long_rows cpu/row_numbers cpu/forms cpu/__init__ native __init__ show",
     "model": "functions write values protos parts __init__",
     "execution": "runtime providers kernels prepared child hosts worker session __init__",

@@ -19,10 +19,10 @@ from onnxgather.descriptors.spelling import is_owned, read_descriptor, tensors
 from onnxgather.descriptors.tensors import TensorDesc
 from onnxgather.errors import FileFormatError, OnnxGatherError, located
 from onnxgather.lowering import lower
-from onnxgather.lowering.buffers import covers, read_tensor, write_tensor
 from onnxgather.lowering.graph import Graph, Value, size_of
 from onnxgather.lowering.indices import INDICES
 from onnxgather.lowering.portable import OUTPUT
+from onnxgather.lowering.positions import scatter
 from onnxgather.model.values import ModelProto
 from onnxgather.model.write import check_lowering, write_model
 from onnxgather.options import DEFAULT_OPSET, OutOfRange, Target
@@ -159,14 +159,13 @@ class WholeProgram:
         if out_of_range == "directml" and tensor.element_count > size_of(tensor.sizes):
             # DirectML reads what lies behind the elements of a packed tensor.
             desc = replace(desc, input_tensor=replace(tensor, strides=tensor.element_strides))
-        bound = {
-            role: (self._value(command, role, one), one, _first(command, role, one))
+        given = {
+            role: self._read(command, role, one)
             for role, one in tensors(desc).items()
             if role != OUTPUT
         }
-        given = {role: read_tensor(graph, *parts) for role, parts in bound.items()}
         name = command.bindings[OUTPUT].resource
-        whole = covers(output, self._program.resources[name].size_in_bytes)
+        whole = _covers(output, self._program.resources[name].size_in_bytes)
         before = None if whole else self._value(command, OUTPUT, output)
         if name not in self._now:
             graph.names.discard(name)
@@ -175,11 +174,50 @@ class WholeProgram:
         if whole and output.is_packed:
             written = graph.inline(gather, given, name)
         else:
-            written = graph.inline(gather, given, f"{name}.gathered")
+            gathered = graph.inline(gather, given, f"{name}.gathered")
             first = _first(command, OUTPUT, output)
-            written = write_tensor(graph, before, output, first, written, name)
+            written = self._write(before, output, first, gathered, name)
         self._now[name] = written
         self.written.append(written)
+
+    def _read(self, command: DispatchCommand, role: str, tensor: TensorDesc) -> Value:
+        """The array that stands for a tensor that a dispatch reads."""
+        value, shape = self._value(command, role, tensor), tensor.array_shape
+        if size_of(shape) < size_of(value.shape):
+            first, name = _first(command, role, tensor), f"{value.name}.bound"
+            end = first + size_of(shape)
+            value = self.graph.slice(self._flat(value), first, end, name, "the part")
+        return self.graph.reshape(value, shape, f"{value.name}.sized", "the sizes of the tensor")
+
+    def _write(
+        self, before: Value | None, tensor: TensorDesc, first: int, gathered: Value, name: str
+    ) -> Value:
+        """The value of a resource after a tensor in it was written; all other elements stay.
+
+        Args:
+            before: The value before; None where a tensor with strides covers it.
+            tensor: The tensor.
+            first: Its offset in the resource, in elements.
+            gathered: The elements of the tensor.
+            name: The name of the result.
+        """
+        flat = None if before is None else self._flat(before)
+        if not tensor.is_packed:
+            return scatter(self.graph, tensor, gathered, flat, first, name)
+        assert flat is not None
+        (count,), end, kept = flat.shape, first + size_of(gathered.shape), f"{name}.kept"
+        parts = [
+            self.graph.slice(flat, *span, kept, "the elements that stay")
+            for span in ((0, first), (end, count))
+            if span[0] < span[1]
+        ]
+        parts.insert(int(first > 0), self._flat(gathered))
+        why, shape = "the elements that are written, and those that stay", flat.shape
+        return self.graph.add("Concat", name, *parts, why=why, shape=shape, axis=0)
+
+    def _flat(self, value: Value) -> Value:
+        shape = (size_of(value.shape),)
+        return self.graph.reshape(value, shape, f"{value.name}.flat", "the buffer, 1-D")
 
     def _value(self, command: DispatchCommand, role: str, tensor: TensorDesc) -> Value:
         """The value that a tensor is bound to."""
@@ -197,8 +235,7 @@ class WholeProgram:
     def _known_in_range(self, command: DispatchCommand, desc: Descriptor) -> bool:
         """Whether the indices of a dispatch are initializers, and all in range."""
         name, offset = command.bindings[INDICES].resource, command.bindings[INDICES].offset
-        known = {*self._first} - {*self.inputs}
-        if name not in known or (self._now[name] is not self._first[name]):
+        if name in self.inputs or self._now[name] is not self._first.get(name):
             return False
         tensor = desc.indices_tensor
         content = self._program.resources[name].initial_bytes()
@@ -217,6 +254,11 @@ class WholeProgram:
         """What a resource holds before the first command, as its first value."""
         value, content = self._first[name], self._program.resources[name].initial_bytes()
         return np.ndarray(value.shape, value.dtype, content.data)
+
+
+def _covers(tensor: TensorDesc, size_in_bytes: int) -> bool:
+    """Whether the elements of a tensor are all that a resource of that size has."""
+    return size_of(tensor.sizes) * tensor.data_type.size == size_in_bytes
 
 
 def _first(command: DispatchCommand, role: str, tensor: TensorDesc) -> int:
@@ -241,7 +283,7 @@ def _first_tensors(program: Program) -> dict[str, TensorDesc | None]:
             name = command.bindings[role].resource
             size = program.resources[name].size_in_bytes
             counts = is_owned(tensor) or name not in written
-            if counts and not (role == OUTPUT and covers(tensor, size)):
+            if counts and not (role == OUTPUT and _covers(tensor, size)):
                 found[name] = found.get(name) or tensor
         written.add(command.bindings[OUTPUT].resource)
     return found
