@@ -30,7 +30,7 @@ from onnxgather.parity.cases import Case, DescriptorCase
 from onnxgather.parity.corpus.export import index_of, is_export
 from onnxgather.programs.writer import program_files
 from onnxgather.repro.candidates import Candidate, case_of
-from onnxgather.repro.trial import runnable, trials_of
+from onnxgather.repro.folder import runnable, trials_of
 
 _MADE_BY = "onnxgather extract"
 

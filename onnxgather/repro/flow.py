@@ -13,25 +13,13 @@ from onnxgather.checks import shown
 from onnxgather.errors import OnnxGatherError
 from onnxgather.execution.child import Breakdown
 from onnxgather.execution.kernels import operators_of
-from onnxgather.files import FolderKind
-from onnxgather.parity.cases import Case, DescriptorCase
+from onnxgather.parity.cases import Case
 from onnxgather.parity.judge import judge, result_of
 from onnxgather.parity.lanes.lane import Lane, LaneInfo
 from onnxgather.parity.lanes.python import ModelLane
 from onnxgather.parity.results import Result, ResultKind
-from onnxgather.programs.writer import program_files
-from onnxgather.repro.issue import Difference, issue_text
+from onnxgather.repro.folder import REPRO, Difference, Trial, runnable, trials_of, write_folder
 from onnxgather.repro.reduce import Fault, reduce_case
-from onnxgather.repro.trial import Trial, runnable, trials_of
-
-REPRO = FolderKind(
-    "repro",
-    "the folder must be new, empty or an earlier repro, got {}",
-    sometimes=("expected.npy", "data.npy", "indices.npy", "program.json", "runtime.py"),
-    always=("model.onnx", "inputs.npz", "repro.py", "ISSUE.md"),
-)
-"""A case that must be refused has no expected output, a forbidden node has no program, few programs
-have large arrays, and repros of earlier versions have no runtime.py."""
 
 LONGEST_RUN = 120.0
 """The most seconds that a repro.py may take when it is tried."""
@@ -235,27 +223,3 @@ def _tried(
     lines = (printed + done.stderr.decode(errors="replace")).split("\n")
     said = next((line.strip() for line in reversed(lines) if line.strip()), "nothing")
     return f"it ended with exit code {done.returncode} and said: {said}", None
-
-
-def write_folder(
-    folder: str, difference: Difference, trial: Trial, printed: str | None = None
-) -> None:
-    """Write a repro.
-
-    Args:
-        folder: The path of the folder, which must be new, empty or an earlier repro.
-        difference: The difference that the folder shows.
-        trial: What repro.py runs.
-        printed: What repro.py printed when it showed the difference, if it did.
-
-    Raises:
-        OnnxGatherError: The folder holds other files, or cannot be written. Its content is then
-            as it was.
-    """
-    contents = runnable(difference.case, difference.title, difference.info.provider, trial)
-    contents["ISSUE.md"] = issue_text(difference, trial, printed).encode()
-    case = difference.case
-    if isinstance(case, DescriptorCase):
-        comment = f"{difference.title}."
-        contents |= program_files(case.descriptor, case.data, case.indices, comment)
-    REPRO.write(folder, contents.items())

@@ -26,9 +26,7 @@ from onnxgather.parity.cases import Case, DescriptorCase, ForbiddenNode, NodeCas
 from onnxgather.parity.judge import judge
 from onnxgather.parity.lanes.lane import Answer, AnswerKind, LaneInfo
 from onnxgather.parity.results import Result, ResultKind
-from onnxgather.repro.flow import write_folder
-from onnxgather.repro.issue import Difference
-from onnxgather.repro.trial import trials_of
+from onnxgather.repro.folder import Difference, trials_of, write_folder
 
 DIFFERENT = Result("cpu", "DIFF", ResultKind.SHAPE, "expected shape [3, 4], got [3]")
 

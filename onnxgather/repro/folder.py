@@ -1,27 +1,127 @@
-"""The text of an issue: what the case is, what is expected, and what a provider does instead."""
+"""The folder of a repro: a model and its inputs, a script that runs it, the text of an issue."""
 
 from __future__ import annotations
 
+import io
+import json
 import platform
 import textwrap
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from onnxgather.checks import printable
 from onnxgather.descriptors.arrays import Array
+from onnxgather.descriptors.operators import TENSORS
 from onnxgather.descriptors.spelling import tensors
+from onnxgather.execution import runtime
 from onnxgather.execution.child import Breakdown
-from onnxgather.files import filled_in
+from onnxgather.files import FolderKind, filled_in
 from onnxgather.lowering.show import write_formula
+from onnxgather.options import Target
 from onnxgather.parity.cases import Case, DescriptorCase, NodeCase
 from onnxgather.parity.lanes.lane import LaneInfo
+from onnxgather.parity.lanes.python import Question, question_of
 from onnxgather.parity.results import Result, ResultKind
+from onnxgather.programs.writer import program_files
 from onnxgather.repro.candidates import candidate_of
-from onnxgather.repro.trial import Trial
+
+REPRO = FolderKind(
+    "repro",
+    "the folder must be new, empty or an earlier repro, got {}",
+    sometimes=("expected.npy", "data.npy", "indices.npy", "program.json", "runtime.py"),
+    always=("model.onnx", "inputs.npz", "repro.py", "ISSUE.md"),
+)
+"""A case that must be refused has no expected output, a forbidden node has no program, few programs
+have large arrays, and repros of earlier versions have no runtime.py."""
 
 MOST_SHOWN = 64
 """The most elements of an array that an issue shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A question to ONNX Runtime with the expected answer."""
+
+    question: Question
+    """The model and its inputs."""
+    expected: Array | None
+    """The output of the reference; None where the provider must refuse the model."""
+    library: str | None = None
+    """The plugin library that brings the provider, if one does."""
+    operators: str | None = None
+    """The library of onnxgather's own operators, if the session takes them."""
+
+
+def trials_of(
+    case: Case, target: Target, library: str | None = None, operators: str | None = None
+) -> Iterator[Trial]:
+    """Yield the ways to run a case, the plainest first; the last is what the lane ran.
+
+    If one ONNX node computes the case, the plainest model is that node alone, on the sizes that
+    count. The model of the descriptor may need more nodes, as all its tensors have one rank.
+
+    Args:
+        case: The case.
+        target: The target of the lane's models.
+        library: The plugin library that brings the lane's provider, if one does.
+        operators: The library of onnxgather's own operators, if the lane registers it.
+    """
+    rule = case.expected()
+    expected = None if isinstance(rule, str) else rule
+    asked = question_of(case, target)
+    if isinstance(case, DescriptorCase) and _is_one_node(case):
+        bare = candidate_of(case)
+        node = bare.node("")
+        plain = NodeCase(case.name, node, bare.data, bare.indices, case.wrapped)
+        alone = question_of(plain, target)._replace(threads=asked.threads)
+        output = None if expected is None else expected.reshape(node.output_shape)
+        yield Trial(alone, output, library)
+    yield Trial(asked, expected, library, operators)
+
+
+def _is_one_node(case: DescriptorCase) -> bool:
+    tensors = [getattr(case.descriptor, name) for name in TENSORS]
+    return (
+        case.out_of_range == "error"
+        and case.indices.dtype.kind == "i"
+        and all(tensor.strides is None for tensor in tensors)
+    )
+
+
+def runnable(case: Case, title: str, provider: str, trial: Trial) -> dict[str, bytes]:
+    """The files that repro.py needs, itself included.
+
+    Args:
+        case: The case.
+        title: What the script says it shows.
+        provider: The full name of the provider that it runs.
+        trial: What it runs.
+    """
+    rule = case.expected()
+    script = filled_in(
+        "repro/repro.py.template",
+        title=json.dumps(title)[1:-1],  # escaped, as it stands between quotes
+        provider=json.dumps(provider)[1:-1],
+        library=repr(trial.library),
+        operators=repr(trial.operators),
+        threads=trial.question.threads,
+        rule=repr(printable(rule)) if isinstance(rule, str) else None,
+    )
+    inputs, expected = io.BytesIO(), io.BytesIO()
+    np.savez(inputs, allow_pickle=False, **trial.question.inputs)
+    contents = {
+        "model.onnx": trial.question.model,
+        "inputs.npz": inputs.getvalue(),
+        "runtime.py": Path(runtime.__file__).read_bytes(),
+        "repro.py": script.encode(),
+    }
+    if trial.expected is not None:
+        np.save(expected, trial.expected)
+        contents["expected.npy"] = expected.getvalue()
+    return contents
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +153,30 @@ class Difference:
         else:
             what = f"returns an output of the wrong type or shape for {gather}"
         return f"{self.info.provider} {what}"
+
+
+def write_folder(
+    folder: str, difference: Difference, trial: Trial, printed: str | None = None
+) -> None:
+    """Write a repro.
+
+    Args:
+        folder: The path of the folder, which must be new, empty or an earlier repro.
+        difference: The difference that the folder shows.
+        trial: What repro.py runs.
+        printed: What repro.py printed when it showed the difference, if it did.
+
+    Raises:
+        OnnxGatherError: The folder holds other files, or cannot be written. Its content is then
+            as it was.
+    """
+    contents = runnable(difference.case, difference.title, difference.info.provider, trial)
+    contents["ISSUE.md"] = issue_text(difference, trial, printed).encode()
+    case = difference.case
+    if isinstance(case, DescriptorCase):
+        comment = f"{difference.title}."
+        contents |= program_files(case.descriptor, case.data, case.indices, comment)
+    REPRO.write(folder, contents.items())
 
 
 def issue_text(difference: Difference, trial: Trial, printed: str | None) -> str:
