@@ -63,7 +63,7 @@ def main(folder: str) -> None:
                 proof = proof_of(found, network.main, node)
                 counts[what] += proof.state == "proved"
                 if proof.state != "proved":
-                    print(f"{path.name} not {what}: {node.label}: {proof.stop}")
+                    print(f"{path.name} not {what}: {node.label}: {proof.input}")
     print(dict(counts))
 
 

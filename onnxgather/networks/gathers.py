@@ -31,7 +31,7 @@ from onnxgather.networks.capture import (
 )
 from onnxgather.networks.inputs import MOST_INPUTS_LISTED, checked
 from onnxgather.networks.network import Network, Operation, Scope, check_input, read_network
-from onnxgather.networks.ranges import Proof, proof_of, ranges_of
+from onnxgather.networks.ranges import Found, IndexRange, SizesFrom, proof_of, ranges_of
 from onnxgather.networks.shapes import shape_computations
 from onnxgather.parity.known import known_differences
 from onnxgather.parity.states import State
@@ -40,8 +40,6 @@ RUN_TIMEOUT = 60.0
 """Seconds that a run of the model may take."""
 
 EMPTY = "the DirectML provider does nothing, as a tensor is empty"
-
-SizesFrom = Literal["file", "given", "level-1", "run"]
 
 
 class Tensor(msgspec.Struct, frozen=True):
@@ -56,40 +54,6 @@ class Tensor(msgspec.Struct, frozen=True):
     def is_static(self) -> bool:
         """Whether every size is known."""
         return self.sizes is not None and None not in self.sizes
-
-
-class Found(msgspec.Struct, frozen=True):
-    """An index out of range."""
-
-    source: Literal["constant", "inputs"]
-    """A constant of the model, or a run with the given inputs."""
-    at: tuple[int, ...]
-    """Its coordinates in the indices; the first one's where several are out of range."""
-    value: int
-    count: int
-    """How many indices are out of range."""
-    providers: dict[str, str]
-    """What each provider does with such an index, by the provider's short name."""
-
-
-class IndexRange(msgspec.Struct, frozen=True):
-    """The range of the indices of a gather, one number per coordinate of a tuple."""
-
-    state: Literal["proved", "not-proved", "out-of-range"]
-    low: tuple[int | None, ...] | None
-    """The smallest index, before negative ones are counted from the end; None: unbounded. Without
-    any index there is none."""
-    high: tuple[int | None, ...] | None
-    size: tuple[int | None, ...] | None
-    """The size of the axis that is indexed."""
-    why: str
-    """The proof in words, such as "constant"; without a proof, the operators behind the bounds."""
-    sizes_from: SizesFrom
-    """The sizes for which the range holds: those of the file, those given, those of ONNX Runtime's
-    level-1 passes with the sizes given, or those of a run with the inputs given."""
-    input: str | None
-    """What stops the proof: a graph input, or an operator."""
-    found: Found | None
 
 
 class AuditedGather(msgspec.Struct, frozen=True):
@@ -340,24 +304,23 @@ def _translated(
 def _range(
     scope: Scope,
     operation: Operation,
-    proof: Proof,
+    proof: IndexRange,
     source: SizesFrom,
     executions: Sequence[Gathered],
 ) -> IndexRange:
     """The range of the indices of a gather, from its proof and from what its executions had."""
-    found = None
+    found, every = None, proof.size or ()
     if proof.state == "out-of-range":
         constant = scope.constant(operation.inputs[1])
         if constant is not None:
-            found = _found(operation, "constant", constant, proof.sizes)
+            found = _found(operation, "constant", constant, every)
     elif proof.state == "not-proved":
-        axes = [operation.number + k for k in range(len(proof.sizes))]
+        axes = [operation.number + k for k in range(len(every))]
         for one in executions:
-            sizes = proof.sizes if one.data is None else [one.data.shape[axis] for axis in axes]
+            sizes = every if one.data is None else [one.data.shape[axis] for axis in axes]
             found = found or _found(operation, "inputs", one.indices, sizes)
-    state = "out-of-range" if found else proof.state
-    stop = proof.stop if state == "not-proved" else None
-    return IndexRange(state, proof.low, proof.high, proof.sizes, proof.why, source, stop, found)
+    proof = replace(proof, sizes_from=source)
+    return replace(proof, state="out-of-range", input=None, found=found) if found else proof
 
 
 def _found(

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
+import msgspec
 import numpy as np
 
 from onnxgather.descriptors.arrays import Array
@@ -201,14 +202,8 @@ def _typed(value: Bounds, value_type: ValueType) -> Bounds:
     """The value with what the network tells of its type where nothing else does."""
     if not value.data_type:
         value = unknown(value_type.data_type, value.sizes, *value.stops)
-    sizes, told = value.sizes, value_type.sizes
-    if told is None or sizes == told:
-        return value
-    if sizes is not None and len(sizes) == len(told):
-        told = tuple(b if a is None else a for a, b in zip(sizes, told, strict=True))
-    elif sizes is not None:
-        return value
-    return value.resized(told)
+    sizes = ValueType(value.data_type, value.sizes).refined(value_type).sizes
+    return value if sizes == value.sizes else value.resized(sizes)
 
 
 def _reasoned(call: Call, value: Bounds) -> Bounds:
@@ -230,33 +225,46 @@ def _reasoned(call: Call, value: Bounds) -> Bounds:
     return replace(value, why=merged_reasons([why, named]) or ("constant",))
 
 
-RangeState = Literal["proved", "not-proved", "out-of-range"]
+SizesFrom = Literal["file", "given", "level-1", "run"]
 
 
-@dataclass(frozen=True, slots=True)
-class Proof:
-    """What is known of the indices of a gather, before negative ones count from the end.
+class Found(msgspec.Struct, frozen=True):
+    """An index out of range."""
 
-    Attributes:
-        state: "proved": each index is in range, or there is none. "out-of-range": one is not,
-            whatever the inputs are.
-        low: The least index per coordinate of a tuple; None: no bound. Without indices: None.
-        high: The greatest index, likewise.
-        sizes: The size of the axis that each coordinate indexes; None where it is not known.
-        why: What the interval comes from, in words.
-        stop: What stops the proof, a graph input or an operator; "" where it is proved.
-    """
+    source: Literal["constant", "inputs"]
+    """A constant of the model, or a run with the given inputs."""
+    at: tuple[int, ...]
+    """Its coordinates in the indices; the first one's where several are out of range."""
+    value: int
+    count: int
+    """How many indices are out of range."""
+    providers: dict[str, str]
+    """What each provider does with such an index, by the provider's short name."""
 
-    state: RangeState
+
+class IndexRange(msgspec.Struct, frozen=True):
+    """The range of the indices of a gather, one number per coordinate of a tuple."""
+
+    state: Literal["proved", "not-proved", "out-of-range"]
+    """Proved: each index is in range, or there is none. Out of range: an index is not."""
     low: tuple[int | None, ...] | None
+    """The smallest index, before negative ones are counted from the end; None: unbounded. Without
+    any index there is none."""
     high: tuple[int | None, ...] | None
-    sizes: tuple[int | None, ...]
+    size: tuple[int | None, ...] | None
+    """The size of the axis that is indexed."""
     why: str
-    stop: str
+    """The proof in words, such as "constant"; without a proof, the operators behind the bounds."""
+    sizes_from: SizesFrom = "file"
+    """The sizes for which the range holds: those of the file, those given, those of ONNX Runtime's
+    level-1 passes with the sizes given, or those of a run with the inputs given."""
+    input: str | None = None
+    """What stops the proof: a graph input, or an operator."""
+    found: Found | None = None
 
 
-def proof_of(ranges: Ranges, scope: Scope, operation: Operation) -> Proof:
-    """The proof that the indices of a gather are in range, as far as there is one."""
+def proof_of(ranges: Ranges, scope: Scope, operation: Operation) -> IndexRange:
+    """The range of the indices of a gather: proved, not proved, or out of it for any inputs."""
     data, indices = (ranges.value(scope, name) for name in operation.inputs[:2])
     low, high = _ends(_coordinates(indices, operation.operator), indices.data_type)
     rank, first = len(data.sizes or ()), operation.number
@@ -264,15 +272,16 @@ def proof_of(ranges: Ranges, scope: Scope, operation: Operation) -> Proof:
     sizes = tuple((data.sizes or ())[k] if -rank <= k < rank else None for k in axes)
     why = ", ".join(indices.why)
     if indices.is_empty:
-        return Proof("proved", None, None, sizes, "there is no index", "")
+        return IndexRange("proved", None, None, sizes, "there is no index")
     if all(map(_is_inside, low, high, sizes)):
-        return Proof("proved", low, high, sizes, why, "")
+        return IndexRange("proved", low, high, sizes, why)
     # Where both ends of an interval are reached, one beyond the axis is an index beyond it.
     is_reached = indices.is_exact or scope.is_constant(operation.inputs[1])
     if is_reached and elements_of(indices.sizes) and None not in sizes:
-        return Proof("out-of-range", low, high, sizes, why, "")
+        return IndexRange("out-of-range", low, high, sizes, why)
     unsized = f"the size of {operation.inputs[0]}" if None in sizes else ""
-    return Proof("not-proved", low, high, sizes, why, ", ".join(indices.stops) or unsized or why)
+    stop = ", ".join(indices.stops) or unsized or why
+    return IndexRange("not-proved", low, high, sizes, why, input=stop)
 
 
 def _coordinates(indices: Bounds, operator: str) -> Array:

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from onnxgather.checks import number_of
-from onnxgather.networks.gathers import Audit, AuditedGather, IndexRange
+from onnxgather.networks.gathers import Audit, AuditedGather
+from onnxgather.networks.ranges import IndexRange
 
 
 def lines(name: str, audit: Audit, every: bool = False) -> Iterator[str]:

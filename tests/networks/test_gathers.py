@@ -13,9 +13,9 @@ from onnx_graphs import BOOL, FLOAT, INT64, constant, function, graph, info, mod
 
 import onnxgather as og
 from onnxgather.networks import gathers
-from onnxgather.networks.gathers import AuditedGather, Found, Tensor
+from onnxgather.networks.gathers import AuditedGather, Tensor
 from onnxgather.networks.gathers import audit as audit_of
-from onnxgather.networks.ranges import ranges_of
+from onnxgather.networks.ranges import Found, ranges_of
 
 TABLE = constant("table", np.arange(12.0, dtype=np.float32).reshape(4, 3))
 IDS = info("ids", INT64, ["n", 2])

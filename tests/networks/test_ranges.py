@@ -17,7 +17,7 @@ from onnxgather.gather import ATTRIBUTES
 from onnxgather.networks.intervals import Bounds, bounds_of_array, broadcast, interval
 from onnxgather.networks.network import read_network
 from onnxgather.networks.operator_bounds import TRANSFERS, Call
-from onnxgather.networks.ranges import Proof, proof_of, ranges_of
+from onnxgather.networks.ranges import IndexRange, proof_of, ranges_of
 
 
 def broken(value: Bounds, array: Array) -> str:
@@ -78,7 +78,7 @@ def test_a_mistake_in_an_operator_is_caught(operator: str, monkeypatch: pytest.M
 
 def proof(
     nodes: Sequence[onnx.NodeProto], *inputs: Any, given: Any = None, **constants: Any
-) -> Proof:
+) -> IndexRange:
     """The proof of the last gather of a network."""
     arrays = [numpy_helper.from_array(np.asarray(a), name) for name, a in constants.items()]
     outputs = [onnx.ValueInfoProto(name=nodes[-1].output[0])]
@@ -88,6 +88,11 @@ def proof(
     found = ranges_of(network, given)
     gathers = [node for node in network.main.operations if node.operator in ATTRIBUTES]
     return proof_of(found, network.main, gathers[-1])
+
+
+def told(state: Any, low: Any, high: Any, size: Any, why: str, stop: str) -> IndexRange:
+    """What the proof says of a gather, with what stops it if it is not proved."""
+    return IndexRange(state, low, high, size, why, input=stop if state == "not-proved" else None)
 
 
 def node(operator: str, inputs: str, outputs: str, **attributes: Any) -> onnx.NodeProto:
@@ -106,10 +111,10 @@ LIMITS = {"low": np.int64(0), "high": np.int64(63)}
 
 
 def test_a_constant_is_proved_and_one_beyond_the_axis_is_not() -> None:
-    assert proof([GATHER], TABLE, i=[[0, -64], [63, 5]]) == Proof(
+    assert proof([GATHER], TABLE, i=[[0, -64], [63, 5]]) == told(
         "proved", (-64,), (63,), (64,), "constant", ""
     )
-    assert proof([GATHER], TABLE, i=[64, 1]) == Proof(
+    assert proof([GATHER], TABLE, i=[64, 1]) == told(
         "out-of-range", (1,), (64,), (64,), "constant", ""
     )
     assert proof([GATHER], TABLE, i=np.full(5000, 64)).state == "out-of-range"
@@ -117,21 +122,21 @@ def test_a_constant_is_proved_and_one_beyond_the_axis_is_not() -> None:
 
 def test_a_graph_input_stops_the_proof_unless_its_range_is_given() -> None:
     nodes = [node("Identity", "ids", "i"), GATHER]
-    assert proof(nodes, TABLE, IDS) == Proof("not-proved", (None,), (None,), (64,), "", "ids")
-    assert proof(nodes, TABLE, IDS, given={"ids": (0, 63)}) == Proof(
+    assert proof(nodes, TABLE, IDS) == told("not-proved", (None,), (None,), (64,), "", "ids")
+    assert proof(nodes, TABLE, IDS, given={"ids": (0, 63)}) == told(
         "proved", (0,), (63,), (64,), "the range given of ids", ""
     )
-    assert proof(nodes, TABLE, IDS, given={"ids": (0, 64)}) == Proof(
+    assert proof(nodes, TABLE, IDS, given={"ids": (0, 64)}) == told(
         "not-proved", (0,), (64,), (64,), "the range given of ids", "the range given of ids"
     )
 
 
 def test_clip_proves_an_int64_index_where_every_provider_orders_it_alike() -> None:
     nodes = [node("Clip", "ids low high", "i"), GATHER]
-    assert proof(nodes, TABLE, IDS, **LIMITS) == Proof("proved", (0,), (63,), (64,), "Clip", "")
+    assert proof(nodes, TABLE, IDS, **LIMITS) == told("proved", (0,), (63,), (64,), "Clip", "")
     # The CPU provider lets 2^31 … 2^32 - 1 pass as negative numbers.
     limits = LIMITS | {"low": np.int64(-64)}
-    assert proof(nodes, TABLE, IDS, **limits) == Proof(
+    assert proof(nodes, TABLE, IDS, **limits) == told(
         "not-proved", (-(2**32),), (2**32 - 1,), (64,), "Clip", "Clip"
     )
     nodes = [node("Min", "ids high", "j"), node("Max", "j low", "i"), GATHER]
@@ -145,11 +150,11 @@ def test_a_float_that_may_be_nan_stops_the_proof_behind_its_cast() -> None:
     grid = info("grid", FLOAT, 2)
     limits = {name: np.float32(number) for name, number in LIMITS.items()}
     nodes = [node("Clip", "grid low high", "c"), node("Cast", "c", "i", to=INT64), GATHER]
-    assert proof(nodes, TABLE, grid, **limits) == Proof(
+    assert proof(nodes, TABLE, grid, **limits) == told(
         "not-proved", (None,), (None,), (64,), "constant", "grid"
     )
     nodes[:1] = [node("Cast", "ids", "f", to=FLOAT), node("Clip", "f low high", "c")]
-    assert proof(nodes, TABLE, IDS, **limits) == Proof("proved", (0,), (63,), (64,), "Clip", "")
+    assert proof(nodes, TABLE, IDS, **limits) == told("proved", (0,), (63,), (64,), "Clip", "")
 
 
 def test_positions_are_proved_by_the_axis_that_they_stand_on() -> None:
@@ -159,7 +164,7 @@ def test_positions_are_proved_by_the_axis_that_they_stand_on() -> None:
     nodes = [node("ArgMax", "scores", "i", axis=1), GATHER]
     assert proof(nodes, TABLE, scores).state == "proved"
     nodes = [node("ArgMax", "scores", "i", axis=1), node("Gather", "small i", "y")]
-    assert proof(nodes, info("small", FLOAT, 63), scores) == Proof(
+    assert proof(nodes, info("small", FLOAT, 63), scores) == told(
         "not-proved", (0,), (63,), (63,), "ArgMax over axis of 64", "ArgMax over axis of 64"
     )
 
@@ -168,7 +173,7 @@ def test_each_coordinate_of_a_tuple_has_an_interval_of_its_own() -> None:
     mask = info("mask", onnx.TensorProto.BOOL, 5, 7)
     nodes = [node("NonZero", "mask", "n"), node("Transpose", "n", "i")]
     nodes.append(node("GatherND", "data i", "y"))
-    assert proof(nodes, info("data", FLOAT, 5, 7, 3), mask) == Proof(
+    assert proof(nodes, info("data", FLOAT, 5, 7, 3), mask) == told(
         "proved", (0, 0), (4, 6), (5, 7), "NonZero over axes of 5, 7", ""
     )
 
@@ -176,18 +181,18 @@ def test_each_coordinate_of_a_tuple_has_an_interval_of_its_own() -> None:
 def test_an_operator_that_is_not_known_stops_the_proof() -> None:
     nodes = [helper.make_node("Det", ["m"], ["d"], "det"), node("Cast", "d", "i", to=INT64), GATHER]
     found = proof(nodes, TABLE, m=np.zeros((2, 2), np.float32))
-    assert found == Proof("not-proved", (None,), (None,), (64,), "constant", "Det det")
+    assert found == told("not-proved", (None,), (None,), (64,), "constant", "Det det")
 
 
 def test_a_size_that_is_not_known_stops_the_proof() -> None:
     table = info("table", FLOAT, None, 4)
-    assert proof([GATHER], table, i=[0]) == Proof(
+    assert proof([GATHER], table, i=[0]) == told(
         "not-proved", (0,), (0,), (None,), "constant", "the size of table"
     )
 
 
 def test_without_an_index_a_gather_is_proved() -> None:
-    assert proof([GATHER], TABLE, info("i", INT64, 0, 3)) == Proof(
+    assert proof([GATHER], TABLE, info("i", INT64, 0, 3)) == told(
         "proved", None, None, (64,), "there is no index", ""
     )
 
@@ -201,7 +206,7 @@ def test_sizes_are_computed_through_shapes() -> None:
         GATHER,
     ]
     constants = {"one": np.int64(1), "zero": np.int64(0), "step": np.int64(1), "four": np.int64(4)}
-    assert proof(nodes, TABLE, IDS, **constants) == Proof(
+    assert proof(nodes, TABLE, IDS, **constants) == told(
         "proved", (0,), (60,), (64,), "constant", ""
     )
 
@@ -235,7 +240,7 @@ def test_the_number_of_an_iteration_has_the_rank_that_the_body_declares(
     outer = helper.make_graph([loop], "main", [TABLE], [info("all", FLOAT)], initializers)
     network = read_network(helper.make_model(outer, ir_version=8))
     body = network.main.operations[0].bodies["body"]
-    assert proof_of(ranges_of(network), body, body.operations[1]).sizes == (size,)
+    assert proof_of(ranges_of(network), body, body.operations[1]).size == (size,)
 
 
 def test_each_element_of_a_small_table_of_positions_has_an_interval_of_its_own() -> None:
@@ -269,18 +274,18 @@ def test_a_constant_around_a_subgraph_is_known_in_it() -> None:
 
 
 BOOL = onnx.TensorProto.BOOL
-EXPORTED: dict[str, tuple[list[onnx.NodeProto], list[Any], dict[str, Any], Proof]] = {
+EXPORTED: dict[str, tuple[list[onnx.NodeProto], list[Any], dict[str, Any], IndexRange]] = {
     "TopK": (
         [node("TopK", "scores five", "v i"), GATHER],
         [TABLE, info("scores", FLOAT, 2, 64)],
         {"five": [5]},
-        Proof("proved", (0,), (63,), (64,), "TopK over axis of 64", ""),
+        told("proved", (0,), (63,), (64,), "TopK over axis of 64", ""),
     ),
     "ArgMax": (
         [node("ArgMax", "scores", "i", axis=-1, keepdims=0), GATHER],
         [TABLE, info("scores", FLOAT, 2, 64)],
         {},
-        Proof("proved", (0,), (63,), (64,), "ArgMax over axis of 64", ""),
+        told("proved", (0,), (63,), (64,), "ArgMax over axis of 64", ""),
     ),
     "CumSum": (  # positions of the tokens that are no padding
         [
@@ -295,7 +300,7 @@ EXPORTED: dict[str, tuple[list[onnx.NodeProto], list[Any], dict[str, Any], Proof
         ],
         [TABLE, IDS],
         {"pad": np.int64(1), "one": np.int64(1)},
-        Proof("proved", (1,), (17,), (64,), "Equal, Not, CumSum, Mul, Add", ""),
+        told("proved", (1,), (17,), (64,), "Equal, Not, CumSum, Mul, Add", ""),
     ),
     "ReduceSum": (  # the last token of a mask
         [
@@ -306,7 +311,7 @@ EXPORTED: dict[str, tuple[list[onnx.NodeProto], list[Any], dict[str, Any], Proof
         ],
         [TABLE, info("mask", BOOL, 2, 16)],
         {"axis": [1], "one": np.int64(1)},
-        Proof("proved", (-1,), (15,), (64,), "ReduceSum, Sub", ""),
+        told("proved", (-1,), (15,), (64,), "ReduceSum, Sub", ""),
     ),
     "NonMaxSuppression": (  # the boxes that are chosen
         [
@@ -317,7 +322,7 @@ EXPORTED: dict[str, tuple[list[onnx.NodeProto], list[Any], dict[str, Any], Proof
         ],
         [info("boxes", FLOAT, 1, 20, 4), info("scores", FLOAT, 1, 3, 20)],
         {"most": [5], "two": [2], "end": [3], "one": [1]},
-        Proof("proved", (0,), (19,), (20,), "NonMaxSuppression of 20 boxes", ""),
+        told("proved", (0,), (19,), (20,), "NonMaxSuppression of 20 boxes", ""),
     ),
     "NonZero": (
         [
@@ -327,7 +332,7 @@ EXPORTED: dict[str, tuple[list[onnx.NodeProto], list[Any], dict[str, Any], Proof
         ],
         [info("mask", BOOL, 5, 7)],
         {},
-        Proof("proved", (0, 0), (4, 6), (5, 7), "NonZero over axes of 5, 7", ""),
+        told("proved", (0, 0), (4, 6), (5, 7), "NonZero over axes of 5, 7", ""),
     ),
     "Clip": (  # positions relative to one another
         [
@@ -349,13 +354,13 @@ EXPORTED: dict[str, tuple[list[onnx.NodeProto], list[Any], dict[str, Any], Proof
             "high": np.int64(8),
             "eight": np.int64(8),
         },
-        Proof("proved", (0,), (16,), (64,), "Sub, Clip, Add", ""),
+        told("proved", (0,), (16,), (64,), "Sub, Clip, Add", ""),
     ),
     "Mod": (
         [node("Mod", "ids most", "i"), GATHER],
         [TABLE, IDS],
         {"most": np.int64(64)},
-        Proof("proved", (0,), (63,), (64,), "Mod", ""),
+        told("proved", (0,), (63,), (64,), "Mod", ""),
     ),
 }
 """What exporters write before a gather, by the operator that earns the proof."""
@@ -394,10 +399,10 @@ def test_coordinates_clamped_as_floats_stop_at_the_input_that_may_be_nan() -> No
         GATHER,
     ]
     grid = info("grid", FLOAT, 4, 2)
-    assert proof(nodes, TABLE, grid, **limits) == Proof(
+    assert proof(nodes, TABLE, grid, **limits) == told(
         "not-proved", (None,), (None,), (64,), "constant", "grid"
     )
     whole = [node("Cast", "cells", "grid", to=FLOAT), *nodes]
-    assert proof(whole, TABLE, info("cells", INT32, 4, 2), **limits) == Proof(
+    assert proof(whole, TABLE, info("cells", INT32, 4, 2), **limits) == told(
         "proved", (0,), (63,), (64,), "Floor, Clip, Mul, Add", ""
     )
