@@ -39,7 +39,7 @@ ORDER = {
     "doctor": "",
     "pytest_plugin": "",
     "networks": "network inside capture inputs intervals operator_bounds ranges shapes "
-    "gathers extraction text comparison rewrite hardening audit_page __init__",
+    "gathers extraction text comparison hardening audit_page __init__",
     "cli": "arguments terminal commands sources outputs report audit check corpus examine extract "
     "harden translate __init__",
 }

@@ -15,8 +15,8 @@ from index_arithmetic import index_values
 import onnxgather as og
 from onnxgather.descriptors.arrays import Array
 from onnxgather.gather import ATTRIBUTES, gather_of_node
+from onnxgather.networks.hardening import Rewritten, rewrite
 from onnxgather.networks.network import read_network
-from onnxgather.networks.rewrite import Rewritten, rewrite
 from onnxgather.options import OutOfRange
 
 OPSET = 'ir_version: 8, opset_import: ["" : 17]'
