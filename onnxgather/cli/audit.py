@@ -63,7 +63,7 @@ def audit_command(
     finding, and so is one that a lane computes wrongly.
     """
     from onnxgather.networks.audit_page import audit_page
-    from onnxgather.networks.comparison import compare, lane_lines, with_lanes
+    from onnxgather.networks.comparison import compare, lane_lines
     from onnxgather.networks.gathers import audit_model
     from onnxgather.networks.inputs import read_inputs
     from onnxgather.networks.text import lines
@@ -81,13 +81,11 @@ def audit_command(
         arrays = read_inputs(inputs) if inputs is not None else None
         audited = audit_model(model, arrays, shapes, ranges)
         compared = compare(audited, opened)
-    found = with_lanes(audited.audit, compared)
-    of_lanes = [*lane_lines(found, compared)]
-    page = partial(audit_page, model, found, audited.network, compared.cases, compared.results)
-    batch = Batch(prints=False)
-    contents = {"--json": partial(json_bytes, found), "--html": partial(page, of_lanes)}
+    found, batch = compared.audit, Batch(prints=False)
+    page = partial(audit_page, model, audited.network, compared)
+    contents = {"--json": partial(json_bytes, found), "--html": page}
     if not outputs.write(batch, contents):
-        for text in [*lines(model, found, every), *of_lanes]:
+        for text in [*lines(model, found, every), *lane_lines(compared)]:
             say(text)
     failed = found.out_of_range or found.refused or (fail_on and found.not_proved)
     return batch.finish([*codes(compared.report), *([FINDINGS] if failed else [])])

@@ -5,7 +5,7 @@ The texts stand in the page itself; the script adds the drawings where an entry 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 from typing import Any
 
@@ -13,7 +13,8 @@ import msgspec
 
 from onnxgather.checks import printable
 from onnxgather.model.values import sizes_text
-from onnxgather.networks.gathers import Audit, AuditedGather, OperationKey, Tensor, operations_of
+from onnxgather.networks.comparison import Compared, lane_lines
+from onnxgather.networks.gathers import AuditedGather, Tensor, operations_of
 from onnxgather.networks.network import Network, Operation, Scope
 from onnxgather.networks.text import indices_text, summary, summary_of_shapes
 from onnxgather.parity.cases import Case, DescriptorCase
@@ -30,36 +31,28 @@ _COLOURS = {"proved": "PASS", "not-proved": "NOT-RUN", "out-of-range": "DIFF"}
 """The state of a result whose colour each state of a range has."""
 
 
-def audit_page(
-    name: str,
-    audit: Audit,
-    network: Network,
-    cases: Mapping[OperationKey, Sequence[Case]],
-    results: Mapping[OperationKey, Sequence[CaseResult]],
-    lines: Iterable[str],
-) -> bytes:
+def audit_page(name: str, network: Network, compared: Compared) -> bytes:
     """An audit as an HTML page in UTF-8.
 
     Args:
         name: What was audited.
-        audit: The audit, with its lanes.
         network: The model.
-        cases: What each gather of the audit got in a run, once per execution.
-        results: What became of these on the lanes.
-        lines: What is said of the whole beside its notes, such as of each lane.
+        compared: Its audit, and what became of its gathers on lanes.
     """
+    audit, cases, results = compared.audit, compared.cases, compared.results
     places = {key: (scope, one) for key, scope, one in operations_of(network) if key in cases}
     each = [*zip(cases, audit.gathers, strict=True)]
     told = [(key, gather) for key, gather in each if not gather.shape_computation]
     shapes = [gather for gather in audit.gathers if gather.shape_computation]
     states = [state for gather in audit.gathers for state in gather.lanes.values()]
     bad = audit.out_of_range or audit.refused or not set(BAD).isdisjoint(states)
+    notes = [*lane_lines(compared), *audit.notes]
     texts = {
         "title": f"{_text(name)} · onnxgather audit",
         "name": _text(name),
         "verdict": _text(summary(audit)),
         "mood": "bad" if bad else "open" if audit.not_proved else "good",
-        "notes": "".join(f"<li>{_text(line)}</li>" for line in [*lines, *audit.notes]),
+        "notes": "".join(f"<li>{_text(line)}</li>" for line in notes),
         "rows": "".join(_row(gather, f"g{k}") for k, (_, gather) in enumerate(told)),
         "gathers": "".join(_entry(f"g{k}", g, results[key]) for k, (key, g) in enumerate(told)),
         "shapes": summary_of_shapes(shapes),

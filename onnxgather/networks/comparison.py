@@ -34,6 +34,8 @@ MOST_EXECUTIONS = 8
 class Compared:
     """The gathers of a model with their results on lanes."""
 
+    audit: Audit
+    """The audit, with the state of each gather on each lane, the worst of its executions."""
     cases: Mapping[OperationKey, Sequence[Case]]
     """The cases of each gather, one per execution."""
     results: dict[OperationKey, list[CaseResult]]
@@ -66,28 +68,18 @@ def compare(
     results = iter(report.cases)
     judged = {key: [next(results) for _ in each] for key, each in cases.items()}
     reasons = Counter(reason for key, reason in left_out.items() if not cases[key])
-    return Compared(cases, judged, report, reasons)
-
-
-def with_lanes(audit: Audit, compared: Compared) -> Audit:
-    """An audit with the state of each gather on each lane, the worst of its executions."""
-    names = [lane.name for lane in compared.report.lanes]
-    gathers = list[AuditedGather]()
-    for gather, ran in zip(audit.gathers, compared.results.values(), strict=True):
-        states = zip(*([result.state for result in case.results] for case in ran), strict=True)
+    names, gathers = [lane.name for lane in report.lanes], list[AuditedGather]()
+    for key, gather in audited.gathers.items():
+        ran = ([result.state for result in case.results] for case in judged[key])
+        states = zip(*ran, strict=True)
         gathers.append(replace(gather, lanes=dict(zip(names, map(worst, states), strict=False))))
-    return replace(audit, gathers=gathers)
+    return Compared(Audit(gathers, audited.notes), cases, judged, report, reasons)
 
 
-def lane_lines(audit: Audit, compared: Compared) -> Iterator[str]:
-    """Yield what each lane made of the gathers, and of which one first what differs.
-
-    Args:
-        audit: The audit, with its lanes.
-        compared: What the lanes made of its gathers.
-    """
+def lane_lines(compared: Compared) -> Iterator[str]:
+    """Yield what each lane made of the gathers, and of which one first what differs."""
     report = compared.report
-    ran = [*zip(audit.gathers, compared.results.values(), strict=True)]
+    ran = [*zip(compared.audit.gathers, compared.results.values(), strict=True)]
     for k, lane in enumerate(report.lanes):
         counts = Counter[State](
             worst([gather.lanes[lane.name]]) for gather, _ in ran if gather.lanes

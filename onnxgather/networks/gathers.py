@@ -126,11 +126,6 @@ class AuditedModel:
     captured: Captured
     notes: list[str]
 
-    @property
-    def audit(self) -> Audit:
-        """The audit alone."""
-        return Audit([*self.gathers.values()], self.notes)
-
 
 def audit(
     model: str | os.PathLike[str] | ModelProto,
@@ -150,7 +145,8 @@ def audit(
         OnnxGatherError: The model, an input, a size or a range is not as it must be.
         ProviderError: There are inputs, but no CPU provider.
     """
-    return audit_model(model, inputs, shapes, ranges).audit
+    audited = audit_model(model, inputs, shapes, ranges)
+    return Audit([*audited.gathers.values()], audited.notes)
 
 
 def audit_model(

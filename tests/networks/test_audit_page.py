@@ -10,8 +10,8 @@ from html_page import HOSTILE, LOADING, Page
 from onnx_graphs import INT64, constant, info, model, node
 
 from onnxgather.networks.audit_page import audit_page
-from onnxgather.networks.comparison import compare, lane_lines, with_lanes
-from onnxgather.networks.gathers import Audit, audit_model
+from onnxgather.networks.comparison import compare
+from onnxgather.networks.gathers import audit_model
 from onnxgather.parity.lanes import open_lanes
 
 TABLE = constant("table", np.arange(12.0, dtype=np.float32).reshape(4, 3))
@@ -34,10 +34,7 @@ def page(name: str = "tokens", rows: int = 1, inputs: Any = None, **more: Any) -
     compared = compare(audited, lanes)
     for lane in lanes:
         lane.close()
-    told: Audit = with_lanes(audited.audit, compared)
-    lines = [*lane_lines(told, compared)]
-    network = audited.network
-    return audit_page(name, told, network, compared.cases, compared.results, lines), told
+    return audit_page(name, audited.network, compared), compared.audit
 
 
 def test_a_gather_has_its_graph_its_proof_and_its_picture() -> None:

@@ -15,7 +15,6 @@ from onnxgather.networks.comparison import (
     Compared,
     compare,
     lane_lines,
-    with_lanes,
 )
 from onnxgather.networks.gathers import Audit, audit_model
 from onnxgather.parity.cases import Case
@@ -58,8 +57,7 @@ def compared(
     """Return the audit with its lanes, what they made of it, and what is told."""
     audited = audit_model(made, inputs)
     found = compare(audited, lanes, known=[])
-    told = with_lanes(audited.audit, found)
-    return told, found, [*lane_lines(told, found)]
+    return found.audit, found, [*lane_lines(found)]
 
 
 def chain() -> Any:
