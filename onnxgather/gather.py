@@ -213,13 +213,10 @@ class Geometry:
 
         Source: Gather-13, GatherElements-13 and GatherND-13. None where ONNX allows the node.
         """
-        return self._broken_by_sizes() or self._broken_by_type(index_type)
-
-    def _broken_by_type(self, index_type: str) -> str | None:
-        types = FACTS[self.operator].onnx_index_types
-        if index_type in types:
-            return None
-        return f"indices must be {' or '.join(types)}, got {index_type}"
+        rule, types = self._broken_by_sizes(), FACTS[self.operator].onnx_index_types
+        if rule is None and index_type not in types:
+            rule = f"indices must be {' or '.join(types)}, got {index_type}"
+        return rule
 
     def _broken_by_sizes(self) -> str | None:
         data, indices, number, rank = self.data, self.indices, self.number, len(self.data)
