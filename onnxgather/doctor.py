@@ -33,9 +33,8 @@ from onnxgather.model.write import VERSION
 from onnxgather.parity.cases import smallest_case
 from onnxgather.parity.checking import MACHINE
 from onnxgather.parity.judge import judge
-from onnxgather.parity.lanes import model_lane
 from onnxgather.parity.lanes.lane import CASE_TIMEOUT, LaneInfo
-from onnxgather.parity.lanes.python import ModelLane
+from onnxgather.parity.lanes.python import ModelLane, model_lane
 from onnxgather.parity.results import Result
 
 MODULE = "onnxruntime"

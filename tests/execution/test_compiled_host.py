@@ -20,8 +20,9 @@ from onnxgather.execution.worker import Worker
 from onnxgather.parity.cases import smallest_case
 from onnxgather.parity.checking import check
 from onnxgather.parity.corpus import built_in_cases
-from onnxgather.parity.lanes import model_lane, open_lanes
+from onnxgather.parity.lanes import open_lanes
 from onnxgather.parity.lanes.lane import AnswerKind
+from onnxgather.parity.lanes.python import model_lane
 
 posix = pytest.mark.skipif(os.name == "nt", reason="the stand-in compiler is a shell script")
 compiles = pytest.mark.skipif(

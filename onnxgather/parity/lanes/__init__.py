@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Mapping, Sequence
 
 from onnxgather.checks import shown
 from onnxgather.errors import OnnxGatherError
-from onnxgather.execution.hosts import find_runtime, is_library
-from onnxgather.execution.providers import find_provider
-from onnxgather.options import TARGETS, Target
+from onnxgather.options import Target
 from onnxgather.parity.lanes.directml import DIRECTML_DLL, DirectMLLane
 from onnxgather.parity.lanes.lane import CASE_TIMEOUT, Lane
-from onnxgather.parity.lanes.python import ModelLane
+from onnxgather.parity.lanes.python import model_lane
 
 REFERENCE = "reference"
 """A name for the reference, with which all lanes are compared; naming it changes nothing."""
@@ -68,41 +64,6 @@ def open_lanes(
     ]
 
 
-def model_lane(
-    name: str,
-    path: str | None = None,
-    plugin: str | None = None,
-    target: Target | None = None,
-    timeout: float = CASE_TIMEOUT,
-) -> ModelLane:
-    """The lane on a provider, not started.
-
-    Args:
-        name: The name of the lane.
-        path: The interpreter of another environment, or a shared library of ONNX Runtime; None
-            means the host of the provider if there is one, else this environment.
-        plugin: The plugin library that brings the provider, if one does.
-        target: The target of the models, unless the name has one; None is the one that suits the
-            provider.
-        timeout: Seconds that one case may take.
-
-    Raises:
-        ProviderError: The name is not that of a provider.
-        OnnxGatherError: There is a plugin beside a shared library, or the timeout is none.
-    """
-    provider, label = find_provider(name.partition("@")[0]), name.rpartition("@")[2]
-    target = label if "@" in name and label in TARGETS else target
-    host = find_runtime(provider) if path is plugin is None else []
-    if path and is_library(path):
-        if plugin:
-            rule = f"lane {shown(name)} must have a shared library of ONNX Runtime or a plugin"
-            raise OnnxGatherError(f"{rule}, got both")
-        host = [os.path.abspath(os.path.expanduser(path))]
-    python = _interpreter(path or sys.executable)
-    library = plugin and os.path.abspath(plugin)
-    return ModelLane(name, provider, python, library, target, timeout, host)
-
-
 def parse_lane(text: str) -> tuple[str, str | None]:
     """The name and the path of a lane that is given as NAME or NAME=PATH.
 
@@ -113,9 +74,3 @@ def parse_lane(text: str) -> tuple[str, str | None]:
     if not name or (equals and not path):
         raise OnnxGatherError(f"a lane must be NAME or NAME=PATH, got {shown(text)}")
     return name, path or None
-
-
-def _interpreter(path: str) -> str:
-    """An interpreter as an absolute path, or as it is if it is a command to find on the PATH."""
-    path = os.path.expanduser(path)
-    return os.path.abspath(path) if os.path.dirname(path) else path

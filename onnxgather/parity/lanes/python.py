@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -10,18 +11,20 @@ from typing import NamedTuple
 
 import numpy as np
 
+from onnxgather.checks import shown
 from onnxgather.descriptors.arrays import Array
 from onnxgather.descriptors.operators import OPERATORS
 from onnxgather.errors import OnnxGatherError
 from onnxgather.execution import kernels
 from onnxgather.execution.child import Breakdown, NoAnswerError
-from onnxgather.execution.providers import Provider, target_of
+from onnxgather.execution.hosts import find_runtime, is_library
+from onnxgather.execution.providers import Provider, find_provider, target_of
 from onnxgather.execution.runtime import CPU, NotRunError, RefusedError
 from onnxgather.execution.session import threads_for
 from onnxgather.execution.worker import About, Worker
 from onnxgather.model.protos import operators
 from onnxgather.model.write import to_onnx
-from onnxgather.options import Target
+from onnxgather.options import TARGETS, Target
 from onnxgather.parity.cases import Case, DescriptorCase, NodeCase, smallest_case
 from onnxgather.parity.lanes.lane import CASE_TIMEOUT, Answer, AnswerKind, LaneInfo
 from onnxgather.parity.models import bare_model, wrapped
@@ -127,6 +130,43 @@ class ModelLane:
     def close(self) -> None:
         """End the worker."""
         self._worker.close()
+
+
+def model_lane(
+    name: str,
+    path: str | None = None,
+    plugin: str | None = None,
+    target: Target | None = None,
+    timeout: float = CASE_TIMEOUT,
+) -> ModelLane:
+    """The lane on a provider, not started.
+
+    Args:
+        name: The name of the lane.
+        path: The interpreter of another environment, or a shared library of ONNX Runtime; None
+            means the host of the provider if there is one, else this environment.
+        plugin: The plugin library that brings the provider, if one does.
+        target: The target of the models, unless the name has one; None is the one that suits the
+            provider.
+        timeout: Seconds that one case may take.
+
+    Raises:
+        ProviderError: The name is not that of a provider.
+        OnnxGatherError: There is a plugin beside a shared library, or the timeout is none.
+    """
+    provider, label = find_provider(name.partition("@")[0]), name.rpartition("@")[2]
+    target = label if "@" in name and label in TARGETS else target
+    host = find_runtime(provider) if path is plugin is None else []
+    python = os.path.expanduser(path or sys.executable)
+    if is_library(python):
+        if plugin:
+            rule = f"lane {shown(name)} must have a shared library of ONNX Runtime or a plugin"
+            raise OnnxGatherError(f"{rule}, got both")
+        host = [os.path.abspath(python)]
+    elif os.path.dirname(python):  # else it is a command to find on the PATH
+        python = os.path.abspath(python)
+    library = plugin and os.path.abspath(plugin)
+    return ModelLane(name, provider, python, library, target, timeout, host)
 
 
 class Question(NamedTuple):

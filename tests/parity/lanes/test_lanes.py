@@ -10,8 +10,9 @@ import pytest
 
 import onnxgather as og
 from onnxgather.options import Target
-from onnxgather.parity.lanes import LONGEST_LABEL, model_lane, open_lanes
+from onnxgather.parity.lanes import LONGEST_LABEL, open_lanes
 from onnxgather.parity.lanes.lane import LaneInfo
+from onnxgather.parity.lanes.python import model_lane
 
 
 @pytest.mark.parametrize("label", ["1.24.4", "an old one", "größe", "x" * LONGEST_LABEL])

@@ -15,9 +15,8 @@ import onnxgather as og
 from onnxgather.execution import kernels, runtime
 from onnxgather.execution.providers import PROVIDERS
 from onnxgather.parity.cases import DescriptorCase
-from onnxgather.parity.lanes import model_lane
 from onnxgather.parity.lanes.lane import AnswerKind
-from onnxgather.parity.lanes.python import ModelLane
+from onnxgather.parity.lanes.python import ModelLane, model_lane
 
 T = og.TensorDesc
 CASE = DescriptorCase(
