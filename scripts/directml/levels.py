@@ -21,6 +21,7 @@ import re
 import sys
 import zipfile
 from collections.abc import Generator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ def accepted(host: Host, feature_level: str) -> dict[str, list[int]]:
 
 def answers(command: Sequence[str]) -> dict[str, Any]:
     """The line of one DLL. Ends the script if the minimum level of the device plays a part."""
-    with Host(command) as host:
+    with closing(Host(command)) as host:
         version, highest = host.info.version, host.info.feature_level
         levels = FEATURE_LEVELS[: FEATURE_LEVELS.index(highest) + 1]
         found = accepted(host, levels[0])

@@ -15,6 +15,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -122,7 +123,7 @@ def write_lines(path: Path, lines: list[Record]) -> None:
 def main(options: argparse.Namespace, command: list[str]) -> int:
     """Record all kinds of cases. Returns the exit code."""
     options.folder.mkdir(parents=True, exist_ok=True)
-    with Host(command) as host:
+    with closing(Host(command)) as host:
         versions: Record = {"onnxgather": og.__version__, **msgspec.to_builtins(host.info)}
         versions["seed"] = options.seed
         for kind, (_, recorded) in KINDS.items():

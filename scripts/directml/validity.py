@@ -16,6 +16,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 
 from broken import broken_descriptors, changed_descriptors
 from hosts import VERDICTS, run, verdict
@@ -39,7 +40,7 @@ def main(options: argparse.Namespace, command: list[str]) -> int:
     begun = time.monotonic()
     counts: Counter[tuple[str, str]] = Counter()
     findings: list[str] = []
-    with Host(command) as host:
+    with closing(Host(command)) as host:
         print(f"DirectML.dll {host.info.version}, seed {options.seed}")
         for raw in descriptors(options.count, options.seed):
             word, reason = verdict(host, raw)

@@ -12,7 +12,7 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
@@ -111,12 +111,6 @@ class Host(Child):
     def __init__(self, command: Sequence[str], timeout: float = CASE_TIMEOUT) -> None:
         super().__init__(command, timeout)
         self.info = self.exchange(lambda told, _: msgspec.json.decode(told, type=HostInfo), {})
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def ask(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -60,19 +61,19 @@ def broken(reason: str, how: Breakdown, detail: str) -> Answer:
 
 
 def test_a_host_says_what_it_is() -> None:
-    with Host(fake(done())) as host:
+    with closing(Host(fake(done()))) as host:
         assert host.info == HostInfo("1.15.4.0", "llvmpipe", "6_4", True, "10.0")
 
 
 def test_a_verdict_has_the_output_tensor() -> None:
-    with Host(fake(done())) as host:
+    with closing(Host(fake(done()))) as host:
         verdict = ask(host)
     assert verdict == HostAnswer("done", 0, np.arange(8, dtype=np.float32).tobytes(), False)
     assert verdict.accepted
 
 
 def test_written_guard_bytes_are_told() -> None:
-    with Host(fake(done(touched=True))) as host:
+    with closing(Host(fake(done(touched=True)))) as host:
         assert ask(host).guards_touched
 
 
@@ -86,7 +87,7 @@ def test_a_request_holds_the_descriptor_and_its_buffers() -> None:
         batch_dimension_count=1,
     )
     data, indices = np.arange(8, dtype=np.float16), np.array([[1], [2]], np.int64)
-    with Host(fake(done("request"))) as host:
+    with closing(Host(fake(done("request")))) as host:
         raw = og.to_dict(desc)
         buffers = (data.tobytes(), indices.tobytes(), b"\5\6")
         verdict = host.ask(raw, buffers, feature_level="4_1")
@@ -113,7 +114,7 @@ def test_a_request_holds_the_descriptor_and_its_buffers() -> None:
     [("CreateOperator", False), ("CompileOperator", False), ("dispatch", True)],
 )
 def test_a_refusal_names_its_call(stage: Stage, accepted: bool) -> None:
-    with Host(fake(failed(stage, 0x80070057))) as host:
+    with closing(Host(fake(failed(stage, 0x80070057)))) as host:
         assert ask(host) == host.ask(RAW) == HostAnswer(stage, 0x80070057)
         assert ask(host).accepted == accepted
 
@@ -180,7 +181,7 @@ def test_a_host_that_does_not_answer_is_started_anew(
     once = tmp_path / "once"
     start = f"import pathlib; once = pathlib.Path({str(once)!r}); greet()"
     action = f"\n    if once.exists():\n        {done()}\n    else:\n        once.touch(); {action}"
-    with Host(fake(action, start)) as host:
+    with closing(Host(fake(action, start))) as host:
         assert broken_by(host) == broken(reason, how, detail)
         assert ask(host).stage == "done"
 
@@ -189,14 +190,14 @@ LATE = broken("the host did not answer within 0.2 s", Breakdown.LATE, "0.2 s")
 
 
 def test_a_host_that_hangs_is_ended() -> None:
-    with Host(fake("time.sleep(60)"), timeout=2) as host:
+    with closing(Host(fake("time.sleep(60)"), timeout=2)) as host:
         host.timeout = 0.2
         assert broken_by(host) == LATE
 
 
 def test_a_host_that_reads_nothing_is_ended() -> None:
     start = "greet(); sys.stdin.buffer.read(11); answer(b'', **INFO); time.sleep(60)"
-    with Host(fake("pass", start), timeout=2) as host:
+    with closing(Host(fake("pass", start), timeout=2)) as host:
         host.timeout = 0.2
         with pytest.raises(NoAnswerError) as caught:
             host.ask(RAW, (bytes(1 << 20),) * 3)
@@ -204,7 +205,7 @@ def test_a_host_that_reads_nothing_is_ended() -> None:
 
 
 def test_a_host_that_lost_its_device_is_started_anew() -> None:
-    with Host(fake(failed("dispatch", 0x887A0005, lost=True))) as host:
+    with closing(Host(fake(failed("dispatch", 0x887A0005, lost=True)))) as host:
         lost = HostAnswer("dispatch", 0x887A0005, device_lost=True)
         first = program_of(host)
         assert ask(host) == lost
@@ -273,13 +274,13 @@ def changed(**changes: Any) -> dict[str, Any]:
 def test_a_request_that_the_protocol_cannot_hold_is_refused(
     raw: dict[str, Any], message: str
 ) -> None:
-    with Host(fake(done())) as host, pytest.raises(og.DescriptorError) as caught:
+    with closing(Host(fake(done()))) as host, pytest.raises(og.DescriptorError) as caught:
         host.ask(raw)
     assert str(caught.value) == message
 
 
 def test_an_unknown_feature_level_is_refused() -> None:
-    with Host(fake(done())) as host, pytest.raises(og.DescriptorError) as caught:
+    with closing(Host(fake(done()))) as host, pytest.raises(og.DescriptorError) as caught:
         host.ask(RAW, feature_level="2.1")
     assert str(caught.value) == "feature_level must be such as 2_1, got '2.1'"
 
@@ -309,7 +310,7 @@ def directml() -> Iterator[Host]:
     command = find_host()
     if command is None:
         pytest.skip(f"no host of DirectML.dll; {setup_command()} makes it")
-    with Host(command) as host:
+    with closing(Host(command)) as host:
         yield host
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 
@@ -64,7 +65,7 @@ def written_host(folder: Path, descriptors: list[og.Descriptor]) -> list[str]:
 def test_directml_takes_the_corpus_as_cpp(tmp_path: Path) -> None:
     cases = {case.descriptor: case for case in built_in_cases() if isinstance(case, DescriptorCase)}
     run = list(cases)[:: len(cases) // 30]
-    with Host(written_host(tmp_path, [*cases, *run]), timeout=300) as host:
+    with closing(Host(written_host(tmp_path, [*cases, *run]), timeout=300)) as host:
         for descriptor in cases:
             assert host.ask(to_dict(descriptor)).stage == "done"
         for descriptor in run:
@@ -81,7 +82,7 @@ def test_directml_takes_the_corpus_as_cpp(tmp_path: Path) -> None:
 def test_a_descriptor_that_differs_ends_the_host(tmp_path: Path) -> None:
     cases = (case for case in built_in_cases() if isinstance(case, DescriptorCase))
     first, second = islice(dict.fromkeys(case.descriptor for case in cases), 2)
-    with Host(written_host(tmp_path, [first, first]), timeout=300) as host:
+    with closing(Host(written_host(tmp_path, [first, first]), timeout=300)) as host:
         assert host.ask(to_dict(first)).accepted
         with pytest.raises(NoAnswerError, match="descriptor 1 differs"):
             host.ask(to_dict(second))
