@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,16 @@ def test_a_node_elsewhere_and_a_refusal_are_raised(tmp_path: Path) -> None:
         worker.run(b"", SESSION)
     assert str(refused.value) == "division by zero"
     worker.close()
+
+
+def test_a_model_without_its_gather_is_no_answer(tmp_path: Path) -> None:
+    worker = Worker(environment(tmp_path, "NODES = ['Mul', 'Mul']"), 30)
+    with pytest.raises(NoAnswerError) as caught:
+        worker.run(b"a", SESSION, [FEED], Counter({"Gather": 1, "Mul": 2}))
+    worker.close()
+    assert str(caught.value) == (
+        "the worker answered what no worker answers: fewer gathers than the model has: Gather"
+    )
 
 
 def test_an_announced_frame_must_come_whole(tmp_path: Path) -> None:
