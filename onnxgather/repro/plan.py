@@ -14,7 +14,7 @@ from onnxgather.gather import ATTRIBUTES
 from onnxgather.options import OutOfRange
 from onnxgather.parity.cases import Case, DescriptorCase, NodeCase, Origin, program_cases
 from onnxgather.parity.lanes.lane import LaneInfo
-from onnxgather.parity.results import CaseResult, Evidence, Report
+from onnxgather.parity.results import CaseResult, Report
 from onnxgather.programs.program import Program
 
 T = TypeVar("T", DescriptorCase, CaseResult)
@@ -113,22 +113,18 @@ def _rebuilt(found: CaseResult, where: str) -> Case:
         got = "none" if evidence.node is None else "both"
         raise FileFormatError(f"{where}: evidence must have a descriptor or a node, got {got}")
     try:
-        return _of_evidence(found, evidence)
+        data, indices = evidence.data.array(), evidence.indices.array()
+        if evidence.node is not None:
+            case = NodeCase(found.name, evidence.node, data, indices, found.wrapped)
+            _check_node(case)
+            return case
+        origin = None
+        if found.file is not None:
+            origin = Origin(found.file, found.command or "", found.dispatchable or "")
+        desc, policy = from_dict(evidence.descriptor), found.out_of_range
+        return DescriptorCase(found.name, desc, data, indices, policy, found.wrapped, origin)
     except (OnnxGatherError, ValueError, TypeError) as error:
         raise FileFormatError(f"{where}: {error}") from None
-
-
-def _of_evidence(found: CaseResult, evidence: Evidence) -> Case:
-    data, indices = evidence.data.array(), evidence.indices.array()
-    if evidence.node is not None:
-        case = NodeCase(found.name, evidence.node, data, indices, found.wrapped)
-        _check_node(case)
-        return case
-    origin = None
-    if found.file is not None:
-        origin = Origin(found.file, found.command or "", found.dispatchable or "")
-    desc, policy = from_dict(evidence.descriptor), found.out_of_range
-    return DescriptorCase(found.name, desc, data, indices, policy, found.wrapped, origin)
 
 
 def _check_node(case: NodeCase) -> None:
