@@ -22,13 +22,7 @@ from onnxgather.errors import DescriptorError, OnnxGatherError
 from onnxgather.execution.providers import PROVIDERS
 from onnxgather.gather import ATTRIBUTES, from_onnx
 from onnxgather.model.values import DIRECTML_NAMES, ModelProto, ValueType, type_name
-from onnxgather.networks.capture import (
-    MOST_ITERATIONS,
-    Captured,
-    Gathered,
-    capture,
-    level_1,
-)
+from onnxgather.networks.capture import MOST_ITERATIONS, Captured, Gathered, capture, level_1
 from onnxgather.networks.inputs import MOST_INPUTS_LISTED, checked
 from onnxgather.networks.network import Network, Operation, Scope, check_input, read_network
 from onnxgather.networks.ranges import Found, IndexRange, SizesFrom, proof_of, ranges_of
