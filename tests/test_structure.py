@@ -35,7 +35,7 @@ ORDER = {
     "lanes/directml lanes/__init__ states results judge known checking "
     "merge reading asked __init__",
     "report": "sentences paths plain junit markdown picture page lesson __init__",
-    "repro": "candidates folder moves reduce flow plan __init__",
+    "repro": "candidates folder reduce flow plan __init__",
     "doctor": "",
     "pytest_plugin": "",
     "networks": "network inside capture inputs intervals operator_bounds ranges shapes "

@@ -25,8 +25,7 @@ from onnxgather.parity.lanes.lane import Answer, AnswerKind, LaneInfo
 from onnxgather.parity.layouts import STRIDES
 from onnxgather.parity.results import ArrayType, Result, ResultKind, Returned
 from onnxgather.repro.candidates import Candidate, candidate_of, case_of
-from onnxgather.repro.moves import fewer_dimensions, shorter_axes
-from onnxgather.repro.reduce import Fault, reduce_case
+from onnxgather.repro.reduce import Fault, fewer_dimensions, reduce_case, shorter_axes
 
 WRONG = Fault(ResultKind.ELEMENTS)
 NO_FAULT = ("PASS", "NOT-RUN")
