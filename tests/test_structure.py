@@ -40,8 +40,7 @@ ORDER = {
     "pytest_plugin": "",
     "networks": "network inside capture inputs intervals operator_bounds ranges shapes "
     "gathers extraction text comparison hardening audit_page __init__",
-    "cli": "arguments terminal commands sources outputs report audit check corpus examine extract "
-    "harden translate __init__",
+    "cli": "arguments terminal commands sources outputs check examine networks translate __init__",
 }
 """The way of a descriptor through the package, and for each package its files in their order. Each
 file imports only what stands before it."""

@@ -1,4 +1,4 @@
-"""The command `check`, which compares providers with the reference."""
+"""The command `check`, and those of its corpus and its reports: `corpus export`, `report merge`."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import chain, count
+from signal import Signals
 from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
-from onnxgather.checks import check_choice
+from onnxgather.checks import check_choice, listed
 from onnxgather.cli import arguments
 from onnxgather.cli.outputs import Outputs, codes
 from onnxgather.cli.sources import STANDARD, Batch, FileCases, Reading, cases_in
-from onnxgather.cli.terminal import Interrupted, first_signal_kept
-from onnxgather.errors import DescriptorError
+from onnxgather.cli.terminal import Interrupted, first_signal_kept, say
+from onnxgather.errors import GOOD, UNUSABLE, DescriptorError
 from onnxgather.files import is_model, is_report
-from onnxgather.options import OutOfRange, Target
+from onnxgather.options import FORMATS, FormatName, OutOfRange, Target
 from onnxgather.parity.asked import CHECK_OPTIONS
 
 if TYPE_CHECKING:
@@ -299,3 +300,65 @@ def _planned(
 
     wrapped = (case.wrapped_in() for case in cases()) if asked.wrap else cases()
     return wrapped, (total + parts - part) // parts
+
+
+@click.group("corpus")
+def corpus_command() -> None:
+    """Export the cases that `check --corpus` runs."""
+
+
+@corpus_command.command("export", short_help="Write the corpus for others to run.")
+@click.option(
+    "--format",
+    "name",
+    type=click.Choice(list(FORMATS)),
+    required=True,
+    metavar="FORMAT",
+    help="; ".join(f"{name}: {content}" for name, content in FORMATS.items()) + ".",
+)
+@click.argument("folder", type=arguments.FOLDER, metavar="DIR")
+def export_command(name: FormatName, folder: str) -> int:
+    """Write the corpus to DIR, which must be empty or an earlier export.
+
+    DIR gets a README that says how to run the cases without onnxgather.
+    """
+    from onnxgather.parity.corpus import built_in_cases
+    from onnxgather.parity.corpus import export as write
+
+    exported = write(built_in_cases(), name, folder)
+    say(f"{folder}: {exported.written:,} cases")
+    for why, cases in exported.left_out.items():
+        say(f"left out: {cases:,}, as each {why}")
+    return GOOD
+
+
+@click.group("report")
+def report_command() -> None:
+    """Work on the reports of `check --json`."""
+
+
+@report_command.command("merge", short_help="Make one report of several.")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option("-o", "--json", "json_file", metavar="FILE", help="Write the whole as JSON.")
+@arguments.reports
+@arguments.as_records(outputs=Outputs)
+def merge_command(files: tuple[str, ...], outputs: Outputs) -> int:
+    """Make one report of those that `check --shard K/N --json FILE` wrote.
+
+    The lanes of all must agree in name, provider, versions and target. Where shards are missing,
+    the report of the others is written, and the exit code is 2. Otherwise it is the exit code
+    that the whole check would have had.
+    """
+    from onnxgather.parity.merge import merge
+    from onnxgather.parity.reading import open_report
+
+    outputs.check_apart(files)
+    outputs.check_writable()
+    batch = Batch(prints=False)
+    whole, missing = merge([(file, open_report(file)) for file in files])
+    outputs.write_report(batch, whole, whole)
+    if missing:
+        say(f"Error: every shard must be given, got none of {listed(missing, 10)}", err=True)
+    ended = Signals.__members__.get(whole.interrupted or "")
+    code = batch.finish([*codes(whole), *([UNUSABLE] if whole.unusable or missing else [])])
+    return code if ended is None else 128 + ended

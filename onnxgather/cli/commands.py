@@ -18,15 +18,15 @@ from onnxgather.errors import GOOD, UNUSABLE, OnnxGatherError
 _BROKEN_PIPE = BY_SIGNAL + 13
 
 COMMANDS = {
-    "audit": ("audit", "Say what becomes of each gather of an ONNX model."),
+    "audit": ("networks", "Say what becomes of each gather of an ONNX model."),
     "check": ("check", "Compare providers with the reference."),
     "convert": ("translate", "Write programs as ONNX models."),
-    "corpus": ("corpus", "Export the built-in corpus."),
+    "corpus": ("check", "Export the built-in corpus."),
     "doctor": ("examine", "Say which wheels and providers work."),
     "explain": ("translate", "Say where an output element comes from."),
-    "extract": ("extract", "Take gathers out of an ONNX model, with their data."),
-    "harden": ("harden", "Keep the indices of an ONNX model in range."),
-    "report": ("report", "Make one report of several."),
+    "extract": ("networks", "Take gathers out of an ONNX model, with their data."),
+    "harden": ("networks", "Keep the indices of an ONNX model in range."),
+    "report": ("check", "Make one report of several."),
     "repro": ("examine", "Reduce a difference to a folder that shows it."),
     "run": ("translate", "Run a program, print what dxdispatch prints."),
     "show": ("translate", "Explain programs' gathers and their models."),

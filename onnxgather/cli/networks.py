@@ -1,4 +1,4 @@
-"""The command `audit`, which says of each gather of an ONNX model what becomes of it."""
+"""The commands `audit`, `extract` and `harden`, for the gathers of ONNX models."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from onnxgather.cli import arguments
 from onnxgather.cli.outputs import Outputs, codes
 from onnxgather.cli.sources import Batch
 from onnxgather.cli.terminal import json_bytes, say
-from onnxgather.errors import FINDINGS
+from onnxgather.errors import FINDINGS, GOOD
 from onnxgather.execution.providers import NAMES
+from onnxgather.options import OutOfRange
 
 
 @click.command("audit")
@@ -89,3 +90,70 @@ def audit_command(
             say(text)
     failed = found.out_of_range or found.refused or (fail_on and found.not_proved)
     return batch.finish([*codes(compared.report), *([FINDINGS] if failed else [])])
+
+
+@click.command("extract")
+@click.argument("model", type=arguments.FILE, metavar="MODEL")
+@click.option("--node", metavar="NAME", help="The gather of that name, or with such an output.")
+@arguments.flag("--all", "every", help="Every gather.")
+@arguments.file("--inputs", required=True, metavar="FILE", help="The model's inputs, as .npz.")
+@arguments.folder("-o", "--output", required=True, metavar="DIR", help="The folder.")
+@arguments.as_json
+def extract_command(
+    model: str, node: str | None, every: bool, inputs: str, output: str, as_json: bool
+) -> int:
+    """Write each gather with what it gets in a run of MODEL, one folder each.
+
+    A folder has a DxDispatch program with the data, the ONNX model of the gather, its inputs, the
+    expected output, and a repro.py that runs it with onnxruntime and numpy alone.
+    """
+    from onnxgather.networks.extraction import extract as write
+    from onnxgather.networks.inputs import read_inputs
+
+    if every == (node is not None):
+        raise click.UsageError("give either --node NAME or --all")
+    done = write(model, read_inputs(inputs), output, node)
+    if as_json:
+        say(json_bytes({"model": model, "output": output, "gathers": done}))
+        return GOOD
+    for one in done:
+        if one.left_out:
+            say(f"left out: {one.place}: {one.operator} {one.node!r}: {one.left_out}")
+    written = sum(one.folder is not None for one in done)
+    say(f"{model} -> {output}: {written} of {len(done)} gathers")
+    return GOOD
+
+
+@click.command("harden")
+@click.argument("model", type=arguments.FILE, metavar="MODEL")
+@arguments.file("-o", "--output", required=True, metavar="OUT", help="The model to write.")
+@arguments.hardening
+@arguments.given
+@arguments.as_json
+def harden_command(
+    model: str,
+    output: str,
+    out_of_range: OutOfRange,
+    shapes: dict[str, tuple[int, ...]],
+    ranges: dict[str, tuple[int, int]],
+    as_json: bool,
+) -> int:
+    """Write an ONNX model in which no index that may be out of range is an error.
+
+    Only gathers that the audit does not prove are rewritten, and GatherElements whose data DirectML
+    refuses; every other part keeps its bytes. External data stays in its files, so OUT must then be
+    in the folder of MODEL.
+    """
+    from onnxgather.networks.hardening import harden_file
+
+    done = harden_file(model, output, out_of_range, shapes, ranges)
+    if as_json:
+        say(json_bytes({"model": model, "output": output, "rewritten": done}))
+        return GOOD
+    for one in done:
+        say(str(one))
+    gathers = "1 gather" if len(done) == 1 else f"{len(done)} gathers"
+    say(f"{model} -> {output}: {gathers} rewritten")
+    if done:
+        say("An index out of range is no error there any more: it is a value.", err=True)
+    return GOOD
