@@ -102,6 +102,9 @@ PROVIDERS = {
     "coreml": Provider("CoreMLExecutionProvider", _PLAIN, extra="cpu", system="macOS"),
 }
 
+_BY_NAME = {**PROVIDERS, **{provider.name: provider for provider in PROVIDERS.values()}}
+"""The providers by their short names and by their full names."""
+
 FULL_NAME = r"[A-Za-z0-9]{1,64}ExecutionProvider"
 """How ONNX Runtime spells the full name of a provider; such names go into generated code."""
 
@@ -122,8 +125,7 @@ def target_of(provider: str, asked: Target | None = None, wrapped: bool = False)
         asked: The target that a user asks for, if any.
         wrapped: Whether the gather is wrapped; then the target is never "cpu".
     """
-    suits: dict[str, Target] = {row.name: row.target for row in PROVIDERS.values()}
-    target = asked or suits.get(provider, "portable")
+    target = asked or _BY_NAME.get(provider, Provider(provider)).target
     return "portable" if wrapped and target == "cpu" else target
 
 
@@ -136,11 +138,7 @@ def find_provider(name: object) -> Provider:
         ProviderError: The name is neither a short name of the table nor a full name.
     """
     text = name if isinstance(name, str) else ""
-    for short, provider in PROVIDERS.items():
-        if text in (short, provider.name):
-            return provider
-    if re.fullmatch(FULL_NAME, text):
-        return Provider(text)
-    names = [*PROVIDERS, *(provider.name for provider in PROVIDERS.values())]
-    meant = suggestion(_OTHER_TOOLS.get(text.lower(), text), names)
+    if text in _BY_NAME or re.fullmatch(FULL_NAME, text):
+        return _BY_NAME.get(text, Provider(text))
+    meant = suggestion(_OTHER_TOOLS.get(text.lower(), text), [*_BY_NAME])
     raise ProviderError(f"provider must be one of {NAMES}, got {shown(name)}{meant}")
