@@ -2,7 +2,7 @@
 
 The only module that speaks to onnxruntime. It imports nothing of the package, so that it also
 runs as a program, in an environment that has onnxruntime and numpy and nothing else: there it
-answers requests on its standard input (`serve`), which `workers.worker` sends.
+answers requests on its standard input (`serve`), which `execution.worker` sends.
 
 ONNX Runtime falls back to the CPU without an error, and its list of providers names providers that
 ran nothing. So a session counts only if ONNX Runtime's own node assignment says that the provider

@@ -48,7 +48,7 @@ from onnxgather.cli import main as onnxgather_main
 from onnxgather.cli.commands import find_command
 from onnxgather.descriptors.explain import explain
 from onnxgather.execution import child, runtime
-from onnxgather.execution import worker as workers
+from onnxgather.execution import worker as worker_module
 from onnxgather.parity.cases import DescriptorCase
 from onnxgather.parity.checking import check_cases
 from onnxgather.parity.lanes import open_lanes
@@ -359,7 +359,7 @@ def serve(kind: str, first: int, last: int) -> None:
 
 def share_workers() -> None:
     """Let all lanes on a provider have one worker, as to start one takes longest."""
-    worker: Any = workers.Worker
+    worker: Any = worker_module.Worker
     make, shared, program = worker.__init__, dict[str, Any](), child.StartedProgram
 
     def init(self: Any, *arguments: Any, **named: Any) -> None:

@@ -15,8 +15,7 @@ from strategies import Case, cases, random_data, random_indices
 
 import onnxgather as og
 from onnxgather.lowering import cpu, lower
-from onnxgather.lowering.cpu import facts, forms, long_rows
-from onnxgather.lowering.cpu import row_numbers as indices
+from onnxgather.lowering.cpu import facts, forms, long_rows, row_numbers
 from onnxgather.options import OutOfRange
 
 TAKEN: Counter[str] = Counter()
@@ -240,7 +239,7 @@ def test_a_form_is_taken_and_gives_the_references_bytes(name: str, threads: int)
 def test_tuples_laid_out_several_a_row_equal_the_reference(
     index_type: str, sizes: list[int], policy: OutOfRange, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(indices, "WIDEST_TILE", 8)
+    monkeypatch.setattr(row_numbers, "WIDEST_TILE", 8)
     rank = len(sizes)
     tensor, output = T(index_type, [1] * (rank - 2) + [96, rank]), [1] * (rank - 1) + [96]
     desc = og.GatherNDDesc(T("INT16", sizes), tensor, T("INT16", output), rank, 2)
@@ -273,7 +272,7 @@ def test_indices_of_an_axis_beyond_what_float32_counts_are_exact(
 def test_indices_carried_in_float64_equal_the_reference(
     name: str, policy: OutOfRange, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(indices, "EXACT_FLOAT", 3)
+    monkeypatch.setattr(row_numbers, "EXACT_FLOAT", 3)
     _, desc, _ = DIRECTED[name]
     rng = np.random.default_rng(0)
     case = Case(desc, random_data(desc.input_tensor, rng), random_indices(desc, rng, wild=0.3))
