@@ -40,15 +40,15 @@ def as_usage(kind: type[click.UsageError] = click.BadParameter) -> Generator[Non
 
 
 FILE, FOLDER = _Path(), _Path(file_okay=False)
-file, folder = partial(click.option, type=FILE), partial(click.option, type=FOLDER)
+file = partial(click.option, type=FILE, metavar="FILE")
+folder = partial(click.option, type=FOLDER, metavar="DIR")
 flag = partial(click.option, is_flag=True)
 
 
 def number(*names: str, least: int = 1, most: int | None = None, **more: Any) -> Any:
     """An option whose value is an integer from `least` to `most`; `more` goes to click."""
-    return click.option(
-        *names, type=click.IntRange(least, most), show_default="default" in more, **more
-    )
+    kind, has_default = click.IntRange(least, most), "default" in more
+    return click.option(*names, type=kind, metavar="N", show_default=has_default, **more)
 
 
 def of_check(name: str, *names: str, **more: Any) -> Any:
@@ -91,32 +91,37 @@ def provider(_ctx: click.Context, _param: click.Parameter, value: str | None) ->
     return value
 
 
-def _pairs(_ctx: click.Context, param: click.Parameter, values: Sequence[str]) -> dict[str, str]:
-    """The NAME=VALUE of an option that may come several times."""
-    with as_usage():
-        return pairs(param.metavar or "", values)
+def _pairs(read: Callable[[str], object]) -> Any:
+    """What reads the NAME=VALUE of an option that may come several times.
+
+    Args:
+        read: What reads a VALUE; it raises ValueError where the text is not as it must be.
+    """
+
+    def by_name(_ctx: click.Context, param: click.Parameter, values: Sequence[str]) -> Any:
+        with as_usage():
+            texts = pairs(param.metavar or "", values)
+        try:
+            return {name: read(text) for name, text in texts.items()}
+        except ValueError:
+            raise click.BadParameter(f"must be {param.metavar}, got {values[-1]!r}") from None
+
+    return by_name
 
 
-def _shapes(
-    ctx: click.Context, param: click.Parameter, values: Sequence[str]
-) -> dict[str, tuple[int, ...]]:
-    """The NAME=2,16 of an option that may come several times."""
-    try:
-        texts = _pairs(ctx, param, values).items()
-        return {name: tuple(map(int, text.split(","))) for name, text in texts}
-    except ValueError:
-        raise click.BadParameter(f"must be {param.metavar}, got {values[-1]!r}") from None
+def integers(text: str, mark: str = ",") -> tuple[int, ...]:
+    """The integers of a text such as `2,16`, with a mark between them.
+
+    Raises:
+        ValueError: A part of the text is no integer.
+    """
+    return tuple(map(int, text.split(mark)))
 
 
-def _ranges(
-    ctx: click.Context, param: click.Parameter, values: Sequence[str]
-) -> dict[str, tuple[int, int]]:
-    """The NAME=LO:HI of an option that may come several times."""
-    try:
-        texts = {k: text.split(":") for k, text in _pairs(ctx, param, values).items()}
-        return {name: (int(low), int(high)) for name, (low, high) in texts.items()}
-    except ValueError:
-        raise click.BadParameter(f"must be {param.metavar}, got {values[-1]!r}") from None
+def _limits(text: str) -> tuple[int, int]:
+    """The two integers of a text such as `0:9`."""
+    low, high = integers(text, ":")
+    return low, high
 
 
 def _together(*options: Any) -> Any:
@@ -189,17 +194,12 @@ policy_or_clamp = policy("clamp", "clamp")
 lowering = _together(
     policy_or_clamp,
     target("portable", "portable"),
-    number(
-        "--threads",
-        metavar="N",
-        help="Threads that a model for the CPU provider is made for; default: 2.",
-    ),
+    number("--threads", help="Threads that a model for the CPU provider is made for; default: 2."),
     number(
         "--opset",
         least=OPSETS[0],
         most=OPSETS[-1],
         default=DEFAULT_OPSET,
-        metavar="N",
         help="Version of the ONNX operator set.",
     ),
 )
@@ -218,12 +218,12 @@ allow_outside = flag(
     "hidden files, through links and to devices.",
 )
 node = click.option("--node", metavar="NAME", help="Which gather of an ONNX model.")
-inputs = file("--inputs", metavar="FILE", help="The inputs of an ONNX model, as .npz.")
+inputs = file("--inputs", help="The inputs of an ONNX model, as .npz.")
 shape = click.option(
     "--shape",
     "shapes",
     multiple=True,
-    callback=_shapes,
+    callback=_pairs(integers),
     metavar="NAME=2,16",
     help="The sizes of an input of an ONNX model.",
 )
@@ -233,17 +233,31 @@ given = _together(
         "--range",
         "ranges",
         multiple=True,
-        callback=_ranges,
+        callback=_pairs(_limits),
         metavar="NAME=LO:HI",
         help="The least and the largest element of an input.",
     ),
 )
 as_json = flag("--json", "as_json", help="Print one JSON document.")
-as_html = file("--html", "html_file", metavar="FILE", help="Write it as one page to read.")
+
+
+def json_file(what: str) -> Any:
+    """The option --json, which prints what the command found where it has no FILE."""
+    return file(
+        "--json",
+        "json_file",
+        is_flag=False,
+        flag_value="-",
+        metavar="[FILE]",
+        help=f"Write the {what} as JSON; print them where there is no FILE.",
+    )
+
+
+as_html = file("--html", "html_file", help="Write it as one page to read.")
 reports = _together(
-    file("--junit", "junit_file", metavar="FILE", help="Write it for test reporters."),
+    file("--junit", "junit_file", help="Write it for test reporters."),
     as_html,
-    file("--markdown", "markdown_file", metavar="FILE", help="Write it as a CI summary."),
+    file("--markdown", "markdown_file", help="Write it as a CI summary."),
 )
 lane_names = partial(
     click.option, "--lanes", callback=_names, shell_complete=complete_names, metavar="NAMES"
@@ -254,13 +268,13 @@ lanes = _together(
         "--lane",
         "pythons",
         multiple=True,
-        callback=_pairs,
+        callback=_pairs(str),
         metavar="NAME=PATH",
         help="A lane that runs in another Python environment, which needs onnxruntime and numpy "
         "only, or on a shared library of ONNX Runtime. PATH is the interpreter, or ends in .so, "
         ".so.1, .dll or .dylib; for directml-dll, the folder of its program. NAME may have a "
         "label: cpu@old; a last label that is a target, as in cpu@native, is that of its models.",
     ),
-    of_check("plugin", "plugins", callback=_pairs),
+    of_check("plugin", "plugins", callback=_pairs(str)),
     timeout,
 )

@@ -141,12 +141,11 @@ class CheckOptions:
     metavar="K/N",
     help="Only the K-th of N parts of the cases, such as 2/8; each case is in one part.",
 )
-@arguments.number("--maxfail", metavar="N", help="Stop after N findings.")
+@arguments.number("--maxfail", help="Stop after N findings.")
 @arguments.number(
     "--jobs",
     most=64,
     default=1,
-    metavar="N",
     help="Workers of each lane; the lanes run side by side in any case.",
 )
 @arguments.of_check("wrap")
@@ -154,14 +153,7 @@ class CheckOptions:
 @arguments.inputs
 @arguments.of_check("out-of-range")
 @arguments.of_check("target")
-@arguments.file(
-    "--json",
-    "json_file",
-    is_flag=False,
-    flag_value="-",
-    metavar="[FILE]",
-    help="Write the results as JSON; print them where there is no FILE.",
-)
+@arguments.json_file("results")
 @arguments.reports
 @arguments.flag(
     "--with-paths",

@@ -92,7 +92,7 @@ class Suspect:
 
 @click.command("repro")
 @click.argument("source", type=arguments.FILE, metavar="SOURCE")
-@arguments.folder("-o", "--output", required=True, metavar="DIR", help="The folder.")
+@arguments.folder("-o", "--output", required=True, help="The folder.")
 @click.option("--case", "name", metavar="NAME", help="Which case of a program or a report.")
 @click.option(
     "--lane",

@@ -18,9 +18,7 @@ from onnxgather.options import OutOfRange
 
 @click.command("audit")
 @click.argument("model", type=arguments.FILE, metavar="MODEL")
-@arguments.file(
-    "--inputs", metavar="FILE", help="The model's inputs, as .npz; the model then runs."
-)
+@arguments.file("--inputs", help="The model's inputs, as .npz; the model then runs.")
 @arguments.given
 @arguments.flag("--all", "every", help="List each gather, those too that compute shapes.")
 @arguments.lane_names(
@@ -28,14 +26,7 @@ from onnxgather.options import OutOfRange
     "directml-dll is DirectML itself.",
 )
 @arguments.lanes
-@arguments.file(
-    "--json",
-    "json_file",
-    is_flag=False,
-    flag_value="-",
-    metavar="[FILE]",
-    help="Write the records as JSON; print them where there is no FILE.",
-)
+@arguments.json_file("records")
 @arguments.as_html
 @click.option(
     "--fail-on",
@@ -96,8 +87,8 @@ def audit_command(
 @click.argument("model", type=arguments.FILE, metavar="MODEL")
 @click.option("--node", metavar="NAME", help="The gather of that name, or with such an output.")
 @arguments.flag("--all", "every", help="Every gather.")
-@arguments.file("--inputs", required=True, metavar="FILE", help="The model's inputs, as .npz.")
-@arguments.folder("-o", "--output", required=True, metavar="DIR", help="The folder.")
+@arguments.file("--inputs", required=True, help="The model's inputs, as .npz.")
+@arguments.folder("-o", "--output", required=True, help="The folder.")
 @arguments.as_json
 def extract_command(
     model: str, node: str | None, every: bool, inputs: str, output: str, as_json: bool

@@ -141,7 +141,6 @@ def _content(
 @arguments.folder(
     "--output-folder",
     default=os.curdir,
-    metavar="DIR",
     help="Where writeFile writes.  [default: the current folder]",
 )
 @arguments.allow_outside
@@ -268,9 +267,7 @@ def _write_page(
 @click.option(
     "--at", metavar="COORDINATES", help="Such as 1,0.  [default: all, if the output is small]"
 )
-@arguments.number(
-    "--dispatch", "number", default=1, metavar="N", help="Which of the program's dispatches."
-)
+@arguments.number("--dispatch", "number", default=1, help="Which of the program's dispatches.")
 @arguments.node
 @arguments.inputs
 @arguments.policy_or_clamp
@@ -317,9 +314,9 @@ def explain_command(
     return GOOD
 
 
-def _coordinates(text: str) -> list[int]:
+def _coordinates(text: str) -> Sequence[int]:
     try:
-        return [int(part) for part in text.split(",")]
+        return arguments.integers(text)
     except ValueError:
         rule = "must be integers with commas"
         raise click.BadParameter(f"{rule}, got {shown(text)}", param_hint="--at") from None
