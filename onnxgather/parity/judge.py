@@ -89,21 +89,17 @@ def result_of(info: LaneInfo, kind: ResultKind, **facts: Any) -> Result:
 
 def _facts(case: Case, answer: Answer) -> _Facts:
     said = {"message": answer.reason}
-    match answer.kind:
-        case AnswerKind.NOT_RUN:
-            facts = {"not_run": answer.how, "elsewhere": answer.elsewhere}
-            return ResultKind.NOT_RUN, facts | {"reason": answer.reason, "detail": answer.detail}
-        case AnswerKind.BROKEN:
-            facts = {"breakdown": answer.how, "detail": answer.detail}
-            return ResultKind.BROKEN, facts | {"reason": answer.reason}
-        case AnswerKind.REFUSED if isinstance(case, DescriptorCase):
-            return ResultKind.NOT_TAKEN, said
-        case _:
-            pass
+    told = {"reason": answer.reason, "detail": answer.detail}
+    if answer.kind is AnswerKind.NOT_RUN:
+        return ResultKind.NOT_RUN, {"not_run": answer.how, "elsewhere": answer.elsewhere, **told}
+    if answer.kind is AnswerKind.BROKEN:
+        return ResultKind.BROKEN, {"breakdown": answer.how, **told}
     if isinstance(case, NodeCase):
         if answer.output is None:
             return ResultKind.REFUSED, said | {"reason": f"refused: {answer.reason}"}
         return _facts_of_returned(Returned.UNKNOWN, answer.output, case.node.rule)
+    if answer.kind is AnswerKind.REFUSED:
+        return ResultKind.NOT_TAKEN, said
     expected = case.expected()
     if isinstance(expected, str):
         return _facts_of_refusal(case, expected, answer)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from onnxgather.descriptors.operators import Descriptor
 from onnxgather.descriptors.strides import packed_strides
@@ -49,7 +49,8 @@ An output cannot have "repeated", "broadcast" or "overlapping" strides.
 """
 
 
-class Layout(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Layout:
     """How a tensor lies in its buffer."""
 
     strides: str | Sizes | None = None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Literal
 
 State = Literal["PASS", "DIFF", "ERROR", "NOT-RUN", "KNOWN", "FIXED"]
 """PASS: the output has the data type, shape and bytes of the reference, or both refuse.
@@ -16,7 +17,8 @@ FIXED: the case passes although the file of known differences says that it does 
 """
 
 
-class _StateFacts(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _StateFacts:
     severity: int
     """The state with the highest severity stands for several results."""
     is_finding: bool

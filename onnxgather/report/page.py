@@ -88,9 +88,7 @@ def _data(report: Report) -> dict[str, Any]:
     cases: list[Any] = []
     detailed: list[CaseResult] = []
     for case in report.cases:
-        shown: Any = case
-        if case.evidence or case.example:
-            shown = msgspec.structs.replace(case, evidence=None, example=None)
+        shown: Any = msgspec.structs.replace(case, evidence=None, example=None)
         if case.example or (case.evidence and any(map(_is_telling, case.results))):
             shown = {**_built(shown), "detail": len(detailed)}
             detailed.append(case)
@@ -164,13 +162,10 @@ def _repros(case: CaseResult, lanes: Sequence[LaneInfo]) -> list[str]:
 
 def _targets(case: CaseResult, lanes: Sequence[LaneInfo]) -> list[Target]:
     """The targets of the models that did not pass."""
-    return list(
-        dict.fromkeys(
-            target_of(lane.provider, lane.target, case.wrapped)
-            for lane, result in zip(lanes, case.results, strict=True)
-            if _is_telling(result)
-        )
-    )
+    pairs = zip(lanes, case.results, strict=True)
+    telling = [lane for lane, result in pairs if _is_telling(result)]
+    found: list[Target] = [target_of(lane.provider, lane.target, case.wrapped) for lane in telling]
+    return list(dict.fromkeys(found))
 
 
 def _is_telling(result: Result) -> bool:

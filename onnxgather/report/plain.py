@@ -55,16 +55,14 @@ def as_lines(report: Report, width: int = 100, *, colour: bool = False) -> str:
 def _head(report: Report) -> list[_Row]:
     about_all = f"onnxgather {report.onnxgather}, {report.made}, {report.machine}"
     lanes: list[_Row] = [[(lane.name, None), (about_lane(lane), None)] for lane in report.lanes]
-    first: _Row = [(about_all, None)]
-    return [first, *_aligned(lanes)]
+    return [[(about_all, None)], *_aligned(lanes)]
 
 
 def _tables(report: Report, width: int) -> Iterator[list[_Row]]:
     """Yield the table of cases and lanes, in several parts where it is too wide."""
     if not report.cases:
         return
-    head: _Row = [("", None)]
-    head += [(lane.name, None) for lane in report.lanes]
+    head: _Row = [("", None), *((lane.name, None) for lane in report.lanes)]
     few = len(report.cases) <= MOST_ROWS
     told = map(_row, report.cases) if few else _summed(report.cases)
     rows = _aligned([head, *told])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from onnxgather.checks import number_of, printable
@@ -51,7 +52,8 @@ def title(case: CaseResult) -> str:
     return case.name + (" (wrapped)" if case.wrapped else "")
 
 
-class Cause(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Cause:
     """Results of one lane that are not PASS for one reason."""
 
     first: Result

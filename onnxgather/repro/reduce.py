@@ -60,10 +60,10 @@ def _plainer(layout: Layout) -> Iterator[Layout]:
     for strides in (None, *STRIDES):  # the plainest first, up to those that the layout has
         if strides == layout.strides:
             break
-        yield layout._replace(strides=strides)
-    yield layout._replace(extra=0)
-    yield layout._replace(flags=Layout().flags)
-    yield layout._replace(alignment=0)
+        yield replace(layout, strides=strides)
+    yield replace(layout, extra=0)
+    yield replace(layout, flags=Layout().flags)
+    yield replace(layout, alignment=0)
 
 
 def fewer_dimensions(old: Candidate) -> Iterator[Candidate]:

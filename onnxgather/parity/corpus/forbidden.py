@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,7 +19,8 @@ from onnxgather.parity.corpus.drawn import data_values
 from onnxgather.parity.corpus.splitmix import seed_of, splitmix64
 
 
-class _Forbidden(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Forbidden:
     operator: str
     name: str
     data: Sizes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import NamedTuple
 
@@ -256,7 +256,8 @@ GROUPS: tuple[Group, ...] = (
 """What the corpus holds, besides `EXAMPLES` and the forbidden nodes."""
 
 
-class Example(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Example:
     """An example of Microsoft's operator pages: FLOAT32 by UINT32, corrected where they err."""
 
     name: str
