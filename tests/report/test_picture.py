@@ -156,6 +156,21 @@ def test_an_output_too_large_to_draw_is_left_out() -> None:
     assert len(found.input) == len(found.indices) == 2
 
 
+@pytest.mark.parametrize(("count", "outside"), [(2**23, [0]), (2**23 + 1, [])])
+def test_no_index_is_marked_in_a_tensor_of_more_than_eight_million(
+    count: int, outside: list[int]
+) -> None:
+    desc = og.GatherDesc(
+        og.TensorDesc("FLOAT32", (1, 1)),
+        og.TensorDesc("INT64", (1, count), (0, 0)),
+        og.TensorDesc("FLOAT32", (count, 1)),
+        axis=0,
+        index_dimensions=1,
+    )
+    found = picture_of(desc, np.ones((1, 1), "f4"), np.array([9]), "clamp")
+    assert found.outside == outside
+
+
 def test_arrays_that_do_not_fit_the_descriptor_are_refused() -> None:
     with pytest.raises(og.DescriptorError) as caught:
         picture_of(gather(), np.ones(4, "f4"), np.zeros((1, 2), "i8"), "clamp")

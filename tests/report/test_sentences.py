@@ -166,6 +166,18 @@ def test_every_report_says_that_it_is_of_one_shard() -> None:
     assert not list(root.iter("error"))  # each shard is a job of its own, which did its part
 
 
+def test_every_report_says_how_many_cases_are_without_arrays() -> None:
+    report = report_of([OPENVINO], entry(gather_case(), DIFF), without_evidence=2)
+    more = (
+        "1 case on 1 lane: 0 agree bit for bit, 1 difference, "
+        "2 cases without arrays, for want of room."
+    )
+    assert verdict(report).more == more
+    assert as_lines(report).endswith(f"\n\n1 finding\n{more}")
+    assert f'<p class="more">{more}</p>' in html(report).decode()
+    assert f"\n\n{more}\n\n" in markdown(report).decode()
+
+
 def test_a_finding_stays_a_finding_in_a_part_of_a_check() -> None:
     report = report_of([OPENVINO], entry(gather_case(), DIFF), planned=2, shard="1/2")
     assert verdict(report)[::2] == ("1 finding (shard 1/2 alone)", "bad")

@@ -128,9 +128,8 @@ def _tuples(stream: Stream, operator: str, count: int) -> Geometry:
     most = min(rank, index_rank) - 1 if operator == "GATHER_ND1" else 0
     batches = stream.between(0, most)
     # The output has index_rank - 1 + rank - batches - length dimensions, at most DimensionCount.
+    # The least length is below the greatest, as index_rank is at most DimensionCount.
     least = index_rank - 1 + rank - batches - count
-    if least > rank - batches:
-        index_rank, least = batches + 1, 1
     length = stream.between(max(1, least), rank - batches)
     data = _sizes(stream, rank, MOST_DRAWN, 3 if rank > 5 else 5)
     outside = math.prod(data[:batches]) * max(length, math.prod(data[batches + length :]))
