@@ -49,13 +49,9 @@ def html(report: Report) -> bytes:
         OnnxGatherError: A descriptor in the report is broken, or arrays do not fit it.
     """
     headline, more, mood = verdict(report)
-    texts = {
-        "title": escape(f"{headline} · onnxgather"),
-        "verdict": escape(headline),
-        "more": escape(more),
-        "mood": mood,
-    }
-    return filled("report/page", texts, _data(report), (*SCRIPTS, "overview"))
+    texts = {"title": f"{headline} · onnxgather", "verdict": headline, "more": more, "mood": mood}
+    escaped = {name: escape(text) for name, text in texts.items()}
+    return filled("report/page", escaped, _data(report), (*SCRIPTS, "overview"))
 
 
 def filled(
