@@ -30,7 +30,7 @@ ORDER = {
     "model": "functions write values protos parts __init__",
     "execution": "runtime providers kernels prepared child hosts worker session __init__",
     "programs": "resources program running writer __init__ whole",
-    "parity": "cases layouts models corpus/splitmix corpus/drawn corpus/forbidden corpus/groups "
+    "parity": "cases layouts models corpus/splitmix corpus/drawn corpus/groups "
     "corpus/built_in corpus/sampling corpus/export corpus/__init__ lanes/lane lanes/python "
     "lanes/directml lanes/__init__ states results judge known checking "
     "merge reading asked __init__",

@@ -19,7 +19,7 @@ import onnxgather as og
 from onnxgather.descriptors.arrays import Array, axis_sizes, elements
 from onnxgather.execution.child import Breakdown
 from onnxgather.parity.cases import Case, DescriptorCase, ForbiddenNode, NodeCase
-from onnxgather.parity.corpus.forbidden import forbidden_cases
+from onnxgather.parity.corpus.built_in import forbidden_cases
 from onnxgather.parity.judge import KINDS, judge
 from onnxgather.parity.lanes.lane import Answer, AnswerKind, LaneInfo
 from onnxgather.parity.layouts import STRIDES

@@ -1,20 +1,20 @@
-"""The cases of the corpus, made from the table in its order."""
+"""The cases of the corpus, made from the tables in their order."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 
 import numpy as np
 
-from onnxgather.gather import Geometry
+from onnxgather.gather import Geometry, gather_of_node
 from onnxgather.options import OutOfRange
-from onnxgather.parity.cases import Case, DescriptorCase
+from onnxgather.parity.cases import Case, DescriptorCase, ForbiddenNode, NodeCase
 from onnxgather.parity.corpus.drawn import data_values, index_values, takes
-from onnxgather.parity.corpus.forbidden import forbidden_cases
-from onnxgather.parity.corpus.groups import EXAMPLES, GROUPS, Example, Group
-from onnxgather.parity.corpus.splitmix import seed_of
+from onnxgather.parity.corpus.groups import EXAMPLES, FORBIDDEN, GROUPS, Example, Group
+from onnxgather.parity.corpus.splitmix import seed_of, splitmix64
 from onnxgather.parity.layouts import descriptor_with_layouts
 
 
@@ -77,3 +77,20 @@ def _documented(example: Example) -> DescriptorCase:
 def _operator(gather: Geometry) -> str:
     """The operator as the names of cases spell it, such as gather-nd1."""
     return gather.operator.lower().replace("_", "-")
+
+
+def forbidden_cases() -> Iterator[NodeCase]:
+    """Yield the forbidden nodes; their indices are 0 and 1, those of scalar data 0."""
+    operators = {"Gather": "gather", "GatherElements": "gather-elements", "GatherND": "gather-nd"}
+    for row in FORBIDDEN:
+        name = f"forbidden/{operators[row.operator]}/{row.name}"
+        seed = seed_of(name)
+        data = data_values(np.dtype("float32"), row.data, "distinct", seed)
+        numbers = splitmix64(seed, math.prod(row.indices)) % np.uint64(2 if row.data else 1)
+        indices = numbers.astype(row.index_type.lower()).reshape(row.indices)
+        gather = gather_of_node(row.operator, row.data, row.indices, row.number)
+        rule = gather.broken_rule(row.index_type)
+        assert rule is not None, name
+        output = gather.output if row.output is None else row.output
+        node = ForbiddenNode(row.operator, {gather.attribute: row.number}, output, rule)
+        yield NodeCase(name, node, data, indices)

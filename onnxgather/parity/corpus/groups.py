@@ -1,4 +1,4 @@
-"""The one table of the corpus: which gathers, types, values, layouts and policies make cases."""
+"""The tables of the corpus, whose rows make cases: groups of gathers, examples, forbidden nodes."""
 
 from __future__ import annotations
 
@@ -253,7 +253,7 @@ GROUPS: tuple[Group, ...] = (
         policies=tuple(POLICIES),
     ),
 )
-"""What the corpus holds, besides `EXAMPLES` and the forbidden nodes."""
+"""What the corpus holds, besides `EXAMPLES` and `FORBIDDEN`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,3 +284,58 @@ EXAMPLES = (
         [0, 0, 1, 1, 1, 1, 0, 0, 0, 1, 1, 0],
     ),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class ForbiddenRow:
+    """A node that ONNX's own specification forbids, so that a provider must refuse it."""
+
+    operator: str
+    name: str
+    data: Sizes
+    indices: Sizes
+    number: int
+    """The `axis` or `batch_dims` of the node."""
+    index_type: str = "INT64"
+    output: Sizes | None = None
+    """The shape of the declared output where the gather gives none, as the axis does not exist."""
+
+
+FORBIDDEN = (
+    ForbiddenRow("GatherND", "batch-sizes/data-2-indices-4", (2, 3), (4, 1), 1),
+    ForbiddenRow("GatherND", "batch-sizes/data-4-indices-2", (4, 3), (2, 1), 1),
+    ForbiddenRow("GatherND", "batch-sizes/data-3-indices-1", (3, 4), (1, 1), 1),
+    ForbiddenRow("GatherND", "batch-sizes/data-1-indices-3", (1, 4), (3, 1), 1),
+    ForbiddenRow("GatherND", "batch-sizes/data-2-indices-3", (2, 4), (3, 1), 1),
+    ForbiddenRow("GatherND", "batch-sizes/data-3-indices-2", (3, 4), (2, 1), 1),
+    ForbiddenRow("GatherND", "batch-sizes/slices", (2, 3, 4), (4, 2, 1), 1),
+    ForbiddenRow("GatherND", "batch-sizes/second-of-two", (2, 2, 3), (2, 4, 1), 2),
+    ForbiddenRow("GatherND", "batch-sizes/first-of-two", (4, 2, 3), (2, 2, 1), 2),
+    ForbiddenRow("GatherND", "batch-sizes/exchanged", (2, 3, 4), (3, 2, 1), 2),
+    ForbiddenRow("GatherND", "batch-count/rank-of-indices", (2, 1, 3), (2, 1), 2),
+    ForbiddenRow("GatherND", "batch-count/rank-of-data", (2, 1), (2, 1, 1), 2),
+    ForbiddenRow("GatherND", "tuple-length/three-of-two", (3, 4), (2, 3), 0),
+    ForbiddenRow("GatherND", "tuple-length/two-of-one", (3,), (2, 2), 0),
+    ForbiddenRow("GatherND", "tuple-length/two-in-batches", (2, 3), (2, 2), 1),
+    ForbiddenRow("GatherND", "tuple-length/none", (3,), (2, 0), 0),
+    ForbiddenRow("GatherND", "tuple-rank/scalar", (3,), (), 0),
+    ForbiddenRow("GatherND", "nd-index-type/int32", (3, 4), (2, 2), 0, "INT32"),
+    ForbiddenRow("GatherND", "nd-index-type/uint64", (3, 4), (2, 2), 0, "UINT64"),
+    ForbiddenRow("GatherElements", "index-sizes/columns", (2, 3), (2, 4), 0),
+    ForbiddenRow("GatherElements", "index-sizes/rows", (2, 3), (3, 3), 1),
+    ForbiddenRow("GatherElements", "index-sizes/one-to-many", (1, 3), (4, 3), 1),
+    ForbiddenRow("GatherElements", "index-sizes/three-dimensions", (2, 3, 4), (2, 2, 5), 1),
+    ForbiddenRow("GatherElements", "index-rank/lower", (2, 3), (3,), 0),
+    ForbiddenRow("GatherElements", "index-rank/higher", (3,), (2, 3), 0),
+    ForbiddenRow("GatherElements", "elements-axis/rank", (2, 3), (2, 3), 2),
+    ForbiddenRow("GatherElements", "elements-axis/below-minus-rank", (2, 3), (2, 3), -3),
+    ForbiddenRow("GatherElements", "elements-index-type/uint32", (2, 3), (2, 3), 0, "UINT32"),
+    ForbiddenRow("Gather", "axis/rank", (2, 3), (2,), 2, output=(2, 3)),
+    ForbiddenRow("Gather", "axis/below-minus-rank", (2, 3), (2,), -3, output=(2, 3)),
+    ForbiddenRow("Gather", "data-rank/scalar", (), (2,), 0),
+    ForbiddenRow("Gather", "index-type/uint32", (3, 4), (2,), 0, "UINT32"),
+)
+"""The forbidden nodes, by the rules of Gather-13, GatherElements-13 and GatherND-13, the newest
+versions. Each row breaks one rule and no other. If its axis exists, every index is in range of it.
+The declared output has the shape that the gather gives.
+"""

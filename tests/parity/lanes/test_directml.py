@@ -23,7 +23,7 @@ from onnxgather.options import OutOfRange
 from onnxgather.parity.cases import Case, DescriptorCase
 from onnxgather.parity.checking import check_cases
 from onnxgather.parity.corpus import built_in_cases, random_cases
-from onnxgather.parity.corpus.forbidden import forbidden_cases
+from onnxgather.parity.corpus.built_in import forbidden_cases
 from onnxgather.parity.lanes.directml import DirectMLLane, find_host, setup_command
 from onnxgather.parity.lanes.lane import Answer, AnswerKind, LaneInfo
 
