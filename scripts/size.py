@@ -14,25 +14,26 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parents[1] / "onnxgather"
 
 BUDGETS = {
-    "top": 700,
-    "descriptors": 1_000,
-    "lowering": 1_640,
-    "model": 430,
-    "execution": 980,
-    "programs": 870,
-    "parity": 1_960,
-    "report": 620,
-    "repro": 650,
-    "doctor": 225,
-    "networks": 2_350,
-    "cli": 1_230,
+    "top": 1_000,
+    "descriptors": 1_040,
+    "lowering": 1_620,
+    "model": 480,
+    "execution": 1_120,
+    "programs": 980,
+    "parity": 2_320,
+    "report": 700,
+    "repro": 750,
+    "doctor": 270,
+    "networks": 2_440,
+    "cli": 1_490,
 }
-"""The most lines of code of each part; "top" is the files of the package that are no other part."""
+"""The most lines of code of each part; "top" is the files of the package that are no other part.
+A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 12_600
+WHOLE = 14_140
 """The most lines of code of the package."""
 
-ENTRIES = 25
+ENTRIES = 22
 """The most files and folders in the folder of the package, `native` included."""
 
 TINY = """
@@ -45,8 +46,8 @@ print(*(m.__file__ for name, m in sys.modules.items() if name.split(".")[0] == "
 """
 
 CALLS = {
-    "to_onnx": ("og.to_onnx(desc)", 40, 3_400),
-    "run": ("og.run(desc, np.zeros(4, np.float32), np.array([0, 1]))", 50, 4_300),
+    "to_onnx": ("og.to_onnx(desc)", 24, 2_450),
+    "run": ("og.run(desc, np.zeros(4, np.float32), np.array([0, 1]))", 35, 3_650),
 }
 """What a new process does, and the most files and lines of code of the package that it may load."""
 
