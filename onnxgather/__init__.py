@@ -85,18 +85,20 @@ _LATE = {
 __all__ = [*_LATE]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is first asked for."""
-    if name == "__version__":
-        from importlib.metadata import version
+if not TYPE_CHECKING:  # a type checker knows the names, and tells of others
 
-        value = version("onnxgather")
-    elif name in _LATE:
-        value = getattr(import_module(_LATE[name]), name)
-    else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> Any:
+        """Import a public name when it is first asked for."""
+        if name == "__version__":
+            from importlib.metadata import version
+
+            value = version("onnxgather")
+        elif name in _LATE:
+            value = getattr(import_module(_LATE[name]), name)
+        else:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -66,7 +66,8 @@ def check_apart(written: Iterable[tuple[str, str]], inputs: Iterable[str]) -> No
     for path, purpose in written:
         identity, rule = _identity(path), f"{path} must not be written"
         if identity in read:
-            raise OnnxGatherError(f"{rule}, as it is an input: {read[identity]}")
+            other = "" if read[identity] == path else f": {read[identity]}"
+            raise OnnxGatherError(f"{rule}, as it is an input{other}")
         if identity in purposes:
             raise OnnxGatherError(f"{rule} twice, for {purposes[identity]} and {purpose}")
         purposes[identity] = purpose

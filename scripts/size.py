@@ -18,7 +18,7 @@ BUDGETS = {
     "descriptors": 1_040,
     "lowering": 1_620,
     "model": 480,
-    "execution": 1_120,
+    "execution": 1_130,
     "programs": 980,
     "parity": 2_320,
     "report": 700,
@@ -30,7 +30,7 @@ BUDGETS = {
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 14_140
+WHOLE = 14_150
 """The most lines of code of the package."""
 
 ENTRIES = 22

@@ -260,6 +260,20 @@ def test_a_plugin_library_adds_its_lane(run: Run, events: list[str]) -> None:
     assert [e for e in events if e.startswith(("open", "start"))] == [opened, opened, "start gpu"]
 
 
+def test_a_plugin_library_may_be_of_a_lane_in_another_environment(
+    run: Run, events: list[str]
+) -> None:
+    options = ["--onnxgather-lanes", "gpu=python", "--onnxgather-plugin", "gpu=lib.so"]
+    run(*options, "--onnxgather-corpus").assert_outcomes(passed=4)
+    assert [e for e in events if e.startswith("start")] == ["start gpu in python"]
+
+
+def test_a_case_runs_without_the_plugin_of_pytest_that_skips(run: Run, events: list[str]) -> None:
+    options = ["--onnxgather-lanes", "one", "--onnxgather-corpus", "-p", "no:skipping"]
+    run(*options).assert_outcomes(passed=4)
+    assert "start one" in events
+
+
 def test_lanes_get_their_target_timeout_and_plugin_library(
     pytester: pytest.Pytester, run: Run, events: list[str]
 ) -> None:

@@ -57,6 +57,7 @@ APART = [
     ("lowering/(?!show)", "descriptors/reference"),  # `show` prints the reference's formulas
     ("model/", "descriptors/reference"),
     ("lowering/portable", "lowering/cpu/"),
+    ("programs/(?!whole)", "lowering/"),  # a program runs whatever lowers its descriptors
 ]
 """What the order allows, but the design does not: files of the first pattern import nothing of the
 second. That the reference imports nothing of the lowering, the order says."""
@@ -139,7 +140,8 @@ def definitions(path: Path) -> set[str]:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             found.add(node.name)
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-        found |= {target.id for target in targets if isinstance(target, ast.Name)}
+        names = (name for target in targets if target for name in ast.walk(target))
+        found |= {name.id for name in names if isinstance(name, ast.Name)}
     return {name for name in found if not name.startswith("_") and name != "T"}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -175,8 +176,9 @@ class Child:
         try:
             self._answer(program, b"")
         except NoAnswerError as error:
-            _, _, why = str(error).partition(" host: ")  # a host's own sentence
-            raise NoAnswerError(error.how, why or str(error), error.detail) from error
+            # What a host itself says at its start; else the whole message.
+            told = re.match(r"[^;,]* code \d+(?:; it printed:|,) host: (.*)", str(error))
+            raise NoAnswerError(error.how, told[1] if told else str(error), error.detail) from error
         return program
 
     def _answer(self, program: StartedProgram, request: bytes) -> bytes:
@@ -243,12 +245,12 @@ class StartedProgram:
         self._started_in = os.getpid()
         self._errors = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
         self._requests: SimpleQueue[bytes | None] = SimpleQueue()
-        self._answers: SimpleQueue[bytes | Exception] = SimpleQueue()
+        self._answers: SimpleQueue[bytes | BaseException] = SimpleQueue()
         self._unread = b""
         self._thread = threading.Thread(target=self._work, args=[command], daemon=True)
         self._thread.start()
         started = self._answers.get()
-        if isinstance(started, Exception):
+        if isinstance(started, BaseException):
             self._errors.close()
             raise started
 
@@ -272,7 +274,7 @@ class StartedProgram:
             left = deadline - time.monotonic()
             with contextlib.suppress(Empty):
                 answer = self._answers.get(timeout=max(0, min(_PAUSE, left)))
-                if isinstance(answer, Exception):
+                if isinstance(answer, BaseException):
                     raise answer
                 return answer
             if ended:  # and what it started keeps its output open
@@ -332,12 +334,12 @@ class StartedProgram:
 
     def _work(self, command: Sequence[str]) -> None:
         pipe = subprocess.PIPE
-        start = partial(subprocess.Popen[bytes], command, stdin=pipe, stdout=pipe)
         try:
+            start = partial(subprocess.Popen[bytes], command, stdin=pipe, stdout=pipe)
             self.popen = start(stderr=self._errors, start_new_session=True)
             self.pipes = cast("tuple[BinaryIO, BinaryIO]", (self.popen.stdin, self.popen.stdout))
             """The standard input and output."""
-        except (OSError, ValueError) as error:
+        except BaseException as error:  # whatever it is, it belongs to the caller, who waits for it
             self._answers.put(error)
             return
         self._answers.put(b"")
@@ -352,7 +354,7 @@ class StartedProgram:
         except (OSError, EOFError) as error:
             self.popen.wait()  # a program that closed its output but does not end is late
             self._answers.put(error)
-        except (ValueError, MemoryError) as error:
+        except BaseException as error:
             self._answers.put(error)
         with contextlib.suppress(OSError):  # the program did not read all of the request
             stdin.close()

@@ -53,7 +53,8 @@ def run(
 ) -> Array:
     """The output of a gather, computed by one execution provider.
 
-    The session is kept for the next call with the same descriptor and options.
+    The session is kept for the next call with the same descriptor and options; the child of a fork
+    makes sessions of its own.
 
     Args:
         desc: Any of the four gather descriptors.
@@ -78,7 +79,13 @@ def run(
         raise
     except Exception:  # what cannot be hashed is no descriptor and no option, and is told so
         session = open_session.__wrapped__(desc, out_of_range, provider, target)
-    return session.run(data, indices)
+    try:
+        return session.run(data, indices)
+    except ProviderError:
+        if not session.is_of_parent:
+            raise
+    open_session.cache_clear()
+    return open_session(desc, out_of_range, provider, target).run(data, indices)
 
 
 class Session:
@@ -185,9 +192,14 @@ class Session:
             raise self._told(error, *feeds.values()) from error
         return outputs[0] if len(outputs) == 1 else outputs
 
+    @property
+    def is_of_parent(self) -> bool:
+        """Whether this is the child of a fork, and its parent made the session."""
+        return self._opened is not None and self._made_in != self._process()
+
     def close(self) -> None:
         """Let go of the model; a call that comes later raises ProviderError."""
-        if self._opened is not None and self._made_in != self._process():
+        if self.is_of_parent:
             self._kept.append(self._opened)
         self._opened = None
 

@@ -30,7 +30,7 @@ from onnxgather.networks.network import MAIN, Network, Operation, Scope, folder_
 MOST_ITERATIONS = 256
 """The most iterations of a loop that are run."""
 
-CPU = PROVIDERS["cpu"]
+_CPU = PROVIDERS["cpu"]
 
 
 class Gathered(NamedTuple):
@@ -98,7 +98,7 @@ def level_1(network: Network, timeout: float) -> tuple[dict[str, Any], dict[str,
         closing(Worker(sys.executable, timeout)) as worker,
     ):
         path = os.path.join(folder, "model.onnx")
-        session = {"provider": CPU.name, "level": 1, "saved": path}
+        session = {"provider": _CPU.name, "level": 1, "saved": path}
         model = network.outline.SerializeToString()
         try:
             worker.exchange(_read, {"model": len(model), "session": session, "feeds": []}, model)
@@ -180,7 +180,7 @@ class _Run:
         blobs = bytearray(model)
         feed = {name: runtime.append_array(array, blobs) for name, array in fed.items()}
         folder = folder_of(self._network.path)
-        session = {"provider": CPU.name, "level": 0, "folder": folder}
+        session = {"provider": _CPU.name, "level": 0, "folder": folder}
         request = {"model": len(model), "session": session, "feeds": [feed], "every": True}
         request["keep"] = scope.outer is not None  # as each iteration of a loop has this model
         try:
@@ -188,7 +188,7 @@ class _Run:
         except NoAnswerError as error:
             raise _FailedError(str(error)) from None
         if answered.not_run is not None:
-            raise ProviderError(CPU.why_not_run(*answered.not_run[:2]))
+            raise ProviderError(_CPU.why_not_run(*answered.not_run[:2]))
         if answered.refused is not None:
             raise _FailedError(answered.refused)
         (outputs,) = answered.outputs

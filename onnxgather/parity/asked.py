@@ -229,9 +229,10 @@ def asked_for(given: Mapping[str, Any], prefix: str) -> Asked:
     if lanes is None:
         lanes = "" if plugins else "cpu"
     items = [item.strip() for item in lanes.split(",")]
-    values["lanes"] = [*items, *(name for name in plugins if name not in items)]
-    names = ",".join(values["require"] or ()).split(",")
-    values["require"] = [name.strip() for name in names if name.strip()]
+    names = {item.partition("=")[0] for item in items}
+    values["lanes"] = [*items, *(name for name in plugins if name not in names)]
+    required = ",".join(values["require"] or ()).split(",")
+    values["require"] = [name.strip() for name in required if name.strip()]
     files, no_known = values["known"] or (), values.pop("no_known")
     values["known"] = None
     if files or no_known:

@@ -167,8 +167,8 @@ def test_a_lane_that_does_not_start_is_exit_code_3() -> None:
             "Error: m.onnx: a range must be of an input ('ids'), got 'no'\n",
         ),
         (("--inputs", "none.npz"), 2, "Error: none.npz: no such file or directory\n"),
-        (("--json", "m.onnx"), 2, "Error: m.onnx must not be written, as it is an input: m.onnx\n"),
-        (("--html", "m.onnx"), 2, "Error: m.onnx must not be written, as it is an input: m.onnx\n"),
+        (("--json", "m.onnx"), 2, "Error: m.onnx must not be written, as it is an input\n"),
+        (("--html", "m.onnx"), 2, "Error: m.onnx must not be written, as it is an input\n"),
     ],
 )
 def test_what_is_wrong_is_one_sentence(arguments: tuple[str, ...], code: int, said: str) -> None:

@@ -190,6 +190,27 @@ class TestCommands:
         path.chmod(0o755)
         assert broken(Echo([str(path)], 5))[1] == f"{path} does not start: Exec format error"
 
+    def test_only_what_a_host_says_at_its_start_stands_for_the_message(
+        self, tmp_path: Path
+    ) -> None:
+        path = tmp_path / "program"
+        path.write_text("#!/bin/sh\necho 'no host: name' >&2; exit 3\n")
+        path.chmod(0o755)
+        reason = "the worker ended with exit code 3; it printed: no host: name"
+        assert broken(Worker(str(path), 5))[1] == reason
+        path.write_text("#!/bin/sh\necho 'host: no device' >&2; exit 3\n")
+        assert broken(Worker(str(path), 5))[1] == "no device"
+
+    def test_an_error_that_no_system_gives_reaches_the_caller(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fail(*_: Any, **__: Any) -> Any:
+            raise RuntimeError("no programs here")
+
+        monkeypatch.setattr("subprocess.Popen.__init__", fail)
+        with pytest.raises(RuntimeError, match="no programs here"):
+            broken(Echo([sys.executable], 5))
+
     @pytest.mark.parametrize(
         "timeout", [0, -1, float("nan"), float("inf"), 86_401, 10**30, "5", None]
     )

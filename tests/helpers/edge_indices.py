@@ -1,6 +1,6 @@
 """Gathers of index values at every edge: 0, ±n, ±2^24, ±2^31, ±2^32, ..., ±2^63, 2^64, and random.
 
-    python tests/edge_indices.py --lanes cpu,directml
+    python tests/helpers/edge_indices.py --lanes cpu,directml
 
 compares whole models with the reference, under each policy. All values of a type stand in one
 tensor of indices; of an index tuple each coordinate takes them all. Exit code 1 if any differs.

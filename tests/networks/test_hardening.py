@@ -95,7 +95,7 @@ def test_external_data_stays_in_its_file(tmp_path: Path) -> None:
 
 def test_a_model_is_not_written_over_itself(tmp_path: Path) -> None:
     path = saved(tmp_path)
-    assert error(path, path) == f"{path} must not be written, as it is an input: {path}"
+    assert error(path, path) == f"{path} must not be written, as it is an input"
     assert loaded(path) == MODEL
 
 

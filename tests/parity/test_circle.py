@@ -2,7 +2,7 @@
 
 `onnxgather check --random 2000 --out-of-range directml --target portable
 --lanes cpu,directml,directml-dll` asks them about more descriptors, and `python
-tests/edge_indices.py --lanes cpu,directml` about more indices.
+tests/helpers/edge_indices.py --lanes cpu,directml` about more indices.
 """
 
 from __future__ import annotations

@@ -144,9 +144,7 @@ class TestCommand:
         before = program.read_bytes()
         ran = call("show", str(program), "--html", str(program))
         assert (ran.exit_code, program.read_bytes()) == (2, before)
-        assert ran.stderr == (
-            f"Error: {program} must not be written, as it is an input: {program}\n"
-        )
+        assert ran.stderr == (f"Error: {program} must not be written, as it is an input\n")
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")

@@ -11,18 +11,18 @@ import re
 from collections.abc import Iterator
 from enum import Enum
 from itertools import pairwise
+from pathlib import Path
 from types import ModuleType
 from typing import Any, get_args
 
 import msgspec
-from folders import ROOT
 
 from onnxgather.execution import child, runtime, worker
 from onnxgather.parity import cases, results, states
 from onnxgather.parity.lanes import lane
 from onnxgather.parity.results import Report
 
-PAGE = ROOT / "docs" / "report.md"
+PAGE = Path(__file__).parents[2] / "docs" / "report.md"  # the file also runs by itself
 MODULES = (cases, child, worker, lane, results)
 
 HEAD = """\
