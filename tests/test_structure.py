@@ -38,7 +38,7 @@ ORDER = {
     "repro": "candidates folder reduce flow plan __init__",
     "doctor": "",
     "pytest_plugin": "",
-    "networks": "network inside capture inputs intervals operator_bounds ranges shapes "
+    "networks": "sizes network inside capture inputs intervals operator_bounds ranges shapes "
     "gathers extraction text comparison hardening audit_page __init__",
     "cli": "arguments terminal commands sources outputs check examine networks translate __init__",
 }
