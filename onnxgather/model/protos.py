@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 import onnx
 from onnx import ModelProto
@@ -63,15 +64,25 @@ def names_in(model: ModelProto) -> set[str]:
 def external_files(model: ModelProto) -> list[str]:
     """The files of a model's external data, as it names them, sorted."""
     nodes, graphs = _parts(model)
+    attributes = [attribute for node in nodes for attribute in node.attribute]
+    sparse = [tensor for graph in graphs for tensor in graph.sparse_initializer]
+    sparse += [one for each in attributes for one in (each.sparse_tensor, *each.sparse_tensors)]
     tensors = [tensor for graph in graphs for tensor in graph.initializer]
-    for attribute in (one for node in nodes for one in node.attribute):
-        tensors += (attribute.t, *attribute.tensors)
+    tensors += [tensor for each in attributes for tensor in (each.t, *each.tensors)]
+    tensors += [tensor for one in sparse for tensor in (one.values, one.indices)]
     entries = (entry for tensor in tensors for entry in tensor.external_data)
     return sorted({entry.value for entry in entries if entry.key == "location"})
 
 
 def _parts(model: ModelProto) -> tuple[list[onnx.NodeProto], list[onnx.GraphProto]]:
-    """The nodes and the graphs of a model, those in bodies and functions too."""
-    owners = (model.graph, *model.functions)
-    nodes = [node for owner in owners for node in all_nodes(owner.node)]
-    return nodes, [model.graph, *(body for node in nodes for _, body in bodies_of(node))]
+    """The nodes and the graphs of a model, those in bodies, functions and training too.
+
+    The defaults of a function's attributes count as a node of its own.
+    """
+    graphs = [model.graph]
+    for training in model.training_info:
+        graphs += (training.initialization, training.algorithm)
+    defaults = [onnx.NodeProto(attribute=one.attribute_proto) for one in model.functions]
+    owners = (*graphs, *model.functions)
+    nodes = [*all_nodes(chain(defaults, *(owner.node for owner in owners)))]
+    return nodes, [*graphs, *(body for node in nodes for _, body in bodies_of(node))]

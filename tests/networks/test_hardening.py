@@ -11,7 +11,7 @@ import onnxruntime
 import pytest
 from folders import MODELS
 from index_arithmetic import index_values
-from onnx import external_data_helper, numpy_helper, parser
+from onnx import ModelProto, TensorProto, external_data_helper, helper, numpy_helper, parser
 
 import onnxgather as og
 from onnxgather.networks.hardening import harden_file
@@ -91,6 +91,43 @@ def test_external_data_stays_in_its_file(tmp_path: Path) -> None:
         f"{other} must be in the folder of {path}, as it refers to its external data, 'weights.bin'"
     )
     assert not Path(other).exists()
+
+
+@pytest.mark.parametrize(
+    "place", ["default", "indices", "values", "attribute", "several", "training", "training_node"]
+)
+def test_external_data_is_seen_wherever_a_model_has_tensors(tmp_path: Path, place: str) -> None:
+    """Of a function's default, sparse ones, attributes, and the graphs of the training."""
+    away = TensorProto(name="away", data_type=TensorProto.FLOAT, dims=[4])
+    away.data_location = TensorProto.EXTERNAL
+    away.external_data.add(key="location", value="w.bin")
+    sparse = onnx.SparseTensorProto(dims=[4])
+    (sparse.values if place == "values" else sparse.indices).CopyFrom(away)
+    model = ModelProto()
+    model.CopyFrom(MODEL)
+    attributes = {
+        "default": helper.make_attribute("a", away),
+        "attribute": helper.make_attribute("a", sparse),
+        "several": helper.make_attribute("a", [sparse, sparse]),
+        "training_node": helper.make_attribute("a", away),
+    }
+    hidden = helper.make_node("Odd", [], ["odd"], domain="own")
+    if place == "default":
+        function = model.functions.add(name="Odd", domain="own")
+        function.attribute_proto.append(attributes[place])
+    elif place in ("indices", "values"):
+        model.graph.sparse_initializer.append(sparse)
+    elif place == "training":
+        model.training_info.add().initialization.initializer.append(away)
+    else:
+        hidden.attribute.append(attributes[place])
+        owner = model.training_info.add().algorithm if "training" in place else model.graph
+        owner.node.append(hidden)
+    path, output = str(tmp_path / "model.onnx"), str(tmp_path / "other" / "out.onnx")
+    Path(path).write_bytes(model.SerializeToString())
+    assert error(path, output) == (
+        f"{output} must be in the folder of {path}, as it refers to its external data, 'w.bin'"
+    )
 
 
 def test_a_model_is_not_written_over_itself(tmp_path: Path) -> None:
