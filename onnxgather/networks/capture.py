@@ -24,8 +24,8 @@ from onnxgather.execution import runtime
 from onnxgather.execution.child import NoAnswerError
 from onnxgather.execution.providers import PROVIDERS
 from onnxgather.execution.worker import Worker
-from onnxgather.networks.inside import learned, model_of, uses
-from onnxgather.networks.network import MAIN, Network, Operation, Scope, folder_of
+from onnxgather.networks.inside import learned, model_of
+from onnxgather.networks.network import MAIN, Network, Operation, Scope, folder_of, uses
 
 MOST_ITERATIONS = 256
 """The most iterations of a loop that are run."""

@@ -12,19 +12,14 @@ from onnx import helper
 
 from onnxgather.descriptors.arrays import Array
 from onnxgather.model.values import NUMBERS, ValueType
-from onnxgather.networks.network import INFERRED_ELEMENTS, Network, Operation, Scope, read_network
-
-
-def uses(scope: Scope) -> set[str]:
-    """The names of the values around a scope that the scope takes."""
-    used = {*scope.outputs}.union(*map(_taken, scope.operations))
-    return used - scope.types.keys()
-
-
-def _taken(operation: Operation) -> set[str]:
-    """The names of the values that an operation and its bodies take."""
-    bodies = (body for name, body in operation.bodies.items() if name != "function")
-    return {*operation.inputs}.union(*map(uses, bodies)) - {""}
+from onnxgather.networks.network import (
+    INFERRED_ELEMENTS,
+    Network,
+    Operation,
+    Scope,
+    read_network,
+    taken,
+)
 
 
 def _leading(
@@ -42,7 +37,7 @@ def _leading(
     for k in reversed(range(count)):
         if not needed.isdisjoint(scope.operations[k].outputs):
             kept.append(k)
-            needed |= _taken(scope.operations[k]).difference(given)
+            needed |= taken(scope.operations[k]).difference(given)
     return kept[::-1], needed
 
 

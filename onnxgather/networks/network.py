@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from itertools import chain, zip_longest
 from typing import Any, cast
 
@@ -15,7 +16,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from onnxgather.checks import shown, suggestion
+from onnxgather.checks import listed, shown, suggestion, uint
 from onnxgather.descriptors.arrays import Array
 from onnxgather.errors import OnnxGatherError
 from onnxgather.files import reason
@@ -24,7 +25,10 @@ from onnxgather.model.protos import Key, all_nodes, bodies_of, domain_of, key_of
 from onnxgather.model.values import NUMBERS, ValueType, load, name_of
 
 MOST_NODES = 300_000
-"""The most nodes that a model may have when each call of a function is a copy of its nodes."""
+"""The most nodes that a model may have."""
+
+MOST_COPIES = 20_000
+"""The most nodes that calls may add to those of a model, as each call copies its function."""
 
 MOST_CALLS = 50
 """The most functions that may call one another, the last one called by all others."""
@@ -32,8 +36,10 @@ MOST_CALLS = 50
 INFERRED_ELEMENTS = 1024
 """The most elements of a constant that shape inference reads."""
 
-MAIN = "main graph"
+NEWEST_IR, NEWEST_OPSET = max(14, onnx.IR_VERSION), max(28, onnx.defs.onnx_opset_version())
+"""The newest versions of the format and of ONNX's operators that onnx or ONNX Runtime 1.32 know."""
 
+MAIN = "main graph"
 
 _BODIES = {"If": {"then_branch", "else_branch"}, "Loop": {"body"}, "Scan": {"body"}}
 """The bodies that nodes must have."""
@@ -103,8 +109,8 @@ class Scope:
 
     @property
     def version(self) -> int:
-        """The version of ONNX's own operators."""
-        return max(self.opsets.get(domain, 1) for domain in ("", "ai.onnx"))
+        """The version of ONNX's own operators; the newest where the model names none."""
+        return self.opsets.get("", NEWEST_OPSET)
 
     def constant(self, name: str) -> Array | None:
         """The array of an initializer or of a Constant node, of an outer graph too.
@@ -166,6 +172,18 @@ class Network:
         """Yield every scope: the main graph, the bodies inside it, and functions."""
         for scope in (self.main, *self.uncalled):
             yield from scope.scopes()
+
+
+def uses(scope: Scope) -> set[str]:
+    """The names of the values around a scope that the scope takes."""
+    used = {*scope.outputs}.union(*map(taken, scope.operations))
+    return used - scope.types.keys()
+
+
+def taken(operation: Operation) -> set[str]:
+    """The names of the values that an operation and its bodies take."""
+    bodies = (body for name, body in operation.bodies.items() if name != "function")
+    return {*operation.inputs}.union(*map(uses, bodies)) - {""}
 
 
 def read_network(
@@ -255,10 +273,13 @@ def _check_calls(
 ) -> None:
     """Check that no function leads to itself, nor to more calls or nodes than are followed."""
     copied: dict[Key, int] = {}
+    held = 0
 
     def count(nodes: Iterable[onnx.NodeProto], callers: tuple[Key, ...]) -> int:
-        keys = map(key_of, all_nodes(nodes))
-        return sum(1 + (measure(key, callers) if key in functions else 0) for key in keys)
+        nonlocal held
+        keys = [*map(key_of, all_nodes(nodes))]
+        held += len(keys)
+        return len(keys) + sum(measure(key, callers) for key in keys if key in functions)
 
     def measure(key: Key, callers: tuple[Key, ...]) -> int:
         if key in callers or len(callers) >= MOST_CALLS:
@@ -268,9 +289,44 @@ def _check_calls(
             copied[key] = count(functions[key].node, (*callers, key))
         return copied[key]
 
-    if max([count(main, ()), *(measure(key, ()) for key in functions)]) > MOST_NODES:
-        rule = f"must have at most {MOST_NODES:,} nodes, those of a function once per call"
-        raise OnnxGatherError(f"{path}: the model {rule}")
+    most = max([count(main, ()), *(measure(key, ()) for key in functions)])
+    for rule, number, limit in (
+        ("nodes", held, MOST_NODES),
+        ("copies of nodes, as each call copies its function", most - held, MOST_COPIES),
+    ):
+        if number > limit:
+            rule = f"must have at most {limit:,} {rule}"
+            raise OnnxGatherError(f"{path}: the model {rule}, got {number:,}")
+
+
+def _check_versions(path: str, model: onnx.ModelProto) -> None:
+    """Check the versions that a model names; one without the format's counts as an old one."""
+    uint(f"{path}: ir_version", model.ir_version, NEWEST_IR, 0, OnnxGatherError)
+    if not model.opset_import:
+        raise OnnxGatherError(f"{path}: opset_import must name the version of ai.onnx, got none")
+    for opset in chain(model.opset_import, *(one.opset_import for one in model.functions)):
+        if not domain_of(opset):
+            name = f"{path}: the opset of ai.onnx"
+            uint(name, opset.version, NEWEST_OPSET, 1, OnnxGatherError)
+
+
+def _check_order(scope: Scope) -> None:
+    """Check that the operations of a scope take values that there are, none from itself."""
+    order = TopologicalSorter[str]()
+    for operation in scope.operations:
+        for name in operation.inputs:
+            if name and scope.owner(name) is None:
+                where = f"{scope.path}: {scope.where}: node {shown(operation.label)}"
+                rule = "must take values of its graph or of a graph around it"
+                raise OnnxGatherError(f"{where} {rule}, got {shown(name)}")
+        for name in {*operation.outputs} - {""}:
+            order.add(name, *taken(operation))
+    try:
+        order.prepare()
+    except CycleError as error:
+        names = listed([*map(shown, error.args[1])], 10)
+        rule = "a value must not lead to itself"
+        raise OnnxGatherError(f"{scope.path}: {scope.where}: {rule}, got {names}") from None
 
 
 def check_input(path: str, inputs: Collection[str], name: str, what: str) -> None:
@@ -339,13 +395,14 @@ class _Reader:
         self.path, self.model = path, model
         self.functions = {key_of(function): function for function in model.functions}
         self.called = set[Key]()
+        _check_versions(path, model)
         _check_calls(path, self.functions, model.graph.node)
 
     def network(self, shapes: Mapping[str, Sequence[int]]) -> Network:
         """The model, with the sizes of graph inputs that are given."""
         own, opsets = self.model.graph, self.model.opset_import
         check_names(self.path, own)
-        versions = {one.domain: one.version for one in opsets}
+        versions = {domain_of(one): one.version for one in opsets}
         main = Scope(MAIN, (), place=MAIN, proto=own, path=self.path, opsets=versions)
         graph = onnx.GraphProto(name="main", node=own.node, output=own.output)
         graph.value_info.extend(own.value_info)
@@ -363,6 +420,8 @@ class _Reader:
         _give(self.path, {v.name: v for v in graph.input if v.name in main.inputs}, shapes)
         outline = self._inferred(graph, opsets)
         self._fill(main, outline.graph)
+        for scope in main.scopes():
+            _check_order(scope)
         uncalled = [
             self._called(function, onnx.NodeProto(), main, f"function {function.name}, not called")
             for key, function in self.functions.items()
@@ -487,7 +546,7 @@ class _Reader:
         self.called.add(key)
         place = "function " + ".".join(filter(None, key))
         opsets = function.opset_import
-        versions = {one.domain: one.version for one in opsets}
+        versions = {domain_of(one): one.version for one in opsets}
         scope = Scope(where, tuple(function.input), place=place, proto=proto)
         scope.path, scope.opsets = self.path, versions
         given = call.input[: len(function.input)]

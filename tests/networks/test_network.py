@@ -244,9 +244,10 @@ class TestFunctions:
         made = model(
             [node("F", ["ids"], "out", domain="own")], [IDS], ["out"], [TABLE], functions=[hidden]
         )
-        inside = body(read_network(made), "out", "function")
-        assert inside.constant("table") is None
-        assert inside.type_of("table") == ValueType()
+        assert refusal(made) == (
+            "the model: function F, called by out: node 'y' must take values of its graph or of a "
+            "graph around it, got 'table'"
+        )
 
     def test_functions_call_functions_from_subgraphs_too(self) -> None:
         inner = function("Inner", ["x"], [node("Gather", ["x", "x"], "y", "g")])
@@ -283,8 +284,26 @@ class TestFunctions:
         last = function("F30", ["x"], [node("Neg", ["x"], "y")])
         call = node("F0", ["ids"], "r", domain="own")
         assert refusal(model([call], [IDS], ["r"], functions=[*chain, last])) == (
-            "the model: the model must have at most 300,000 nodes, those of a function once per "
-            "call"
+            "the model: the model must have at most 20,000 copies of nodes, as each call copies "
+            "its function, got 3,221,225,409"
+        )
+
+    def test_nodes_count_once_and_their_copies_by_calls_apart(self) -> None:
+        """So 20,001 nodes may stand in functions, but not come from calls."""
+
+        def called(nodes: int, calls: int) -> onnx.ModelProto:
+            many = function("F", ["x"], [node("Neg", ["x"], f"y{k}") for k in range(nodes)])
+            each = [node("F", ["ids"], f"r{k}", domain="own") for k in range(calls)]
+            return model(each, [IDS], ["r0"], functions=[many])
+
+        assert len(read_network(called(20_001, 1)).main.operations) == 1
+        assert refusal(called(10_001, 3)) == (
+            "the model: the model must have at most 20,000 copies of nodes, as each call copies "
+            "its function, got 20,002"
+        )
+        many = [node("Neg", ["ids"], f"r{k}") for k in range(300_001)]
+        assert refusal(model(many, [IDS], ["r0"])) == (
+            "the model: the model must have at most 300,000 nodes, got 300,001"
         )
 
 
@@ -298,10 +317,71 @@ def test_a_name_of_two_values_in_a_subgraph_is_refused() -> None:
 def test_a_model_without_the_operators_that_onnx_infers_has_declared_types_alone() -> None:
     made = model([node("Odd", ["ids"], "y", domain="com.odd")], [IDS], ["y"])
     del made.opset_import[:]
+    made.opset_import.append(helper.make_opsetid("com.odd", 1))
     found = read_network(made)
     assert found.main.type_of("y") == ValueType()
     assert found.main.type_of("ids") == ValueType("INT64", (None, 2))
-    assert found.main.opsets == {}
+    assert found.main.opsets == {"com.odd": 1}
+
+
+@pytest.mark.parametrize("version", [0, 3, 14])
+def test_the_versions_of_the_format_that_onnx_runtime_runs_are_read(version: int) -> None:
+    found = read_network(model([GATHER], [IDS], ["rows"], [TABLE], ir_version=version))
+    assert found.main.operations[0].label == "gather"
+
+
+@pytest.mark.parametrize("version", [-5, 15, 2**62])
+def test_a_version_of_the_format_that_nothing_runs_is_refused(version: int) -> None:
+    assert refusal(model([GATHER], [IDS], ["rows"], [TABLE], ir_version=version)) == (
+        f"the model: ir_version must be an integer from 0 to 14, got {version}"
+    )
+
+
+@pytest.mark.parametrize("version", [-1, 0, 29, 2**32 + 17, 2**62])
+def test_a_version_of_onnx_that_nothing_runs_is_refused(version: int) -> None:
+    made = model([GATHER], [IDS], ["rows"], [TABLE])
+    made.opset_import[0].version = version
+    said = f"the model: the opset of ai.onnx must be an integer from 1 to 28, got {version}"
+    assert refusal(made) == said
+    hidden = function("F", ["x"], [node("Neg", ["x"], "y")])
+    hidden.opset_import[0].version = version
+    assert refusal(model([GATHER], [IDS], ["rows"], [TABLE], functions=[hidden])) == said
+
+
+def test_onnx_runtime_takes_the_last_of_two_versions_and_the_newest_for_none() -> None:
+    made = model([GATHER], [IDS], ["rows"], [TABLE])
+    made.opset_import.append(helper.make_opsetid("ai.onnx", 13))
+    assert read_network(made).main.version == 13
+    del made.opset_import[0], made.opset_import[1]
+    assert read_network(made).main.version == 28
+    del made.opset_import[:]
+    assert refusal(made) == "the model: opset_import must name the version of ai.onnx, got none"
+
+
+def test_a_value_that_leads_to_itself_is_refused() -> None:
+    moved = node("Add", ["rows", "ids"], "moved")
+    gather = node("Gather", ["table", "moved"], "rows", "gather")
+    assert refusal(model([moved, gather], [IDS], ["rows"], [TABLE])) == (
+        "the model: main graph: a value must not lead to itself, got 'moved', 'rows', 'moved'"
+    )
+    branch = graph([node("Neg", ["rows"], "b")], (), ["b"])
+    only = node("If", ["on"], "moved", then_branch=branch, else_branch=branch)
+    assert refusal(model([only, gather], [info("on", BOOL, [])], ["rows"], [TABLE])) == (
+        "the model: main graph: a value must not lead to itself, got 'moved', 'rows', 'moved'"
+    )
+    same = graph([node("Neg", ["ids"], "moved")], (), ["moved"])
+    only = node("If", ["on"], "moved", then_branch=same, else_branch=same)
+    inputs = [IDS, info("on", BOOL, [])]
+    assert len(read_network(model([gather, only], inputs, ["rows"], [TABLE])).main.operations) == 2
+
+
+def test_a_value_that_there_is_not_is_refused() -> None:
+    branch = graph([node("Neg", ["nowhere"], "b", "neg")], (), ["b"])
+    only = node("If", ["on"], "out", "if_1", then_branch=branch, else_branch=branch)
+    assert refusal(model([only], [info("on", BOOL, [])], ["out"])) == (
+        "the model: else_branch of if_1: node 'neg' must take values of its graph or of a graph "
+        "around it, got 'nowhere'"
+    )
 
 
 @pytest.mark.parametrize(
