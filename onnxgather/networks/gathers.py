@@ -137,7 +137,7 @@ def audit(
 
     Raises:
         OnnxGatherError: The model, an input, a size or a range is not as it must be.
-        ProviderError: There are inputs, but no CPU provider.
+        ProviderError: There are inputs, but no CPU provider; it cannot start, or takes too long.
     """
     audited = audit_model(model, inputs, shapes, ranges)
     return Audit([*audited.gathers.values()], audited.notes)
