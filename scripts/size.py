@@ -24,13 +24,13 @@ BUDGETS = {
     "report": 700,
     "repro": 750,
     "doctor": 270,
-    "networks": 2_440,
+    "networks": 2_800,
     "cli": 1_490,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 14_150
+WHOLE = 14_550
 """The most lines of code of the package."""
 
 ENTRIES = 22

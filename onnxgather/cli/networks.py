@@ -56,7 +56,7 @@ def audit_command(
     """
     from onnxgather.networks.audit_page import audit_page
     from onnxgather.networks.comparison import compare, lane_lines
-    from onnxgather.networks.gathers import audit_model
+    from onnxgather.networks.gathers import audit_model, in_ranges
     from onnxgather.networks.inputs import read_inputs
     from onnxgather.networks.text import lines
     from onnxgather.parity.lanes import open_lanes
@@ -71,7 +71,7 @@ def audit_command(
         for lane in opened:
             stack.callback(lane.close)
         arrays = read_inputs(inputs) if inputs is not None else None
-        audited = audit_model(model, arrays, shapes, ranges)
+        audited = audit_model(model, arrays, shapes, in_ranges(ranges))
         compared = compare(audited, opened)
     found, batch = compared.audit, Batch(prints=False)
     page = partial(audit_page, model, audited.network, compared)

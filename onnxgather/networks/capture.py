@@ -6,9 +6,7 @@ its node had; a loop's once per iteration.
 
 from __future__ import annotations
 
-import os
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -21,10 +19,10 @@ import numpy as np
 from onnxgather.descriptors.arrays import Array
 from onnxgather.errors import ProviderError
 from onnxgather.execution import runtime
-from onnxgather.execution.child import Breakdown, NoAnswerError
+from onnxgather.execution.child import NoAnswerError
 from onnxgather.execution.providers import PROVIDERS
 from onnxgather.execution.worker import Worker
-from onnxgather.networks.inside import learned, model_of
+from onnxgather.networks.inside import model_of
 from onnxgather.networks.network import MAIN, Network, Operation, Scope, folder_of, uses
 
 MOST_ITERATIONS = 256
@@ -80,32 +78,12 @@ def capture(network: Network, inputs: Mapping[str, Array], timeout: float) -> Ca
         timeout: Seconds that a run may take.
 
     Raises:
-        ProviderError: There is no CPU provider, it cannot start, or the run takes too long.
+        ProviderError: There is no CPU provider.
     """
     with closing(Worker(sys.executable, timeout)) as worker:
-        worker.about()  # so that a worker that cannot start does not read as a node that fails
         run = _Run(network, worker)
         run.values_of(network.main, dict(inputs))
     return run.found
-
-
-def level_1(network: Network, timeout: float) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The types and constants of the main graph's values after ONNX Runtime's level-1 passes.
-
-    Nothing where ONNX Runtime does not take the model without the data of its large constants.
-    """
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        closing(Worker(sys.executable, timeout)) as worker,
-    ):
-        path = os.path.join(folder, "model.onnx")
-        session = {"provider": _CPU.name, "level": 1, "saved": path}
-        model = network.outline.SerializeToString()
-        try:
-            worker.exchange(_read, {"model": len(model), "session": session, "feeds": []}, model)
-        except NoAnswerError:
-            return {}, {}
-        return learned(path) if os.path.exists(path) else ({}, {})
 
 
 def _read(header: bytes, blobs: bytes) -> tuple[_Answered, bytes]:
@@ -187,10 +165,7 @@ class _Run:
         try:
             answered, content = self._worker.exchange(_read, request, blobs)
         except NoAnswerError as error:
-            if error.how in (Breakdown.NOT_STARTED, Breakdown.LATE) or error.detail == "SIGKILL":
-                rule = f"{self._network.path}: the model must run with the given inputs"
-                raise ProviderError(f"{rule}, but {error}") from None
-            raise _FailedError(str(error)) from None  # as a node can crash the worker
+            raise _FailedError(str(error)) from None
         if answered.not_run is not None:
             raise ProviderError(_CPU.why_not_run(*answered.not_run[:2]))
         if answered.refused is not None:

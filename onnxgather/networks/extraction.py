@@ -108,7 +108,7 @@ def gather_cases(
 
     Raises:
         OnnxGatherError: The model, an input or the node is not as it must be.
-        ProviderError: As `capture`.
+        ProviderError: There is no CPU provider.
     """
     network = read_network(path)
     found = _chosen(network, node)
@@ -142,7 +142,7 @@ def case_of_node(
 
     Raises:
         OnnxGatherError: As `gather_cases`; or there are several gathers, or it did not run.
-        ProviderError: As `capture`.
+        ProviderError: There is no CPU provider.
     """
     found = list(gather_cases(path, inputs, node, timeout))
     names = [*dict.fromkeys(shown(told.node) for told, _ in found)]
@@ -228,7 +228,7 @@ def extract(
 
     Raises:
         OnnxGatherError: As `gather_cases`; or the folder holds other files.
-        ProviderError: As `capture`.
+        ProviderError: There is no CPU provider.
     """
     _FOLDER.check(folder)
     done: list[Extracted] = []

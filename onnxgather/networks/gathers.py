@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import zip_longest
 from typing import Any, Literal
 
@@ -22,7 +23,8 @@ from onnxgather.errors import DescriptorError, OnnxGatherError
 from onnxgather.execution.providers import PROVIDERS
 from onnxgather.gather import ATTRIBUTES, from_onnx
 from onnxgather.model.values import DIRECTML_NAMES, ModelProto, ValueType, type_name
-from onnxgather.networks.capture import MOST_ITERATIONS, Captured, Gathered, capture, level_1
+from onnxgather.networks.capture import MOST_ITERATIONS, Captured, Gathered, capture
+from onnxgather.networks.contract import Condition
 from onnxgather.networks.inputs import MOST_INPUTS_LISTED, checked
 from onnxgather.networks.network import Network, Operation, Scope, check_input, read_network
 from onnxgather.networks.ranges import Found, IndexRange, SizesFrom, proof_of, ranges_of
@@ -78,7 +80,7 @@ class AuditedGather(msgspec.Struct, frozen=True):
     def is_settled(self) -> bool:
         """Whether all sizes are known, and whether the indices are in range is decided."""
         static = all(tensor.is_static for tensor in (self.data, self.indices, self.output))
-        return static and self.range.state != "not-proved"
+        return static and self.range.state in ("proved", "out-of-range")
 
 
 class Audit(msgspec.Struct, frozen=True):
@@ -137,9 +139,9 @@ def audit(
 
     Raises:
         OnnxGatherError: The model, an input, a size or a range is not as it must be.
-        ProviderError: There are inputs, but no CPU provider; it cannot start, or takes too long.
+        ProviderError: There are inputs, but no CPU provider.
     """
-    audited = audit_model(model, inputs, shapes, ranges)
+    audited = audit_model(model, inputs, shapes, in_ranges(ranges or {}))
     return Audit([*audited.gathers.values()], audited.notes)
 
 
@@ -147,30 +149,31 @@ def audit_model(
     model: str | os.PathLike[str] | ModelProto,
     inputs: Mapping[str, Array] | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
-    ranges: Mapping[str, tuple[int, int]] | None = None,
+    conditions: Sequence[Condition] = (),
+    allow_empty: bool = False,
 ) -> AuditedModel:
-    """Audit a model and keep the network and the run; arguments and errors are those of `audit`."""
+    """Audit a model and keep the network and the run; errors are those of `audit`.
+
+    Args:
+        model: A file, or the model itself.
+        inputs: As for `audit`.
+        shapes: As for `audit`.
+        conditions: What holds of the inputs.
+        allow_empty: Whether open sizes of inputs count from 0, not from 1.
+    """
     plain = read_network(model)
     inputs = checked(plain, inputs) if inputs is not None else None
     shapes = {**(shapes or {}), **{name: array.shape for name, array in (inputs or {}).items()}}
-    ranges = dict(ranges or {})
-    _check_ranges(plain, ranges)
+    _check_ranges(plain, conditions)
     network, captured, gathers = plain, Captured(), dict[OperationKey, AuditedGather]()
-    _refine(gathers, plain, ranges, "file")
+    told = partial(_refine, gathers, conditions=conditions, allow_empty=allow_empty)
+    told(plain, "file")
     if shapes:
         network = read_network(plain, shapes)
-        _refine(gathers, network, ranges, "given")
+        told(network, "given")
     if inputs:
         captured = capture(network, inputs, RUN_TIMEOUT)
-        for scope in network.scopes():
-            _learn(scope, _sizes_seen(scope, captured))
-        _refine(gathers, network, ranges, "run", captured)
-    elif not all(gather.is_settled for gather in gathers.values()):
-        types, constants = level_1(network, RUN_TIMEOUT)
-        _learn(network.main, types)
-        for name in network.main.types.keys() & constants.keys():
-            network.main.stored.setdefault(name, constants[name])
-        _refine(gathers, network, ranges, "level-1")
+        told(network, "run", captured)
     return AuditedModel(network, gathers, captured, [*_notes(network, captured, gathers.values())])
 
 
@@ -187,29 +190,39 @@ def operations_of(network: Network) -> Iterator[tuple[OperationKey, Scope, Opera
         yield from walk(scope, (scope.place,))
 
 
-def _check_ranges(network: Network, ranges: Mapping[str, tuple[int, int]]) -> None:
-    for name, ends in ranges.items():
-        check_input(network.path, network.main.inputs, name, "a range")
-        if ends[0] > ends[1]:
-            rule = f"{network.path}: the range of {shown(name)} must be from a low to a high number"
-            raise OnnxGatherError(f"{rule}, got {ends[0]}:{ends[1]}")
+def in_ranges(ranges: Mapping[str, tuple[int, int]]) -> list[Condition]:
+    """Ranges of whole inputs, by name, as conditions."""
+    pairs = ((name, *ends) for name, ends in ranges.items())
+    return [Condition(of="values", input=n, low=low, high=high) for n, low, high in pairs]
+
+
+def _check_ranges(network: Network, conditions: Sequence[Condition]) -> None:
+    for one in conditions:
+        if one.of == "values":
+            check_input(network.path, network.main.inputs, one.input or "", "a range")
+            if one.low is not None and one.high is not None and one.low > one.high:
+                where = f"{network.path}: the range of {shown(one.input)}"
+                rule = f"{where} must be from a low to a high number"
+                raise OnnxGatherError(f"{rule}, got {one.low}:{one.high}")
 
 
 def _refine(
     gathers: dict[OperationKey, AuditedGather],
     network: Network,
-    ranges: Mapping[str, tuple[int, int]],
     source: SizesFrom,
     captured: Captured | None = None,
+    conditions: Sequence[Condition] = (),
+    allow_empty: bool = False,
 ) -> None:
     """Put what a stage tells in the records of those gathers that earlier stages left open.
 
     Args:
         gathers: The records so far, empty before the first stage.
         network: The model, with the sizes of this stage.
-        ranges: The least and the greatest element of graph inputs, by name.
         source: Where the sizes come from.
         captured: What a run showed.
+        conditions: What holds of the inputs.
+        allow_empty: Whether open sizes count from 0.
 
     Raises:
         OnnxGatherError: ONNX allows no such gather.
@@ -219,9 +232,10 @@ def _refine(
     for key, scope, operation in every:
         if operation.is_gather and not (key in gathers and gathers[key].is_settled):
             calls.setdefault(key, []).append((scope, operation))
-    if not calls:
-        return
-    bounds, on_cpu = ranges_of(network, ranges), shape_computations(network)
+    scopes = network.scopes() if captured else ()
+    seen = {scope: _sizes_seen(scope, captured) for scope in scopes if captured}
+    bounds = ranges_of(network, conditions, allow_empty, seen)
+    on_cpu = shape_computations(network)
     names = Counter({key: operation.name for key, _, operation in every}.values())
     for key, each in calls.items():
         records = list[AuditedGather]()
@@ -236,7 +250,7 @@ def _refine(
             indices = _range(scope, operation, proof, source, executions)
             records.append(_record(scope, operation, name, operation in on_cpu, indices))
         record = _joined(records, each[0][0].place)
-        if key in gathers and gathers[key].range.state != "not-proved":
+        if key in gathers and gathers[key].range.state in ("proved", "out-of-range"):
             record = replace(record, range=gathers[key].range)
         gathers[key] = record
 
@@ -304,7 +318,7 @@ def _range(
         constant = scope.constant(operation.inputs[1])
         if constant is not None:
             found = _found(operation, "constant", constant, every)
-    elif proof.state == "not-proved":
+    elif proof.state != "proved":
         axes = [operation.number + k for k in range(len(every))]
         for one in executions:
             sizes = every if one.data is None else [one.data.shape[axis] for axis in axes]
@@ -376,7 +390,7 @@ def _joined(calls: Sequence[AuditedGather], place: str) -> AuditedGather:
     )
 
 
-_STATES = ("proved", "not-proved", "out-of-range")
+_STATES = ("proved", "proved-if", "not-proved", "out-of-range")
 """From the best to the worst."""
 
 
@@ -396,12 +410,6 @@ def _ends(choose: Any, calls: Sequence[tuple[int | None, ...] | None]) -> Any:
     """The ends that hold in all calls; a call without an index has none, and bounds nothing."""
     ends = zip_longest(*(each for each in calls if each is not None))
     return tuple(None if None in each else choose(each) for each in ends) or None
-
-
-def _learn(scope: Scope, types: Mapping[str, ValueType]) -> None:
-    """Add types and sizes that other means tell to the values of a scope."""
-    for name in scope.types.keys() & types.keys():
-        scope.types[name] = scope.types[name].refined(types[name])
 
 
 def _sizes_seen(scope: Scope, captured: Captured) -> dict[str, ValueType]:

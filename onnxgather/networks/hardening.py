@@ -27,8 +27,9 @@ from onnxgather.lowering.portable import INPUT, OUTPUT
 from onnxgather.model.protos import bodies_of, external_files, key_of, names_in
 from onnxgather.model.values import ValueType, name_of
 from onnxgather.model.write import add_nodes
-from onnxgather.networks.gathers import audit_model, operations_of
+from onnxgather.networks.gathers import audit_model, in_ranges, operations_of
 from onnxgather.networks.network import Network, Operation, Scope, read_network
+from onnxgather.networks.ranges import ranges_of
 from onnxgather.options import HARDENED, OPSETS, POLICIES, OutOfRange
 
 _DTYPES = {name_of(number): dtype for dtype, number in ONNX_TYPES.items()}
@@ -106,10 +107,12 @@ def _hardened(
     ranges: Mapping[str, tuple[int, int]] | None,
 ) -> tuple[ModelProto, list[Rewritten]]:
     check_choice("out_of_range", out_of_range, HARDENED)
-    plain = read_network(model)
-    network = read_network(model, shapes) if shapes else plain
-    gathers = audit_model(model, None, shapes, ranges).gathers
-    unproved = {key for key, gather in gathers.items() if gather.range.state != "proved"}
+    audited = audit_model(model, None, shapes, in_ranges(ranges or {}))
+    network = plain = audited.network
+    if shapes:
+        plain = read_network(model)
+        ranges_of(plain)  # which tells the sizes
+    unproved = {key for key, gather in audited.gathers.items() if gather.range.state != "proved"}
     limited = {operation for key, _, operation in operations_of(network) if key in unproved}
     return rewrite(network, plain, limited, out_of_range)
 

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 
 import onnx
 from onnx import helper
 
 from onnxgather.descriptors.arrays import Array
-from onnxgather.model.values import NUMBERS, ValueType
 from onnxgather.networks.network import (
-    INFERRED_ELEMENTS,
     Network,
-    Operation,
     Scope,
     read_network,
     taken,
@@ -85,42 +80,3 @@ def model_of(
         made.input.append(helper.make_tensor_value_info(name, element_type, array.shape))
     made.output.extend(onnx.ValueInfoProto(name=name) for name in wanted)
     return model.SerializeToString()
-
-
-def inferred(
-    operation: Operation,
-    version: int,
-    types: Mapping[str, ValueType],
-    arrays: Mapping[str, Array | None],
-) -> list[ValueType]:
-    """The types that ONNX infers for the outputs of an operation.
-
-    Args:
-        operation: The operation.
-        version: The version of ONNX's own operators.
-        types: The types of its inputs, by their names.
-        arrays: Its inputs where they are known.
-    """
-    found: dict[str, onnx.TypeProto] = {}
-    with suppress(Exception):  # onnx raises whatever a broken node leads to
-        given = {
-            name: helper.make_tensor_type_proto(NUMBERS[known.data_type], known.sizes)
-            for name, known in types.items()
-        }
-        data = {
-            name: helper.make_tensor(name, NUMBERS[types[name].data_type], array.shape, array)
-            for name, array in arrays.items()
-            if array is not None and array.size <= INFERRED_ELEMENTS
-        }
-        schema = onnx.defs.get_schema(operation.operator, version, operation.domain)
-        found = onnx.shape_inference.infer_node_outputs(schema, operation.proto, given, data)
-    outputs = ((name, found.get(name)) for name in operation.outputs)
-    return [ValueType.of(onnx.ValueInfoProto(name=name, type=kind)) for name, kind in outputs]
-
-
-def learned(path: str) -> tuple[dict[str, ValueType], dict[str, onnx.TensorProto]]:
-    """The types and the constants of a model that ONNX Runtime has written, by name."""
-    graph = onnx.ModelProto.FromString(Path(path).read_bytes()).graph
-    values = (*graph.input, *graph.value_info, *graph.output)
-    types = {value.name: ValueType.of(value) for value in values}
-    return types, {tensor.name: tensor for tensor in graph.initializer}

@@ -16,7 +16,15 @@ from typing import Any
 import numpy as np
 
 from onnxgather.descriptors.arrays import Array
-from onnxgather.model.values import OpenSizes
+from onnxgather.networks.sizes import (
+    AnySize,
+    AnySizes,
+    Size,
+    high_of,
+    larger,
+    lesser,
+    low_of,
+)
 
 INTEGERS = {
     f"{sign}INT{bits}": (0, 2**bits - 1) if sign else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
@@ -36,6 +44,12 @@ FAR = 2**30
 
 UNBOUNDED = (-math.inf, math.inf)
 
+_lesser: Any = np.frompyfunc(lesser, 2, 1, identity=None)
+_larger: Any = np.frompyfunc(larger, 2, 1, identity=None)
+_low_of: Any = np.frompyfunc(low_of, 1, 1)
+_high_of: Any = np.frompyfunc(high_of, 1, 1)
+"""Of arrays of numbers and sizes."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bounds:
@@ -46,19 +60,21 @@ class Bounds:
         sizes: The sizes, as far as they are known.
         bounds: Shape (*shape, 2): the least and the greatest number of each element, where shape
             broadcasts to the sizes: a dimension of 1 holds for the whole axis. Shape (2,) where
-            the rank is not known. Integers are Python's; floats have their own data type, and an
-            infinite bound says that the element may be infinite.
+            the rank is not known. Integers are Python's, or sizes that are open; floats have their
+            own data type, and an infinite bound says that the element may be infinite.
         nan: Whether an element may be NaN.
         why: What the bounds come from.
         stops: The graph inputs and the operators that leave the value without bounds.
+        element: Of a sequence: what is known of each of its tensors.
     """
 
     data_type: str
-    sizes: OpenSizes | None
+    sizes: AnySizes | None
     bounds: Array
     nan: bool
     why: tuple[str, ...] = ()
     stops: tuple[str, ...] = ()
+    element: Bounds | None = None
 
     @property
     def low(self) -> Array:
@@ -84,7 +100,8 @@ class Bounds:
     def is_bounded(self) -> bool:
         """Whether both bounds say more than the data type does; true of BOOL and of no element."""
         first, last = LIMITS.get(self.data_type, UNBOUNDED)
-        inside = self.low.min() > first or first == 0, self.high.max() < last or last == 1
+        low, high = self.closed.whole
+        inside = low > first or first == 0, high < last or last == 1
         return self.is_empty or (not self.nan and all(inside))
 
     @property
@@ -95,38 +112,68 @@ class Bounds:
     @property
     def full(self) -> Array | None:
         """The bounds of each element; None where they are too many, or of unknown number."""
-        count, shape = elements_of(self.sizes), [size or 0 for size in self.sizes or ()]
-        return (
-            None if count is None or count > ELEMENTS else np.broadcast_to(self.bounds, (*shape, 2))
-        )
+        count, shape = elements_of(self.sizes), known_sizes(self.sizes)
+        if shape is None or not isinstance(count, int) or count > ELEMENTS:
+            return None
+        return np.broadcast_to(self.bounds, (*shape, 2))
+
+    @property
+    def exact(self) -> Array | None:
+        """The elements, if each is known as a number or as a size, as an array; None otherwise."""
+        return self.full[..., 0] if self.full is not None and self.is_exact else None
 
     @property
     def known(self) -> Array | None:
-        """The elements, if each is known, as an array; None otherwise."""
-        return self.full[..., 0] if self.full is not None and self.is_exact else None
+        """The elements, if each is a known number, as an array; None otherwise."""
+        return self.exact if self.closed is self else None
 
-    def resized(self, sizes: OpenSizes | None) -> Bounds:
+    @property
+    def closed(self) -> Bounds:
+        """The value with numbers as bounds in place of sizes that are open."""
+        if not _has_sizes(self.bounds):
+            return self
+        return replace(self, bounds=_closed(self.bounds))
+
+    def resized(self, sizes: AnySizes | None) -> Bounds:
         """The value with other sizes; its bounds broadcast to them, or hold for all elements."""
         ends, reasons = (self.low, self.high, self.nan), {"why": self.why, "stops": self.stops}
         return interval(self.data_type, sizes, *ends, **reasons)
 
 
-def elements_of(sizes: OpenSizes | None) -> int | None:
+def _has_sizes(bounds: Array) -> bool:
+    return bounds.dtype == object and any(isinstance(end, Size) for end in bounds.flat)
+
+
+def _closed(bounds: Array) -> Array:
+    return np.concatenate([_low_of(bounds[..., :1]), _high_of(bounds[..., 1:])], axis=-1)
+
+
+def known_sizes(sizes: Sequence[AnySize | None] | None) -> tuple[int, ...] | None:
+    """The sizes where each is a number; None otherwise."""
+    known = tuple(size for size in sizes or () if isinstance(size, int))
+    return known if sizes is not None and len(known) == len(sizes) else None
+
+
+def elements_of(sizes: Sequence[AnySize | None] | None) -> AnySize | None:
     """The number of elements, or None where it is not known."""
     if sizes is None or None in sizes:
         return 0 if sizes and 0 in sizes else None
-    return math.prod(size or 0 for size in sizes)
+    known = (size for size in sizes if size is not None)
+    return functools.reduce(lambda a, b: a * b, known, 1)
 
 
 def hull(bounds: Array, axes: Iterable[int]) -> Array:
     """The bounds with each of `axes` made one: from the least low to the greatest high."""
     axes = tuple(axes)
-    low = bounds[..., :1].min(axis=axes, keepdims=True)
-    return np.concatenate([low, bounds[..., 1:].max(axis=axes, keepdims=True)], axis=-1)
+    if not axes:
+        return bounds
+    lower, upper = (_lesser, _larger) if bounds.dtype == object else (np.minimum, np.maximum)
+    low = lower.reduce(bounds[..., :1], axis=axes, keepdims=True)
+    return np.concatenate([low, upper.reduce(bounds[..., 1:], axis=axes, keepdims=True)], axis=-1)
 
 
 def interval(
-    data_type: str, sizes: OpenSizes | None, low: Any, high: Any, nan: bool = False, **reasons: Any
+    data_type: str, sizes: AnySizes | None, low: Any, high: Any, nan: bool = False, **reasons: Any
 ) -> Bounds:
     """A value from bounds that mathematics gives, before integers wrap around.
 
@@ -159,14 +206,16 @@ def _stacked(low: Any, high: Any, dtype: Any) -> Array:
 def _wrapped(data_type: str, bounds: Array) -> Array:
     """The bounds after integers wrapped around; those that wrap differently become the type's."""
     first, last = LIMITS[data_type]
-    turns = (bounds - first) // (last - first + 1)
+    numbers = _closed(bounds) if _has_sizes(bounds) else bounds
+    turns = (numbers - first) // (last - first + 1)
     if not turns.any():
         return bounds
     together = turns[..., :1] == turns[..., 1:]
-    return np.where(together, bounds - turns * (last - first + 1), np.array((first, last), object))
+    moved = np.where(turns == 0, bounds, numbers - turns * (last - first + 1))
+    return np.where(together, moved, np.array((first, last), object))
 
 
-def _fitted(bounds: Array, sizes: OpenSizes | None) -> Array:
+def _fitted(bounds: Array, sizes: AnySizes | None) -> Array:
     """The bounds with the rank of the sizes, and no more of them than is kept."""
     rank = len(sizes or ())
     if not bounds.size:
@@ -197,7 +246,7 @@ def broadcast(values: Sequence[Bounds | None]) -> tuple[Bounds | None, ...]:
     return tuple(value and fewer(value) for value in values)
 
 
-def unknown(data_type: str, sizes: OpenSizes | None, *stops: str) -> Bounds:
+def unknown(data_type: str, sizes: AnySizes | None, *stops: str) -> Bounds:
     """A value of which only the data type and the sizes are known."""
     low, high = LIMITS.get(data_type, UNBOUNDED)
     return interval(data_type, sizes, low, high, data_type not in LIMITS, stops=stops)
@@ -232,12 +281,14 @@ def is_ordered(*values: Bounds) -> bool:
 
 def least(*ends: Array) -> Array:
     """The elementwise minimum of bounds."""
-    return functools.reduce(lambda a, b: np.minimum(a, b), ends)
+    lower = _lesser if any(end.dtype == object for end in ends) else np.minimum
+    return functools.reduce(lambda a, b: lower(a, b), ends)
 
 
 def greatest(*ends: Array) -> Array:
     """The elementwise maximum of bounds."""
-    return functools.reduce(lambda a, b: np.maximum(a, b), ends)
+    upper = _larger if any(end.dtype == object for end in ends) else np.maximum
+    return functools.reduce(lambda a, b: upper(a, b), ends)
 
 
 def corners(combine: Callable[[Array, Array], Array], a: Bounds, b: Bounds) -> tuple[Array, Array]:
@@ -250,12 +301,13 @@ def joined(values: Sequence[Bounds]) -> Bounds:
     """A value that has the elements of any of `values`: of both branches, of each iteration."""
     types = {value.data_type for value in values}
     ranks = {len(value.sizes) if value.sizes is not None else None for value in values}
-    sizes: OpenSizes | None = None
+    sizes: AnySizes | None = None
     if len(ranks) == 1 and None not in ranks:
         columns = zip(*(value.sizes or () for value in values), strict=True)
         sizes = tuple(column[0] if len(set(column)) == 1 else None for column in columns)
     parts = [value.bounds if value.sizes == sizes else value.whole for value in values]
-    return interval(
+    elements = [value.element for value in values if value.element]
+    value = interval(
         types.pop() if len(types) == 1 else "",
         sizes,
         least(*(part[..., :1] for part in parts)),
@@ -264,6 +316,7 @@ def joined(values: Sequence[Bounds]) -> Bounds:
         why=merged_reasons(value.why for value in values),
         stops=merged_reasons(value.stops for value in values),
     )
+    return replace(value, element=joined(elements)) if len(elements) == len(values) else value
 
 
 def widened(old: Bounds, new: Bounds) -> Bounds:
@@ -277,11 +330,12 @@ def widened(old: Bounds, new: Bounds) -> Bounds:
     """
     first, last = LIMITS.get(new.data_type, UNBOUNDED)
     (low, high), (old_low, old_high) = new.whole, old.whole
-    if low < old_low:
-        low = max(stop for stop in (0, -FAR, first) if first <= stop <= low)
-    if high > old_high:
-        high = min(stop for stop in (0, FAR, last) if high <= stop <= last)
-    return interval(new.data_type, new.sizes, low, high, new.nan, why=new.why, stops=new.stops)
+    if not old_low <= low:
+        low = max(stop for stop in (0, -FAR, first) if first <= stop <= low_of(low))
+    if not high <= old_high:
+        high = min(stop for stop in (0, FAR, last) if high_of(high) <= stop <= last)
+    value = interval(new.data_type, new.sizes, low, high, new.nan, why=new.why, stops=new.stops)
+    return replace(value, element=new.element)
 
 
 def merged_reasons(reasons: Iterable[tuple[str, ...]], most: int = 6) -> tuple[str, ...]:

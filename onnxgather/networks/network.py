@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections import Counter
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
-from itertools import chain, zip_longest
+from itertools import chain
 from typing import Any, cast
 
 import numpy as np
@@ -22,7 +21,7 @@ from onnxgather.errors import OnnxGatherError
 from onnxgather.files import reason
 from onnxgather.gather import ATTRIBUTES
 from onnxgather.model.protos import Key, all_nodes, bodies_of, domain_of, key_of
-from onnxgather.model.values import NUMBERS, ValueType, load, name_of
+from onnxgather.model.values import ValueType, load, name_of
 
 MOST_NODES = 300_000
 """The most nodes that a model may have."""
@@ -33,11 +32,9 @@ MOST_COPIES = 20_000
 MOST_CALLS = 50
 """The most functions that may call one another, the last one called by all others."""
 
-INFERRED_ELEMENTS = 1024
-"""The most elements of a constant that shape inference reads."""
-
 NEWEST_IR, NEWEST_OPSET = max(14, onnx.IR_VERSION), max(28, onnx.defs.onnx_opset_version())
 """The newest versions of the format and of ONNX's operators that onnx or ONNX Runtime 1.32 know."""
+
 
 MAIN = "main graph"
 
@@ -161,8 +158,8 @@ class Network:
     main: Scope
     proto: onnx.ModelProto
     """The model as it was given, for the modules of this package."""
-    outline: onnx.ModelProto
-    """The model with what was inferred, and with inputs in place of its large initializers."""
+    dimensions: Mapping[str, tuple[int | str, ...] | None]
+    """The sizes of the graph inputs: numbers, or the names of those that are open."""
     required: tuple[str, ...]
     """The graph inputs that have no default."""
     uncalled: tuple[Scope, ...] = ()
@@ -190,10 +187,10 @@ def read_network(
     model: str | os.PathLike[str] | onnx.ModelProto | Network,
     shapes: Mapping[str, Sequence[int]] | None = None,
 ) -> Network:
-    """A model as plain data, with the sizes that ONNX's shape inference finds.
+    """A model as plain data.
 
-    Sizes that the model declares for values which ONNX's own operators compute play no part, as
-    nothing checks them.
+    The sizes of values other than inputs and constants are not known yet; `ranges_of` tells them.
+    Those that the model declares play no part, as nothing checks them.
 
     Args:
         model: A file, or the model itself; or a network, to read it with other sizes.
@@ -340,16 +337,36 @@ def check_input(path: str, inputs: Collection[str], name: str, what: str) -> Non
         raise OnnxGatherError(f"{path}: {what} must be of an input ({names}), got {found}")
 
 
-def _give(path: str, inputs: Mapping[str, Any], shapes: Mapping[str, Sequence[int]]) -> None:
-    """Put the given sizes into the graph inputs of a model."""
-    for name, sizes in shapes.items():
+def _dimensions(
+    path: str, inputs: Mapping[str, onnx.ValueInfoProto], shapes: Mapping[str, Sequence[int]]
+) -> dict[str, tuple[int | str, ...] | None]:
+    """The sizes of the inputs of a model, with those that are given: numbers, or names if open.
+
+    An open size has the name of the model where that is an identifier, else one of its own. Where
+    a given size is of a name, it holds for the name in other inputs too.
+    """
+    named = dict[str, tuple[int | str, ...] | None]()
+    known = dict[int | str, int]()
+    for number, (name, value) in enumerate(inputs.items()):
+        own = ValueType.of(value)
+        dims = [dim.dim_param for dim in value.type.tensor_type.shape.dim]
+        start = name if name.isidentifier() else f"input{number}"
+        names = [dim if dim.isidentifier() else f"{start}.{k}" for k, dim in enumerate(dims)]
+        pairs = zip(own.sizes or (), names, strict=False)
+        sizes = None if own.sizes is None else tuple(n if m is None else m for m, n in pairs)
+        if name in shapes:
+            if not own.admits(shapes[name]):
+                rule = f"{path}: input {shown(name)} must be {own}"
+                raise OnnxGatherError(f"{rule}, got {[*shapes[name]]}")
+            known |= dict(zip(sizes or (), shapes[name], strict=False))
+            sizes = tuple(shapes[name])
+        named[name] = sizes
+    for name in shapes:
         check_input(path, inputs, name, "a shape")
-        known = ValueType.of(inputs[name])
-        if not known.admits(sizes):
-            raise OnnxGatherError(f"{path}: input {shown(name)} must be {known}, got {[*sizes]}")
-        shape = inputs[name].type.tensor_type.shape
-        del shape.dim[:]
-        shape.dim.extend(onnx.TensorShapeProto.Dimension(dim_value=n) for n in sizes)
+    return {
+        name: sizes and tuple(n if isinstance(n, int) else known.get(n, n) for n in sizes)
+        for name, sizes in named.items()
+    }
 
 
 def _resolved(nodes: Any, given: Mapping[str, onnx.AttributeProto]) -> None:
@@ -400,26 +417,24 @@ class _Reader:
 
     def network(self, shapes: Mapping[str, Sequence[int]]) -> Network:
         """The model, with the sizes of graph inputs that are given."""
-        own, opsets = self.model.graph, self.model.opset_import
+        own = self.model.graph
         check_names(self.path, own)
-        versions = {domain_of(one): one.version for one in opsets}
+        versions = {domain_of(one): one.version for one in self.model.opset_import}
         main = Scope(MAIN, (), place=MAIN, proto=own, path=self.path, opsets=versions)
-        graph = onnx.GraphProto(name="main", node=own.node, output=own.output)
-        graph.value_info.extend(own.value_info)
         # Old models list their initializers as inputs too; in later ones these are defaults.
         inputs = {value.name for value in own.input if self.model.ir_version >= 4}
-        main.defaults = {tensor.name: tensor for tensor in own.initializer if tensor.name in inputs}
-        for tensor in own.initializer:
-            if tensor.name not in inputs:
-                self._store(main, graph, tensor.name, tensor)
-        for sparse in own.sparse_initializer:
-            graph.input.append(_info(sparse.values.name, sparse.values.data_type, sparse.dims))
-        given = [value for value in own.input if value.name not in main.stored]
-        main.inputs = tuple(value.name for value in given)
-        graph.input.extend(given)
-        _give(self.path, {v.name: v for v in graph.input if v.name in main.inputs}, shapes)
-        outline = self._inferred(graph, opsets)
-        self._fill(main, outline.graph)
+        tensors = {tensor.name: tensor for tensor in own.initializer}
+        main.defaults = {name: tensors[name] for name in tensors.keys() & inputs}
+        main.stored = {name: tensors[name] for name in tensors.keys() - inputs}
+        given = {value.name: value for value in own.input if value.name not in main.stored}
+        main.inputs = tuple(given)
+        self._fill(main, own)
+        main.types |= {name: ValueType.of(value) for name, value in given.items()}
+        dimensions = _dimensions(self.path, given, shapes)
+        for name, sizes in dimensions.items():
+            plain = [n if isinstance(n, int) else None for n in sizes or ()]
+            known = None if sizes is None else tuple(plain)
+            main.types[name] = ValueType(main.types[name].data_type, known)
         for scope in main.scopes():
             _check_order(scope)
         uncalled = [
@@ -428,60 +443,15 @@ class _Reader:
             if key not in self.called
         ]
         required = tuple(name for name in main.inputs if name not in main.defaults)
-        return Network(self.path, main, self.model, outline, required, tuple(uncalled))
-
-    def _store(
-        self, scope: Scope, proto: onnx.GraphProto, name: str, tensor: onnx.TensorProto
-    ) -> None:
-        """Give a graph a constant. Shape inference needs the data of small ones alone."""
-        scope.stored[name] = tensor
-        if math.prod(tensor.dims) <= INFERRED_ELEMENTS:
-            with suppress(Exception):  # what is wrong is told when the data is asked for
-                array = array_of_tensor(tensor, folder_of(self.path))
-                proto.initializer.append(numpy_helper.from_array(array, name))
-                return
-        proto.input.append(_info(name, tensor.data_type, tensor.dims))
-
-    def _inferred(self, graph: onnx.GraphProto, opsets: Iterable[Any]) -> onnx.ModelProto:
-        """A model with the types and sizes that ONNX infers; as they were where ONNX cannot."""
-        check_names(self.path, graph)
-        self._forget(graph)
-        for value in graph.input:
-            for size in value.type.tensor_type.shape.dim:
-                if size.dim_value < 0:  # which may crash onnx
-                    size.ClearField("dim_value")
-        version = max(8, self.model.ir_version)
-        model = onnx.ModelProto(graph=graph, ir_version=version, opset_import=opsets)
-        if any(key_of(node) in self.functions for node in all_nodes(graph.node)):
-            model.functions.extend(self.model.functions)
-        try:
-            return onnx.shape_inference.infer_shapes(model, data_prop=True)
-        except Exception:  # onnx raises whatever a broken model leads to
-            return model
-
-    def _forget(self, graph: onnx.GraphProto) -> None:
-        """Drop the sizes that a graph declares for values whose sizes can be computed."""
-        computed = {
-            name
-            for node in graph.node
-            for name in node.output
-            if not domain_of(node) or key_of(node) in self.functions
-        }
-        kept = [value for value in graph.value_info if value.name not in computed]
-        del graph.value_info[:]
-        graph.value_info.extend(kept)
-        bodies = [(body, node.op_type) for node in graph.node for _, body in bodies_of(node)]
-        inputs = [list(body.input)[2 * (name == "Loop") :] for body, name in bodies]
-        for value in (*graph.output, *chain(*inputs)):
-            # A body's node says what its inputs are; of a Loop's first two, the body does.
-            if value.type.HasField("tensor_type"):
-                value.type.tensor_type.ClearField("shape")
-        for body, _ in bodies:
-            check_names(self.path, body)
-            self._forget(body)
+        return Network(self.path, main, self.model, dimensions, required, tuple(uncalled))
 
     def _fill(self, scope: Scope, proto: onnx.GraphProto) -> None:
-        """Give a graph what its protobuf message, with inferred types, holds."""
+        """Give a graph what its protobuf message holds.
+
+        Of a value that an operation computes, the data type counts alone: ONNX Runtime checks it
+        when it loads the model, and the sizes are checked by nothing.
+        """
+        check_names(self.path, proto)
         scope.outputs = tuple(value.name for value in proto.output)
         for node in proto.node:
             if node.op_type == "Constant" and not domain_of(node) and node.attribute:
@@ -491,14 +461,15 @@ class _Reader:
                 if tensor is not None:
                     scope.stored[name] = tensor
         made = (name for node in proto.node for name in node.output)
-        sparse = [tensor.values.name for tensor in proto.sparse_initializer]
-        inputs = [value.name for value in proto.input]
-        own = {*scope.inputs, *inputs, *scope.stored, *made, *sparse} - {""}
-        values = (*proto.value_info, *proto.output, *proto.input)
-        known = {value.name: ValueType.of(value) for value in values}
+        own = {*scope.inputs, *made} - {""}
+        values = (*proto.value_info, *proto.output)
+        known = {value.name: ValueType(ValueType.of(value).data_type) for value in values}
+        known |= {value.name: ValueType.of(value) for value in proto.input}
         scope.types = {name: known.get(name, ValueType()) for name in own}
-        for tensor in proto.initializer:
-            scope.types[tensor.name] = ValueType.of_tensor(tensor)  # whatever is declared
+        for name, tensor in scope.stored.items():
+            scope.types[name] = ValueType.of_tensor(tensor)  # whatever is declared
+        for sparse in proto.sparse_initializer:
+            scope.types[sparse.values.name] = ValueType(name_of(sparse.values.data_type))
         scope.operations = tuple(self._node(node, scope) for node in proto.node)
 
     def _node(self, proto: onnx.NodeProto, scope: Scope) -> Operation:
@@ -549,21 +520,9 @@ class _Reader:
         versions = {domain_of(one): one.version for one in opsets}
         scope = Scope(where, tuple(function.input), place=place, proto=proto)
         scope.path, scope.opsets = self.path, versions
-        given = call.input[: len(function.input)]
-        for name, value in zip_longest(function.input, given, fillvalue=""):
+        for name, value in zip(function.input, call.input, strict=False):
             owner = caller.owner(value)
             if owner and value in owner.stored:
-                self._store(scope, proto, name, owner.stored[value])
-            else:
-                known = caller.type_of(value)
-                number = NUMBERS.get(known.data_type, 0)
-                proto.input.append(_info(name, number, known.sizes))
-        self._fill(scope, self._inferred(proto, opsets).graph)
+                scope.stored[name] = owner.stored[value]
+        self._fill(scope, proto)
         return scope
-
-
-def _info(name: str, data_type: int, sizes: Iterable[int | None] | None) -> onnx.ValueInfoProto:
-    """A value of a type; of none where the type is 0."""
-    if not data_type:
-        return onnx.ValueInfoProto(name=name)
-    return helper.make_tensor_value_info(name, data_type, None if sizes is None else [*sizes])

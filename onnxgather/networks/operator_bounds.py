@@ -9,14 +9,14 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from onnxgather.descriptors.arrays import Array
-from onnxgather.model.values import OpenSizes, ValueType
+from onnxgather.networks.calls import Call
 from onnxgather.networks.intervals import (
     COLUMNS,
     ELEMENTS,
@@ -33,88 +33,25 @@ from onnxgather.networks.intervals import (
     interval,
     is_ordered,
     joined,
+    known_sizes,
     least,
     ordered,
 )
-from onnxgather.networks.network import Operation
+from onnxgather.networks.sizes import (
+    MOST,
+    AnySize,
+    AnySizes,
+    high_of,
+    is_doubtful,
+    never_negative,
+    quotient,
+)
 
 EXACT = 2**53
 """The CPU provider may sum integers up to which FLOAT64 is exact as floats."""
 
 LARGEST_SIZE = INTEGERS["INT64"][1]
 """The bound of a size that is not known."""
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """An operation, the bounds of its inputs (None: left out), and the types of its outputs."""
-
-    operation: Operation
-    inputs: tuple[Bounds | None, ...]
-    types: Sequence[ValueType]
-
-    @property
-    def operator(self) -> str:
-        """The name of the operator."""
-        return self.operation.operator
-
-    @property
-    def attributes(self) -> Mapping[str, Any]:
-        """The attributes of the operation."""
-        return self.operation.attributes
-
-    @property
-    def x(self) -> Bounds:
-        """The first input."""
-        return self.of(0)
-
-    def of(self, position: int) -> Bounds:
-        """An input that the operator requires."""
-        value = self.has(position)
-        if value is None:
-            raise LookupError("an input is missing")
-        return value
-
-    def has(self, position: int) -> Bounds | None:
-        """An input that may be left out."""
-        return self.inputs[position] if position < len(self.inputs) else None
-
-    @property
-    def given(self) -> list[Bounds]:
-        """The inputs that are not left out."""
-        return [value for value in self.inputs if value is not None]
-
-    def option(self, name: str, position: int, default: Any = None) -> list[int] | None:
-        """The integers of an attribute, or of an input in newer opsets.
-
-        Returns:
-            `default` where both are left out, None where the input is not known.
-        """
-        if name in self.attributes:
-            return [int(number) for number in np.ravel(self.attributes[name])]
-        value = self.has(position)
-        if value is None:
-            return default
-        return None if value.known is None else [int(number) for number in value.known.ravel()]
-
-    def axis(self, default: int) -> int:
-        """The axis, counted from the front."""
-        axis, rank = int(self.attributes.get("axis", default)), len(self.x.sizes or ())
-        return axis + rank if axis < 0 else axis
-
-    def value(self, low: Any, high: Any, nan: bool = False, k: int = 0, **reasons: Any) -> Bounds:
-        """The value of an output with these bounds."""
-        return interval(*self.types[k], low, high, nan, **reasons)
-
-    def elementwise(self, low: Any, high: Any, nan: bool = False) -> Bounds | None:
-        """The value of an output whose elements are NaN where those of an input are."""
-        if not all(value.data_type in LIMITS | FLOATS for value in self.given):
-            return None
-        return self.value(low, high, nan or any(value.nan for value in self.given))
-
-    def selected(self, bounds: Array, k: int = 0) -> Bounds:
-        """The value of an output whose elements are those of the first input."""
-        return self.value(bounds[..., :1], bounds[..., 1:], self.x.nan, k)
 
 
 Transfer = Callable[[Call], "Bounds | Sequence[Bounds] | None"]
@@ -126,15 +63,24 @@ QUIET: set[str] = set()
 
 
 def computes(
-    *names: str, quiet: bool = False, broadcasts: bool = False
+    *names: str, quiet: bool = False, broadcasts: bool = False, numbers: bool = True
 ) -> Callable[[Transfer], Transfer]:
-    """Enter a function in the table; perhaps one whose inputs are broadcast."""
+    """Enter a function in the table.
+
+    Args:
+        *names: The operators.
+        quiet: Whether they select elements.
+        broadcasts: Whether they broadcast their inputs.
+        numbers: Whether the function takes bounds that are numbers alone, not open sizes.
+    """
 
     def enter(function: Transfer) -> Transfer:
-        def limited(call: Call) -> Bounds | Sequence[Bounds] | None:
-            return function(replace(call, inputs=broadcast(call.inputs)))
+        def called(call: Call) -> Bounds | Sequence[Bounds] | None:
+            inputs = [value and value.closed for value in call.inputs] if numbers else call.inputs
+            inputs = broadcast(inputs) if broadcasts else tuple(inputs)
+            return function(replace(call, inputs=inputs))
 
-        TRANSFERS.update(dict.fromkeys(names, limited if broadcasts else function))
+        TRANSFERS.update(dict.fromkeys(names, called))
         QUIET.update(names if quiet else ())
         return function
 
@@ -145,6 +91,7 @@ def computes(
 
 
 def _has_zero(value: Bounds) -> bool:
+    value = value.closed
     return bool(((value.low <= 0) & (value.high >= 0)).any())
 
 
@@ -159,6 +106,10 @@ def _loosened(data_type: str, bounds: tuple[Array, Array], roundings: int) -> tu
     return low - slack * np.nan_to_num(abs(low)), high + slack * np.nan_to_num(abs(high))
 
 
+_quotient: Any = np.frompyfunc(quotient, 2, 1)
+"""Of arrays of sizes that are at least 0 by sizes that are at least 1."""
+
+
 def _divided(x: Array, y: Array) -> Array:
     if x.dtype != object:
         return np.true_divide(x, y)
@@ -166,19 +117,32 @@ def _divided(x: Array, y: Array) -> Array:
     return np.where((x < 0) == (y < 0), quotient, -quotient)
 
 
+@computes("Add", "Sub", broadcasts=True, numbers=False)
+def _sum(call: Call) -> Bounds | None:
+    a, b = call.x, call.of(1)
+    is_sum = call.operator == "Add"
+    ends = (a.low + b.low, a.high + b.high) if is_sum else (a.low - b.high, a.high - b.low)
+    if a.data_type == "FLOAT16":  # providers compute it in more than one way
+        ends = _loosened(a.data_type, ends, 2)
+    return call.elementwise(*ends)
+
+
 MONOTONIC_IN_EACH: dict[str, Callable[[Array, Array], Array]] = {
-    "Add": np.add,
-    "Sub": np.subtract,
     "Mul": np.multiply,
     "Div": _divided,
 }
 
 
-@computes(*MONOTONIC_IN_EACH, broadcasts=True)
+@computes(*MONOTONIC_IN_EACH, broadcasts=True, numbers=False)
 def _arithmetic(call: Call) -> Bounds | None:
     a, b = call.x, call.of(1)
-    if call.operator == "Div" and _has_zero(b):
-        return None
+    if call.operator == "Div":
+        if a.closed is not a or b.closed is not b:
+            if never_negative(a.whole[0]) and never_negative(b.whole[0] - 1):
+                return call.elementwise(_quotient(a.low, b.high), _quotient(a.high, b.low))
+            a, b = a.closed, b.closed
+        if _has_zero(b):
+            return None
     ends = corners(MONOTONIC_IN_EACH[call.operator], a, b)
     if a.data_type == "FLOAT16":  # providers compute it in more than one way
         ends = _loosened(a.data_type, ends, 2)
@@ -186,12 +150,18 @@ def _arithmetic(call: Call) -> Bounds | None:
     return call.elementwise(*ends, nan and call.operator == "Mul")
 
 
-@computes("Mod", broadcasts=True)
+@computes("Mod", broadcasts=True, numbers=False)
 def _mod(call: Call) -> Bounds | None:
     a, b = call.x, call.of(1)
     as_c, is_integer = call.attributes.get("fmod", 0), a.data_type in LIMITS
     if _has_zero(b) or b.nan or a.nan or _is_infinite(a) or not (as_c or is_integer):
         return None
+    if is_integer and never_negative(a.whole[0]) and never_negative(b.whole[0] - 1):
+        fits = a.high < b.low
+        high = np.where(fits, a.high, least(a.high, b.high - 1))
+        if not (a.is_exact and b.is_exact and a.closed is a and b.closed is b):
+            return call.elementwise(np.where(fits, a.low, 0), high)
+    a, b = a.closed, b.closed
     if a.is_exact and b.is_exact and not as_c:
         return call.elementwise(a.low % b.low, a.low % b.low)
     most, signed = greatest(abs(b.low), abs(b.high)) - int(is_integer), a if as_c else b
@@ -208,10 +178,14 @@ MONOTONIC: dict[str, Callable[[Array], Array]] = {
     "Sqrt": np.sqrt,  # of a negative number: NaN, so nothing is known
     "Log": np.log,
     "Relu": lambda x: np.maximum(x, 0),
-    "Neg": lambda x: -x[..., ::-1],
     "Not": lambda x: 1 - x[..., ::-1],
 }
 """What operators of one input make of the bounds, if it moves in one direction."""
+
+
+@computes("Neg", numbers=False)
+def _negated(call: Call) -> Bounds | None:
+    return call.elementwise(-call.x.high, -call.x.low)
 
 
 @computes(*MONOTONIC)
@@ -235,7 +209,7 @@ def _abs(call: Call) -> Bounds | None:
 # Order and choice.
 
 
-@computes("Max", "Min", "And", "Or", broadcasts=True)
+@computes("Max", "Min", "And", "Or", broadcasts=True, numbers=False)
 def _extreme(call: Call) -> Bounds | None:
     return call.elementwise(*_chosen(call.operator in ("Max", "Or"), *call.given))
 
@@ -246,6 +220,9 @@ def _chosen(largest: bool, *values: Bounds) -> tuple[Array, Array]:
     low, high = least(*lows), greatest(*highs)
     if any(value.nan for value in values):
         return low, high
+    if not is_ordered(*values):
+        values = tuple(value.closed for value in values)
+        lows, highs = [value.low for value in values], [value.high for value in values]
     alike, word = ordered(*values), 2**32 - 1
     is_wide = not alike.all()
     if largest:
@@ -255,7 +232,7 @@ def _chosen(largest: bool, *values: Bounds) -> tuple[Array, Array]:
     return low, np.where(alike, most, least(high, most | word)) if is_wide else most
 
 
-@computes("Clip")
+@computes("Clip", numbers=False)
 def _clip(call: Call) -> Bounds | None:
     x, ends = call.x, [call.has(1), call.has(2)]
     for k, name in enumerate(("min", "max")):
@@ -269,37 +246,77 @@ def _clip(call: Call) -> Bounds | None:
         ends[0] = ends[0] or interval(x.data_type, (), -np.inf, -greatest_finite)
         ends[1] = ends[1] or interval(x.data_type, (), greatest_finite, np.inf)
     low, high = ends
-    if low and high and (x.nan or (low.low.min() >= 0 and is_ordered(low, high) > is_ordered(x))):
+    if low and high and (x.nan or (low.whole[0] >= 0 and is_ordered(low, high) > is_ordered(x))):
         return call.elementwise(least(low.low, high.low), greatest(low.high, high.high))
     if low is not None:
         x = interval(x.data_type, x.sizes, *_chosen(True, x, low), x.nan)
     return call.elementwise(*(_chosen(False, x, high) if high else (x.low, x.high)))
 
 
-COMPARISONS: dict[str, Callable[[Array, Array], Any]] = {
-    "Less": operator.lt,
-    "LessOrEqual": operator.le,
-    "Greater": operator.gt,
-    "GreaterOrEqual": operator.ge,
+COMPARISONS: dict[str, tuple[bool, Callable[[Any, Any], Any]]] = {
+    "Less": (False, operator.lt),
+    "LessOrEqual": (False, operator.le),
+    "Greater": (True, operator.lt),
+    "GreaterOrEqual": (True, operator.le),
 }
+"""For each operator, whether its inputs are turned around, and what then compares them."""
 
 
-@computes(*COMPARISONS, "Equal", broadcasts=True)
+@computes(*COMPARISONS, "Equal", broadcasts=True, numbers=False)
 def _comparison(call: Call) -> Bounds:
     a, b = call.x, call.of(1)
-    sure, possible = False, True
+    sure, never = False, False
     if not (a.nan or b.nan):
         if call.operator == "Equal":
-            possible = (a.low <= b.high) & (b.low <= a.high)
-            sure = (a.low == a.high) & (b.low == b.high) & possible
+            never = (a.high < b.low) | (b.high < a.low)
+            sure = (a.low == a.high) & (b.low == b.high) & (a.low == b.low)
         elif is_ordered(a, b):
-            compare = COMPARISONS[call.operator]
-            ends = [compare(a.low, b.high), compare(a.high, b.low)]
-            sure, possible = ends[0] & ends[1], ends[0] | ends[1]
-    return call.value(np.asarray(sure), np.asarray(possible))
+            turned, compare = COMPARISONS[call.operator]
+            a, b = (b, a) if turned else (a, b)
+            opposite = operator.lt if compare is operator.le else operator.le
+            sure, never = compare(a.high, b.low), opposite(b.high, a.low)
+    return call.value(np.asarray(sure), ~np.asarray(never))
 
 
-@computes("Where", quiet=True, broadcasts=True)
+ELEMENTWISE = {
+    *("Abs", "Add", "Cast", "Ceil", "Clip", "Div", "Floor", "Identity", "Max", "Min", "Mod", "Mul"),
+    *("Neg", "Relu", "Round", "Sub", "Where"),
+}
+"""Operators each of whose elements comes from the elements of the inputs at its place."""
+
+
+def where_compared(name: str, holds: bool, a: Bounds, b: Bounds) -> tuple[Bounds, Bounds]:
+    """The two operands of a comparison where it is true, or where it is false."""
+    if name == "Equal":
+        return (met(a, b), met(b, a)) if holds else (a, b)
+    if not is_ordered(a, b) or (not holds and (a.nan or b.nan)):
+        return a, b
+    turned, compare = COMPARISONS[name]
+    if turned is holds:
+        b, a = limited_below(b, a, (compare is operator.lt) is holds)
+    else:
+        a, b = limited_below(a, b, (compare is operator.lt) is holds)
+    return a, b
+
+
+def limited_below(a: Bounds, b: Bounds, strictly: bool) -> tuple[Bounds, Bounds]:
+    """Two values of which the first is smaller, or not larger."""
+    apart = int(strictly and a.data_type in INTEGERS)
+    high, low = least(a.high, b.whole[1:] - apart), greatest(b.low, a.whole[:1] + apart)
+    return _with_ends(a, a.low, high), _with_ends(b, low, b.high)
+
+
+def met(a: Bounds, b: Bounds) -> Bounds:
+    """The first value where it is the second one too."""
+    return _with_ends(a, greatest(a.low, b.whole[:1]), least(a.high, b.whole[1:]))
+
+
+def _with_ends(x: Bounds, low: Array, high: Array) -> Bounds:
+    """A value that is no NaN, between other ends."""
+    return interval(x.data_type, x.sizes, low, high, False, why=x.why, stops=x.stops)
+
+
+@computes("Where", quiet=True, broadcasts=True, numbers=False)
 def _where(call: Call) -> Bounds:
     condition, a, b = call.x, call.of(1), call.of(2)
     surely, never = condition.low == 1, condition.high == 0
@@ -309,9 +326,10 @@ def _where(call: Call) -> Bounds:
     return call.value(low, high, taken.nan, why=taken.why, stops=taken.stops)
 
 
-@computes("Cast", "CastLike", quiet=True)
+@computes("Cast", "CastLike", quiet=True, numbers=False)
 def _cast(call: Call) -> Bounds | None:
     x, target = call.x, call.types[0].data_type
+    x = x if target in INTEGERS else x.closed
     low, high, nan = x.low, x.high, x.nan
     if target == "BOOL":
         low, high = (low > 0) | (high < 0), (low != 0) | (high != 0)
@@ -331,34 +349,34 @@ def _cast(call: Call) -> Bounds | None:
 # Positions, which an axis bounds.
 
 
-def _last(size: int | None) -> int:
+def _last(size: AnySize | None) -> AnySize:
     """The last position on an axis."""
-    return LARGEST_SIZE if size is None else max(size - 1, 0)
+    return MOST if size is None else max(size - 1, 0) if isinstance(size, int) else size - 1
 
 
 def _position(call: Call, axis: int, k: int = 0) -> Bounds:
     size = call.x.sizes[axis] if call.x.sizes else None
-    reason = f"{call.operator} over axis of {size}" if size is not None else call.operator
+    reason = f"{call.operator} over axis of {size}" if isinstance(size, int) else call.operator
     return call.value(0, _last(size), k=k, why=(reason,))
 
 
-@computes("ArgMax", "ArgMin")
+@computes("ArgMax", "ArgMin", numbers=False)
 def _arg_extreme(call: Call) -> Bounds | None:
     return _position(call, call.axis(0))
 
 
-@computes("TopK")
+@computes("TopK", numbers=False)
 def _top_k(call: Call) -> Sequence[Bounds]:
     return call.selected(call.x.whole), _position(call, call.axis(-1), 1)
 
 
-@computes("NonZero")
+@computes("NonZero", numbers=False)
 def _non_zero(call: Call) -> Bounds | None:
     here, full = (call.x.low > 0) | (call.x.high < 0), call.x.full
     if full is not None and (call.x.is_exact or here.all()):
         rows = np.array(np.nonzero(np.atleast_1d(full.any(axis=-1))), np.int64)[..., None]
         return interval("INT64", rows.shape[:-1], rows, rows)
-    sizes = call.x.sizes or (None,)
+    sizes = call.x.sizes or (None if call.x.sizes is None else 1,)
     rows = np.array([[[_last(size)]] for size in sizes], object)
     why = f"NonZero over axes of {', '.join('?' if s is None else str(s) for s in sizes)}"
     return call.value(0 * rows, rows, why=(why,))
@@ -372,40 +390,41 @@ def _non_max_suppression(call: Call) -> Bounds:
     return call.value(0, np.array(lasts, object).reshape(1, 3, 1), why=(why,))
 
 
-@computes("Shape", "Size")
+@computes("Shape", "Size", numbers=False)
 def _shape(call: Call) -> Bounds | None:
     sizes = call.x.sizes
     if call.operator == "Size":
         sizes = (elements_of(sizes),)
     elif sizes is None:
-        return call.value(0, LARGEST_SIZE)
+        return call.value(0, MOST)
     else:
         sizes = sizes[call.attributes.get("start", 0) : call.attributes.get("end", len(sizes))]
-    low = [0 if size is None else size for size in sizes]
-    high = [LARGEST_SIZE if size is None else size for size in sizes]
+    known = [None if size is None or is_doubtful(size) else size for size in sizes]
+    low = [0 if size is None else size for size in known]
+    high = [MOST if size is None else size for size in known]
     bounds = np.array([low, high], object).T
     return call.value(bounds[:, :1], bounds[:, 1:])
 
 
-@computes("Range")
+@computes("Range", numbers=False)
 def _range(call: Call) -> Bounds | None:
     start, limit, delta = values = [call.of(k) for k in range(3)]
-    if start.data_type in INTEGERS and all(value.is_exact for value in values):
+    if start.data_type in INTEGERS and all(v.is_exact and v.closed is v for v in values):
         numbers = range(*(int(value.whole[0]) for value in values))
         if len(numbers) <= ELEMENTS:
             array = np.array(numbers, object)[:, None]
             return interval(start.data_type, (len(numbers),), array, array)
     if start.data_type not in INTEGERS or not is_ordered(start, limit, delta):
         return None
-    if delta.low.min() > 0:
+    if delta.whole[0] > 0:
         return call.value(start.whole[0], limit.whole[1] - 1)
-    return call.value(limit.whole[0] + 1, start.whole[1]) if delta.high.max() < 0 else None
+    return call.value(limit.whole[0] + 1, start.whole[1]) if delta.whole[1] < 0 else None
 
 
 # Sums along axes.
 
 
-@computes("ReduceSum")
+@computes("ReduceSum", numbers=False)
 def _reduce_sum(call: Call) -> Bounds | None:
     x, axes = call.x, call.option("axes", 1, [])
     if x.sizes is None or axes is None or x.data_type not in INTEGERS:
@@ -414,23 +433,31 @@ def _reduce_sum(call: Call) -> Bounds | None:
         axes = list(range(len(x.sizes)))
     along = tuple(axis % len(x.sizes) for axis in axes)
     count = elements_of(tuple(x.sizes[axis] for axis in along))
-    if not count or abs(x.bounds).max() * count >= min(EXACT, LIMITS[x.data_type][1]):
+    most = abs(x.closed.bounds).max() * high_of(count or 0)
+    if not count or most >= min(EXACT, LIMITS[x.data_type][1]):
         return None
-    repeated = count // math.prod(x.bounds.shape[axis] for axis in along)
-    bounds = x.bounds.sum(axis=along, keepdims=True) * repeated
+    if isinstance(count, int):
+        repeated = count // math.prod(x.bounds.shape[axis] for axis in along)
+        bounds = x.bounds.sum(axis=along, keepdims=True) * repeated
+    else:
+        bounds = _times(hull(x.bounds, along), count, count)
     return call.selected(bounds if call.attributes.get("keepdims", 1) else bounds.squeeze(along))
 
 
-@computes("CumSum")
+def _times(bounds: Array, fewest: AnySize, most: AnySize) -> Array:
+    """The bounds of a sum of as many elements."""
+    low, high = bounds[..., :1], bounds[..., 1:]
+    low, high = least(low * fewest, low * most), greatest(high * fewest, high * most)
+    return np.concatenate([low, high], axis=-1)
+
+
+@computes("CumSum", numbers=False)
 def _cum_sum(call: Call) -> Bounds | None:
     x, axes = call.x, call.option("axis", 1)
     if x.sizes is None or axes is None or x.data_type not in INTEGERS:
         return None
-    count = x.sizes[axes[0]]
-    if count is None:
-        return None
-    (low, high), fewest = x.whole, 0 if call.attributes.get("exclusive", 0) else 1
-    return call.value(min(fewest * low, count * low), max(fewest * high, count * high))
+    count, fewest = x.sizes[axes[0]], 0 if call.attributes.get("exclusive", 0) else 1
+    return None if count is None else call.selected(_times(x.whole, fewest, count))
 
 
 # Elements selected, moved and put together.
@@ -448,7 +475,7 @@ MEMBERS: dict[str, tuple[int, ...]] = {
 """Operators whose elements come from some of their inputs, or are 0."""
 
 
-@computes(*MEMBERS, quiet=True)
+@computes(*MEMBERS, quiet=True, numbers=False)
 def _members(call: Call) -> Bounds | None:
     if call.attributes.get("reduction", "none") != "none":
         return None
@@ -460,39 +487,41 @@ def _members(call: Call) -> Bounds | None:
     return call.value(low, high, member.nan)
 
 
-@computes("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", quiet=True)
+@computes("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", quiet=True, numbers=False)
 def _rearranged(call: Call) -> Bounds:
     """The same elements in the same order, in other sizes."""
     return call.selected(_in_sizes(call.x, call.types[0].sizes))
 
 
-def _in_sizes(x: Bounds, sizes: OpenSizes | None) -> Array:
+def _in_sizes(x: Bounds, sizes: AnySizes | None) -> Array:
     """The bounds of the elements of `x`, in the same order or repeated along axes."""
     if sizes == x.sizes:
         return x.bounds
-    if x.full is not None and sizes is not None and elements_of(sizes) == elements_of(x.sizes):
-        return x.full.reshape(*(size or 0 for size in sizes), 2)
+    shape = known_sizes(sizes)
+    if x.full is not None and shape is not None and elements_of(shape) == elements_of(x.sizes):
+        return x.full.reshape(*shape, 2)
     if sizes and x.sizes and sizes[-1] == x.sizes[-1] and x.bounds.shape[-2] <= COLUMNS:
         return hull(x.bounds, range(x.bounds.ndim - 2)).reshape(-1, 2)
     return x.whole
 
 
-@computes("Transpose", quiet=True)
+@computes("Transpose", quiet=True, numbers=False)
 def _transpose(call: Call) -> Bounds:
     rank = len(call.x.sizes or ())
     order = call.option("perm", 9, [*range(rank)][::-1]) or []
     return call.selected(call.x.bounds.transpose(*order, rank) if rank else call.x.bounds)
 
 
-@computes("Expand", quiet=True)
+@computes("Expand", quiet=True, numbers=False)
 def _expand(call: Call) -> Bounds:
     return call.selected(call.x.bounds if call.types[0].sizes else call.x.whole)
 
 
-@computes("Tile", quiet=True)
+@computes("Tile", quiet=True, numbers=False)
 def _tile(call: Call) -> Bounds:
     sizes, repeats = call.types[0].sizes, call.option("repeats", 1)
-    if call.x.full is not None and repeats and (elements_of(sizes) or LARGEST_SIZE) <= ELEMENTS:
+    count = elements_of(sizes)
+    if call.x.full is not None and repeats and isinstance(count, int) and count <= ELEMENTS:
         return call.selected(np.tile(call.x.full, (*repeats, 1)))
     return call.selected(_in_sizes(call.x, sizes))
 
@@ -504,22 +533,20 @@ def _taken(bounds: Array, axis: int, positions: Sequence[int] | None) -> Array:
     return hull(bounds, [axis]) if positions is None else np.take(bounds, positions, axis)
 
 
-@computes("Slice", quiet=True)
+@computes("Slice", quiet=True, numbers=False)
 def _slice(call: Call) -> Bounds:
     x, starts, ends = call.x, call.option("starts", 1), call.option("ends", 2)
     count = len(starts or ends or ())
     axes, steps = call.option("axes", 3, [*range(count)]), call.option("steps", 4, [1] * count)
     if not axes or x.sizes is None:
         return call.selected(x.whole)
-    bounds, sizes = x.bounds, [*(call.types[0].sizes or (None,) * len(x.sizes))]
+    bounds = x.bounds
     for k, axis in enumerate(axes):
-        axis, chosen = axis % len(sizes), None
-        size = x.sizes[axis]
-        if starts and ends and steps and size is not None:
+        chosen, size = None, x.sizes[axis]
+        if starts and ends and steps and isinstance(size, int):
             chosen = _steps(starts[k], ends[k], steps[k], size)
-            sizes[axis] = len(chosen)
-        bounds = _taken(bounds, axis, chosen)
-    return interval(x.data_type, tuple(sizes), bounds[..., :1], bounds[..., 1:], x.nan)
+        bounds = _taken(bounds, axis % len(x.sizes), chosen)
+    return call.selected(bounds)
 
 
 def _steps(start: int, end: int, step: int, size: int) -> range:
@@ -529,38 +556,36 @@ def _steps(start: int, end: int, step: int, size: int) -> range:
     return range(size)[first:last:step]
 
 
-@computes("Split", quiet=True)
+@computes("Split", quiet=True, numbers=False)
 def _split(call: Call) -> Sequence[Bounds] | None:
     axis = call.axis(0)
-    parts = [sizes[axis] if sizes else None for _, sizes in call.types]
-    ends = [*itertools.accumulate(size or 0 for size in parts)]
-    return [
-        call.selected(
-            _taken(call.x.bounds, axis, None if None in parts else range(end - (size or 0), end)), k
-        )
-        for k, (size, end) in enumerate(zip(parts, ends, strict=True))
+    parts = known_sizes([sizes[axis] if sizes else None for _, sizes in call.types])
+    if parts is None:
+        return [call.selected(_taken(call.x.bounds, axis, None), k) for k in range(len(call.types))]
+    ranges = [
+        range(end - n, end) for n, end in zip(parts, itertools.accumulate(parts), strict=True)
     ]
+    return [call.selected(_taken(call.x.bounds, axis, r), k) for k, r in enumerate(ranges)]
 
 
-@computes("Concat", quiet=True)
+@computes("Concat", quiet=True, numbers=False)
 def _concat(call: Call) -> Bounds:
     sizes, axis = call.types[0].sizes, call.axis(0)
     nan = any(value.nan for value in call.given)
-    if sizes is None or (sizes[axis] or LARGEST_SIZE) > ELEMENTS:
+    along = known_sizes([v.sizes[axis] if v.sizes else None for v in call.given])
+    if sizes is None or along is None or sum(along) > ELEMENTS:
         low, high = joined(call.given).whole
         return call.value(low, high, nan)
     common = np.broadcast_shapes(*(hull(value.bounds, [axis]).shape for value in call.given))
     parts = [
-        np.broadcast_to(
-            value.bounds, (*common[:axis], (value.sizes or ())[axis] or 0, *common[axis + 1 :])
-        )
-        for value in call.given
+        np.broadcast_to(value.bounds, (*common[:axis], count, *common[axis + 1 :]))
+        for value, count in zip(call.given, along, strict=True)
     ]
     bounds = np.concatenate(parts, axis)
     return call.value(bounds[..., :1], bounds[..., 1:], nan)
 
 
-@computes("Gather", quiet=True)
+@computes("Gather", quiet=True, numbers=False)
 def _gather(call: Call) -> Bounds:
     x, indices, axis = call.x, call.of(1), call.axis(0)
     if x.sizes is None or indices.sizes is None:

@@ -7,7 +7,7 @@ of the axes.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -17,12 +17,12 @@ import numpy as np
 from onnxgather.descriptors.arrays import Array
 from onnxgather.errors import OnnxGatherError
 from onnxgather.model.values import ValueType
-from onnxgather.networks.inside import inferred
+from onnxgather.networks.calls import Call, OpenType
+from onnxgather.networks.contract import Condition
 from onnxgather.networks.intervals import (
     COLUMNS,
     FLOATS,
     INTEGERS,
-    LIMITS,
     UNBOUNDED,
     Bounds,
     bounds_of_array,
@@ -35,7 +35,27 @@ from onnxgather.networks.intervals import (
     widened,
 )
 from onnxgather.networks.network import Network, Operation, Scope
-from onnxgather.networks.operator_bounds import LARGEST_SIZE, QUIET, TRANSFERS, Call
+from onnxgather.networks.operator_bounds import (
+    COMPARISONS,
+    ELEMENTWISE,
+    QUIET,
+    TRANSFERS,
+    met,
+    where_compared,
+)
+from onnxgather.networks.operator_types import output_types
+from onnxgather.networks.sizes import (
+    MOST,
+    MOST_OF_INPUT,
+    AnySize,
+    AnySizes,
+    Size,
+    Symbol,
+    is_made_since,
+    mark,
+    size_from,
+    unknown_size,
+)
 
 WEIGHTS = 2**16
 """Float constants of more elements are not read."""
@@ -43,36 +63,97 @@ WEIGHTS = 2**16
 PATIENCE = 3
 """The iterations of a loop after which the bounds that still move are given up."""
 
-NOTHING = ValueType("", None)
+_CONTROL = ("If", "Loop", "Scan")
+"""The operators whose bodies are followed."""
 
-SHAPED = {"Reshape": 1, "ConstantOfShape": 0, "Expand": 2}
-"""Operators whose last input is a shape, and from which number on it holds sizes of the output."""
+NESTED = 8
+"""Through how many operations a condition of Where is followed."""
 
 
-def ranges_of(network: Network, given: Mapping[str, tuple[int, int]] | None = None) -> Ranges:
+def ranges_of(
+    network: Network,
+    conditions: Iterable[Condition] = (),
+    allow_empty: bool = False,
+    seen: Mapping[Scope, Mapping[str, ValueType]] | None = None,
+) -> Ranges:
     """The bounds of the values of a network, for the sizes that it was read with.
+
+    The types and sizes of its values are told to the scopes of the network.
 
     Args:
         network: The network.
-        given: The least and the greatest element of graph inputs, by name.
+        conditions: What holds of its inputs.
+        allow_empty: Whether its open sizes count from 0, not from 1.
+        seen: The types and sizes that values have in a run, for which alone the bounds then hold.
     """
-    ranges, inputs = Ranges(), list[Bounds]()
-    for name in network.main.inputs:
-        value = unknown(*network.main.types.get(name, NOTHING), name)
-        if given and name in given:
-            (low, high), (first, last) = given[name], LIMITS.get(value.data_type, UNBOUNDED)
-            ends, why = (max(low, first), min(high, last)), (f"the range given of {name}",)
-            value = interval(value.data_type, value.sizes, *ends, why=why)
-        inputs.append(value)
+    ranges, conditions = Ranges(seen or {}), list(conditions)
+    sizes = _open_sizes(network, conditions, allow_empty)
+    inputs = [_input(network, name, sizes, conditions) for name in network.main.inputs]
     ranges.evaluate(network.main, inputs)
+    for scope in network.uncalled:
+        ranges.evaluate(scope, [unknown("", None, name) for name in scope.inputs])
     return ranges
+
+
+def _open_sizes(
+    network: Network, conditions: Sequence[Condition], allow_empty: bool
+) -> dict[str, Size]:
+    """The open sizes of the inputs, with what the conditions tell of them."""
+    symbols = dict[str, Symbol]()
+    for name, sizes in network.dimensions.items():
+        for size in sizes or ():
+            if isinstance(size, str):
+                one = symbols.setdefault(size, Symbol(size, 1 - allow_empty, MOST_OF_INPUT))
+                one.tensors.add(name)
+    for condition in conditions:
+        if condition.of == "size":
+            size = (network.dimensions[condition.input or ""] or ())[condition.dim or 0]
+            if one := symbols.get(str(size)):
+                one.low = max(one.low, condition.low or 0)
+                one.high = min(
+                    one.high, MOST_OF_INPUT if condition.high is None else condition.high
+                )
+    made = {name: Size({(one,): 1}) for name, one in symbols.items()}
+    for condition in conditions:
+        if condition.of == "sizes" and condition.high is not None:
+            fact = condition.high - size_from(condition.expression or "0", made)
+            if isinstance(fact, Size):
+                for one in fact.symbols:
+                    one.facts.append(fact)
+    return made
+
+
+def _input(
+    network: Network, name: str, sizes: Mapping[str, Size], conditions: Sequence[Condition]
+) -> Bounds:
+    """What is known of a graph input."""
+    own, data_type = network.dimensions[name], network.main.types[name].data_type
+    shape: AnySizes | None = None
+    if own is not None:
+        shape = tuple(sizes[n] if isinstance(n, str) else n for n in own)
+    value = unknown(data_type, shape, name)
+    told = [one for one in conditions if one.of == "values" and one.input == name]
+    if not told:
+        return value
+    columns = own[-1] if own and isinstance(own[-1], int) else 1
+    ends = np.repeat(value.whole.reshape(1, 2), columns, axis=0)
+    for one in told:
+        k = slice(None) if one.columns is None else list(one.columns)
+        ends[k, 0] = np.maximum(ends[k, 0], ends[k, 0] if one.low is None else one.low)
+        ends[k, 1] = np.minimum(ends[k, 1], ends[k, 1] if one.high is None else one.high)
+    ends = ends if columns > 1 and len({*map(tuple, ends.tolist())}) > 1 else ends[:1]
+    why = (f"the range given of {name}",)
+    nan = value.nan and any(end in UNBOUNDED for end in ends.ravel().tolist())
+    return interval(data_type, shape, ends[:, :1], ends[:, 1:], nan, why=why)
 
 
 class Ranges:
     """The bounds of the values of a network."""
 
-    def __init__(self) -> None:
+    def __init__(self, seen: Mapping[Scope, Mapping[str, ValueType]]) -> None:
+        self._seen = seen
         self._values: dict[Scope, dict[str, Bounds]] = {}
+        self._makers: dict[Scope, dict[str, Operation]] = {}
 
     def value(self, scope: Scope, name: str) -> Bounds:
         """The bounds of a value of a scope, or of a scope around it."""
@@ -99,37 +180,59 @@ class Ranges:
 
     def evaluate(self, scope: Scope, inputs: Sequence[Bounds]) -> list[Bounds]:
         """Find the bounds of each value of a scope; return those of its outputs."""
-        self._values[scope] = dict(zip(scope.inputs, inputs, strict=False))
+        self._values[scope], self._makers[scope] = {}, {}
+        for name, value in zip(scope.inputs, inputs, strict=False):
+            self._keep(scope, name, value)
         for operation in scope.operations:
             if not operation.bodies and all(name in scope.stored for name in operation.outputs):
                 continue  # a constant, which `value` reads
-            known = tuple(self.value(scope, name) if name else None for name in operation.inputs)
-            call = Call(operation, known, _types(scope, operation, known))
-            for name, value in zip(operation.outputs, self._computed(call), strict=False):
-                self._values[scope][name] = _reasoned(call, value)
+            call = self.call(scope, operation)
+            for name, value in zip(operation.outputs, self._computed(scope, call), strict=False):
+                self._keep(scope, name, _reasoned(call, value))
+                self._makers[scope][name] = operation
         return [self.value(scope, name) for name in scope.outputs]
 
-    def _computed(self, call: Call) -> Sequence[Bounds]:
+    def call(self, scope: Scope, operation: Operation) -> Call:
+        """An operation with the bounds of its inputs and the types of its outputs."""
+        known = (self.value(scope, name) if name else None for name in operation.inputs)
+        call = Call(operation, tuple(known), scope.version)
+        if "function" in operation.bodies or operation.operator in _CONTROL:
+            return call
+        told = (scope.types.get(name, ValueType()).data_type for name in operation.outputs)
+        pairs = zip(output_types(call), told, strict=True)
+        return replace(call, types=[OpenType(t.data_type or own, t.sizes) for t, own in pairs])
+
+    def _keep(self, scope: Scope, name: str, value: Bounds) -> None:
+        """Keep a value, with a new symbol for each size of which nothing is known."""
+        if known := self._seen.get(scope, {}).get(name):
+            pairs = zip(known.sizes or (), value.sizes or known.sizes or (), strict=True)
+            told = tuple(own if isinstance(own, int) or n is None else n for n, own in pairs)
+            value = replace(value.resized(told), data_type=value.data_type or known.data_type)
+        if value.sizes is not None and None in value.sizes:
+            sizes = tuple(
+                unknown_size(doubtful=True) if size is None else size for size in value.sizes
+            )
+            value = replace(value, sizes=sizes)
+        self._values[scope][name] = value
+        known = [size if isinstance(size, int) else None for size in value.sizes or ()]
+        sizes = None if value.sizes is None else tuple(known)
+        scope.types[name] = ValueType(value.data_type or scope.type_of(name).data_type, sizes)
+
+    def _computed(self, scope: Scope, call: Call) -> Sequence[Bounds]:
         """The bounds of the outputs of an operation."""
-        operation, nothing = call.operation, [unknown(*told) for told in call.types]
-        control = {"If": self._if, "Loop": self._loop, "Scan": self._scan}
+        operation = call.operation
         if "function" in operation.bodies:
             inputs = [value or unknown("", None) for value in call.inputs]
-            found = self.evaluate(operation.bodies["function"], inputs)
-        elif operation.domain or operation.operator not in control | TRANSFERS:
-            found = nothing
-        else:
-            compute = control.get(operation.operator) or TRANSFERS[operation.operator]
-            try:
-                with np.errstate(all="ignore"):
-                    found = compute(call) or nothing
-            except (ArithmeticError, LookupError, TypeError, ValueError):  # not as ONNX asks
-                return nothing
-            if isinstance(found, Bounds):
-                return [found]
-            if operation.operator not in control:
-                return found
-        return [*map(_typed, found, call.types), *nothing[len(found) :]]
+            return self.evaluate(operation.bodies["function"], inputs)
+        if not operation.domain and operation.operator in _CONTROL:
+            control = {"If": self._if, "Loop": self._loop, "Scan": self._scan}
+            return control[operation.operator](call)
+        nothing = [unknown(*told) for told in call.types]
+        if operation.domain or operation.operator not in TRANSFERS:
+            return nothing
+        if operation.operator == "Where":
+            call = self._refined(scope, call)
+        return _transferred(call) or nothing
 
     def _if(self, call: Call) -> Sequence[Bounds]:
         low, high = call.x.whole
@@ -142,22 +245,13 @@ class Ranges:
     def _loop(self, call: Call) -> Sequence[Bounds]:
         """The state after any number of iterations, and what is kept of each."""
         trips, body = call.has(0), call.operation.bodies["body"]
-        last = LARGEST_SIZE if trips is None else max(int(trips.whole[1]), 1)
+        last = MOST if trips is None else trips.whole[1]
+        last = max(last, 1) if isinstance(last, int) else last
         sizes = [body.types[name].sizes for name in body.inputs[:2]]
         why = (f"the iterations of {call.operation.label}",)
         fixed = [interval("INT64", sizes[0], 0, last - 1, why=why), unknown("BOOL", sizes[1])]
-        first = state = [value or unknown("", None) for value in call.inputs[2:]]
-        outputs = list[Bounds]()
-        for iteration in itertools.count(1):
-            outputs = self.evaluate(body, [*fixed, *state])[1:]
-            after = [joined(pair) for pair in zip(state, outputs, strict=False)]
-            if all(map(_is_covered, state, after)):
-                break
-            state = list(map(widened, state, after)) if iteration > PATIENCE else after
-        # What holds for any iteration still holds one iteration later, and may be less.
-        state = [joined(pair) for pair in zip(first, outputs, strict=False)]
-        outputs = self.evaluate(body, [*fixed, *state])[1:]
-        state = [joined(pair) for pair in zip(first, outputs, strict=False)]
+        first = [value or unknown("", None) for value in call.inputs[2:]]
+        state, outputs = self._repeated(body, first, fixed, [], 1)
         runs = trips is not None and trips.whole[0] >= 1 and call.has(1) is None
         stacked = [
             value.resized((None, *value.sizes) if runs and value.sizes is not None else None)
@@ -166,44 +260,140 @@ class Ranges:
         return [*state, *stacked]
 
     def _scan(self, call: Call) -> Sequence[Bounds]:
-        body, stop = call.operation.bodies["body"], f"Scan {call.operation.label}"
-        self.evaluate(body, [unknown(*body.type_of(name), stop) for name in body.inputs])
+        """The state after all iterations, and what is kept of each, along the axis of outputs."""
+        body, attributes = call.operation.bodies["body"], call.attributes
+        scanned = int(attributes["num_scan_inputs"])
+        first = [value or unknown("", None) for value in call.inputs[:-scanned]]
+        axes = attributes.get("scan_input_axes", (0,) * scanned)
+        slices = list[Bounds]()
+        count: AnySize | None = None
+        for k, axis in enumerate(axes, len(first)):
+            value = call.of(k)
+            if call.version < 9 or not value.sizes:  # earlier ones had a batch
+                slices.append(unknown(value.data_type, None, *value.stops))
+                continue
+            at = int(axis) % len(value.sizes)
+            count, rest = value.sizes[at], value.sizes[:at] + value.sizes[at + 1 :]
+            bounds = np.squeeze(hull(value.bounds, [at]), at)
+            slices.append(replace(value, sizes=rest, bounds=bounds))
+        state, outputs = self._repeated(body, first, [], slices, 0)
+        axes = attributes.get("scan_output_axes", (0,) * len(outputs))
+        stacked = list[Bounds]()
+        for value, axis in zip(outputs[len(state) :], axes, strict=False):
+            sizes = value.sizes
+            if sizes is not None and count is not None and count >= 1:
+                at = int(axis) % (len(sizes) + 1)
+                stacked.append(value.resized((*sizes[:at], count, *sizes[at:])))
+            else:  # without an iteration, what the body declares counts
+                stacked.append(value.resized(None))
+        return [*state, *stacked]
+
+    def _repeated(
+        self,
+        body: Scope,
+        first: Sequence[Bounds],
+        before: Sequence[Bounds],
+        after: Sequence[Bounds],
+        skipped: int,
+    ) -> tuple[list[Bounds], list[Bounds]]:
+        """The state after any number of iterations of a body, and its outputs in any of them.
+
+        Args:
+            body: The body.
+            first: The state before the first iteration.
+            before: The inputs of the body in front of its state.
+            after: The inputs behind its state.
+            skipped: How many outputs are in front of the state.
+        """
+        state = list(first)
+
+        def run() -> list[Bounds]:
+            since = mark()
+            outputs = self.evaluate(body, [*before, *state, *after])
+            return [_closed_since(value, since) for value in outputs[skipped:]]
+
+        for iteration in itertools.count(1):
+            moved = [joined(pair) for pair in zip(state, run(), strict=False)]
+            if all(map(_is_covered, state, moved)):
+                break
+            state = list(map(widened, state, moved)) if iteration > PATIENCE else moved
+        # What holds for any iteration still holds one iteration later, and may be less.
+        state = [joined(pair) for pair in zip(first, run(), strict=False)]
+        outputs = run()
+        return [joined(pair) for pair in zip(first, outputs, strict=False)], outputs
+
+    def _refined(self, scope: Scope, call: Call) -> Call:
+        """A call of Where, whose two values hold where its condition is true, or is false."""
+        condition, *names = call.operation.inputs
+        values = list(call.inputs)
+        for k, holds in ((1, True), (2, False)):
+            told = dict[str, Bounds]()
+            self._assume(scope, condition, holds, told, NESTED)
+            if told:
+                values[k] = self._under(scope, names[k - 1], told, NESTED)
+        return replace(call, inputs=tuple(values))
+
+    def _assume(
+        self, scope: Scope, name: str, holds: bool, told: dict[str, Bounds], depth: int
+    ) -> None:
+        """Add to `told` what the values are where a condition is true, or is false."""
+        maker = self._makers[scope].get(name)
+        if maker is None or maker.domain or not depth:
+            return
+        operands = [self.value(scope, one) for one in maker.inputs if one]
+        if maker.operator == "Not":
+            self._assume(scope, maker.inputs[0], not holds, told, depth - 1)
+        elif maker.operator == ("And" if holds else "Or"):
+            for one in maker.inputs:
+                self._assume(scope, one, holds, told, depth - 1)
+        elif maker.operator in (*COMPARISONS, "Equal"):
+            values = where_compared(maker.operator, holds, *operands)
+            for one, value in zip(maker.inputs, values, strict=True):
+                told[one] = value if one not in told else met(told[one], value)
+
+    def _under(self, scope: Scope, name: str, told: dict[str, Bounds], depth: int) -> Bounds:
+        """A value, computed anew by elementwise operations from what is told of others."""
+        if name in told:
+            return told[name]
+        value, maker = self.value(scope, name), self._makers[scope].get(name)
+        if maker is None or maker.domain or maker.operator not in ELEMENTWISE or not depth:
+            return value
+        known = [self.value(scope, one) if one else None for one in maker.inputs]
+        inputs = [self._under(scope, one, told, depth - 1) if one else None for one in maker.inputs]
+        if all(a is b or not b for a, b in zip(known, inputs, strict=True)):
+            return value
+        again = Call(
+            maker,
+            tuple(a or None for a in inputs),
+            scope.version,
+            [OpenType(value.data_type, value.sizes)],
+        )
+        found = _transferred(again)
+        return _reasoned(again, found[0]) if found else value
+
+
+def _transferred(call: Call) -> Sequence[Bounds]:
+    """The bounds of the outputs of an operation of the table; nothing where it tells none."""
+    try:
+        with np.errstate(all="ignore"):
+            found = TRANSFERS[call.operator](call)
+    except (ArithmeticError, LookupError, TypeError, ValueError):  # not as ONNX asks
         return []
+    return [found] if isinstance(found, Bounds) else found or []
+
+
+def _closed_since(value: Bounds, since: int) -> Bounds:
+    """What an iteration makes, without the sizes that differ from iteration to iteration."""
+    element = value.element and _closed_since(value.element, since)
+    sizes = value.sizes and tuple(None if is_made_since(n, since) else n for n in value.sizes)
+    is_own = any(is_made_since(end, since) for end in value.bounds.flat)
+    return replace(value.closed if is_own else value, sizes=sizes, element=element)
 
 
 def _is_covered(old: Bounds, new: Bounds) -> bool:
     """Whether `old` holds all that `new` does, which holds all that `old` does."""
     same = (old.data_type, old.sizes, old.nan) == (new.data_type, new.sizes, new.nan)
     return same and bool((old.low <= new.low).all() and (old.high >= new.high).all())
-
-
-def _types(scope: Scope, operation: Operation, known: Sequence[Bounds | None]) -> list[ValueType]:
-    """The types of the outputs of an operation, from the network and from its inputs."""
-    told = [scope.types.get(name, NOTHING) for name in operation.outputs]
-    if operation.operator == "Loop":  # without an iteration, ONNX Runtime forgets the rank
-        return [ValueType(each.data_type) for each in told]
-    inputs = {name: value for name, value in zip(operation.inputs, known, strict=True) if value}
-    if all(each.is_static for each in told) and all(
-        value.sizes == scope.type_of(name).sizes for name, value in inputs.items()
-    ):
-        return told
-    types = {name: ValueType(value.data_type, value.sizes) for name, value in inputs.items()}
-    arrays = {name: value.known for name, value in inputs.items()}
-    better = inferred(operation, scope.version, types, arrays)
-    shape = known[-1].full if operation.operator in SHAPED and known[-1] else None
-    if shape is not None and (better[0].sizes or operation.operator != "Expand"):
-        first = SHAPED[operation.operator]
-        sizes = tuple(int(low) if low == high and low >= first else None for low, high in shape)
-        better[0] = better[0].refined(ValueType("", sizes))
-    return [a.refined(b) for a, b in zip(better, told, strict=True)]
-
-
-def _typed(value: Bounds, value_type: ValueType) -> Bounds:
-    """The value with what the network tells of its type where nothing else does."""
-    if not value.data_type:
-        value = unknown(value_type.data_type, value.sizes, *value.stops)
-    sizes = ValueType(value.data_type, value.sizes).refined(value_type).sizes
-    return value if sizes == value.sizes else value.resized(sizes)
 
 
 def _reasoned(call: Call, value: Bounds) -> Bounds:
@@ -225,7 +415,7 @@ def _reasoned(call: Call, value: Bounds) -> Bounds:
     return replace(value, why=merged_reasons([why, named]) or ("constant",))
 
 
-SizesFrom = Literal["file", "given", "level-1", "run"]
+SizesFrom = Literal["file", "given", "run"]
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -245,8 +435,9 @@ class Found(msgspec.Struct, frozen=True):
 class IndexRange(msgspec.Struct, frozen=True):
     """The range of the indices of a gather, one number per coordinate of a tuple."""
 
-    state: Literal["proved", "not-proved", "out-of-range"]
-    """Proved: each index is in range, or there is none. Out of range: an index is not."""
+    state: Literal["proved", "proved-if", "not-proved", "out-of-range"]
+    """Proved: each index is in range, or there is none; perhaps under conditions. Out of range: an
+    index is not."""
     low: tuple[int | None, ...] | None
     """The smallest index, before negative ones are counted from the end; None: unbounded. Without
     any index there is none."""
@@ -256,55 +447,64 @@ class IndexRange(msgspec.Struct, frozen=True):
     why: str
     """The proof in words, such as "constant"; without a proof, the operators behind the bounds."""
     sizes_from: SizesFrom = "file"
-    """The sizes for which the range holds: those of the file, those given, those of ONNX Runtime's
-    level-1 passes with the sizes given, or those of a run with the inputs given."""
+    """The sizes for which the range holds: those of the file, those given, or those of a run with
+    the inputs given."""
     input: str | None = None
     """What stops the proof: a graph input, or an operator."""
     found: Found | None = None
+    conditions: tuple[Condition, ...] = ()
+    """Of a gather that is proved under conditions on the inputs of the model."""
 
 
 def proof_of(ranges: Ranges, scope: Scope, operation: Operation) -> IndexRange:
     """The range of the indices of a gather: proved, not proved, or out of it for any inputs."""
     data, indices = (ranges.value(scope, name) for name in operation.inputs[:2])
-    low, high = _ends(_coordinates(indices, operation.operator), indices.data_type)
-    rank, first = len(data.sizes or ()), operation.number
-    axes = range(first, first + len(low))
-    sizes = tuple((data.sizes or ())[k] if -rank <= k < rank else None for k in axes)
+    ends = bounds_of_coordinates(indices, operation.operator)
+    sizes = indexed(operation, data, len(ends))
+    low, high = (
+        _numbers(ends[:, 0], indices.data_type, 0),
+        _numbers(ends[:, 1], indices.data_type, 1),
+    )
+    numbers = tuple(size if isinstance(size, int) else None for size in sizes)
     why = ", ".join(indices.why)
     if indices.is_empty:
-        return IndexRange("proved", None, None, sizes, "there is no index")
-    if all(map(_is_inside, low, high, sizes)):
-        return IndexRange("proved", low, high, sizes, why)
+        return IndexRange("proved", None, None, numbers, "there is no index")
+    if all(map(is_inside, *ends.T, sizes)):
+        pairs = zip(ends[:, 1], sizes, strict=True)
+        opened = [f"at most {end} of {size}" for end, size in pairs if isinstance(size, Size)]
+        return IndexRange("proved", low, high, numbers, ", ".join([why, *opened]))
     # Where both ends of an interval are reached, one beyond the axis is an index beyond it.
     is_reached = indices.is_exact or scope.is_constant(operation.inputs[1])
-    if is_reached and elements_of(indices.sizes) and None not in sizes:
-        return IndexRange("out-of-range", low, high, sizes, why)
-    unsized = f"the size of {operation.inputs[0]}" if None in sizes else ""
+    count = elements_of(indices.sizes)
+    if is_reached and count is not None and count >= 1 and None not in (*numbers, *low, *high):
+        return IndexRange("out-of-range", low, high, numbers, why)
+    unsized = f"the size of {operation.inputs[0]}" if None in numbers else ""
     stop = ", ".join(indices.stops) or unsized or why
-    return IndexRange("not-proved", low, high, sizes, why, input=stop)
+    return IndexRange("not-proved", low, high, numbers, why, input=stop)
 
 
-def _coordinates(indices: Bounds, operator: str) -> Array:
+def indexed(operation: Operation, data: Bounds, count: int) -> tuple[AnySize | None, ...]:
+    """The sizes of the axes that a gather indexes; None for one that is not known."""
+    rank, first = len(data.sizes or ()), operation.number
+    axes = range(first, first + count)
+    return tuple((data.sizes or ())[k] if -rank <= k < rank else None for k in axes)
+
+
+def bounds_of_coordinates(indices: Bounds, operator: str) -> Array:
     """The bounds of each coordinate of a tuple, shape (coordinates, 2); (1, 2) if all are alike."""
     columns = indices.sizes[-1] if indices.sizes and not indices.is_empty else None
-    if operator != "GatherND" or columns is None or columns > COLUMNS:
+    if operator != "GatherND" or not isinstance(columns, int) or columns > COLUMNS:
         return indices.whole.reshape(1, 2)
     rows = hull(indices.bounds, range(indices.bounds.ndim - 2))
     return np.broadcast_to(rows.reshape(-1, 2), (columns, 2))
 
 
-def _ends(bounds: Array, data_type: str) -> tuple[tuple[int | None, ...], tuple[int | None, ...]]:
-    """The least and the greatest numbers; None where the data type alone bounds them."""
-    limits = INTEGERS.get(data_type, UNBOUNDED)
-    low, high = (
-        tuple(None if end == limit else end for end in ends)
-        for ends, limit in zip(bounds.T.tolist(), limits, strict=True)
-    )
-    return low, high
+def _numbers(ends: Array, data_type: str, k: int) -> tuple[int | None, ...]:
+    """The least or the greatest numbers; None for an open size, or the data type's own limit."""
+    limit = INTEGERS.get(data_type, UNBOUNDED)[k]
+    return tuple(n if isinstance(n, int) and n != limit else None for n in ends.tolist())
 
 
-def _is_inside(low: int | None, high: int | None, size: int | None) -> bool:
-    """Whether all indices of an interval are in range of an axis; False where one is not known."""
-    if low is None or high is None or size is None:
-        return False
-    return -size <= low <= high < size
+def is_inside(low: AnySize, high: AnySize, size: AnySize | None) -> bool:
+    """Whether all indices of an interval are surely in range of an axis; False if not known."""
+    return size is not None and -size <= low and high <= size - 1

@@ -9,11 +9,15 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 MOST = 2**48
-"""The most elements of a tensor, and the largest size: what the addresses of a machine reach."""
+"""The most elements of a tensor: what the addresses of a machine reach."""
+
+MOST_OF_INPUT = 2**28
+"""The largest open size of an input that a proof speaks of: sums of a few are INT32 still."""
 
 STEPS = 60
 """How many known inequalities a comparison may use before it gives up."""
@@ -38,6 +42,8 @@ class Symbol:
     made: dict[object, AnySize] = field(default_factory=dict[object, "AnySize"])
     """The symbols that were made from it: a quotient, a minimum or maximum of the same operands is
     the same symbol."""
+    doubtful: bool = False
+    """Whether ONNX Runtime may believe another number of it, which a Shape of it then is."""
     order: int = field(default_factory=lambda: next(_order))
 
 
@@ -138,11 +144,25 @@ AnySizes = tuple[AnySize | None, ...]
 """The sizes of a value; None where nothing is known of one."""
 
 
-def unknown_size(high: AnySize = MOST, *facts: AnySize) -> Size:
-    """A new unknown count; `facts` are at least 0."""
-    one = Symbol("", 0, min(high_of(high), MOST))
+def size_from(expression: str, sizes: Mapping[str, AnySize]) -> AnySize:
+    """The size that a text tells, a sum of products such as `12*batch*sequence - past`.
+
+    Args:
+        expression: The text.
+        sizes: The sizes by their names, numbers or open ones.
+    """
+    total: AnySize = 0
+    for sign, product in re.findall(r"([+-]?)\s*([^\s+-]+)", expression):
+        factors = (int(f) if f.isdecimal() else sizes[f] for f in product.split("*"))
+        total = total + functools.reduce(lambda a, b: a * b, factors, -1 if sign == "-" else 1)
+    return total
+
+
+def unknown_size(high: AnySize = MOST, doubtful: bool = False) -> Size:
+    """A new unknown count."""
+    one = Symbol("", 0, min(high_of(high), MOST), doubtful=doubtful)
     size = Size({(one,): 1})
-    _tell(one, high - size, *facts)
+    _tell(one, high - size)
     return size
 
 
@@ -325,3 +345,9 @@ def is_made_since(size: AnySize | None, mark: int) -> bool:
 def mark() -> int:
     """A number that is above the order of all symbols so far, and below that of all to come."""
     return next(_order)
+
+
+def is_doubtful(*sizes: AnySize) -> bool:
+    """Whether ONNX Runtime may believe another number of one of some sizes."""
+    every = (symbol for size in sizes if isinstance(size, Size) for symbol in size.symbols)
+    return any(symbol.doubtful for symbol in every)

@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx_graphs import BOOL, INT64, constant, function, graph, info, model, node
 
-from onnxgather.networks.capture import Captured, capture, level_1
+from onnxgather.networks.capture import Captured, capture
 from onnxgather.networks.network import Network, read_network
 
 TABLE = constant("table", np.arange(12.0, dtype=np.float32).reshape(4, 3))
@@ -144,26 +144,6 @@ def test_a_failure_in_a_branch_is_named_there() -> None:
     ((one,),) = found.gathers.values()
     assert (one.indices.tolist(), one.output) == ([7], None)
     assert network.main.operations[0].bodies["then_branch"].operations[0] in found.gathers
-
-
-def test_level_1_knows_what_onnx_does_not_infer() -> None:
-    nodes = [
-        node("Cast", ["four"], "float", to=1),
-        node("Sqrt", ["float"], "root"),
-        node("Cast", ["root"], "two", to=INT64),
-        node("Tile", ["ids", "two"], "twice"),
-    ]
-    made = model(nodes, [IDS], ["twice"], [constant("four", np.array([4]))])
-    network = read_network(made, {"ids": [3]})
-    assert network.main.type_of("twice").sizes == (None,)
-    types, constants = level_1(network, 60)
-    assert types["twice"].sizes == (6,)
-    assert [*constants] == ["two"]
-
-
-def test_a_model_that_onnx_runtime_does_not_take_tells_nothing_more() -> None:
-    made = model([node("Odd", ["ids"], "y", domain="own")], [IDS], ["y"])
-    assert level_1(read_network(made), 60) == ({}, {})
 
 
 def test_a_gather_from_the_default_of_an_input_is_seen() -> None:
