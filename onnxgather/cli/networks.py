@@ -108,8 +108,9 @@ def extract_command(
         say(json_bytes({"model": model, "output": output, "gathers": done}))
         return GOOD
     for one in done:
-        if one.left_out:
-            say(f"left out: {one.place}: {one.operator} {one.node!r}: {one.left_out}")
+        for what, why in (("left out", one.left_out), ("cropped", one.cropped)):
+            if why:
+                say(f"{what}: {one.place}: {one.operator} {one.node!r}: {why}")
     written = sum(one.folder is not None for one in done)
     say(f"{model} -> {output}: {written} of {len(done)} gathers")
     return GOOD

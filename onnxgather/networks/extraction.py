@@ -22,6 +22,7 @@ from onnxgather.files import FolderKind
 from onnxgather.gather import gather_of_node
 from onnxgather.model.values import DIRECTML_NAMES, sizes_text, type_name
 from onnxgather.networks.capture import Gathered, capture
+from onnxgather.networks.cropping import constant_data
 from onnxgather.networks.gathers import EMPTY, RUN_TIMEOUT, audit
 from onnxgather.networks.inputs import checked
 from onnxgather.networks.inside import part_of
@@ -52,6 +53,8 @@ class Extracted(msgspec.Struct, frozen=True):
     folder: str | None = None
     """Its folder, below that of the extract."""
     left_out: str | None = None
+    cropped: str | None = None
+    """How its data was cropped, as it is a large constant."""
     descriptor: dict[str, Any] | None = None
     executions: int = 0
     """How often it ran, as in a loop; its folder holds the first."""
@@ -188,13 +191,17 @@ def taken_out(
         stop: Why it did not run, if that is known.
     """
     told = Extracted(operation.label, scope.where, operation.operator, executions=len(seen))
-    data = None
-    if seen:
-        data = scope.constant(operation.inputs[0]) if seen[0].data is None else seen[0].data
-    if data is None:
+    if not seen:
         left_out = stop or "it did not run with these inputs"
         return msgspec.structs.replace(told, left_out=left_out), None
-    indices, where = seen[0].indices, f"{path}: {scope.where}: node {shown(operation.label)}"
+    data, indices = seen[0].data, seen[0].indices
+    if data is None:
+        data, indices = constant_data(scope, operation, indices)
+        whole = scope.type_of(operation.inputs[0]).sizes
+        if data.shape != whole:
+            cropped = f"data {sizes_text(whole or ())} is cropped to {sizes_text(data.shape)}"
+            told = msgspec.structs.replace(told, cropped=f"{cropped}, as no more is read")
+    where = f"{path}: {scope.where}: node {shown(operation.label)}"
     try:
         _check_type("data", data)
         _check_type("indices", indices)
@@ -232,21 +239,24 @@ def extract(
     """
     _FOLDER.check(folder)
     done: list[Extracted] = []
-    files: list[tuple[str, bytes]] = []
-    for number, (told, case) in enumerate(gather_cases(path, inputs, node), 1):
-        if case is not None:
-            name = re.sub(r"[^A-Za-z0-9.]+", "_", told.node).strip("._")[:80]
-            below = f"gathers/{number:03}_{name}"
-            files += [(f"{below}/{file}", data) for file, data in _contents(path, told, case)]
-            told = msgspec.structs.replace(told, folder=below)
-        done.append(told)
-    index = index_of(_MADE_BY, model=os.path.basename(path), gathers=done)
-    _FOLDER.write(folder, [*files, ("index.json", index)])
+
+    def files() -> Iterator[tuple[str, bytes]]:
+        for number, (told, case) in enumerate(gather_cases(path, inputs, node), 1):
+            if case is not None:
+                name = re.sub(r"[^A-Za-z0-9.]+", "_", told.node).strip("._")[:80]
+                below = f"gathers/{number:03}_{name}"
+                yield from ((f"{below}/{file}", data) for file, data in _contents(path, told, case))
+                told = msgspec.structs.replace(told, folder=below)
+            done.append(told)
+        yield "index.json", index_of(_MADE_BY, model=os.path.basename(path), gathers=done)
+
+    _FOLDER.write(folder, files())
     return done
 
 
 def _contents(path: str, told: Extracted, case: Case) -> Iterator[tuple[str, bytes]]:
     title = f"{told.operator} {shown(told.node)} of {os.path.basename(path)}"
+    title += f": {told.cropped}" if told.cropped else ""
     trial = next(trials_of(case, "portable"))
     yield from runnable(case, title, PROVIDERS["cpu"].name, trial).items()
     if isinstance(case, DescriptorCase):

@@ -118,12 +118,16 @@ class Scope:
         Raises:
             OnnxGatherError: It cannot be read.
         """
-        owner = self.owner(name)
-        tensor = owner.stored.get(name, owner.defaults.get(name)) if owner else None
+        tensor = self.tensor(name)
         if tensor is None:
             return None
         with reading(self.path, name):
             return array_of_tensor(tensor, folder_of(self.path))
+
+    def tensor(self, name: str) -> onnx.TensorProto | None:
+        """What `constant` reads."""
+        owner = self.owner(name)
+        return owner.stored.get(name, owner.defaults.get(name)) if owner else None
 
     def is_constant(self, name: str) -> bool:
         """Whether a value is a constant that `constant` reads."""

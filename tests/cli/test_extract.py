@@ -71,6 +71,27 @@ def test_each_gather_gets_a_folder_that_runs() -> None:
     assert done.stdout.endswith("It does not differ.\n")
 
 
+def test_a_large_constant_is_cropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = parser.parse_model(
+        """
+<ir_version: 8, opset_import: ["" : 17]>
+g (int64[k] ids) => (y) <float[5] table = {0, 1, 2, 3, 4}> { y = Gather (table, ids) }"""
+    )
+    Path("table.onnx").write_bytes(model.SerializeToString())
+    np.savez("ids.npz", ids=np.array([3, 3]))
+    monkeypatch.setattr("onnxgather.networks.cropping.LARGEST_WHOLE", 19)
+    arguments = ("extract", "table.onnx", "--inputs", "ids.npz", "-o", "out", "--all")
+    assert outcome(*arguments) == (
+        0,
+        "cropped: main graph: Gather 'y': data [5] is cropped to [3], as no more is read\n"
+        "table.onnx -> out: 1 of 1 gathers\n",
+        "",
+    )
+    assert outcome("run", "out/gathers/001_y/program.json")[1] == "Resource 'output': 3, 3\n"
+    monkeypatch.setattr("onnxgather.networks.cropping.LARGEST_WHOLE", 20)
+    assert outcome(*arguments)[1] == "table.onnx -> out: 1 of 1 gathers\n"
+
+
 def test_one_gather_is_chosen_by_its_name_or_its_output() -> None:
     for name in ("first gather/", "y"):
         arguments = ("extract", "model.onnx", "--inputs", "x.npz", "-o", "out", "--node", name)
