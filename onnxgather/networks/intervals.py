@@ -62,7 +62,8 @@ class Bounds:
             broadcasts to the sizes: a dimension of 1 holds for the whole axis. Shape (2,) where
             the rank is not known. Integers are Python's, or sizes that are open; floats have their
             own data type, and an infinite bound says that the element may be infinite.
-        nan: Whether an element may be NaN.
+        nan: Whether an element may be NaN; of integers, whether a Cast may have wrapped one, which
+            is as it was before for the next Cast where ONNX Runtime leaves the first one out.
         why: What the bounds come from.
         stops: The graph inputs and the operators that leave the value without bounds.
         element: Of a sequence: what is known of each of its tensors.
@@ -103,6 +104,11 @@ class Bounds:
         low, high = self.closed.whole
         inside = low > first or first == 0, high < last or last == 1
         return self.is_empty or (not self.nan and all(inside))
+
+    @property
+    def cast(self) -> Bounds:
+        """The value for an operator that computes with it, not with what a Cast made it of."""
+        return replace(self, nan=False) if self.nan and self.data_type in LIMITS else self
 
     @property
     def whole(self) -> Array:
@@ -200,7 +206,19 @@ def interval(
 def _stacked(low: Any, high: Any, dtype: Any) -> Array:
     ends = [np.atleast_1d(np.asarray(end)) for end in (low, high)]
     ends = [end.astype(np.int8) if end.dtype == bool else end for end in ends]
-    return np.concatenate(np.broadcast_arrays(*(end.astype(dtype) for end in ends)), axis=-1)
+    ends = [_rounded(end, dtype, far) for end, far in zip(ends, UNBOUNDED, strict=True)]
+    return np.concatenate(np.broadcast_arrays(*ends), axis=-1)
+
+
+def _rounded(ends: Array, dtype: Any, far: float) -> Array:
+    """The ends in a data type, rounded away from the interval: providers round on several ways."""
+    if dtype in (object, ends.dtype):
+        return ends.astype(dtype)
+    with np.errstate(over="ignore"):
+        near = ends.astype(dtype)
+    is_inside = np.greater if far < 0 else np.less
+    moved = is_inside(near.astype(object), ends.astype(object)).astype(bool)
+    return np.where(moved, np.nextafter(near, dtype(far)), near)
 
 
 def _wrapped(data_type: str, bounds: Array) -> Array:

@@ -63,7 +63,11 @@ QUIET: set[str] = set()
 
 
 def computes(
-    *names: str, quiet: bool = False, broadcasts: bool = False, numbers: bool = True
+    *names: str,
+    quiet: bool = False,
+    broadcasts: bool = False,
+    numbers: bool = True,
+    passes: bool = False,
 ) -> Callable[[Transfer], Transfer]:
     """Enter a function in the table.
 
@@ -72,11 +76,16 @@ def computes(
         quiet: Whether they select elements.
         broadcasts: Whether they broadcast their inputs.
         numbers: Whether the function takes bounds that are numbers alone, not open sizes.
+        passes: Whether ONNX Runtime may leave them out, as `x + 0`, so that two Casts meet.
     """
 
     def enter(function: Transfer) -> Transfer:
         def called(call: Call) -> Bounds | Sequence[Bounds] | None:
+            if broadcasts and call.attributes.keys() & {"axis", "broadcast"}:  # before opset 7
+                return None
             inputs = [value and value.closed for value in call.inputs] if numbers else call.inputs
+            if not (quiet or passes):
+                inputs = [value and value.cast for value in inputs]
             inputs = broadcast(inputs) if broadcasts else tuple(inputs)
             return function(replace(call, inputs=inputs))
 
@@ -87,7 +96,7 @@ def computes(
     return enter
 
 
-# Arithmetic, element by element. NumPy rounds floats as the CPU provider does.
+# Arithmetic, element by element. NumPy rounds FLOAT and DOUBLE as the CPU provider does.
 
 
 def _has_zero(value: Bounds) -> bool:
@@ -100,10 +109,17 @@ def _is_infinite(value: Bounds) -> bool:
 
 
 def _loosened(data_type: str, bounds: tuple[Array, Array], roundings: int) -> tuple[Array, Array]:
-    """The bounds, wider by some roundings of a float type, as providers approximate."""
-    low, high = bounds
-    slack = roundings * float(np.finfo(FLOATS[data_type]).eps)
-    return low - slack * np.nan_to_num(abs(low)), high + slack * np.nan_to_num(abs(high))
+    """The bounds, wider by some roundings of a float type, as providers approximate.
+
+    A number beyond the type may be finite, and one too small for it need not be 0: the CPU provider
+    keeps FLOAT16 as FLOAT from one operator to the next.
+    """
+    (low, high), info = bounds, np.finfo(FLOATS[data_type])
+    low, high = (
+        end + side * (info.smallest_subnormal + roundings * info.eps * np.nan_to_num(abs(end)))
+        for end, side in ((low, -1), (high, 1))
+    )
+    return np.minimum(low, info.max), np.maximum(high, info.min)
 
 
 _quotient: Any = np.frompyfunc(quotient, 2, 1)
@@ -117,7 +133,7 @@ def _divided(x: Array, y: Array) -> Array:
     return np.where((x < 0) == (y < 0), quotient, -quotient)
 
 
-@computes("Add", "Sub", broadcasts=True, numbers=False)
+@computes("Add", "Sub", broadcasts=True, numbers=False, passes=True)
 def _sum(call: Call) -> Bounds | None:
     a, b = call.x, call.of(1)
     is_sum = call.operator == "Add"
@@ -133,7 +149,27 @@ MONOTONIC_IN_EACH: dict[str, Callable[[Array, Array], Array]] = {
 }
 
 
-@computes(*MONOTONIC_IN_EACH, broadcasts=True, numbers=False)
+def _fused(a: Bounds, b: Bounds, low: Array, high: Array) -> tuple[Array, Array]:
+    """The bounds of `a / b` that also hold in `1 / b * y`, which ONNX Runtime makes `y / b`."""
+    if a.data_type in FLOATS:
+        sure, _ = corners(_divides, a, b)
+        ends = zip((low, high), (-np.inf, np.inf), strict=True)
+        low, high = (
+            np.where(sure, end, np.nextafter(end, end.dtype.type(far))) for end, far in ends
+        )
+    elif a.bounds.size == 2 and not (a.low > 1).any() and not (a.high < 1).any():
+        low = np.where(b.low < 0, least(low, np.array(-1, object)), low)
+        high = np.where(b.high > 0, greatest(high, np.array(1, object)), high)
+    return low, high
+
+
+def _divides(x: Array, y: Array) -> Array:
+    """Whether `x / y` is surely exact: the quotient is whole, or the divisor a power of two."""
+    exact = (np.fmod(x, y) == 0) | (abs(np.frexp(y)[0]) == 0.5)
+    return exact & np.isfinite(np.true_divide(x, y))
+
+
+@computes(*MONOTONIC_IN_EACH, broadcasts=True, numbers=False, passes=True)
 def _arithmetic(call: Call) -> Bounds | None:
     a, b = call.x, call.of(1)
     if call.operator == "Div":
@@ -144,6 +180,8 @@ def _arithmetic(call: Call) -> Bounds | None:
         if _has_zero(b):
             return None
     ends = corners(MONOTONIC_IN_EACH[call.operator], a, b)
+    if call.operator == "Div":
+        ends = _fused(a, b, *ends)
     if a.data_type == "FLOAT16":  # providers compute it in more than one way
         ends = _loosened(a.data_type, ends, 2)
     nan = (_has_zero(a) and _is_infinite(b)) or (_has_zero(b) and _is_infinite(a))
@@ -192,9 +230,9 @@ def _negated(call: Call) -> Bounds | None:
 def _monotonic(call: Call) -> Bounds | None:
     bounds = MONOTONIC[call.operator](call.x.bounds)
     low, high = bounds[..., :1], bounds[..., 1:]
-    if call.operator == "Log":
+    if call.operator == "Log" or (call.operator == "Sqrt" and call.x.data_type == "FLOAT16"):
         low, high = _loosened(call.x.data_type, (low, high), 16)
-    if call.operator == "Sign" and not is_ordered(call.x):
+    if call.operator == "Sign" and (call.x.nan or not is_ordered(call.x)):
         low, high = -1, 1
     return call.elementwise(low, high)
 
@@ -246,7 +284,9 @@ def _clip(call: Call) -> Bounds | None:
         ends[0] = ends[0] or interval(x.data_type, (), -np.inf, -greatest_finite)
         ends[1] = ends[1] or interval(x.data_type, (), greatest_finite, np.inf)
     low, high = ends
-    if low and high and (x.nan or (low.whole[0] >= 0 and is_ordered(low, high) > is_ordered(x))):
+    crossed = low and high and bool((low.high > high.low).any())  # then providers differ
+    is_wide = low and low.whole[0] >= 0 and high and is_ordered(low, high) > is_ordered(x)
+    if low and high and (x.nan or crossed or is_wide):
         return call.elementwise(least(low.low, high.low), greatest(low.high, high.high))
     if low is not None:
         x = interval(x.data_type, x.sizes, *_chosen(True, x, low), x.nan)
@@ -313,7 +353,8 @@ def met(a: Bounds, b: Bounds) -> Bounds:
 
 def _with_ends(x: Bounds, low: Array, high: Array) -> Bounds:
     """A value that is no NaN, between other ends."""
-    return interval(x.data_type, x.sizes, low, high, False, why=x.why, stops=x.stops)
+    nan = x.nan and x.data_type in LIMITS
+    return interval(x.data_type, x.sizes, low, high, nan, why=x.why, stops=x.stops)
 
 
 @computes("Where", quiet=True, broadcasts=True, numbers=False)
@@ -331,19 +372,24 @@ def _cast(call: Call) -> Bounds | None:
     x, target = call.x, call.types[0].data_type
     x = x if target in INTEGERS else x.closed
     low, high, nan = x.low, x.high, x.nan
+    first, last = LIMITS.get(target, (LIMITS["INT64"][0], LIMITS["UINT64"][1]))
     if target == "BOOL":
-        low, high = (low > 0) | (high < 0), (low != 0) | (high != 0)
-        low = low & (not nan)
+        low, high = ((low > 0) | (high < 0)) & (not nan), (low != 0) | (high != 0) | nan
     elif x.data_type in FLOATS and target in LIMITS:
-        first, last = LIMITS[target]
         low, high = low.astype(np.float64), high.astype(np.float64)
         fits = (low > first - 1) & (high < last + 1) & (not nan)
         whole: Callable[[Array], Array] = np.vectorize(int, otypes=[object])
         low = np.where(fits, whole(np.where(fits, low, 0)), np.array(first, object))
         high = np.where(fits, whole(np.where(fits, high, 0)), np.array(last, object))
-    elif x.data_type not in LIMITS | FLOATS:
+        # Of two Casts in a row ONNX Runtime may leave out the first: a fraction is true as BOOL.
+        high = np.where((low == 0) & (high == 0) & (x.bounds != 0).any(-1, keepdims=True), 1, high)
+        return call.value(low, high, not fits.all())
+    elif x.data_type in LIMITS:
+        if nan or (target in LIMITS and not ((low >= first) & (high <= last)).all()):
+            return call.value(first, last, target in LIMITS)
+    elif x.data_type not in FLOATS:
         return None
-    return call.value(low, high, nan and target in FLOATS)
+    return call.value(low, high, nan and target != "BOOL")
 
 
 # Positions, which an axis bounds.
@@ -409,12 +455,17 @@ def _shape(call: Call) -> Bounds | None:
 @computes("Range", numbers=False)
 def _range(call: Call) -> Bounds | None:
     start, limit, delta = values = [call.of(k) for k in range(3)]
-    if start.data_type in INTEGERS and all(v.is_exact and v.closed is v for v in values):
+    if start.data_type not in INTEGERS:
+        return None
+    most = min(LIMITS[start.data_type][1] // 2, EXACT // 2)
+    if max(*(abs(v.closed.bounds).max() for v in (start, limit))) > most:
+        return None  # the CPU provider counts in the data type, then as floats
+    if all(v.is_exact and v.closed is v for v in values):
         numbers = range(*(int(value.whole[0]) for value in values))
         if len(numbers) <= ELEMENTS:
             array = np.array(numbers, object)[:, None]
             return interval(start.data_type, (len(numbers),), array, array)
-    if start.data_type not in INTEGERS or not is_ordered(start, limit, delta):
+    if not is_ordered(start, limit, delta):
         return None
     if delta.whole[0] > 0:
         return call.value(start.whole[0], limit.whole[1] - 1)

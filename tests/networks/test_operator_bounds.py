@@ -1,0 +1,160 @@
+"""The bounds of each operator hold what ONNX Runtime computes, on every optimization level."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from onnxgather.descriptors.arrays import Array
+from onnxgather.networks.intervals import Bounds, bounds_of_array
+from onnxgather.networks.network import read_network
+from onnxgather.networks.ranges import Ranges
+
+LEVELS = ("ORT_DISABLE_ALL", "ORT_ENABLE_BASIC", "ORT_ENABLE_EXTENDED", "ORT_ENABLE_ALL")
+HALF, FLOAT, DOUBLE = np.float16, np.float32, np.float64
+NAN = FLOAT(np.nan)
+
+
+def node(operator: str, inputs: str, output: str, **attributes: Any) -> onnx.NodeProto:
+    return helper.make_node(operator, inputs.split(), [output], **attributes)
+
+
+def cast(source: str, target: str, data_type: str) -> onnx.NodeProto:
+    return node("Cast", source, target, to=TensorProto.DataType.Value(data_type))
+
+
+def model_of(
+    nodes: Sequence[onnx.NodeProto], x: Array, opset: int = 17, **constants: Any
+) -> onnx.ModelProto:
+    """A model with an input x, whose output is that of the last node."""
+    kind = helper.np_dtype_to_tensor_dtype(x.dtype)
+    inputs = [helper.make_tensor_value_info("x", kind, x.shape)]
+    stored = [numpy_helper.from_array(np.asarray(a), name) for name, a in constants.items()]
+    outputs = [onnx.ValueInfoProto(name=nodes[-1].output[0])]
+    graph = helper.make_graph(nodes, "g", inputs, outputs, stored)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+
+def bounds_of(model: onnx.ModelProto, x: Array) -> Bounds:
+    """What is known of the output where x is known."""
+    data_type = TensorProto.DataType.Name(model.graph.input[0].type.tensor_type.elem_type)
+    network = read_network(model)
+    return Ranges({}).evaluate(network.main, [bounds_of_array(data_type, x)])[0]
+
+
+def outside(value: Bounds, array: Array) -> list[Any]:
+    """The elements of an array that are not between the bounds."""
+    ends = np.broadcast_to(value.bounds, (*array.shape, 2)).reshape(-1, 2).tolist()
+    pairs = zip(array.ravel().tolist(), ends, strict=True)
+    return [n for n, (low, high) in pairs if not (value.nan if n != n else low <= n <= high)]
+
+
+def runs(model: onnx.ModelProto, x: Array) -> list[Array]:
+    """What ONNX Runtime computes, on each optimization level."""
+    runtime: Any = onnxruntime
+    found = list[Array]()
+    for level in LEVELS:
+        options = runtime.SessionOptions()
+        options.graph_optimization_level = getattr(runtime.GraphOptimizationLevel, level)
+        options.log_severity_level = 4
+        session = runtime.InferenceSession(
+            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+        found.append(np.asarray(session.run(None, {"x": x})[0]))
+    return found
+
+
+Case = tuple[list[onnx.NodeProto], Array, dict[str, Any], list[Any]]
+CASES: dict[str, Case] = {
+    "NaN is true": (
+        [node("Clip", "x zero zero", "c"), cast("c", "b", "BOOL"), cast("b", "y", "INT64")],
+        np.array([np.nan, 0.0], FLOAT),
+        {"zero": FLOAT(0)},
+        [[1, 0]],
+    ),
+    "an INT64 is rounded to FLOAT once": (
+        [cast("x", "f", "FLOAT"), cast("f", "c", "INT64"), node("Sub", "c base", "y")],
+        np.array([2**60 + 2**36 + 1]),
+        {"base": np.int64(2**60)},
+        [[2**37]],
+    ),
+    "a DOUBLE is rounded to FLOAT16 by way of FLOAT": (
+        [cast("x", "y", "FLOAT16")],
+        np.array([2049.0000001]),
+        {},
+        [[2048], [2050]],
+    ),
+    "1 / x * x of floats": (
+        [node("Div", "one x", "d"), node("Mul", "d x", "m"), cast("m", "y", "INT64")],
+        np.array([41, 49, 1e-40], FLOAT),
+        {"one": FLOAT(1)},
+        [[0, 0, 1], [1, 1, 1]],
+    ),
+    "1 / x * 7 of integers": (
+        [node("Div", "one x", "d"), node("Mul", "seven d", "y")],
+        np.array([3, -2]),
+        {"one": np.int64(1), "seven": np.int64(7)},
+        [[0, 0], [2, -3]],
+    ),
+    "FLOAT16 is kept as FLOAT": (
+        [node("Add", "x x", "a"), node("Div", "a four", "d"), cast("d", "y", "INT64")],
+        np.array([60000], HALF),
+        {"four": HALF(4)},
+        [[30000]],
+    ),
+    "a FLOAT16 too small for it is kept as FLOAT": (
+        [node("Mul", "x x", "m"), node("Mul", "m large", "n"), node("Mul", "n large", "y")],
+        np.array([1e-4], HALF),
+        {"large": HALF(60000)},
+        [[36.0]],
+    ),
+    "a square root of FLOAT16 is kept as FLOAT": (
+        [node("Sqrt", "x", "s"), cast("s", "y", "FLOAT")],
+        np.array([2, 3], HALF),
+        {},
+        [[np.sqrt(FLOAT(2)), np.sqrt(FLOAT(3))]],
+    ),
+    "the sign of NaN": ([node("Sign", "x", "y")], np.array([3, np.nan], HALF), {}, [[1, 0]]),
+    "a fraction is true": (  # ONNX Runtime 1.24 leaves out the first Cast
+        [cast("x", "i", "INT64"), cast("i", "b", "BOOL"), cast("b", "y", "INT64")],
+        np.array([0.5, -0.5], FLOAT),
+        {},
+        [[0, 0], [1, 1]],
+    ),
+    "of two Casts that wrap, the first is left out": (
+        [cast("x", "i", "INT64"), cast("i", "y", "INT32")],
+        np.array([3e9, 2.0**32 + 512], FLOAT),
+        {},
+        [[-(2**31)] * 2],
+    ),
+    "of three Casts that wrap, one is left out": (
+        [cast("x", "i", "UINT8"), node("Add", "i zero", "j"), cast("j", "y", "INT64")],
+        np.array([300], FLOAT),
+        {"zero": np.uint8(0)},
+        [[44], [300]],
+    ),
+    "a Range of INT32 that is longer than INT32": (
+        [node("Squeeze", "x", "start"), node("Range", "start limit delta", "y")],
+        np.array([2**31 - 1], np.int32),
+        {"limit": np.int32(-(2**31)), "delta": np.int32(1)},
+        [[2**31 - 1]],
+    ),
+}
+"""Nodes, the input, constants, and what versions and levels of ONNX Runtime compute of it."""
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_bounds_hold_what_onnx_runtime_computes(name: str) -> None:
+    nodes, x, constants, seen = CASES[name]
+    model = model_of(nodes, x, **constants)
+    value = bounds_of(model, x)
+    for found in [*map(np.asarray, seen)]:
+        assert not outside(value, found)
+    for found in runs(model, x):
+        assert not outside(value, found)
