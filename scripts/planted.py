@@ -1,0 +1,293 @@
+"""Plants mistakes into the audit, one at a time, and tells which of them no test sees.
+
+    python scripts/planted.py --count 300 --seed 0 --jobs 2 > survivors
+    python scripts/planted.py --again survivors
+
+A mistake is a comparison, constant, sign, branch or name that is another one. The places are drawn
+at random from the files in `FILES`, or from those named by `--files`. Each mistake has a process of
+its own, forked when all but the audit is loaded, which finds the file with the mistake in front of
+the right one. The tests of the file run first, then the others of `TESTS`, until one fails. A
+mistake is caught by a failing test, or when it needs much more time or memory than the tests do.
+A mistake with which the file cannot be imported does not count. On stdout are the mistakes that
+survive: each either changes nothing, or shows a test that is missing. On stderr is every mistake,
+with the test that caught it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import importlib
+import os
+import random
+import resource
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import onnx
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+NETWORKS = ROOT / "onnxgather/networks"
+
+FILES = "sizes intervals operator_types operator_bounds ranges contract"
+"""Where mistakes are planted: the algebra, the tables of operators, and the walk."""
+
+TESTS = "ranges contract shapes gathers hardening"
+"""The test files in tests/networks, the fast ones first."""
+
+LOADED = "numpy onnx.shape_inference onnxruntime hypothesis onnxgather.model.values"
+"""Modules that are loaded before the processes are forked."""
+
+MEMORY = 4 * 2**30
+"""The bytes of addresses that a process may take more than it has when it is forked."""
+
+COMPARED: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
+    ast.Lt: (ast.LtE, ast.Gt),
+    ast.LtE: (ast.Lt, ast.GtE),
+    ast.Gt: (ast.GtE, ast.Lt),
+    ast.GtE: (ast.Gt, ast.LtE),
+    ast.Eq: (ast.NotEq,),
+    ast.NotEq: (ast.Eq,),
+    ast.Is: (ast.IsNot,),
+    ast.IsNot: (ast.Is,),
+    ast.In: (ast.NotIn,),
+    ast.NotIn: (ast.In,),
+}
+
+SIGNS: dict[type[ast.operator], type[ast.operator]] = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Add,
+    ast.Div: ast.Mult,
+    ast.FloorDiv: ast.Mult,
+    ast.Mod: ast.FloorDiv,
+    ast.Pow: ast.Mult,
+    ast.BitAnd: ast.BitOr,
+    ast.BitOr: ast.BitAnd,
+}
+
+PAIRS = """
+    min max  minimum maximum  least greatest  lesser larger  _lesser _larger  low high  lows highs
+    low_of high_of  any all  floor ceil  lt le  first last  starts ends
+"""
+"""Names and attributes that stand for one another."""
+
+OPPOSITE = {
+    name: PAIRS.split()[number ^ 1] for number, name in enumerate(PAIRS.split())
+}  # each name has its number's neighbour
+
+
+@dataclass(eq=False)
+class Mistake:
+    """Another value of a field of a node of a file."""
+
+    file: str
+    tree: ast.Module
+    statement: ast.stmt
+    node: ast.AST
+    field: str
+    value: Any
+
+    def planted(self, tree: ast.AST) -> str:
+        """The code of a part of the file, with the mistake."""
+        right = getattr(self.node, self.field)
+        setattr(self.node, self.field, self.value)
+        text = ast.unparse(tree)
+        setattr(self.node, self.field, right)
+        return text
+
+    def __str__(self) -> str:
+        texts = ast.unparse(self.statement), self.planted(self.statement)
+        lines = zip(*(text.splitlines() for text in texts), strict=False)
+        was, now = next((pair for pair in lines if pair[0] != pair[1]), ("", ""))
+        return f"{self.file}: {was.strip()} => {now.strip()}"
+
+
+def changes(node: ast.AST, may_be_none: bool) -> Iterator[tuple[str, Any]]:
+    """Yield the mistakes to make in a node itself, each a field and its value."""
+    match node:
+        case ast.Compare(ops=ops):
+            for k, one in enumerate(ops):
+                yield from (("ops", [*ops[:k], o(), *ops[k + 1 :]]) for o in COMPARED[type(one)])
+        case ast.Constant(value=bool() as value):
+            yield "value", not value
+        case ast.Constant(value=int() as value):
+            yield from (("value", value + 1), ("value", value - 1))
+        case ast.Constant(value=str() as value) if value and all(map(onnx.defs.has, value.split())):
+            words = value.split()
+            for k in range(len(words)):
+                yield "value", " ".join([*words[:k], "Nothing", *words[k + 1 :]])
+        case ast.BinOp(op=sign) | ast.AugAssign(op=sign) if type(sign) in SIGNS:
+            yield "op", SIGNS[type(sign)]()
+        case ast.UnaryOp(op=sign, operand=operand):
+            yield "operand", ast.UnaryOp(sign, operand)
+        case ast.BoolOp(op=sign, values=values):
+            yield "op", ast.Or() if isinstance(sign, ast.And) else ast.And()
+            yield from (("values", [*values[:k], *values[k + 1 :]]) for k in range(len(values)))
+        case ast.If(test=test) | ast.IfExp(test=test) | ast.While(test=test):
+            yield "test", ast.UnaryOp(ast.Not(), test)
+            yield "test", ast.Constant(False)
+        case ast.comprehension(ifs=ifs):
+            yield from (("ifs", [*ifs[:k], *ifs[k + 1 :]]) for k in range(len(ifs)))
+        case ast.Return(value=ast.expr()) if may_be_none:
+            yield "value", ast.Constant(None)
+        case ast.Name(id=name) if name in OPPOSITE:
+            yield "id", OPPOSITE[name]
+        case ast.Attribute(attr=name) if name in OPPOSITE:
+            yield "attr", OPPOSITE[name]
+        case _:
+            pass
+
+
+def mistakes(file: str, text: str) -> Iterator[Mistake]:
+    """Yield all mistakes to make in a file."""
+    tree = ast.parse(text)
+
+    def inside(node: ast.AST, statement: ast.stmt, may_be_none: bool) -> Iterator[Mistake]:
+        if isinstance(node, ast.stmt):
+            statement = node
+        if isinstance(node, ast.FunctionDef):
+            may_be_none = node.returns is not None and "None" in ast.unparse(node.returns)
+        for field, value in changes(node, may_be_none):
+            yield Mistake(file, tree, statement, node, field, value)
+        for field, child in ast.iter_fields(node):
+            if field in ("annotation", "returns") or isinstance(getattr(node, "ctx", 0), ast.Store):
+                continue
+            for one in cast("list[Any]", child if isinstance(child, list) else [child]):
+                if isinstance(one, ast.AST):
+                    yield from inside(one, statement, may_be_none)
+
+    for statement in tree.body:
+        yield from inside(statement, statement, False)
+
+
+class FirstFailure:
+    """A plugin of pytest that writes the first test that fails to a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Write the name of a test that fails."""
+        if report.failed and not self.path.exists():
+            self.path.write_text(report.nodeid)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Write the name of a file that cannot be collected."""
+        if report.failed and not self.path.exists():
+            self.path.write_text(report.nodeid)
+
+
+def tried(folder: Path, mistake: Mistake | None, tests: list[str], seconds: float) -> int:
+    """Start a process that runs tests with a mistake; return its id.
+
+    Its status is 0 if the tests pass, 1 if one fails, 2 if the file cannot be imported.
+    """
+    if mistake:
+        (folder / f"{mistake.file}.py").write_text(mistake.planted(mistake.tree), encoding="utf-8")
+        tests = sorted(tests, key=lambda name: f"test_{mistake.file}." not in name)
+    if child := os.fork():
+        return child
+    output = os.open(folder / "output", os.O_CREAT | os.O_WRONLY)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    sys.dont_write_bytecode = True
+    os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = str(folder)
+    if seconds:
+        taken = time.process_time() + seconds
+        resource.setrlimit(resource.RLIMIT_CPU, (int(taken) + 1, int(taken) + 1))
+        addresses = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (addresses + MEMORY, addresses + MEMORY))
+        signal.alarm(int(20 * seconds))
+    status = 2
+    try:
+        networks = importlib.import_module("onnxgather.networks")
+        networks.__path__.insert(0, str(folder))
+        for name in FILES.split():
+            importlib.import_module(f"onnxgather.networks.{name}")
+        options = ["-x", "-q", "--assert=plain", "-p", "no:cacheprovider", "--hypothesis-seed=0"]
+        failure = FirstFailure(folder / "failed")
+        status = int(any(pytest.main([*options, test], [failure]) for test in tests))
+    except BaseException:  # whatever a mistake leads to; the process must end here
+        traceback.print_exc()
+    sys.stdout.flush()
+    os._exit(status)
+
+
+def verdict(folder: Path, status: int) -> str:
+    """What came of a process: the test that failed, or another end; "" where all passed."""
+    if os.WIFSIGNALED(status):
+        return signal.Signals(os.WTERMSIG(status)).name
+    if os.WEXITSTATUS(status) == 2:
+        return "does not import"
+    if os.WEXITSTATUS(status) == 0:
+        return ""
+    failed = folder / "failed"
+    return failed.read_text() if failed.exists() else "pytest"
+
+
+def drawn(files: list[str], seed: int, again: str) -> list[Mistake]:
+    """The mistakes in the order in which they are tried; those of a file of survivors alone."""
+    every = [one for f in files for one in mistakes(f, (NETWORKS / f"{f}.py").read_text("utf-8"))]
+    if again:
+        kept = set(Path(again).read_text("utf-8").splitlines())
+        return [one for one in every if str(one) in kept]
+    random.Random(seed).shuffle(every)
+    return every
+
+
+def main() -> int:
+    """Plant the mistakes, print those that survive; 1 if there is one."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--count", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--files", nargs="+", default=FILES.split(), help="names in networks/")
+    parser.add_argument("--tests", nargs="+", help="paths of test files, instead of those of TESTS")
+    parser.add_argument("--again", default="", metavar="FILE", help="what an earlier run printed")
+    args = parser.parse_args()
+    os.chdir(ROOT)
+    for name in LOADED.split():
+        importlib.import_module(name)
+    tests = args.tests or [f"tests/networks/test_{name}.py" for name in TESTS.split()]
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        _, status, used = os.wait4(tried(folder, None, tests, 0), 0)
+        if status:
+            print((folder / "output").read_text(), file=sys.stderr)
+            return 2
+        seconds = 10 + 3 * (used.ru_utime + used.ru_stime)
+        left, running = drawn(args.files, args.seed, args.again)[::-1], dict[int, Any]()
+        counts, number = Counter[str](), 0
+        print(f"{len(left)} places; the tests take {seconds / 3:.0f} s", file=sys.stderr)
+        while running or (left and counts.total() < args.count):
+            if left and len(running) < args.jobs and counts.total() + len(running) < args.count:
+                number, mistake = number + 1, left.pop()
+                folder = Path(temporary, str(number))
+                folder.mkdir()
+                running[tried(folder, mistake, tests, seconds)] = mistake, folder
+                continue
+            process, status = os.wait()
+            mistake, folder = running.pop(process)
+            end = verdict(folder, status)
+            if end != "does not import":
+                counts["caught" if end else "survived"] += 1
+            line = f"line {mistake.statement.lineno} of {mistake}"
+            print(f"{counts.total()} {end or 'SURVIVED'}: {line}", file=sys.stderr)
+            if not end:
+                print(mistake, flush=True)
+    print(dict(counts), file=sys.stderr)
+    return int(counts["survived"] > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
