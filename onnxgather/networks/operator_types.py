@@ -1,9 +1,8 @@
-# pyright: basic, reportArgumentType=false, reportReturnType=false, reportAssignmentType=false, reportCallIssue=false, reportOptionalSubscript=false, reportOptionalOperand=false, reportOperatorIssue=false
 """The table of operators: the data types and the sizes of what each computes.
 
-A size counts only if ONNX Runtime's CPU provider computes it so and believes it, whatever the
-level of its optimizations. From level 1 on, a Shape is what ONNX Runtime infers, so a size that it
-infers wrongly is None here: neither the size nor a Shape of it is known.
+A size counts only if ONNX Runtime's CPU provider computes it so, and infers it so, or not at all.
+From level 1 of its optimizations on, a Shape is what ONNX Runtime infers, so a size that it may
+infer wrongly is None here: neither the size nor a Shape of it is known.
 """
 
 from __future__ import annotations
@@ -17,12 +16,14 @@ from typing import Any
 import onnx
 from onnx import helper
 
-from onnxgather.model.values import NUMBERS, name_of
+from onnxgather.model.values import NUMBERS, ValueType
 from onnxgather.networks.calls import Call, OpenType
 from onnxgather.networks.intervals import INTEGERS, Bounds, elements_of
 from onnxgather.networks.sizes import (
+    MOST,
     AnySize,
     AnySizes,
+    Size,
     high_of,
     is_doubtful,
     larger,
@@ -31,34 +32,47 @@ from onnxgather.networks.sizes import (
     unknown_size,
 )
 
-_Sizes = AnySizes | None
-Rule = Callable[[Call, list[_Sizes]], Iterable[_Sizes]]
+OutputSizes = AnySizes | None
+Rule = Callable[[Call, Sequence[OutputSizes]], Iterable[OutputSizes]]
 
 RULES: dict[str, Rule] = {}
 """For each operator, the function that gives the sizes of its outputs, from those that ONNX infers
 for the operation alone. Of any other operator no size is known."""
 
 INFERRED_ELEMENTS = 1024
+"""The most elements of an input that ONNX's inference reads."""
 
 VERSIONS = range(7, 27)
 """The versions of ONNX's own operators whose sizes were compared with those of ONNX Runtime."""
 
 TRUSTED = """
     Abs Acos Acosh Asin Asinh Atan Atanh Bernoulli BitwiseNot Cast CastLike Ceil Celu Clip Cos Cosh
-    CumSum Dropout DynamicQuantizeLinear Elu Erf Exp EyeLike Floor Gelu HardSigmoid HardSwish
-    Hardmax Identity IsInf IsNaN LRN LeakyRelu Log LogSoftmax LpNormalization Mish Neg Not
-    QuantizeLinear DequantizeLinear RandomNormalLike RandomUniformLike Reciprocal Relu
-    ReverseSequence Round Scatter ScatterElements ScatterND Selu Shrink Sigmoid Sign Sin Sinh
-    Softmax Softplus Softsign Sqrt Swish Tan Tanh ThresholdedRelu Trilu
-    AffineGrid BatchNormalization BlackmanWindow CenterCropPad Col2Im ConvInteger DFT DeformConv
-    DepthToSpace Det Einsum GRU Gather GatherElements GatherND Gemm GlobalAveragePool GlobalLpPool
-    GlobalMaxPool GridSample HammingWindow HannWindow InstanceNormalization LSTM LayerNormalization
-    MatMul MatMulInteger MaxRoiPool MelWeightMatrix Multinomial NegativeLogLikelihoodLoss
-    QLinearConv QLinearMatMul RMSNormalization RNN RandomNormal RandomUniform RegexFullMatch
-    RoiAlign RotaryEmbedding STFT Shape Size SoftmaxCrossEntropyLoss SpaceToDepth StringConcat
-    TensorScatter TfIdfVectorizer Transpose Unsqueeze
+    CumSum DequantizeLinear Dropout DynamicQuantizeLinear Elu Erf Exp EyeLike Floor Gelu HardSigmoid
+    HardSwish Hardmax Identity IsInf IsNaN LRN LeakyRelu Log LogSoftmax LpNormalization Mish Neg Not
+    QuantizeLinear RandomNormalLike RandomUniformLike Reciprocal Relu ReverseSequence Round Scatter
+    ScatterElements ScatterND Selu Shrink Sigmoid Sign Sin Sinh Softmax Softplus Softsign Sqrt Swish
+    Tan Tanh ThresholdedRelu Trilu
+    AffineGrid BatchNormalization BlackmanWindow CenterCropPad Col2Im Compress ConvTranspose
+    DeformConv DepthToSpace Det Einsum GRU Gather GatherElements GatherND Gemm GlobalAveragePool
+    GlobalLpPool GlobalMaxPool GridSample HammingWindow HannWindow InstanceNormalization LSTM
+    LayerNormalization MatMul MatMulInteger MaxRoiPool MelWeightMatrix Multinomial
+    NegativeLogLikelihoodLoss NonMaxSuppression OneHot PRelu QLinearMatMul RMSNormalization RNN
+    RandomNormal RandomUniform RegexFullMatch Resize RoiAlign RotaryEmbedding STFT Shape Size
+    SoftmaxCrossEntropyLoss SpaceToDepth Squeeze StringConcat StringNormalizer StringSplit
+    TensorScatter TfIdfVectorizer Transpose Unique Unsqueeze Upsample
 """
-"""Operators for which ONNX infers the sizes that ONNX Runtime computes, whatever the attributes."""
+"""Operators for which ONNX infers the sizes that ONNX Runtime computes, if `CONDITIONS` holds."""
+
+
+BROADCAST = """
+    Add And BitShift BitwiseAnd BitwiseOr BitwiseXor Div Equal Greater GreaterOrEqual Less
+    LessOrEqual Max Mean Min Mod Mul Or Pow Sub Sum Where Xor
+"""
+
+REDUCTIONS = """
+    ArgMax ArgMin ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin
+    ReduceProd ReduceSum ReduceSumSquare
+"""
 
 
 def output_types(call: Call) -> list[OpenType]:
@@ -67,16 +81,17 @@ def output_types(call: Call) -> list[OpenType]:
     The bodies of If, Loop, Scan and functions are not followed.
 
     Returns:
-        One type per output. A size is None where nothing is known of it, which may then be another
-        number than a Shape of it is.
+        One type per output. A size is None where nothing is known of it, and ONNX Runtime may infer
+        another number than it is.
     """
-    types = _inferred(call) if not call.operation.domain else []
-    types = types or [OpenType()] * len(call.operation.outputs)
-    sizes: Iterable[_Sizes] = ()
-    if not call.operation.domain and call.version in VERSIONS and call.operator in RULES:
+    operation = call.operation
+    if operation.domain:
+        return [OpenType()] * len(operation.outputs)
+    types, sizes = _inferred(call), list[OutputSizes]()
+    if call.version in VERSIONS and call.operator in RULES:
         with suppress(ArithmeticError, LookupError, TypeError, ValueError):  # not as ONNX asks
-            sizes = list(RULES[call.operator](call, [each.sizes for each in types]))
-    pairs = itertools.zip_longest(types, list(sizes)[: len(types)])
+            sizes = [*RULES[call.operator](call, [each.sizes for each in types])][: len(types)]
+    pairs = itertools.zip_longest(types, sizes)
     return [OpenType(each.data_type, known) for each, known in pairs]
 
 
@@ -89,15 +104,11 @@ def _inferred(call: Call) -> list[OpenType]:
             given[name] = onnx.TypeProto()
             continue
         number, sizes = NUMBERS[value.data_type], value.sizes
-        dims = (
-            None
-            if sizes is None
-            else [
-                n if isinstance(n, int) else names.setdefault(n, f"size {len(names)}")
-                for n in sizes
-            ]
-        )
-        given[name] = helper.make_tensor_type_proto(number, dims)
+        dims = [
+            n if isinstance(n, int) else names.setdefault(n, f"size {len(names)}")
+            for n in sizes or ()
+        ]
+        given[name] = helper.make_tensor_type_proto(number, None if sizes is None else dims)
         if (array := value.known) is not None and array.size <= INFERRED_ELEMENTS:
             data[name] = helper.make_tensor(name, number, array.shape, array)
     with suppress(Exception):  # onnx raises whatever a broken node leads to
@@ -107,16 +118,10 @@ def _inferred(call: Call) -> list[OpenType]:
 
     def translated(name: str) -> OpenType:
         kind = found.get(name, onnx.TypeProto())
-        if not kind.HasField("tensor_type"):
-            which = kind.WhichOneof("value")
-            return OpenType(which.removesuffix("_type").upper() if which else "")
-        tensor = kind.tensor_type
-        data_type = name_of(tensor.elem_type) if tensor.elem_type else ""
-        dims = (
-            dim.dim_value if dim.HasField("dim_value") else sizes_of.get(dim.dim_param)
-            for dim in tensor.shape.dim
-        )
-        return OpenType(data_type, tuple(dims) if tensor.HasField("shape") else None)
+        data_type, sizes = ValueType.of(onnx.ValueInfoProto(type=kind))
+        own = (sizes_of.get(dim.dim_param) for dim in kind.tensor_type.shape.dim)
+        pairs = zip(sizes or (), own, strict=True)
+        return OpenType(data_type, sizes and tuple(b if a is None else a for a, b in pairs))
 
     return [translated(name) for name in operation.outputs]
 
@@ -131,32 +136,30 @@ def sized(*names: str) -> Callable[[Rule], Rule]:
     return enter
 
 
-@sized(*TRUSTED.split())
-def _trusted(call: Call, told: list[_Sizes]) -> list[_Sizes]:
-    return told
+def _known(value: Bounds) -> tuple[AnySize, ...] | None:
+    """The sizes of an input; None where one is not known."""
+    sizes = tuple(size for size in value.sizes or () if size is not None)
+    return sizes if value.sizes is not None and len(sizes) == len(value.sizes) else None
 
 
-def _new(call: Call, high: AnySize) -> AnySize | None:
+def _new(call: Call, high: AnySize | None = MOST) -> AnySize | None:
     """A new unknown size of at most `high`; None where ONNX Runtime may infer a wrong one."""
     every = (size for value in call.given for size in value.sizes or (None,))
-    return None if any(size is None or is_doubtful(size) for size in every) else unknown_size(high)
+    is_clear = high is not None and not any(size is None or is_doubtful(size) for size in every)
+    return unknown_size(high or 0) if is_clear else None
 
 
 def _elements(value: Bounds | None) -> list[AnySize | None] | None:
     """The integers of a value, None where one is not known; None where their number is not."""
     if value is None or value.data_type not in INTEGERS or value.full is None:
         return None
-    pairs = value.full.reshape(-1, 2)
+    pairs: Iterable[tuple[AnySize, AnySize]] = value.full.reshape(-1, 2)
     return [low if low == high else None for low, high in pairs]
 
 
-def _integers(call: Call, name: str, position: int) -> list[AnySize | None] | None:
+def _integers(call: Call, name: str, position: int) -> Sequence[AnySize | None] | None:
     """The integers of an attribute, or of an input in newer versions; None as of `_elements`."""
     return call.option(name, 0) if name in call.attributes else _elements(call.has(position))
-
-
-def _product(sizes: Sequence[AnySize | None]) -> AnySize | None:
-    return elements_of(tuple(sizes))
 
 
 # Elements side by side.
@@ -164,16 +167,15 @@ def _product(sizes: Sequence[AnySize | None]) -> AnySize | None:
 
 def _common(a: AnySize | None, b: AnySize | None) -> AnySize | None:
     """The size of an axis that is broadcast; ONNX Runtime refuses 0 beside more than 1."""
-    for one, other in ((a, b), (b, a)):
-        if one == 1 or one == other:
-            return other
-    for one in (a, b):
-        if one is not None and (one == 0 or one > 1):
-            return one
+    if a == 1 or b == 1 or a == b:
+        return b if a == 1 else a
+    for size in (a, b):
+        if size is not None and (size == 0 or size > 1):
+            return size
     return larger(a, b) if a is not None and b is not None and a >= 1 and b >= 1 else None
 
 
-def _broadcast(shapes: Iterable[AnySizes | None]) -> AnySizes | None:
+def _broadcast(shapes: Iterable[OutputSizes]) -> OutputSizes:
     known = list(shapes)
     backwards = [sizes[::-1] for sizes in known if sizes is not None]
     if len(backwards) < len(known):
@@ -182,47 +184,13 @@ def _broadcast(shapes: Iterable[AnySizes | None]) -> AnySizes | None:
     return tuple(reduce(_common, column) for column in columns)[::-1]
 
 
-@sized(
-    *[
-        "Add",
-        "And",
-        "BitShift",
-        "BitwiseAnd",
-        "BitwiseOr",
-        "BitwiseXor",
-        "Div",
-        "Equal",
-        "Greater",
-        "GreaterOrEqual",
-    ],
-    *[
-        "Less",
-        "LessOrEqual",
-        "Max",
-        "Mean",
-        "Min",
-        "Mod",
-        "Mul",
-        "Or",
-        "Pow",
-        "Sub",
-        "Sum",
-        "Where",
-        "Xor",
-    ],
-)
-def _elementwise(call: Call, told: list[_Sizes]) -> list[_Sizes]:
+@sized(*BROADCAST.split())
+def _elementwise(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
     return [_broadcast(value.sizes for value in call.given)]
 
 
-@sized("PRelu")
-def _p_relu(call: Call, told: list[_Sizes]) -> list[_Sizes]:
-    sizes = _broadcast(value.sizes for value in call.given)
-    return [sizes if sizes == call.x.sizes else None]  # the slope may be the larger one
-
-
 @sized("Expand")
-def _expand(call: Call, told: list[_Sizes]) -> list[_Sizes]:
+def _expand(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
     shape = _elements(call.of(1))
     return [_broadcast([call.x.sizes, None if shape is None else tuple(shape)])]
 
@@ -231,36 +199,36 @@ def _expand(call: Call, told: list[_Sizes]) -> list[_Sizes]:
 
 
 @sized("ConstantOfShape")
-def _constant_of_shape(call: Call, told: list[_Sizes]) -> list[_Sizes]:
+def _constant_of_shape(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
     shape = _elements(call.x)
     return [None if shape is None else tuple(shape)]
 
 
 @sized("Reshape")
-def _reshape(call: Call, told: list[_Sizes]) -> list[_Sizes]:
+def _reshape(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
     shape, sizes = _elements(call.of(1)), call.x.sizes
     if shape is None:
         return [None]
-    if not call.attributes.get("allowzero", 0):
-        own = [*(sizes or ()), *[None] * len(shape)]
-        for k, n in enumerate(shape):
-            if n == 0 or (n not in (None, -1) and n != own[k] and not n > 0):
-                shape[k] = own[k] if n == 0 else None
-    return [tuple(_completed(shape, None if sizes is None else _product(sizes)))]
+    keeps, own = call.attributes.get("allowzero", 0), [*(sizes or ()), *[None] * len(shape)]
+    for k, n in enumerate(shape):
+        if n == 0 and not keeps:
+            shape[k] = own[k]
+        elif isinstance(n, Size) and n != own[k] and not n >= 1 - keeps:
+            shape[k] = None  # it may be -1, or 0 and stand for the size of the input
+    return [tuple(_filled(shape, elements_of(sizes)))]
 
 
-def _completed(shape: list[AnySize | None], count: AnySize | None) -> Iterable[AnySize | None]:
+def _filled(shape: Sequence[AnySize | None], count: AnySize | None) -> Iterable[AnySize | None]:
     """The sizes of a Reshape where at most one is open: it holds what is left of the elements."""
-    rest = _product([n for n in shape if n not in (None, -1)])
+    rest = elements_of([n for n in shape if n not in (None, -1)])
     is_last = sum(n in (None, -1) for n in shape) == 1
     last = quotient(count, rest) if is_last and count is not None and rest and rest > 0 else None
     return (last if n in (None, -1) else n for n in shape)
 
 
 @sized("Range")
-def _range(call: Call, told: list[_Sizes]) -> list[_Sizes]:
-    ends = [_elements(call.of(k)) or [None] for k in range(3)]
-    start, limit, delta = (end[0] for end in ends)
+def _range(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
+    start, limit, delta = ((_elements(call.of(k)) or [None])[0] for k in range(3))
     if start is None or limit is None or not isinstance(delta, int) or not delta:
         return [(None,)]
     span = limit - start if delta > 0 else start - limit
@@ -269,134 +237,95 @@ def _range(call: Call, told: list[_Sizes]) -> list[_Sizes]:
 
 
 @sized("Tile")
-def _tile(call: Call, told: list[_Sizes]) -> list[_Sizes]:
+def _tile(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
     sizes, repeats = call.x.sizes, _elements(call.of(1))
     if sizes is None or repeats is None:
         return told
-    return [tuple(_product(pair) for pair in zip(sizes, repeats, strict=True))]
+    return [tuple(elements_of(pair) for pair in zip(sizes, repeats, strict=True))]
 
 
 @sized("Flatten")
-def _flatten(call: Call, told: list[_Sizes]) -> list[_Sizes]:
-    if (sizes := call.x.sizes) is None:
-        return told
-    axis = call.axis(1)
-    return [(_product(sizes[:axis]), _product(sizes[axis:]))]
-
-
-@sized("Squeeze")
-def _squeeze(call: Call, told: list[_Sizes]) -> list[_Sizes]:
-    return [None] if call.option("axes", 1, None) == [] else told
+def _flatten(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
+    sizes, axis = call.x.sizes, call.axis(1)
+    return told if sizes is None else [(elements_of(sizes[:axis]), elements_of(sizes[axis:]))]
 
 
 def _with(sizes: AnySizes, axis: int, size: AnySize | None) -> AnySizes:
     """The sizes with another one of an axis."""
-    return (*sizes[:axis], size, *sizes[axis:][1:])
+    return (*sizes[:axis], size, *sizes[axis + 1 :])
 
 
 @sized("TopK")
-def _top_k(call: Call, told: list[_Sizes]) -> list[_Sizes]:
-    if call.x.sizes is None:
-        return told
-    count = _integers(call, "k", 1) or [None]
-    return [_with(call.x.sizes, call.axis(-1), count[0])] * 2
-
-
-@sized("OneHot")
-def _one_hot(call: Call, told: list[_Sizes]) -> list[_Sizes]:
-    if (sizes := call.x.sizes) is None:
-        return [None]
-    axis = int(call.attributes.get("axis", -1)) % (len(sizes) + 1)
-    depth = _elements(call.of(1)) or [None]
-    return [(*sizes[:axis], depth[0], *sizes[axis:])]
-
-
-# Counts that a run tells.
+def _top_k(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
+    sizes, (count, *_) = call.x.sizes, _integers(call, "k", 1) or [None]
+    return told if sizes is None else [_with(sizes, call.axis(-1), count)] * 2
 
 
 @sized("NonZero")
-def _non_zero(call: Call, told: list[_Sizes]) -> list[_Sizes]:
-    sizes = call.x.sizes
-    if sizes is None or not sizes:  # ONNX infers 0 rows of a scalar
-        return [None if sizes is None else (None, None)]
-    return [(len(sizes), _new(call, elements_of(sizes)))]
-
-
-@sized("Compress")
-def _compress(call: Call, told: list[_Sizes]) -> list[_Sizes]:
-    sizes = call.x.sizes
-    if "axis" not in call.attributes or sizes is None:
-        return [(_new(call, elements_of(sizes)),)] if sizes is not None else told
-    axis = call.axis(0)
-    return [_with(sizes, axis, _new(call, sizes[axis]))]
+def _non_zero(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
+    sizes = call.x.sizes  # ONNX infers 0 rows of a scalar
+    return [(len(sizes) or None, _new(call, elements_of(sizes))) if sizes is not None else None]
 
 
 # Axes put together, taken apart, and left out.
 
 
 @sized("Concat")
-def _concat(call: Call, told: list[_Sizes]) -> list[_Sizes]:
-    shapes = [value.sizes for value in call.given]
-    if None in shapes or len({len(sizes) for sizes in shapes}) > 1:
-        return [None]
-    axis = call.axis(0)
-    return [_with(told[0], axis, sum(sizes[axis] for sizes in shapes))]
+def _concat(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
+    shapes, axis, along = [_known(value) for value in call.given], call.axis(0), list[AnySize]()
+    for sizes in shapes:
+        if sizes is None or told[0] is None:
+            return told
+        along.append(sizes[axis])
+    return [_with(told[0] or (), axis, reduce(lambda a, b: a + b, along))]
 
 
 @sized("Split")
-def _split(call: Call, told: list[_Sizes]) -> Iterable[_Sizes]:
-    if (sizes := call.x.sizes) is None:
+def _split(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
+    sizes, axis, count = _known(call.x), call.axis(0), len(told)
+    if sizes is None:
         return told
-    axis, count, given = call.axis(0), len(told), _integers(call, "split", 1)
-    size = sizes[axis]
-    if given is None and call.has(1) is not None:
-        parts: list[AnySize | None] = [None] * count
-    elif given is None:
-        part = quotient(size + (count - 1 if call.version >= 18 else 0), count)
-        parts = [part] * (count - 1) + [size - part * (count - 1)]
-    else:
-        parts = given
+    parts = _integers(call, "split", 1) or [None] * count
+    if call.has(1) is None and "split" not in call.attributes:
+        part = quotient(sizes[axis] + (count - 1 if call.version >= 18 else 0), count)
+        parts = [*[part] * (count - 1), sizes[axis] - part * (count - 1)]
     return [_with(sizes, axis, part) for part in parts]
 
 
 @sized("Pad")
-def _pad(call: Call, told: list[_Sizes]) -> list[_Sizes]:
-    sizes, pads = call.x.sizes, _integers(call, "pads", 1)
-    axes = call.option("axes", 3, [*range(len(sizes or ()))])
-    if sizes is None or pads is None or axes is None or None in pads:
-        return [None if sizes is None else (None,) * len(sizes)]
-    padded = [*sizes]
-    for k, axis in enumerate(axes):
-        padded[axis] = padded[axis] + pads[k] + pads[k + len(axes)]
-    return [tuple(padded)]
+def _pad(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
+    sizes, pads = _known(call.x), _integers(call, "pads", 1)
+    if sizes is None or pads is None:
+        return told
+    padded: list[AnySize | None] = [*sizes]
+    axes = call.option("axes", 3, [*range(len(sizes))])
+    for k, axis in enumerate(axes or ()):
+        pair = pads[k], pads[k + len(pads) // 2]
+        padded[axis] = None if None in pair else sum(filter(None, pair), sizes[axis])
+    return [tuple(padded) if axes is not None else None]
 
 
 @sized("Slice")
-def _slice(call: Call, told: list[_Sizes]) -> list[_Sizes]:
-    if (sizes := call.x.sizes) is None:
-        return [None]
+def _slice(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
+    sizes = _known(call.x)
     starts, ends = _integers(call, "starts", 1), _integers(call, "ends", 2)
     count = len(starts or ends or ())
     axes, steps = call.option("axes", 3, [*range(count)]), call.option("steps", 4, [1] * count)
-    if not axes:
-        return [tuple(_new(call, size) for size in sizes)]
+    # Where there are steps and no axes, ONNX takes the steps for them.
+    if sizes is None or not axes or not steps or (call.has(4) and not call.has(3)):
+        return [sizes and (None,) * len(sizes)]
     sliced: list[AnySize | None] = [*sizes]
     for k, axis in enumerate(axes):
-        size, taken = sizes[axis], None
-        if starts and ends and steps:
-            taken = _taken(starts[k], ends[k], steps[k], size)
-        sliced[axis] = _new(call, size) if taken is None else taken
-        if call.has(4) is not None and call.has(3) is None:  # ONNX then takes the steps for axes
-            sliced[axis] = None
+        taken = _taken(starts[k], ends[k], steps[k], sizes[axis]) if starts and ends else None
+        is_open = taken is None and steps[k] > 0
+        sliced[axis] = _new(call, sizes[axis]) if is_open else taken
     return [tuple(sliced)]
 
 
 def _taken(start: AnySize | None, end: AnySize | None, step: int, size: AnySize) -> AnySize | None:
-    """How many positions a Slice takes from an axis."""
-    if isinstance(start, int) and isinstance(end, int) and isinstance(size, int):
-        return len(range(size)[max(start, -size) if step < 0 else start : end : step])
+    """How many positions a Slice takes from an axis; None where it is not clear."""
     first, last = _position(start, size), _position(end, size)
-    if first is None or last is None or step <= 0:
+    if first is None or last is None or not 0 < step < 2**31 - 1:
         return None
     return quotient(larger(0, last - first) + step - 1, step)
 
@@ -408,17 +337,78 @@ def _position(number: AnySize | None, size: AnySize) -> AnySize | None:
     return larger(0, size + number) if number < 0 else None
 
 
-REDUCTIONS = "L1 L2 LogSum LogSumExp Max Mean Min Prod Sum SumSquare"
+# Windows that move over axes, and axes that are stretched.
 
 
-@sized("ArgMax", "ArgMin", *(f"Reduce{name}" for name in REDUCTIONS.split()))
-def _reduction(call: Call, told: list[_Sizes]) -> list[_Sizes]:
-    sizes = call.x.sizes
-    axes = [call.axis(0)] if call.operator[0] == "A" else call.option("axes", 1, [])
-    if sizes is None or axes is None:
-        return told
-    checked = [sizes[axis] for axis in axes] or sizes
-    if all(size > 0 for size in checked):
-        return told
-    keeps = call.attributes.get("keepdims", 1)
-    return [(None,) * len(sizes) if keeps else None]  # what ONNX Runtime makes of no element
+@sized("AveragePool", "Conv", "ConvInteger", "LpPool", "MaxPool", "QLinearConv")
+def _window(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
+    sizes, options = _known(call.x), call.attributes
+    weights = (0, 0, *options.get("kernel_shape", ()))
+    if "Conv" in call.operator:
+        weights = _known(call.of(3 if call.operator[0] == "Q" else 1))
+    if sizes is None or weights is None:
+        return []
+    channels, widths = weights[0] or sizes[1], weights[2:]
+    rank, padding = len(sizes) - 2, str(options.get("auto_pad", "NOTSET"))
+    strides, dilations = (options.get(name, (1,) * rank) for name in ("strides", "dilations"))
+    pads, moved = options.get("pads", (0,) * 2 * rank), list[AnySize | None]()
+    for k, (size, width) in enumerate(zip(sizes[2:], widths, strict=True)):
+        room = size - (width - 1) * dilations[k] - 1 + strides[k]
+        if "SAME" in padding:
+            room = size + strides[k] - 1 if dilations[k] == 1 else -1
+        elif padding == "NOTSET":
+            room = room + pads[k] + pads[k + rank]
+        # A pool wider than its input has 1 window; of 0, SAME is inferred as 1.
+        least = 0 if "Conv" in call.operator and "SAME" not in padding else strides[k]
+        is_clear = room >= least and not options.get("ceil_mode", 0)
+        moved.append(quotient(room, strides[k]) if is_clear else None)
+    return [(sizes[0], channels, *moved)] * len(told)
+
+
+# What ONNX infers, where it is so.
+
+
+def _sums(call: Call) -> bool:
+    """Whether a product of matrices is broadcast: those with sums of 0 products are not."""
+    a, b = (_known(call.of(k)) for k in (0, 3 if call.operator[0] == "Q" else 1))
+    return a is not None and b is not None and (max(len(a), len(b)) < 3 or a[-1] > 0)
+
+
+def _matches(call: Call) -> bool:
+    """Whether Einsum broadcasts nothing, as its sizes are then inferred wrongly."""
+    equation, sizes = str(call.attributes["equation"]).replace(" ", ""), dict[str, AnySize]()
+    for term, value in zip(equation.split("->")[0].split(","), call.given, strict=True):
+        pairs = zip(term, _known(value) or (), strict=True)
+        if any(label == "." or sizes.setdefault(label, n) != n for label, n in pairs):
+            return False
+    return True
+
+
+def _stretches(call: Call) -> bool:
+    """Whether each axis gets a size that is given, or a whole multiple of what it has."""
+    position = 1 if call.operator == "Upsample" or call.version < 11 else 2
+    scales, policy = call.has(position), call.attributes.get("keep_aspect_ratio_policy", "stretch")
+    factors = call.attributes.get("scales", () if scales is None else scales.known)
+    return policy == "stretch" and factors is not None and all(n == int(n) for n in factors)
+
+
+CONDITIONS: dict[str, Callable[[Call], bool]] = {
+    "ConvTranspose": lambda call: (
+        call.attributes.get("auto_pad", "NOTSET") == "NOTSET"
+        and "output_shape" not in call.attributes
+    ),
+    "Einsum": _matches,
+    "PRelu": lambda call: _broadcast(value.sizes for value in call.given) == call.x.sizes,
+    "Squeeze": lambda call: call.option("axes", 1) != [],
+    **dict.fromkeys(REDUCTIONS.split(), lambda call: all(n > 0 for n in _known(call.x) or (0,))),
+    **dict.fromkeys(["MatMul", "MatMulInteger", "QLinearMatMul"], _sums),
+    **dict.fromkeys(["Resize", "Upsample"], _stretches),
+}
+"""When ONNX infers the sizes that ONNX Runtime computes."""
+
+
+@sized(*TRUSTED.split(), *REDUCTIONS.split())
+def _trusted(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
+    is_so = CONDITIONS.get(call.operator, lambda call: True)(call)
+    for sizes in told if is_so else ():
+        yield sizes and tuple(_new(call) if size is None else size for size in sizes)
