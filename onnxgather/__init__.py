@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from onnxgather.model.parts import add_to as add_to
     from onnxgather.model.parts import functions as functions
     from onnxgather.model.write import to_onnx as to_onnx
+    from onnxgather.networks.contract import check_inputs as check_inputs
     from onnxgather.networks.gathers import audit as audit
     from onnxgather.networks.hardening import harden as harden
     from onnxgather.options import OutOfRange as OutOfRange
@@ -67,6 +68,7 @@ _LATE = {
     "TensorFlags": "onnxgather.descriptors.tensors",
     "add_to": "onnxgather.model.parts",
     "audit": "onnxgather.networks.gathers",
+    "check_inputs": "onnxgather.networks.contract",
     "custom_ops_library": "onnxgather.execution.kernels",
     "from_dict": "onnxgather.descriptors.spelling",
     "from_onnx": "onnxgather.gather",

@@ -21,7 +21,7 @@ import onnx
 import onnxruntime
 
 from onnxgather.gather import ATTRIBUTES
-from onnxgather.networks.gathers import in_ranges
+from onnxgather.networks.gathers import given_conditions
 from onnxgather.networks.network import Network, read_network
 from onnxgather.networks.ranges import proof_of, ranges_of
 
@@ -59,7 +59,7 @@ def main(folder: str) -> None:
         gathers = [node for node in network.main.operations if node.outputs[0] in left]
         counts["gathers"] += len(gathers)
         for what, ranges in (("proved", {}), ("proved with ranges", given)):
-            found = ranges_of(network, in_ranges(ranges))
+            found = ranges_of(network, given_conditions(network, ranges, []))
             for node in gathers:
                 proof = proof_of(found, network.main, node)
                 counts[what] += proof.state == "proved"

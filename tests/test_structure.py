@@ -30,7 +30,7 @@ ORDER = {
     "model": "functions write values protos parts __init__",
     "execution": "runtime providers kernels prepared child hosts worker session __init__",
     "programs": "resources program running writer __init__ whole",
-    "parity": "cases layouts models corpus/splitmix corpus/drawn corpus/groups "
+    "parity": "decoding cases layouts models corpus/splitmix corpus/drawn corpus/groups "
     "corpus/built_in corpus/sampling corpus/export corpus/__init__ lanes/lane lanes/python "
     "lanes/directml lanes/__init__ states results judge known checking "
     "merge reading asked __init__",
@@ -38,9 +38,9 @@ ORDER = {
     "repro": "candidates folder reduce flow plan __init__",
     "doctor": "",
     "pytest_plugin": "",
-    "networks": "sizes network contract inside capture inputs intervals calls operator_types "
-    "operator_bounds ranges shapes gathers cropping extraction text comparison hardening "
-    "audit_page __init__",
+    "networks": "sizes network contract inside capture inputs intervals tokenizer calls "
+    "operator_types operator_bounds ranges shapes gathers cropping extraction text comparison "
+    "hardening audit_page __init__",
     "cli": "arguments terminal commands sources outputs check examine networks translate __init__",
 }
 """The way of a descriptor through the package, and for each package its files in their order. Each

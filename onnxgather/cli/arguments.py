@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial, wraps
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import click
 
@@ -21,6 +22,10 @@ from onnxgather.options import (
     Target,
 )
 from onnxgather.parity.asked import CHECK_OPTIONS, either, pairs
+
+if TYPE_CHECKING:
+    from onnxgather.networks.contract import Condition
+    from onnxgather.networks.network import Network
 
 
 class _Path(click.Path):
@@ -237,7 +242,40 @@ given = _together(
         metavar="NAME=LO:HI",
         help="The least and the largest element of an input.",
     ),
+    file("--assume", multiple=True, help="A contract of the model, whose conditions hold."),
+    click.option(
+        "--tokenizer",
+        "tokenizers",
+        multiple=True,
+        metavar="[INPUT=]FILE",
+        help="The tokenizer.json whose ids an input holds.",
+    ),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What the options of `given` tell of the inputs of a model."""
+
+    shapes: dict[str, tuple[int, ...]]
+    ranges: dict[str, tuple[int, int]]
+    assume: tuple[str, ...]
+    tokenizers: tuple[str, ...]
+
+    @property
+    def files(self) -> list[str]:
+        """The files that are read."""
+        return [*self.assume, *(text.rpartition("=")[2] for text in self.tokenizers)]
+
+    def conditions(self, network: Network) -> list[Condition]:
+        """The conditions on the inputs of a model."""
+        from onnxgather.networks.gathers import given_conditions
+        from onnxgather.networks.tokenizer import token_condition
+
+        tokens = [token_condition(text, network) for text in self.tokenizers]
+        return given_conditions(network, self.ranges, self.assume) + tokens
+
+
 as_json = flag("--json", "as_json", help="Print one JSON document.")
 
 

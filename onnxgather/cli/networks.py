@@ -20,6 +20,7 @@ from onnxgather.options import OutOfRange
 @click.argument("model", type=arguments.FILE, metavar="MODEL")
 @arguments.file("--inputs", help="The model's inputs, as .npz; the model then runs.")
 @arguments.given
+@arguments.flag("--allow-empty", help="Let open sizes of inputs be 0; else they are at least 1.")
 @arguments.flag("--all", "every", help="List each gather, those too that compute shapes.")
 @arguments.lane_names(
     help=f"Providers that run each gather with what it gets on the CPU, with commas: {NAMES}; "
@@ -28,18 +29,23 @@ from onnxgather.options import OutOfRange
 @arguments.lanes
 @arguments.json_file("records")
 @arguments.as_html
+@arguments.file(
+    "--contract",
+    "contract_file",
+    help="Write the conditions on inputs under which the gathers are proved.",
+)
 @click.option(
     "--fail-on",
     type=click.Choice(["not-proved"]),
     metavar="not-proved",
-    help="Let a gather that is not proved in range be a finding too.",
+    help="Let a gather that is not proved in range, or under conditions alone, be a finding too.",
 )
-@arguments.as_records(outputs=Outputs)
+@arguments.as_records(outputs=Outputs, given=arguments.Given)
 def audit_command(
     model: str,
     inputs: str | None,
-    shapes: dict[str, tuple[int, ...]],
-    ranges: dict[str, tuple[int, int]],
+    given: arguments.Given,
+    allow_empty: bool,
     every: bool,
     lanes: list[str],
     pythons: dict[str, str],
@@ -50,18 +56,19 @@ def audit_command(
 ) -> int:
     """Say of each gather what DirectML makes of it, and whether its indices are in range.
 
-    A range is proved from the constants and the operators of the model; --shape, --range and
-    --inputs tell more. A gather out of range, or one that the DirectML provider refuses, is a
-    finding, and so is one that a lane computes wrongly.
+    A range is proved from the constants and the operators of the model; --shape, --range,
+    --tokenizer, --assume and --inputs tell more. A gather out of range, or one that the DirectML
+    provider refuses, is a finding, and so is one that a lane computes wrongly.
     """
     from onnxgather.networks.audit_page import audit_page
     from onnxgather.networks.comparison import compare, lane_lines
-    from onnxgather.networks.gathers import audit_model, in_ranges
+    from onnxgather.networks.gathers import audit_model
     from onnxgather.networks.inputs import read_inputs
+    from onnxgather.networks.network import read_network
     from onnxgather.networks.text import lines
     from onnxgather.parity.lanes import open_lanes
 
-    outputs.check_apart([model, *([] if inputs is None else [inputs])])
+    outputs.check_apart([model, *given.files, *([] if inputs is None else [inputs])])
     asked = bool(lanes or pythons or plugins)
     if asked and inputs is None:
         raise click.UsageError("--inputs must be given with lanes, which get what a run shows")
@@ -71,15 +78,19 @@ def audit_command(
         for lane in opened:
             stack.callback(lane.close)
         arrays = read_inputs(inputs) if inputs is not None else None
-        audited = audit_model(model, arrays, shapes, in_ranges(ranges))
+        network = read_network(model)
+        conditions = given.conditions(network)
+        audited = audit_model(network, arrays, given.shapes, conditions, allow_empty)
         compared = compare(audited, opened)
     found, batch = compared.audit, Batch(prints=False)
     page = partial(audit_page, model, audited.network, compared)
     contents = {"--json": partial(json_bytes, found), "--html": page}
+    contents["--contract"] = partial(json_bytes, found.contract)
     if not outputs.write(batch, contents):
         for text in [*lines(model, found, every), *lane_lines(compared)]:
             say(text)
-    failed = found.out_of_range or found.refused or (fail_on and found.not_proved)
+    unproved = fail_on and (found.not_proved or found.proved_if)
+    failed = found.out_of_range or found.refused or unproved
     return batch.finish([*codes(compared.report), *([FINDINGS] if failed else [])])
 
 
@@ -122,12 +133,12 @@ def extract_command(
 @arguments.hardening
 @arguments.given
 @arguments.as_json
+@arguments.as_records(given=arguments.Given)
 def harden_command(
     model: str,
     output: str,
     out_of_range: OutOfRange,
-    shapes: dict[str, tuple[int, ...]],
-    ranges: dict[str, tuple[int, int]],
+    given: arguments.Given,
     as_json: bool,
 ) -> int:
     """Write an ONNX model in which no index that may be out of range is an error.
@@ -137,8 +148,11 @@ def harden_command(
     in the folder of MODEL.
     """
     from onnxgather.networks.hardening import harden_file
+    from onnxgather.networks.network import read_network
 
-    done = harden_file(model, output, out_of_range, shapes, ranges)
+    network = read_network(model)
+    conditions = given.conditions(network)
+    done = harden_file(network, output, out_of_range, given.shapes, conditions)
     if as_json:
         say(json_bytes({"model": model, "output": output, "rewritten": done}))
         return GOOD

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -46,13 +46,14 @@ class Outputs:
     junit_file: str | None = None
     html_file: str | None = None
     markdown_file: str | None = None
+    contract_file: str | None = None
 
     @property
     def by_option(self) -> dict[str, str]:
         """The files that are asked for, by their options."""
-        options = ("--json", "--junit", "--html", "--markdown")
-        files = (self.json_file, self.junit_file, self.html_file, self.markdown_file)
-        return {o: file for o, file in zip(options, files, strict=True) if file is not None}
+        named = [(f"--{field.name.removesuffix('_file')}", field.name) for field in fields(self)]
+        files = {option: getattr(self, name) for option, name in named}
+        return {option: file for option, file in files.items() if file is not None}
 
     def check_apart(self, inputs: Iterable[str]) -> None:
         """Check that each file is apart from the others and from the inputs.

@@ -48,7 +48,7 @@ def check_descriptor(desc: object) -> None:
         raise DescriptorError(f"desc must be one of {names}, got {shown(desc)}")
 
 
-def check_inputs(
+def check_arrays(
     desc: object, data: object, indices: object, out_of_range: object = "clamp"
 ) -> tuple[Array, Array]:
     """Check the inputs of a gather, and return the two arrays as `check_array` does.

@@ -17,8 +17,8 @@ import numpy as np
 from onnxgather.checks import integer, number_of, sequence, shown
 from onnxgather.descriptors.arrays import (
     Array,
+    check_arrays,
     check_indices,
-    check_inputs,
     counted_dimensions,
     elements,
 )
@@ -109,7 +109,7 @@ def explain(
     Raises:
         DescriptorError: An array does not fit its tensor, or OutputTensor has no element `at`.
     """
-    data, indices = check_inputs(desc, data, indices, out_of_range)
+    data, indices = check_arrays(desc, data, indices, out_of_range)
     element = _element(desc, indices, _checked(desc.output_tensor, at))
     offset = int(offsets(desc, element.read, element.indexed, out_of_range).item())
     inside = 0 <= offset < data.size

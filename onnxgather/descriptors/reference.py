@@ -13,9 +13,9 @@ from onnxgather.descriptors.arrays import (
     Array,
     array_with,
     check_array,
+    check_arrays,
     check_descriptor,
     check_indices,
-    check_inputs,
     check_policy,
     elements,
     is_outside,
@@ -47,7 +47,7 @@ def reference(
         DescriptorError: An array does not fit its tensor.
         IndexOutOfRangeError: An index is out of range and `out_of_range` is "error".
     """
-    data, indices = check_inputs(desc, data, indices, out_of_range)
+    data, indices = check_arrays(desc, data, indices, out_of_range)
     offset = source_map(desc, indices, out_of_range)
     tensor = desc.input_tensor
     buffer = np.zeros(tensor.reachable_count, tensor.data_type.numpy)

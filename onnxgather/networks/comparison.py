@@ -73,7 +73,7 @@ def compare(
         ran = ([result.state for result in case.results] for case in judged[key])
         states = zip(*ran, strict=True)
         gathers.append(replace(gather, lanes=dict(zip(names, map(worst, states), strict=False))))
-    return Compared(Audit(gathers, audited.notes), cases, judged, report, reasons)
+    return Compared(replace(audited.audit, gathers=gathers), cases, judged, report, reasons)
 
 
 def lane_lines(compared: Compared) -> Iterator[str]:

@@ -1,58 +1,84 @@
-"""The contract of a model: the conditions on its inputs under which its gathers are proved."""
+"""The contract of a model: the conditions on its inputs under which its gathers are proved.
+
+Checking inputs against a contract needs numpy and msgspec alone.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
-from typing import Any, Literal
-from urllib.parse import quote
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
+import numpy as np
+from msgspec import Meta
 from msgspec.structs import replace
 
-from onnxgather.errors import OnnxGatherError
-from onnxgather.networks.network import Network
+from onnxgather.checks import shown, shown_with_suggestion
+from onnxgather.descriptors.arrays import Array, plain_array
+from onnxgather.errors import FileFormatError, OnnxGatherError
+from onnxgather.networks.sizes import low_of, size_from
+from onnxgather.parity.decoding import decoding, whole
 
-ASSUMES = {
-    False: "open sizes of inputs are at least 1",
-    True: "open sizes of inputs are at least 0",
-}
-"""What every proof assumes, by whether open sizes may be 0."""
+if TYPE_CHECKING:
+    from onnxgather.networks.network import Network
 
-NamedSizes = Mapping[str, list[tuple[str, int]]]
+LARGEST_CONTRACT = 2**20
+"""The most bytes of a file of a contract."""
+
+Assumption = Literal["open sizes of inputs are at least 1", "open sizes of inputs are at least 0"]
+NOT_EMPTY: Assumption = "open sizes of inputs are at least 1"
+MAY_BE_EMPTY: Assumption = "open sizes of inputs are at least 0"
+
+GivenContract = str | os.PathLike[str] | Mapping[str, Any]
+"""A file, or the plain dict that `audit.contract` is."""
+
+Count = Annotated[int, Meta(ge=0)]
+"""The number of a dimension or of a column."""
+
+End = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+
+NamedSizes = Mapping[str, Annotated[list[tuple[str, Count]], Meta(min_length=1)]]
 """The dimensions of inputs, each an input and a number from 0, by the names of open sizes."""
 
 
-class Condition(msgspec.Struct, frozen=True, kw_only=True, order=True, forbid_unknown_fields=True):
+class Condition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One condition on the inputs of a model; at least one of its ends is given."""
 
     of: Literal["values", "size", "sizes"]
-    """The values of an input, a size of an input, or an expression of several sizes."""
+    """The values of an input, an open size of an input, or an expression of open sizes."""
     input: str | None = None
     """None for an expression."""
-    columns: tuple[int, ...] | None = None
+    columns: Annotated[tuple[Count, ...], Meta(min_length=1)] | None = None
     """Of values: which numbers of the last axis the condition is for; None means all values."""
-    dim: int | None = None
+    dim: Count | None = None
     """Of a size: which dimension, from 0."""
-    expression: str | None = None
+    expression: Annotated[str, Meta(max_length=1000)] | None = None
     """A sum of products of names of open sizes, such as `12*batch*sequence - past`. Of one size it
     is the name alone."""
-    low: int | None = None
+    low: End | None = None
     """The least number; None is an open end."""
-    high: int | None = None
+    high: End | None = None
     """The greatest number; None is an open end."""
+
+    def admits(self, number: float) -> bool:
+        """Whether a number is between the ends, as NaN never is."""
+        low, high = self.low, self.high
+        return (low is None or number >= low) and (high is None or number <= high)
 
     def __str__(self) -> str:
         named = f" ({self.expression})" if self.expression else ""
-        columns = ", ".join(map(str, self.columns or ()))
         subject = {
             "values": f"{self.input}: values",
             "size": f"size {self.dim} of {self.input}{named}",
             "sizes": f"{self.expression}",
         }[self.of]
         if self.columns is not None:
-            number = "column" if len(self.columns) == 1 else "columns"
-            subject = f"{self.input}: {number} {columns} of the last axis"
+            noun = "column" if len(self.columns) == 1 else "columns"
+            numbers = ", ".join(map(str, self.columns))
+            subject = f"{self.input}: {noun} {numbers} of the last axis"
         if self.low is None or self.high is None:
             end = f"at most {self.high}" if self.low is None else f"at least {self.low}"
             return f"{subject} {end}"
@@ -65,10 +91,17 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     digest: str
     """Of the model, such as `sha256:...`."""
-    assumes: str
-    """What every proof assumes, one of `ASSUMES`."""
+    assumes: Assumption
+    """What every proof assumes."""
     sizes: NamedSizes
     conditions: tuple[Condition, ...]
+
+    def joined(self, conditions: Iterable[Condition]) -> Contract:
+        """The contract with more conditions; as it is where they exclude its own."""
+        try:
+            return replace(self, conditions=tightened([*self.conditions, *conditions]))
+        except OnnxGatherError:
+            return self
 
     @property
     def plain(self) -> dict[str, Any]:
@@ -86,37 +119,213 @@ def tightened(conditions: Iterable[Condition]) -> tuple[Condition, ...]:
     for one in conditions:
         subject = replace(one, low=None, high=None)
         other = tightest.get(subject, subject)
-        lows, highs = ([n for n in ends if n is not None] for ends in _ends(one, other))
-        found = replace(one, low=max(lows, default=None), high=min(highs, default=None))
-        if found.low is not None and found.high is not None and found.low > found.high:
+        lows = [low for low in (one.low, other.low) if low is not None]
+        highs = [high for high in (one.high, other.high) if high is not None]
+        if lows and highs and max(lows) > min(highs):
             raise OnnxGatherError(f"two conditions exclude each other: {other}, and {one}")
-        tightest[subject] = found
+        low, high = max(lows, default=None), min(highs, default=None)
+        tightest[subject] = replace(one, low=low, high=high)
     return tuple(tightest.values())
 
 
-def _ends(*conditions: Condition) -> tuple[list[int | None], list[int | None]]:
-    return [one.low for one in conditions], [one.high for one in conditions]
-
-
 def open_sizes(network: Network) -> NamedSizes:
-    """The dimensions of the inputs that the model leaves open, by the names of their sizes.
-
-    A size has the name that the model gives it where that is an identifier, and is one size
-    wherever the name stands. Each other dimension has a name made of the input and the number of
-    the dimension, such as `ids.0`; characters that an expression has a meaning for are escaped.
-    """
+    """The dimensions of the inputs that the model leaves open, by the names of their sizes."""
     sizes = dict[str, list[tuple[str, int]]]()
-    for value in network.proto.graph.input:
-        if value.name in network.main.inputs:
-            for k, dim in enumerate(value.type.tensor_type.shape.dim):
-                made = f"{quote(value.name, safe='/:').replace('-', '%2D')}.{k}"
-                name = dim.dim_param if dim.dim_param.isidentifier() else made
-                if not dim.HasField("dim_value") or dim.dim_value < 0:
-                    sizes.setdefault(name, []).append((value.name, k))
+    for name, dimensions in network.dimensions.items():
+        for k, size in enumerate(dimensions or ()):
+            if isinstance(size, str):
+                sizes.setdefault(size, []).append((name, k))
     return sizes
+
+
+def sizes_given(sizes: NamedSizes, shapes: Mapping[str, Sequence[int]]) -> list[Condition]:
+    """The conditions that open sizes are those of given shapes of inputs."""
+    return [
+        Condition(of="size", input=which, dim=k, expression=name, low=n, high=n)
+        for name, dimensions in sizes.items()
+        for which, k in dimensions
+        for n in shapes.get(which, ())[k : k + 1]
+    ]
 
 
 def digest_of(network: Network) -> str:
     """The digest of a model as it was given, the same for a file and for the object."""
     content = network.proto.SerializeToString(deterministic=True)
     return f"sha256:{hashlib.sha256(content).hexdigest()}"
+
+
+_FIELDS = {"values": ["input"], "size": ["input", "dim"], "sizes": ["expression"]}
+"""The fields that a condition must have besides its ends."""
+
+_OPTIONAL = {"values": "columns", "size": "expression", "sizes": "expression"}
+"""The field that it may have too."""
+
+
+def decoded(given: GivenContract) -> Contract:
+    """A contract from a file or a plain dict, if it keeps the rules that need no model.
+
+    Raises:
+        FileFormatError: It does not; the message names the field.
+    """
+    where = _named(given)
+    with decoding(where, "docs/proof.md"):
+        if isinstance(given, Mapping):
+            contract = msgspec.convert(given, Contract)
+        else:
+            with open(given, "rb") as file:
+                contract = msgspec.json.decode(whole(file, LARGEST_CONTRACT), type=Contract)
+    for k, condition in enumerate(contract.conditions):
+        _check_condition(f"{where}: $.conditions[{k}]", condition, contract.sizes)
+    return contract
+
+
+def _named(given: GivenContract) -> str:
+    return "the contract" if isinstance(given, Mapping) else os.fspath(given)
+
+
+def _check_condition(where: str, condition: Condition, sizes: NamedSizes) -> None:
+    """Check that a condition has its fields, ends in their order, and open sizes alone.
+
+    Raises:
+        FileFormatError: It does not.
+    """
+    needs, fields = _FIELDS[condition.of], ("input", "columns", "dim", "expression")
+    got = [field for field in fields if getattr(condition, field) is not None]
+    if not {*needs} <= {*got} <= {*needs, _OPTIONAL[condition.of]}:
+        rule = f"must have {' and '.join(needs)} where of is {condition.of!r}"
+        raise FileFormatError(f"{where} {rule}, got {', '.join(got) or 'none'}")
+    ends = [end for end in (condition.low, condition.high) if end is not None]
+    if not ends or ends[0] > ends[-1]:
+        rule = "must have low, high, or both in their order"
+        raise FileFormatError(f"{where} {rule}, got {condition.low} and {condition.high}")
+    try:
+        size_from(_expression(condition, sizes), dict.fromkeys(sizes, 1))
+    except KeyError as error:
+        found = shown_with_suggestion(error.args[0], sizes)
+        raise FileFormatError(f"{where} must be of open sizes in $.sizes, got {found}") from None
+
+
+def _expression(condition: Condition, sizes: NamedSizes) -> str:
+    """The expression of a condition on sizes; of one size, its name."""
+    if condition.of == "size":
+        one = (condition.input, condition.dim)
+        names = (name for name, dimensions in sizes.items() if one in dimensions)
+        return next(names, f"{condition.input}.{condition.dim}")
+    return condition.expression or ""
+
+
+def read_contract(given: GivenContract, network: Network) -> Contract:
+    """A contract that is one of a model.
+
+    Args:
+        given: A file, or the plain dict.
+        network: The model, with the sizes of its file.
+
+    Raises:
+        OnnxGatherError: The contract is of another model, or breaks a rule.
+    """
+    from onnxgather.networks.network import check_input  # which imports onnx
+
+    contract, where = decoded(given), _named(given)
+    for field, own in (("digest", digest_of(network)), ("sizes", open_sizes(network))):
+        if (found := getattr(contract, field)) != own:
+            rule = f"must be that of {network.path}, {shown(own)}"
+            raise FileFormatError(f"{where}: $.{field} {rule}, got {shown(found)}")
+    for k, condition in enumerate(contract.conditions):
+        at, name = f"{where}: $.conditions[{k}]", condition.input
+        if name is not None:
+            check_input(at, network.main.inputs, name, "a condition")
+            *_, last = network.main.type_of(name).sizes or (None,)
+            if condition.columns and last is not None and max(condition.columns) >= last:
+                rule = f"must be below {last}, the last size of {shown(name)}"
+                raise FileFormatError(f"{at}.columns {rule}, got {max(condition.columns)}")
+    return contract
+
+
+def check_inputs(contract: GivenContract, inputs: Mapping[str, Any]) -> None:
+    """Check that the inputs of a model meet its contract.
+
+    Args:
+        contract: A file, or the plain dict that `audit.contract` is.
+        inputs: The arrays by the names of the inputs.
+
+    Raises:
+        OnnxGatherError: They do not; the message names the input, the element and the condition.
+        FileFormatError: The contract cannot be read, or breaks a rule.
+    """
+    told, numbers = decoded(contract), dict[str, int]()
+    least = int(told.assumes == NOT_EMPTY)
+    for name, dims in told.sizes.items():
+        found = [_array(inputs, which, k + 1).shape[k] for which, k in dims]
+        if min(found) < least or min(found) < max(found):
+            at = ", ".join(f"dimension {k} of {shown(which)}" for which, k in dims)
+            rule = f"the size {shown(name)} must be one number of at least {least} ({at})"
+            raise OnnxGatherError(f"{rule}, got {', '.join(map(str, found))}")
+        numbers[name] = found[0]
+    for condition in told.conditions:
+        if condition.of == "values":
+            _check_values(condition, _array(inputs, condition.input or ""))
+        else:
+            found = low_of(size_from(_expression(condition, told.sizes), numbers))
+            if not condition.admits(found):
+                raise OnnxGatherError(f"the inputs must meet {shown(str(condition))}, got {found}")
+
+
+def _array(inputs: Mapping[str, Any], name: str, rank: int = 0) -> Array:
+    """The array of an input, of at least so many dimensions."""
+    if name not in inputs:
+        rule = f"the inputs must hold {shown(name)}, which the contract names"
+        raise OnnxGatherError(f"{rule}, got {shown([*inputs])}")
+    array = plain_array(f"input {shown(name)} must be an array", inputs[name])
+    if array.ndim < rank:
+        rule = f"input {shown(name)} must have at least {rank} dimensions"
+        raise OnnxGatherError(f"{rule}, got the shape {[*array.shape]}")
+    return array
+
+
+def _check_values(condition: Condition, array: Array) -> None:
+    """Check the least and the greatest element, or those of columns of the last axis."""
+    rule, columns = f"input {shown(condition.input)} must", condition.columns
+    if array.dtype.kind not in "biuf":
+        raise OnnxGatherError(f"{rule} hold numbers, got {array.dtype}")
+    if columns and max(columns) >= (array.shape or (0,))[-1]:
+        found = f"the shape {[*array.shape]}"
+        raise OnnxGatherError(f"{rule} have a column {max(columns)} in its last axis, got {found}")
+    part = array if columns is None else array[..., [*columns]]
+    for k in (part.argmin(), part.argmax()) if part.size else ():
+        at, number = [*map(int, np.unravel_index(k, part.shape))], part.flat[k].item()
+        if not condition.admits(number):
+            place = [*at[:-1], columns[at[-1]]] if columns else at
+            raise OnnxGatherError(f"{rule} meet {shown(str(condition))}, got {number} at {place}")
+
+
+def guard(contract: GivenContract) -> str:
+    """A function of Python that checks inputs as `check_inputs` does, to be pasted.
+
+    It takes the arrays by the names of the inputs, and raises an error unless they meet the
+    contract; a ValueError names the condition.
+
+    Raises:
+        FileFormatError: The contract cannot be read, or breaks a rule.
+    """
+    told, counts, rules = decoded(contract), dict[str, str](), list[tuple[str, str]]()
+    least = int(told.assumes == NOT_EMPTY)
+    for name, dims in told.sizes.items():
+        each = [f"inputs[{which!r}].shape[{k}]" for which, k in dims]
+        rules.append((f"{' == '.join(each)} >= {least}", f"size {name} at least {least}"))
+        counts[name] = each[0]
+    for condition in told.conditions:
+        parts = re.split(r"([\s*+-]+)", _expression(condition, told.sizes))
+        tested, otherwise = "".join(counts.get(part, part) for part in parts), ""
+        if condition.of == "values":
+            columns = f"[..., {[*condition.columns]}]" if condition.columns else ""
+            part = f"inputs[{condition.input!r}]{columns}"
+            tested = f"{part}.min().item() <= {part}.max().item()"
+            otherwise = f"{part}.size == 0 or "
+        low = "" if condition.low is None else f"{condition.low} <= "
+        high = "" if condition.high is None else f" <= {condition.high}"
+        rules.append((f"{otherwise}{low}{tested}{high}", str(condition)))
+    lines = [f"def check(inputs):  # arrays by name, for the model {told.digest!r}"]
+    for rule, said in rules:
+        lines += [f"    if not ({rule}):", f"        raise ValueError({said!r})"]
+    return "\n".join([*lines, "    return inputs", ""])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
@@ -24,7 +24,19 @@ from onnxgather.execution.providers import PROVIDERS
 from onnxgather.gather import ATTRIBUTES, from_onnx
 from onnxgather.model.values import DIRECTML_NAMES, ModelProto, ValueType, type_name
 from onnxgather.networks.capture import MOST_ITERATIONS, Captured, Gathered, capture
-from onnxgather.networks.contract import Condition
+from onnxgather.networks.contract import (
+    MAY_BE_EMPTY,
+    NOT_EMPTY,
+    Assumption,
+    Condition,
+    Contract,
+    GivenContract,
+    digest_of,
+    open_sizes,
+    read_contract,
+    sizes_given,
+    tightened,
+)
 from onnxgather.networks.inputs import MOST_INPUTS_LISTED, checked
 from onnxgather.networks.network import Network, Operation, Scope, check_input, read_network
 from onnxgather.networks.ranges import Found, IndexRange, SizesFrom, proof_of, ranges_of
@@ -89,7 +101,12 @@ class Audit(msgspec.Struct, frozen=True):
     gathers: list[AuditedGather]
     notes: list[str] = []
     """Sentences: where the run ended early, which sizes or ranges of inputs would prove more."""
-    schema: int = 1
+    contract: dict[str, Any] = {}
+    """The conditions on inputs under which every gather is proved that can be, as `Contract` has
+    them; `check_inputs` takes it."""
+    assumes: Assumption = NOT_EMPTY
+    """What every proof assumes."""
+    schema: int = 2
 
     @property
     def out_of_range(self) -> list[AuditedGather]:
@@ -106,6 +123,11 @@ class Audit(msgspec.Struct, frozen=True):
         """The gathers whose indices may be out of range."""
         return [gather for gather in self.gathers if gather.range.state == "not-proved"]
 
+    @property
+    def proved_if(self) -> list[AuditedGather]:
+        """The gathers that are proved under conditions on the inputs."""
+        return [gather for gather in self.gathers if gather.range.state == "proved-if"]
+
 
 OperationKey = tuple[int | str, ...]
 """The way to an operation: the numbers of operations and the names of bodies, from the main graph
@@ -121,6 +143,14 @@ class AuditedModel:
     gathers: dict[OperationKey, AuditedGather]
     captured: Captured
     notes: list[str]
+    contract: Contract
+    """With the conditions that were given, and those of all gathers."""
+
+    @property
+    def audit(self) -> Audit:
+        """The records, in the JSON of the command."""
+        contract, gathers = self.contract, [*self.gathers.values()]
+        return Audit(gathers, self.notes, contract.plain, contract.assumes)
 
 
 def audit(
@@ -128,6 +158,8 @@ def audit(
     inputs: Mapping[str, Array] | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     ranges: Mapping[str, tuple[int, int]] | None = None,
+    assume: GivenContract | None = None,
+    allow_empty: bool = False,
 ) -> Audit:
     """What DirectML makes of each gather of a model, and whether its indices are in range.
 
@@ -136,35 +168,69 @@ def audit(
         inputs: Arrays for all graph inputs; the model then runs on the CPU provider.
         shapes: The sizes of graph inputs, by name; those of `inputs` are known.
         ranges: The least and the greatest element of graph inputs, by name.
+        assume: A contract of the model, a file or a plain dict, whose conditions hold.
+        allow_empty: Whether open sizes of inputs may be 0; else they are at least 1.
 
     Raises:
-        OnnxGatherError: The model, an input, a size or a range is not as it must be.
+        OnnxGatherError: The model, an input, a size, a range or the contract is not as it must be.
         ProviderError: There are inputs, but no CPU provider.
     """
-    audited = audit_model(model, inputs, shapes, in_ranges(ranges or {}))
-    return Audit([*audited.gathers.values()], audited.notes)
+    network = read_network(model)
+    conditions = given_conditions(network, ranges, [] if assume is None else [assume])
+    return audit_model(network, inputs, shapes, conditions, allow_empty).audit
+
+
+def given_conditions(
+    network: Network,
+    ranges: Mapping[str, tuple[int, int]] | None,
+    assume: Iterable[GivenContract],
+) -> list[Condition]:
+    """The conditions that are given as ranges of inputs and as contracts of the model.
+
+    Args:
+        network: The model, with the sizes of its file.
+        ranges: The least and the greatest element of graph inputs, by name.
+        assume: Contracts.
+
+    Raises:
+        OnnxGatherError: A range or a contract is not as it must be.
+    """
+    conditions = list[Condition]()
+    for name, (low, high) in (ranges or {}).items():
+        check_input(network.path, network.main.inputs, name, "a range")
+        if low > high:
+            rule = f"{network.path}: the range of {shown(name)} must be from a low to a high number"
+            raise OnnxGatherError(f"{rule}, got {low}:{high}")
+        first, last = (end if abs(end) < 2**63 else None for end in (low, high))
+        conditions.append(Condition(of="values", input=name, low=first, high=last))
+    return conditions + [c for given in assume for c in read_contract(given, network).conditions]
 
 
 def audit_model(
-    model: str | os.PathLike[str] | ModelProto,
+    model: str | os.PathLike[str] | ModelProto | Network,
     inputs: Mapping[str, Array] | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
-    conditions: Sequence[Condition] = (),
+    conditions: Iterable[Condition] = (),
     allow_empty: bool = False,
 ) -> AuditedModel:
-    """Audit a model and keep the network and the run; errors are those of `audit`.
+    """Audit a model and keep the network and the run.
 
     Args:
-        model: A file, or the model itself.
-        inputs: As for `audit`.
-        shapes: As for `audit`.
+        model: A file, the model itself, or the network with the sizes of its file.
+        inputs: As of `audit`.
+        shapes: As of `audit`.
         conditions: What holds of the inputs.
-        allow_empty: Whether open sizes of inputs count from 0, not from 1.
+        allow_empty: As of `audit`.
+
+    Raises:
+        OnnxGatherError: As `audit`; or the conditions exclude each other.
     """
-    plain = read_network(model)
+    plain = model if isinstance(model, Network) else read_network(model)
     inputs = checked(plain, inputs) if inputs is not None else None
     shapes = {**(shapes or {}), **{name: array.shape for name, array in (inputs or {}).items()}}
-    _check_ranges(plain, conditions)
+    sizes = open_sizes(plain)
+    conditions, given = tightened(conditions), sizes_given(sizes, shapes)
+    tightened([*conditions, *given])  # which tells of sizes that the conditions exclude
     network, captured, gathers = plain, Captured(), dict[OperationKey, AuditedGather]()
     told = partial(_refine, gathers, conditions=conditions, allow_empty=allow_empty)
     told(plain, "file")
@@ -174,7 +240,18 @@ def audit_model(
     if inputs:
         captured = capture(network, inputs, RUN_TIMEOUT)
         told(network, "run", captured)
-    return AuditedModel(network, gathers, captured, [*_notes(network, captured, gathers.values())])
+    contract = Contract(
+        digest=digest_of(plain),
+        assumes=MAY_BE_EMPTY if allow_empty else NOT_EMPTY,
+        sizes=sizes,
+        conditions=conditions,
+    )
+    if any(g.range.state == "proved" and g.range.sizes_from != "file" for g in gathers.values()):
+        contract = contract.joined(given)
+    for gather in gathers.values():
+        contract = contract.joined(gather.range.conditions)
+    notes = [*_notes(network, captured, gathers.values())]
+    return AuditedModel(network, gathers, captured, notes, contract)
 
 
 def operations_of(network: Network) -> Iterator[tuple[OperationKey, Scope, Operation]]:
@@ -188,22 +265,6 @@ def operations_of(network: Network) -> Iterator[tuple[OperationKey, Scope, Opera
 
     for scope in (network.main, *network.uncalled):
         yield from walk(scope, (scope.place,))
-
-
-def in_ranges(ranges: Mapping[str, tuple[int, int]]) -> list[Condition]:
-    """Ranges of whole inputs, by name, as conditions."""
-    pairs = ((name, *ends) for name, ends in ranges.items())
-    return [Condition(of="values", input=n, low=low, high=high) for n, low, high in pairs]
-
-
-def _check_ranges(network: Network, conditions: Sequence[Condition]) -> None:
-    for one in conditions:
-        if one.of == "values":
-            check_input(network.path, network.main.inputs, one.input or "", "a range")
-            if one.low is not None and one.high is not None and one.low > one.high:
-                where = f"{network.path}: the range of {shown(one.input)}"
-                rule = f"{where} must be from a low to a high number"
-                raise OnnxGatherError(f"{rule}, got {one.low}:{one.high}")
 
 
 def _refine(
@@ -385,6 +446,7 @@ def _joined(calls: Sequence[AuditedGather], place: str) -> AuditedGather:
             low=_ends(min, [each.low for each in ranges]),
             high=_ends(max, [each.high for each in ranges]),
             size=_common([each.size for each in ranges]),
+            conditions=tightened(c for each in ranges for c in each.conditions),
         ),
         **{name: _common([getattr(call, name) for call in calls]) for name in names},
     )

@@ -27,7 +27,8 @@ from onnxgather.lowering.portable import INPUT, OUTPUT
 from onnxgather.model.protos import bodies_of, external_files, key_of, names_in
 from onnxgather.model.values import ValueType, name_of
 from onnxgather.model.write import add_nodes
-from onnxgather.networks.gathers import audit_model, in_ranges, operations_of
+from onnxgather.networks.contract import Condition, GivenContract
+from onnxgather.networks.gathers import audit_model, given_conditions, operations_of
 from onnxgather.networks.network import Network, Operation, Scope, read_network
 from onnxgather.networks.ranges import ranges_of
 from onnxgather.options import HARDENED, OPSETS, POLICIES, OutOfRange
@@ -55,6 +56,7 @@ def harden(
     out_of_range: OutOfRange = "clamp",
     shapes: Mapping[str, Sequence[int]] | None = None,
     ranges: Mapping[str, tuple[int, int]] | None = None,
+    assume: GivenContract | None = None,
 ) -> ModelProto:
     """A model in which each index that is not proved in range is kept in it.
 
@@ -68,29 +70,40 @@ def harden(
             sizes that are known.
         shapes: The sizes of graph inputs, by name. Proofs hold for these sizes.
         ranges: The least and the largest element of graph inputs, by name. Proofs hold for these.
+        assume: A contract of the model, a file or a plain dict. Proofs hold under its conditions.
 
     Raises:
         OnnxGatherError: The model cannot be read, its opset is too old for the index arithmetic,
             or what is not known of a gather makes the policy impossible.
     """
-    return _hardened(model, out_of_range, shapes, ranges)[0]
+    plain = read_network(model)
+    conditions = given_conditions(plain, ranges, [] if assume is None else [assume])
+    return _hardened(plain, out_of_range, shapes, conditions)[0]
 
 
 def harden_file(
-    path: str,
+    plain: Network,
     output: str,
     out_of_range: OutOfRange = "clamp",
     shapes: Mapping[str, Sequence[int]] | None = None,
-    ranges: Mapping[str, tuple[int, int]] | None = None,
+    conditions: Iterable[Condition] = (),
 ) -> list[Rewritten]:
-    """Write what `harden` makes of a file; return what was rewritten.
+    """Write what `harden` makes of the model in a file; return what was rewritten.
+
+    Args:
+        plain: The model, with the sizes of its file.
+        output: The file to write.
+        out_of_range: As of `harden`.
+        shapes: As of `harden`.
+        conditions: What holds for the inputs.
 
     Raises:
         OnnxGatherError: As `harden`; or the file to write is the model, or is in another folder
             although it refers to external data.
     """
+    path = plain.path
     check_apart([(output, "the model")], [path])
-    hardened, done = _hardened(path, out_of_range, shapes, ranges)
+    hardened, done = _hardened(plain, out_of_range, shapes, conditions)
     folders = [os.path.dirname(os.path.realpath(file)) for file in (path, output)]
     external = external_files(hardened)
     if external and folders[0] != folders[1]:
@@ -101,16 +114,15 @@ def harden_file(
 
 
 def _hardened(
-    model: str | os.PathLike[str] | ModelProto,
+    plain: Network,
     out_of_range: OutOfRange,
     shapes: Mapping[str, Sequence[int]] | None,
-    ranges: Mapping[str, tuple[int, int]] | None,
+    conditions: Iterable[Condition],
 ) -> tuple[ModelProto, list[Rewritten]]:
     check_choice("out_of_range", out_of_range, HARDENED)
-    audited = audit_model(model, None, shapes, in_ranges(ranges or {}))
-    network = plain = audited.network
+    audited = audit_model(plain, None, shapes, conditions)
+    network = audited.network
     if shapes:
-        plain = read_network(model)
         ranges_of(plain)  # which tells the sizes
     unproved = {key for key, gather in audited.gathers.items() if gather.range.state != "proved"}
     limited = {operation for key, _, operation in operations_of(network) if key in unproved}

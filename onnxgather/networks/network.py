@@ -354,7 +354,7 @@ def _dimensions(
     for number, (name, value) in enumerate(inputs.items()):
         own = ValueType.of(value)
         dims = [dim.dim_param for dim in value.type.tensor_type.shape.dim]
-        start = name if name.isidentifier() else f"input{number}"
+        start = name if name.isidentifier() else f"input#{number}"
         names = [dim if dim.isidentifier() else f"{start}.{k}" for k, dim in enumerate(dims)]
         pairs = zip(own.sizes or (), names, strict=False)
         sizes = None if own.sizes is None else tuple(n if m is None else m for m, n in pairs)

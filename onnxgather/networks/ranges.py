@@ -436,8 +436,8 @@ class IndexRange(msgspec.Struct, frozen=True):
     """The range of the indices of a gather, one number per coordinate of a tuple."""
 
     state: Literal["proved", "proved-if", "not-proved", "out-of-range"]
-    """Proved: each index is in range, or there is none; perhaps under conditions. Out of range: an
-    index is not."""
+    """Proved: each index is in range, or there is none; proved if: where the inputs meet the
+    conditions. Out of range: an index is not."""
     low: tuple[int | None, ...] | None
     """The smallest index, before negative ones are counted from the end; None: unbounded. Without
     any index there is none."""
@@ -453,7 +453,7 @@ class IndexRange(msgspec.Struct, frozen=True):
     """What stops the proof: a graph input, or an operator."""
     found: Found | None = None
     conditions: tuple[Condition, ...] = ()
-    """Of a gather that is proved under conditions on the inputs of the model."""
+    """On the inputs, where the range is proved under conditions."""
 
 
 def proof_of(ranges: Ranges, scope: Scope, operation: Operation) -> IndexRange:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self, TypeAlias, cast
 
 import numpy as np
 
-from onnxgather.descriptors.arrays import Array, all_in_range, check_inputs
+from onnxgather.descriptors.arrays import Array, all_in_range, check_arrays
 from onnxgather.descriptors.operators import Descriptor
 from onnxgather.descriptors.reference import reference
 from onnxgather.descriptors.tensors import TensorDesc
@@ -104,7 +104,7 @@ class DescriptorCase(_Arrays):
         Raises:
             OnnxGatherError: As `reference`.
         """
-        plain = check_inputs(self.descriptor, self.data, self.indices, self.out_of_range)
+        plain = check_arrays(self.descriptor, self.data, self.indices, self.out_of_range)
         object.__setattr__(self, "data", plain[0])
         object.__setattr__(self, "indices", plain[1])
 

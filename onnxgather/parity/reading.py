@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Callable, Iterable
 from io import BufferedReader
 from itertools import chain
@@ -13,7 +11,8 @@ import msgspec
 
 from onnxgather.checks import shown
 from onnxgather.errors import FileFormatError
-from onnxgather.files import got, is_report, reason
+from onnxgather.files import got, is_report
+from onnxgather.parity.decoding import decoding, whole
 from onnxgather.parity.known import Known, known_differences
 from onnxgather.parity.results import Report, read_report
 
@@ -22,14 +21,7 @@ T = TypeVar("T")
 LARGEST_FILE = 2**30
 """The most bytes of a file that is read."""
 
-_RULES = {
-    r"Expected `str` matching .*": " must be a full name, such as CPUExecutionProvider",
-    r"Expected (.*), got (.*)": r" must be \1, got \2",
-    r"Object missing required field `(.*)`": r" must have \1",
-    r"Object contains unknown field `(.*)`": r" must not have \1",
-    r"Invalid enum value (.*)": r" must be a value that docs/report.md lists, got \1",
-}
-"""How msgspec says that a rule is broken, and how it is said here."""
+_PAGE = "docs/report.md"
 
 
 def open_report(path: str) -> Report:
@@ -40,7 +32,7 @@ def open_report(path: str) -> Report:
     """
 
     def read(file: BufferedReader) -> Report:
-        content = _whole(file)
+        content = whole(file, LARGEST_FILE)
         if found := got(content, "a report"):
             raise FileFormatError(f"{path}: must be a report of onnxgather check{found}")
         return read_report(content)
@@ -56,7 +48,7 @@ def find_report(path: str) -> Report | None:
     """
 
     def read(file: BufferedReader) -> Report | None:
-        return read_report(_whole(file)) if is_report(file.peek(100)) else None
+        return read_report(whole(file, LARGEST_FILE)) if is_report(file.peek(100)) else None
 
     report = _read(path, read)
     return report and _checked(path, report)
@@ -91,7 +83,9 @@ def open_known(path: str) -> tuple[Known, ...]:
     Raises:
         FileFormatError: The file cannot be read, or an entry is not one of a known difference.
     """
-    return _read(path, lambda file: msgspec.json.decode(_whole(file), type=tuple[Known, ...]))
+    return _read(
+        path, lambda file: msgspec.json.decode(whole(file, LARGEST_FILE), type=tuple[Known, ...])
+    )
 
 
 def known_from(paths: Iterable[str], *, ours: bool = True) -> list[Known]:
@@ -108,30 +102,7 @@ def known_from(paths: Iterable[str], *, ours: bool = True) -> list[Known]:
     return [*chain.from_iterable(map(open_known, paths)), *mine]
 
 
-def _whole(file: BufferedReader) -> bytes:
-    size = os.fstat(file.fileno()).st_size
-    content = b"" if size > LARGEST_FILE else file.read(LARGEST_FILE + 1)
-    if max(size, len(content)) > LARGEST_FILE:
-        raise FileFormatError(f"{file.name}: must have at most {LARGEST_FILE:,} bytes, got more")
-    return content
-
-
 def _read(path: str, read: Callable[[BufferedReader], T]) -> T:
     """What `read` makes of a file; what is wrong with the file is a FileFormatError."""
-    try:
-        with open(path, "rb") as file:
-            return read(file)
-    except RecursionError:
-        raise FileFormatError(f"{path}: $ must not be nested so deeply") from None
-    except UnicodeDecodeError:
-        raise FileFormatError(f"{path}: $ must be UTF-8, got other bytes") from None
-    except msgspec.DecodeError as error:
-        message, _, where = str(error).partition(" - at `")
-        for told, rule in _RULES.items():
-            if re.fullmatch(told, message, re.DOTALL):
-                message = re.sub(told, rule, message, flags=re.DOTALL)
-        field = where.removesuffix("`") or "$"
-        between = ": " if message[0].isupper() else "" if message[0] == " " else "."
-        raise FileFormatError(f"{path}: {field}{between}{message}") from None
-    except (OSError, ValueError) as error:
-        raise FileFormatError(f"{path}: {reason(error)}") from None
+    with decoding(path, _PAGE), open(path, "rb") as file:
+        return read(file)

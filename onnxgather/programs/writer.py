@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from onnxgather.descriptors.arrays import Array, check_inputs
+from onnxgather.descriptors.arrays import Array, check_arrays
 from onnxgather.descriptors.datatypes import TensorDataType
 from onnxgather.descriptors.operators import Descriptor
 from onnxgather.descriptors.spelling import is_owned, tensors, to_dict
@@ -60,7 +60,7 @@ def write_program(
     Raises:
         DescriptorError: An array does not fit its tensor.
     """
-    data, indices = check_inputs(desc, data, indices)
+    data, indices = check_arrays(desc, data, indices)
     return _program(desc, {"data": data, "indices": indices}, comment, files)
 
 

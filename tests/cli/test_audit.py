@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -121,12 +122,70 @@ def test_a_model_without_gathers_is_good() -> None:
 def test_json_is_printed_or_written() -> None:
     path = embedding()
     printed = json.loads(outcome("audit", path, "--json")[1])
-    assert printed["schema"] == 1
+    assert printed["schema"] == 2
     assert [gather["node"] for gather in printed["gathers"]] == ["tokens", "counted", "fixed"]
     code, text, _ = outcome("audit", path, "--json", "a.json")
     assert code == 0
     assert text.startswith("m.onnx: 3 gathers: ")
     assert json.loads(Path("a.json").read_text(encoding="utf-8")) == printed
+
+
+def test_json_has_every_field_of_schema_2() -> None:
+    path = embedding(NODES[:1])
+    digest = f"sha256:{hashlib.sha256(Path(path).read_bytes()).hexdigest()}"
+    code, text, _ = outcome("audit", path, "--range", "ids=-4:5", "--json")
+    assert code == 0
+    assert json.loads(text) == {
+        "schema": 2,
+        "assumes": "open sizes of inputs are at least 1",
+        "contract": {
+            "digest": digest,
+            "assumes": "open sizes of inputs are at least 1",
+            "sizes": {"b": [["ids", 0]]},
+            "conditions": [
+                {
+                    "of": "values",
+                    "input": "ids",
+                    "columns": None,
+                    "dim": None,
+                    "expression": None,
+                    "low": -4,
+                    "high": 5,
+                }
+            ],
+        },
+        "gathers": [
+            {
+                "node": "tokens",
+                "output_name": "rows",
+                "place": "main graph",
+                "op": "Gather",
+                "shape_computation": False,
+                "data": {"type": "FLOAT32", "sizes": [4, 3]},
+                "indices": {"type": "INT64", "sizes": [None, 2]},
+                "output": {"type": "FLOAT32", "sizes": [None, 2, 3]},
+                "constant_indices": False,
+                "descriptor": None,
+                "refused": None,
+                "feature_level": None,
+                "range": {
+                    "state": "not-proved",
+                    "low": [-4],
+                    "high": [5],
+                    "size": [4],
+                    "why": "the range given of ids",
+                    "sizes_from": "file",
+                    "input": "the range given of ids",
+                    "found": None,
+                    "conditions": [],
+                },
+                "lanes": {},
+            }
+        ],
+        "notes": [
+            "the shapes of ids, or inputs, would tell the sizes of 1 gather",
+        ],
+    }
 
 
 def test_lanes_run_each_gather_with_what_it_gets() -> None:

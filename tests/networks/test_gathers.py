@@ -72,6 +72,7 @@ def test_a_gather_has_its_descriptor_and_what_stops_its_proof() -> None:
             "sizes_from": "level-1",
             "input": "ids",
             "found": None,
+            "conditions": (),
         },
         "lanes": {},
     }

@@ -15,6 +15,7 @@ from onnx import ModelProto, TensorProto, external_data_helper, helper, numpy_he
 
 import onnxgather as og
 from onnxgather.networks.hardening import harden_file
+from onnxgather.networks.network import read_network
 from onnxgather.options import OutOfRange
 
 MODEL = parser.parse_model(
@@ -52,13 +53,13 @@ def loaded(path: str) -> onnx.ModelProto:
 def error(path: str, output: str, policy: object = "clamp") -> str:
     """Return the error that hardening a file raises."""
     with pytest.raises(og.OnnxGatherError) as raised:
-        harden_file(path, output, policy)  # pyright: ignore[reportArgumentType]
+        harden_file(read_network(path), output, policy)  # pyright: ignore[reportArgumentType]
     return str(raised.value)
 
 
 def test_only_gathers_that_are_not_proved_are_rewritten(tmp_path: Path) -> None:
     path, output = saved(tmp_path), str(tmp_path / "out.onnx")
-    (done,) = harden_file(path, output)
+    (done,) = harden_file(read_network(path), output)
     assert (done.place, done.node, done.operator) == ("main graph", "embedding", "Gather")
     written = loaded(output)
     assert written == og.harden(path) == og.harden(MODEL)
@@ -78,7 +79,7 @@ def test_hardening_again_changes_nothing() -> None:
 def test_external_data_stays_in_its_file(tmp_path: Path) -> None:
     path = saved(tmp_path / "a", external=True)
     output = str(tmp_path / "a" / "out.onnx")
-    harden_file(path, output)
+    harden_file(read_network(path), output)
     tensor = loaded(output).graph.initializer[0]
     assert tensor == loaded(path).graph.initializer[0]
     assert {file.name for file in (tmp_path / "a").iterdir()} == {
