@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+import network_draft
 import numpy as np
 import onnx
 import pytest
@@ -22,7 +23,7 @@ from onnxgather.networks.ranges import IndexRange, proof_of, ranges_of
 
 def broken(value: Bounds, array: Array) -> str:
     """What a captured array has that its interval does not allow; "" where it fits."""
-    if value.data_type != onnx.TensorProto.DataType.Name(random_networks.data_type(array)):
+    if value.data_type != onnx.TensorProto.DataType.Name(network_draft.data_type(array)):
         return f"data type {value.data_type}"
     known = value.sizes if value.sizes is not None else array.shape
     if len(known) != array.ndim or any(

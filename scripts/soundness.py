@@ -1,0 +1,178 @@
+"""Audits random networks and runs them on ONNX Runtime, to see whether what is claimed holds.
+
+    python scripts/soundness.py [COUNT]
+
+Each network has open sizes, chains of shape arithmetic as exporters write them, and traps, where
+ONNX Runtime computes something else than one would think. It runs with several draws of sizes and
+wild inputs, at random levels of graph optimizations. A gather that is proved must keep its indices
+in range; types, sizes and bounds that the audit tells must hold.
+
+It prints what was drawn, and each claim that does not hold. The networks of those are kept as
+SEED.onnx with SEED.npz in the folder that `--save` names.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests" / "helpers"))
+
+SOUND = 0
+UNSOUND = 1
+
+DOCUMENTED = 60_000
+"""The number of networks of the full figure."""
+
+
+def rows(seeds: range, save: str, trap: str = "", chain: str = "") -> Iterator[dict[str, Any]]:
+    """Check the network of each seed; yield what was counted.
+
+    Args:
+        seeds: The seeds.
+        save: The folder for networks of which a claim does not hold; "" for none.
+        trap: A trap that each network has; "" for none.
+        chain: A chain that each network has; "" for none.
+    """
+    import numpy as np
+    from audit_claims import check
+    from random_networks import graph
+
+    for seed in seeds:
+        made = graph(seed, trap, chain)
+        found = check(made, Random(seed))
+        if found.violations and save:
+            path = Path(save, f"{seed}.onnx")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            first = found.violations[0]["output"]
+            known = {name for node in made.draft.nodes for name in node.output}
+            part = made.part([first]) if first in known else made.model
+            path.write_bytes(part.SerializeToString())
+            feeds: dict[str, Any] = {**found.feeds}
+            np.savez(path.with_suffix(".npz"), **feeds)
+        yield {
+            "states": found.states,
+            "operators": found.operators,
+            "runs": found.runs,
+            "violations": [{"seed": seed, **each} for each in found.violations],
+        }
+
+
+class Tally:
+    """What all networks together had."""
+
+    def __init__(self, count: int) -> None:
+        self.count, self.done = count, 0
+        self.states, self.operators, self.runs = Counter[str](), Counter[str](), Counter[str]()
+        self.violations = list[dict[str, Any]]()
+        self.started = time.monotonic()
+        self._lock = threading.Lock()
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Add what one network had."""
+        with self._lock:
+            self.done += 1
+            self.states.update(row.get("states", {}))
+            self.operators.update(row.get("operators", {}))
+            self.runs.update(row.get("runs", {}))
+            for violation in row.get("violations", ()):
+                self.violations.append(violation)
+                print(json.dumps(violation), flush=True)
+            if self.done % 1000 == 0 or self.done == self.count:
+                seconds = time.monotonic() - self.started
+                text = f"{self.done:,} of {self.count:,} networks, {seconds:.0f} s, "
+                text += f"{len(self.violations)} claims that do not hold"
+                print(text, file=sys.stderr, flush=True)
+
+    def summary(self) -> Iterator[str]:
+        """Yield the lines that say what was drawn and what was claimed."""
+        from onnxgather.networks.operator_bounds import TRANSFERS
+
+        by_chain, by_state = dict[str, Counter[str]](), Counter[str]()
+        for key, count in self.states.items():
+            chain, _, state = key.partition(" ")
+            by_chain.setdefault(chain, Counter())[state] += count
+            by_state[state] += count
+        drawn = sorted(self.operators.items(), key=lambda row: -row[1])
+        yield "networks with each operator: " + ", ".join(f"{n} {c:,}" for n, c in drawn)
+        for chain in sorted(by_chain):
+            states = by_chain[chain]
+            yield f"{chain}: " + ", ".join(f"{c:,} {s}" for s, c in sorted(states.items()))
+        yield f"runs: {dict(self.runs)}"
+        yield f"gathers: {sum(by_state.values()):,}: {dict(by_state)}"
+        missing = sorted(TRANSFERS.keys() - self.operators.keys())
+        yield f"operators of the audit that were never drawn: {', '.join(missing) or 'none'}"
+        yield f"{self.done:,} networks, {len(self.violations)} claims that do not hold"
+
+
+def worker(python: str, first: int, last: int, step: int, more: list[str], tally: Tally) -> None:
+    """Check seeds in another process; where it dies, this is a finding, and a new one goes on."""
+    while first < last:
+        seeds = f"{first}:{last}:{step}"
+        command = [python, __file__, "--worker", seeds, *more]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                row = json.loads(line)
+                if "states" in row:
+                    tally.add(row)
+                    first += step
+        if first < last:
+            told = f"the process ends with {process.returncode}"
+            tally.add({"violations": [{"seed": first, "claim": told}]})
+            first += step
+
+
+def main() -> int:
+    """Check random networks in processes of some interpreters."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("count", nargs="?", type=int, default=DOCUMENTED, metavar="COUNT")
+    parser.add_argument("--seed", type=int, default=0, help="the first network's")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
+    parser.add_argument(
+        "--python",
+        action="append",
+        metavar="PYTHON",
+        help="an environment, perhaps with another ONNX Runtime; several take turns",
+    )
+    parser.add_argument("--save", default="", metavar="FOLDER")
+    parser.add_argument("--trap", default="", help="each network has this trap")
+    parser.add_argument("--chain", default="", help="each network has this chain")
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.worker:
+        seeds = range(*map(int, options.worker.split(":")))
+        for row in rows(seeds, options.save, options.trap, options.chain):
+            print(json.dumps(row), flush=True)
+        return SOUND
+    tally = Tally(options.count)
+    pythons = options.python or [sys.executable]
+    more = ["--save", options.save, "--trap", options.trap, "--chain", options.chain]
+    threads = list[threading.Thread]()
+    for job in range(options.jobs):
+        python = pythons[job % len(pythons)]
+        last = options.seed + options.count
+        args = (python, options.seed + job, last, options.jobs, more, tally)
+        threads.append(threading.Thread(target=worker, args=args))
+        threads[-1].start()
+    for thread in threads:
+        thread.join()
+    print(*tally.summary(), sep="\n")
+    return UNSOUND if tally.violations else SOUND
+
+
+if __name__ == "__main__":
+    sys.exit(main())

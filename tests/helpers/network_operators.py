@@ -1,0 +1,674 @@
+"""How to make a random node of each operator that the audit knows, and of some that it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import onnx
+from network_draft import (
+    FLOATS,
+    FUNCTIONS,
+    INTEGERS,
+    TYPES,
+    Draft,
+    RefusedError,
+    data_type,
+    numbers,
+    sizes,
+)
+from onnx import helper, numpy_helper
+
+Made = tuple[str, list[str], int, dict[str, Any]]
+Template = Callable[[Draft], "Made | None"]
+
+
+def elementwise(operator: str, dtypes: Sequence[str], **attributes: Any) -> Template:
+    def template(d: Draft) -> Made:
+        x = d.pick(*dtypes)
+        return operator, [x, d.like(x)], 1, attributes
+
+    return template
+
+
+def unary(operator: str, dtypes: Sequence[str], **attributes: Any) -> Template:
+    return lambda d: (operator, [d.pick(*dtypes)], 1, attributes)
+
+
+SIGNED = ("int64", "int32", "float32", "float64", "float16", "int8")
+BASIC = ("int64", "int32", "float32", "float64")
+
+
+def cast(d: Draft) -> Made:
+    target = d.random.choice(TYPES)
+    return "Cast", [d.pick()], 1, {"to": helper.np_dtype_to_tensor_dtype(np.dtype(target))}
+
+
+def clip(d: Draft) -> Made:
+    x = d.pick(*BASIC, "int64", "int8", "uint64")
+    dtype = str(d.values[x].dtype)
+    wild = d.random.random() < 0.2
+    low, high = (
+        d.constant(numbers(d.random, dtype, (), "wild" if wild else "near"), dtype)
+        for _ in range(2)
+    )
+    if d.random.random() < 0.6:
+        a, b = sorted([d.values[low], d.values[high]])
+        low, high = d.constant(a, dtype), d.constant(b, dtype)
+    left_out = d.random.random()
+    return "Clip", [x, "" if left_out < 0.15 else low, *([] if left_out > 0.85 else [high])], 1, {}
+
+
+def extreme(d: Draft) -> Made:
+    x = d.pick(*BASIC, "int64", "uint64", "uint32", "float16")
+    others = [d.like(x) for _ in range(d.random.choice([0, 1, 1, 2]))]
+    return d.random.choice(["Max", "Min"]), [x, *others], 1, {}
+
+
+def mod(d: Draft) -> Made:
+    x = d.pick(*INTEGERS, *FLOATS)
+    dtype = str(d.values[x].dtype)
+    as_c = int(dtype in FLOATS or d.random.random() < 0.3)
+    y = d.like(x) if d.random.random() < 0.3 else d.small(dtype)
+    if dtype in INTEGERS and (y not in d.constants or np.isin(d.values[y], [0, -1]).any()):
+        y = d.constant(3, dtype)
+    return "Mod", [x, y], 1, {"fmod": as_c}
+
+
+def div(d: Draft) -> Made:
+    x = d.pick("int64", "int32", "float32", "float64")
+    y = d.like(x)
+    dtype = str(d.values[x].dtype)
+    if dtype in INTEGERS and (y not in d.constants or np.isin(d.values[y], [0, -1]).any()):
+        y = d.constant(d.random.choice([2, 3, 7, -3]), dtype)
+    return "Div", [x, y], 1, {}
+
+
+def arg_extreme(d: Draft) -> Made | None:
+    x = d.pick("float32", "float64", "int32", "int64", rank=1)
+    if not d.values[x].size:  # ONNX Runtime gives the result the rank of the input
+        return None
+    keep = d.random.randrange(2)
+    return d.random.choice(["ArgMax", "ArgMin"]), [x], 1, {"axis": d.axis(x), "keepdims": keep}
+
+
+def non_zero(d: Draft) -> Made:
+    return "NonZero", [d.pick(*TYPES, rank=1)], 1, {}  # of a scalar: ONNX has no row, the CPU one
+
+
+def top_k(d: Draft) -> Made:
+    x = d.pick("float32", "float64", "int64", "int32", rank=1)
+    axis = d.axis(x)
+    k = d.constant([d.random.randint(0, d.least_size(x, axis))])
+    return "TopK", [x, k], 2, {"axis": axis}
+
+
+def range_(d: Draft) -> Made:
+    if d.random.random() < 0.3:
+        ends = [d.constant(d.random.choice([0, 1, 2, 7.5]), "float32") for _ in range(3)]
+        return "Range", ends, 1, {}
+    scalars = [n for n in d.known(0) if abs(int(d.values[n])) < 90]
+    start, limit = (
+        d.random.choice(scalars) if scalars and d.random.random() < 0.5 else d.small("int64")
+        for _ in range(2)
+    )
+    return "Range", [start, limit, d.constant(d.random.choice([1, 1, 2, -1]))], 1, {}
+
+
+def shape_of(d: Draft) -> Made:
+    operator = d.random.choice(["Shape", "Shape", "Size"])
+    attributes = (
+        {}
+        if operator == "Size" or d.random.random() < 0.6
+        else {"start": d.random.randrange(-2, 3)}
+    )
+    if attributes and d.random.random() < 0.5:
+        attributes["end"] = d.random.randrange(-2, 3)
+    return operator, [d.pick()], 1, attributes
+
+
+def where(d: Draft) -> Made:
+    x = d.pick(*BASIC, "int64", "uint8")
+    y = d.like(x)
+    condition = d.pick("bool")
+    try:
+        np.broadcast_shapes(*(d.values[n].shape for n in (x, y, condition)))
+    except ValueError:
+        condition = d.small("bool", [1])
+    return "Where", [condition, x, y], 1, {}
+
+
+def reshape(d: Draft) -> Made:
+    x = d.pick()
+    shape: list[int] = list(d.values[x].shape)
+    opens = d.open_axes(x)
+    if opens:  # an open size is taken from the input or is what is left
+        shape = [0 if axis in opens else n for axis, n in enumerate(shape)]
+        first = d.random.randrange(len(shape))
+        last = d.random.randint(first, len(shape) - 1)
+        shape[first : last + 1] = [-1]
+        if d.random.random() < 0.3:
+            shape[:first] = [d.values[x].shape[0] if 0 not in opens else 0 for _ in shape[:first]]
+    else:
+        d.random.shuffle(shape)
+        if len(shape) > 1 and d.random.random() < 0.5:
+            shape = [shape[0] * shape[1], *shape[2:]]
+        if shape and d.random.random() < 0.4:
+            shape[d.random.randrange(len(shape))] = -1
+    if d.random.random() < 0.2:
+        shape = [*shape, 1]
+    shapes = [n for n in d.known(1) if len(d.values[n]) and (d.values[n] >= 0).all()]
+    shapes = [n for n in shapes if d.values[n].prod() == d.values[x].size]
+    name = d.random.choice(shapes) if shapes and d.random.random() < 0.5 else d.constant(shape)
+    return "Reshape", [x, name], 1, {"allowzero": 1} if d.random.random() < 0.1 else {}
+
+
+def transpose(d: Draft) -> Made:
+    x = d.pick(rank=1)
+    order = list(range(d.values[x].ndim))
+    d.random.shuffle(order)
+    return "Transpose", [x], 1, {"perm": order} if d.random.random() < 0.8 else {}
+
+
+def squeeze(d: Draft) -> Made:
+    x = d.pick()
+    ones = [k for k, n in enumerate(d.values[x].shape) if n == 1]
+    axes = [k - d.values[x].ndim * d.random.randrange(2) for k in ones if d.random.random() < 0.7]
+    return "Squeeze", [x, *([d.constant(axes)] if axes else [])], 1, {}
+
+
+def unsqueeze(d: Draft) -> Made:
+    x = d.pick()
+    rank = d.values[x].ndim
+    axes = (
+        d.random.sample(range(rank + 2), 2)
+        if d.random.random() < 0.3
+        else [d.random.randrange(-rank - 1, rank + 1)]
+    )
+    return "Unsqueeze", [x, d.constant(axes)], 1, {}
+
+
+def expand(d: Draft) -> Made:
+    x = d.pick()
+    opens = d.open_axes(x)
+    shape = [
+        1 if axis in opens else n if n != 1 else d.random.choice([1, 2, 3])
+        for axis, n in enumerate(d.values[x].shape)
+    ]
+    return "Expand", [x, d.constant([*sizes(d.random, d.random.randrange(2)), *shape])], 1, {}
+
+
+def tile(d: Draft) -> Made:
+    x = d.pick(*BASIC, "uint8", "bool", rank=1)
+    return (
+        "Tile",
+        [x, d.constant([d.random.choice([0, 1, 1, 2, 3]) for _ in d.values[x].shape])],
+        1,
+        {},
+    )
+
+
+def slice_(d: Draft) -> Made:
+    x = d.pick(rank=1)
+    axes = d.random.sample(range(d.values[x].ndim), d.random.randint(1, d.values[x].ndim))
+    bounds = [-(2**63), -9, -3, -2, -1, 0, 1, 2, 3, 9, 2**31 - 1, 2**63 - 1]
+    starts, ends = ([d.random.choice(bounds) for _ in axes] for _ in range(2))
+    steps = [d.random.choice([1, 1, 2, -1, -2]) for _ in axes]
+    signed = [axis - d.values[x].ndim * d.random.randrange(2) for axis in axes]
+    names = [d.constant(v) for v in (starts, ends, signed, steps)]
+    scalars = [n for n, a in d.values.items() if a.dtype == "int64" and a.shape == (1,)]
+    if scalars and len(axes) == 1 and d.random.random() < 0.5:
+        names[d.random.randrange(2)] = d.random.choice(scalars)
+    return "Slice", [x, *names], 1, {}
+
+
+def split(d: Draft) -> Made:
+    x = d.pick(*BASIC, "uint8", rank=1)
+    axis = d.axis(x)
+    size = d.values[x].shape[axis]
+    if size % 2 == 0 and d.random.random() < 0.5:
+        return "Split", [x], 2, {"axis": axis}
+    first = d.random.randint(0, size)
+    return "Split", [x, d.constant([first, size - first])], 2, {"axis": axis}
+
+
+def concat(d: Draft) -> Made:
+    x = d.pick(rank=1)
+    axis = d.axis(x)
+    array, fits = d.values[x], [x]
+    for other, candidate in d.values.items():
+        if candidate.dtype == array.dtype and candidate.ndim == array.ndim:
+            shapes = [list(candidate.shape), list(array.shape)]
+            for shape in shapes:
+                shape[axis] = 0
+            if shapes[0] == shapes[1]:
+                fits.append(other)
+    return (
+        "Concat",
+        [d.random.choice(fits) for _ in range(d.random.choice([1, 2, 2, 3]))],
+        1,
+        {"axis": axis},
+    )
+
+
+def indices(d: Draft, size: int, shape: Sequence[int]) -> str:
+    """Indices in range, from what is there or a new constant."""
+    fits = [
+        n
+        for n, a in d.values.items()
+        if a.dtype in ("int64", "int32")
+        and a.ndim == len(shape)
+        and all(((-size <= world[n]) & (world[n] < size)).all() for world in d.worlds)
+    ]
+    if fits and d.random.random() < 0.6:
+        return d.random.choice(fits)
+    if not size:
+        shape = [0]
+    array = [d.random.randrange(-size, size) for _ in range(int(np.prod(shape)))]
+    return d.constant(np.reshape(np.array(array, np.int64), shape))
+
+
+def gather(d: Draft) -> Made:
+    x = d.pick(rank=1)
+    axis = d.axis(x)
+    return (
+        "Gather",
+        [x, indices(d, d.least_size(x, axis), sizes(d.random, d.random.choice([0, 1, 1, 2])))],
+        1,
+        {"axis": axis},
+    )
+
+
+def gather_elements(d: Draft) -> Made:
+    x = d.pick(rank=1)
+    axis = d.axis(x)
+    return (
+        "GatherElements",
+        [x, indices(d, d.least_size(x, axis), d.values[x].shape)],
+        1,
+        {"axis": axis},
+    )
+
+
+def gather_nd(d: Draft) -> Made | None:
+    x = d.pick(*BASIC, "bool", rank=1)
+    shape = d.values[x].shape
+    batch = 1 if len(shape) > 1 and d.random.random() < 0.3 else 0
+    count = d.random.randint(1, len(shape) - batch)
+    smallest = min(d.least_size(x, axis) for axis in range(batch, batch + count))
+    before = [*shape[:batch], *sizes(d.random, 1)]
+    if not smallest:
+        return None
+    array = [d.random.randrange(-smallest, smallest) for _ in range(int(np.prod(before)) * count)]
+    index = d.constant(np.reshape(np.array(array, np.int64), [*before, count]))
+    return "GatherND", [x, index], 1, {"batch_dims": batch}
+
+
+def scatter_nd(d: Draft) -> Made | None:
+    x = d.pick(*BASIC, rank=1)
+    array = d.values[x]
+    least = d.least_size(x, 0)
+    if not least:
+        return None
+    count = d.random.randint(1, 3)
+    index = d.constant([[d.random.randrange(least)] for _ in range(count)])
+    updates = numbers(d.random, str(array.dtype), [count, *array.shape[1:]])
+    return "ScatterND", [x, index, d.constant(updates, str(array.dtype))], 1, {}
+
+
+def scatter_elements(d: Draft) -> Made:
+    x = d.pick(*BASIC, rank=1)
+    axis = d.axis(x)
+    index = indices(d, d.least_size(x, axis), d.values[x].shape)
+    updates = numbers(d.random, str(d.values[x].dtype), d.values[index].shape)
+    return (
+        "ScatterElements",
+        [x, index, d.constant(updates, str(d.values[x].dtype))],
+        1,
+        {"axis": axis},
+    )
+
+
+def pad(d: Draft) -> Made:
+    x = d.pick(*BASIC, rank=1)
+    pads = d.constant([d.random.choice([0, 0, 1, 2, -1]) for _ in range(2 * d.values[x].ndim)])
+    dtype = str(d.values[x].dtype)
+    mode = d.random.choice(["constant", "constant", "edge"])
+    more = [d.small(dtype)] if d.random.random() < 0.5 and mode == "constant" else []
+    return "Pad", [x, pads, *more], 1, {"mode": mode}
+
+
+def constant_of_shape(d: Draft) -> Made:
+    shapes = [n for n in d.known(1) if len(d.values[n]) < 5]
+    shapes = [n for n in shapes if ((d.values[n] >= 0) & (d.values[n] < 6)).all()]
+    name = (
+        d.random.choice(shapes)
+        if shapes and d.random.random() < 0.7
+        else d.constant(sizes(d.random))
+    )
+    value = numbers(d.random, d.random.choice(TYPES), [1])
+    return (
+        "ConstantOfShape",
+        [name],
+        1,
+        {"value": numpy_helper.from_array(value)} if d.random.random() < 0.8 else {},
+    )
+
+
+def reduced(d: Draft) -> Made:
+    operator = d.random.choice(["ReduceMax", "ReduceMin", "ReduceSum", "ReduceSum", "ReduceProd"])
+    x = d.pick("int64", "int32", "int64", "float32")
+    rank = d.values[x].ndim
+    axes = d.random.sample(range(rank), d.random.randint(0, rank))
+    attributes: dict[str, Any] = {"keepdims": d.random.randrange(2)}
+    if operator == "ReduceSum":
+        attributes["noop_with_empty_axes"] = d.random.randrange(2)
+        return operator, [x, *([d.constant(axes)] if axes else [])], 1, attributes
+    return operator, [x], 1, attributes | ({"axes": axes} if axes else {})
+
+
+def cum_sum(d: Draft) -> Made:
+    x = d.pick("int64", "int32", "int64", "float32", rank=1)
+    attributes = {"exclusive": d.random.randrange(2), "reverse": d.random.randrange(2)}
+    return "CumSum", [x, d.constant(d.axis(x))], 1, attributes
+
+
+def non_max_suppression(d: Draft) -> Made:
+    boxes, classes = d.random.randint(1, 5), d.random.randint(1, 3)
+    places = numbers(d.random, "float32", [2, boxes, 4], "near")
+    scores = numbers(d.random, "float32", [2, classes, boxes], "near")
+    names = [d.constant(places, "float32"), d.constant(scores, "float32"), d.constant([2])]
+    return "NonMaxSuppression", names, 1, {}
+
+
+def one_hot(d: Draft) -> Made:
+    values = d.small("int64", [2])
+    return "OneHot", [d.pick("int64", "int32"), d.constant(3), values], 1, {}
+
+
+def image(d: Draft, channels: int) -> str:
+    """An image, of open sizes where one is there."""
+    fits = [
+        n
+        for n, a in d.values.items()
+        if a.dtype == "float32" and a.ndim == 4 and a.shape[1] == channels
+    ]
+    if fits and d.random.random() < 0.5:
+        return d.random.choice(fits)
+    opens = [*d.sizes[0]]
+    places = [
+        d.random.choice(opens) if opens and d.random.random() < 0.5 else d.random.randint(2, 8)
+        for _ in range(2)
+    ]
+    return d.input("float32", [1, channels, *places], "near")
+
+
+def window(d: Draft) -> dict[str, Any]:
+    """The attributes of a window that moves over an image."""
+    attributes: dict[str, Any] = {
+        "kernel_shape": [d.random.randint(1, 3) for _ in range(2)],
+        "strides": [d.random.randint(1, 3) for _ in range(2)],
+    }
+    padding = d.random.choice(["", "", "pads", "SAME_UPPER", "SAME_LOWER", "VALID"])
+    if padding == "pads":
+        attributes["pads"] = [d.random.randrange(k) for k in attributes["kernel_shape"] * 2]
+    elif padding:
+        attributes["auto_pad"] = padding
+    if d.random.random() < 0.3:
+        attributes["dilations"] = [d.random.randint(1, 2) for _ in range(2)]
+    return attributes
+
+
+def max_pool(d: Draft) -> Made:
+    attributes = window(d)
+    if d.random.random() < 0.5:
+        attributes["ceil_mode"] = 1
+    return "MaxPool", [image(d, 2)], d.random.choice([1, 2]), attributes
+
+
+def average_pool(d: Draft) -> Made:
+    attributes = window(d)
+    if d.random.random() < 0.5:
+        attributes["ceil_mode"] = 1
+    if d.opset < 19:
+        attributes.pop("dilations", None)
+    return "AveragePool", [image(d, 2)], 1, attributes
+
+
+def conv(d: Draft) -> Made:
+    attributes = window(d)
+    weights = d.small("float32", [3, 2, *attributes["kernel_shape"]])
+    return "Conv", [image(d, 2), weights], 1, attributes
+
+
+def conv_transpose(d: Draft) -> Made:
+    attributes = window(d)
+    if d.random.random() < 0.4:
+        attributes["output_padding"] = [d.random.randrange(s) for s in attributes["strides"]]
+    weights = d.small("float32", [2, 3, *attributes["kernel_shape"]])
+    return "ConvTranspose", [image(d, 2), weights], 1, attributes
+
+
+def cast_like(d: Draft) -> Made:
+    return "CastLike", [d.pick(), d.pick()], 1, {}
+
+
+def compress(d: Draft) -> Made:
+    x = d.pick(rank=1)
+    condition = d.pick("bool", rank=1)
+    if d.values[condition].ndim > 1:
+        condition = d.small("bool", [d.random.randint(1, 4)])
+    return "Compress", [x, condition], 1, {"axis": d.axis(x)} if d.random.random() < 0.7 else {}
+
+
+def reduce_mean(d: Draft) -> Made:
+    x = d.pick("float32", "float64", "int32", rank=1)
+    keep = d.random.randrange(2)
+    return "ReduceMean", [x], 1, {"axes": [d.axis(x)], "keepdims": keep}
+
+
+def picked(d: Draft) -> Made | None:
+    table, index = d.pick(*BASIC, "bool", rank=1), d.pick("int64")
+    if not d.least_size(table, 0):  # ONNX Runtime ends the process where it divides by 0
+        return None
+    return "Picked", [table, index, d.constant([0]), d.constant([1])], 1, {}
+
+
+def trilu(d: Draft) -> Made:
+    return "Trilu", [d.pick("int64", "float32", rank=2)], 1, {"upper": d.random.randrange(2)}
+
+
+def flatten(d: Draft) -> Made:
+    x = d.pick(*BASIC)
+    rank = d.values[x].ndim
+    return "Flatten", [x], 1, {"axis": d.random.randint(-rank, rank)}
+
+
+def power(d: Draft) -> Made:
+    x = d.pick("float32", "int64", "int32", "float64")
+    return "Pow", [x, d.constant(d.random.choice([0, 1, 2, 3]), str(d.values[x].dtype))], 1, {}
+
+
+def softmax(d: Draft) -> Made:
+    x = d.pick("float32", "float64", rank=1)
+    return "Softmax", [x], 1, {"axis": d.axis(x)}
+
+
+def eye_like(d: Draft) -> Made | None:
+    names = [n for n, a in d.values.items() if a.ndim == 2 and a.dtype in ("int64", "float32")]
+    return ("EyeLike", [d.random.choice(names)], 1, {}) if names else None
+
+
+def mat_mul(d: Draft) -> Made:
+    x = d.pick("float32", "int64", rank=2)
+    inner = d.values[x].shape[-1]
+    return "MatMul", [x, d.small(str(d.values[x].dtype), [inner, 2])], 1, {}
+
+
+def resize(d: Draft) -> Made:
+    """Sizes that are the input's times a scale, rounded down in FLOAT32."""
+    scale = d.random.choice([2, 0.5, 0.9, 1.1, 0.3, 3.3, 2 / 3, 0.7])
+    attributes = {"mode": d.random.choice(["nearest", "linear"])}
+    scales = d.constant([1, 1, scale, d.random.choice([1, scale])], "float32")
+    if d.opset < 11:
+        return "Resize", [image(d, 2), scales], 1, attributes
+    empty = d.constant([], "float32")
+    return "Resize", [image(d, 2), empty if d.opset < 13 else "", scales], 1, attributes
+
+
+def call(d: Draft) -> Made:
+    x = d.pick("int64", "int32", "float32")
+    return "Shifted", [x, d.like(x)], 1, {}
+
+
+def body_node(d: Draft, x: str, dtype: str, out: str) -> onnx.NodeProto:
+    operators = ["Add", "Mul", "Sub", "Max", "Min"]
+    shape = d.values[x].shape if x in d.values else ()
+    style = "wild" if d.random.random() < 0.2 else "near"
+    other = d.constant(numbers(d.random, dtype, [1 for _ in shape], style), dtype)
+    return helper.make_node(d.random.choice(operators), [x, other], [out])
+
+
+def if_(d: Draft) -> Made:
+    x = d.pick("int64", "float32", "int32")
+    dtype = str(d.values[x].dtype)
+    branches = dict[str, Any]()
+    for branch in ("then_branch", "else_branch"):
+        out = next(d.names)
+        info = helper.make_tensor_value_info(out, data_type(d.values[x]), None)
+        branches[branch] = helper.make_graph([body_node(d, x, dtype, out)], branch, [], [info])
+    scalars = [n for n, a in d.values.items() if a.dtype == "bool" and a.size == 1]
+    condition = d.random.choice(scalars) if scalars else d.small("bool")
+    return "If", [condition], 1, branches
+
+
+def loop(d: Draft) -> Made:
+    x = d.pick("int64", "float32", "int32")
+    dtype, kind = str(d.values[x].dtype), data_type(d.values[x])
+    names = [next(d.names) for _ in range(6)]
+    counter, keep, state, kept, after, seen = names
+    infos = [
+        helper.make_tensor_value_info(counter, 7, []),
+        helper.make_tensor_value_info(keep, 9, []),
+        helper.make_tensor_value_info(state, kind, None),
+    ]
+    d.values[state] = d.values[x]
+    change = body_node(d, state, dtype, after)
+    del d.values[state]
+    nodes = [helper.make_node("Identity", [keep], [kept]), change]
+    nodes.append(helper.make_node("Identity", [d.random.choice([counter, state, after])], [seen]))
+    outputs = [
+        helper.make_tensor_value_info(kept, 9, []),
+        helper.make_tensor_value_info(after, kind, None),
+    ]
+    outputs.append(onnx.ValueInfoProto(name=seen))
+    outputs[-1].type.tensor_type.elem_type = 7 if nodes[-1].input[0] == counter else kind
+    trips = d.constant(d.random.choice([0, 1, 2, 9]))
+    scalars = [n for n in d.known(0) if 0 <= d.values[n] < 20]
+    if scalars and d.random.random() < 0.4:
+        trips = d.random.choice(scalars)
+    body = helper.make_graph(nodes, "body", infos, outputs)
+    return "Loop", [trips, "", x], 2, {"body": body}
+
+
+def scan(d: Draft) -> Made:
+    x = d.small(d.random.choice(["int64", "float32"]), [2, d.random.randint(1, 3)])
+    fits = [n for n in d.inputs if d.values[n].size and d.values[n].ndim]
+    fits = [n for n in fits if d.values[n].dtype in ("int64", "float32")]
+    x = d.random.choice([*fits, x])  # ONNX Runtime ends the process where a Scan has no slice
+    axis = d.axis(x)
+    kind, dtype = data_type(d.values[x]), str(d.values[x].dtype)
+    state, row, after, seen = (next(d.names) for _ in range(4))
+    opens = d.open_axes(x)
+    rest = [1 if k in opens else n for k, n in enumerate(d.values[x].shape)]
+    rest.pop(axis)
+    start = d.constant(numbers(d.random, dtype, rest), dtype)
+    infos = [helper.make_tensor_value_info(n, kind, None) for n in (state, row)]
+    nodes = [helper.make_node(d.random.choice(["Add", "Max", "Min"]), [state, row], [after])]
+    nodes.append(helper.make_node("Identity", [d.random.choice([state, row, after])], [seen]))
+    outputs = [helper.make_tensor_value_info(n, kind, None) for n in (after, seen)]
+    body = helper.make_graph(nodes, "body", infos, outputs)
+    attributes = {"body": body, "num_scan_inputs": 1, "scan_input_axes": [axis]}
+    if d.random.random() < 0.5:
+        attributes["scan_output_axes"] = [d.random.randint(0, len(rest))]
+    return "Scan", [start, x], 2, attributes
+
+
+ARITHMETIC = (*BASIC, "int64", "uint64", "int8", "float16", "uint32")
+TEMPLATES: dict[str, Template] = {
+    **{o: elementwise(o, ARITHMETIC) for o in ("Add", "Sub", "Mul")},
+    **{o: elementwise(o, BASIC) for o in ("Less", "Greater", "LessOrEqual", "GreaterOrEqual")},
+    **{o: elementwise(o, ("bool",)) for o in ("And", "Or", "Xor")},
+    **{o: unary(o, SIGNED) for o in ("Neg", "Abs", "Sign")},
+    **{o: unary(o, FLOATS[:2]) for o in ("Floor", "Ceil", "Round", "Sqrt", "Exp", "Log")},
+    **{o: unary(o, FLOATS[:2]) for o in ("Sigmoid", "Tanh", "IsNaN", "Reciprocal")},
+    **{o: unary(o, FLOATS[:1]) for o in ("Erf", "Sin", "Cos", "Relu", "Softsign", "HardSigmoid")},
+    "Equal": elementwise("Equal", (*BASIC, "bool")),
+    "Not": unary("Not", ("bool",)),
+    "Identity": unary("Identity", TYPES),
+    "Dropout": unary("Dropout", FLOATS),
+    **dict.fromkeys(("Max", "Min"), extreme),
+    **dict.fromkeys(("ArgMax", "ArgMin"), arg_extreme),
+    **dict.fromkeys(("Shape", "Size"), shape_of),
+    **dict.fromkeys(("ReduceMax", "ReduceMin", "ReduceSum", "ReduceProd"), reduced),
+    "AveragePool": average_pool,
+    "Cast": cast,
+    "CastLike": cast_like,
+    "Compress": compress,
+    "Conv": conv,
+    "ConvTranspose": conv_transpose,
+    "Clip": clip,
+    "ConstantOfShape": constant_of_shape,
+    "Concat": concat,
+    "CumSum": cum_sum,
+    "Div": div,
+    "Expand": expand,
+    "EyeLike": eye_like,
+    "Flatten": flatten,
+    "Gather": gather,
+    "GatherElements": gather_elements,
+    "GatherND": gather_nd,
+    "If": if_,
+    "Loop": loop,
+    "MatMul": mat_mul,
+    "MaxPool": max_pool,
+    "Mod": mod,
+    "NonMaxSuppression": non_max_suppression,
+    "NonZero": non_zero,
+    "OneHot": one_hot,
+    "Pad": pad,
+    "Pow": power,
+    "Range": range_,
+    "ReduceMean": reduce_mean,
+    "Reshape": reshape,
+    "Resize": resize,
+    "Scan": scan,
+    "ScatterElements": scatter_elements,
+    "ScatterND": scatter_nd,
+    "Picked": picked,
+    "Shifted": call,
+    "Slice": slice_,
+    "Softmax": softmax,
+    "Split": split,
+    "Squeeze": squeeze,
+    "Tile": tile,
+    "TopK": top_k,
+    "Transpose": transpose,
+    "Trilu": trilu,
+    "Unsqueeze": unsqueeze,
+    "Where": where,
+}
+"""How to make a random node of each operator; "Shifted" is a function of the model."""
+
+
+def add(d: Draft, operator: str = "") -> None:
+    """Add a random node, of an operator if it is given, where ONNX Runtime takes it."""
+    with suppress(RefusedError, IndexError, ValueError):
+        made = TEMPLATES[operator or d.random.choice([*TEMPLATES])](d)
+        if made is not None:
+            operator, inputs, count, attributes = made
+            domain = "local" if operator in FUNCTIONS else ""
+            node = d.node(operator, inputs, count, domain, **attributes)
+            d.append([node], node.output)

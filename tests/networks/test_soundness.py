@@ -1,0 +1,51 @@
+"""No claim of the audit is broken by a random network, and the networks would show it."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from audit_claims import check
+from msgspec.structs import replace
+from network_draft import session
+from random_networks import CHAINS, TRAPS, graph
+
+import onnxgather as og
+from onnxgather.networks.gathers import Audit
+from onnxgather.networks.operator_bounds import TRANSFERS
+
+
+def proved(*args: Any, **given: Any) -> Audit:
+    """An audit that takes each gather to be in range, whatever its indices are."""
+    audited = og.audit(*args, **given)
+    return replace(
+        audited,
+        gathers=[replace(g, range=replace(g.range, state="proved")) for g in audited.gathers],
+    )
+
+
+@pytest.mark.parametrize("trap", TRAPS)
+def test_each_trap_has_an_index_that_leaves_its_axis(trap: str) -> None:
+    for seed in range(200):
+        found = check(graph(seed, trap=trap), Random(seed), proved)
+        claims = [row for row in found.violations if row["node"].startswith(trap)]
+        if any(row["claim"].startswith("proved, but") for row in claims):
+            return
+    pytest.fail("no index leaves its axis")
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+def test_onnx_runtime_takes_each_chain(chain: str) -> None:
+    taken = 0
+    for seed in range(12):
+        made = graph(seed, chain=chain)
+        names = [node.name for node in made.draft.nodes]
+        session(made.model)
+        taken += any(name.startswith(chain) for name in names)
+    assert taken > 6
+
+
+def test_the_networks_have_each_operator_of_the_audit() -> None:
+    drawn = {node.op_type for seed in range(400) for node in graph(seed).draft.nodes}
+    assert TRANSFERS.keys() - drawn == set()

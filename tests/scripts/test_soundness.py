@@ -1,0 +1,19 @@
+"""The script that checks the claims of the audit on random networks."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "soundness.py"
+
+
+def test_it_says_what_was_drawn_and_what_was_claimed() -> None:
+    command = [sys.executable, SCRIPT, "6", "--jobs", "2", "--chain", "positions"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert (done.returncode, done.stderr.count("6 of 6 networks")) == (0, 1)
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("networks with each operator: ")
+    assert any(line.startswith("positions: ") for line in lines)
+    assert lines[-1] == "6 networks, 0 claims that do not hold"
