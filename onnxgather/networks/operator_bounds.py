@@ -138,6 +138,8 @@ def _sum(call: Call) -> Bounds | None:
     a, b = call.x, call.of(1)
     is_sum = call.operator == "Add"
     ends = (a.low + b.low, a.high + b.high) if is_sum else (a.low - b.high, a.high - b.low)
+    if a.data_type in FLOATS:  # of infinities: NaN
+        ends = corners(np.add if is_sum else np.subtract, a, b)
     if a.data_type == "FLOAT16":  # providers compute it in more than one way
         ends = _loosened(a.data_type, ends, 2)
     return call.elementwise(*ends)
