@@ -283,7 +283,9 @@ class Ranges:
             sizes = value.sizes
             if sizes is not None and count is not None and count >= 1:
                 at = int(axis) % (len(sizes) + 1)
-                stacked.append(value.resized((*sizes[:at], count, *sizes[at:])))
+                sizes = (*sizes[:at], count, *sizes[at:])
+                bounds = np.expand_dims(value.bounds, at)
+                stacked.append(replace(value, sizes=sizes, bounds=bounds))
             else:  # without an iteration, what the body declares counts
                 stacked.append(value.resized(None))
         return [*state, *stacked]

@@ -12,9 +12,11 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from onnxgather.descriptors.arrays import Array
-from onnxgather.networks.intervals import Bounds, bounds_of_array
+from onnxgather.networks.calls import Call, OpenType
+from onnxgather.networks.intervals import Bounds, bounds_of_array, interval
 from onnxgather.networks.network import read_network
-from onnxgather.networks.ranges import Ranges
+from onnxgather.networks.operator_bounds import TRANSFERS
+from onnxgather.networks.ranges import Ranges, ranges_of
 
 LEVELS = ("ORT_DISABLE_ALL", "ORT_ENABLE_BASIC", "ORT_ENABLE_EXTENDED", "ORT_ENABLE_ALL")
 HALF, FLOAT, DOUBLE = np.float16, np.float32, np.float64
@@ -156,6 +158,32 @@ CASES: dict[str, Case] = {
         {"limit": np.int32(-(2**31)), "delta": np.int32(1)},
         [[2**31 - 1]],
     ),
+    "fmod of INT64 as DOUBLE": (  # until ONNX Runtime 1.31
+        [node("Mod", "x divisor", "y", fmod=1)],
+        np.array([2**60 + 1]),
+        {"divisor": np.int64(2**60 + 3)},
+        [[0], [2**60 + 1]],
+    ),
+    "what a Scan keeps, along the second axis": (
+        [
+            helper.make_node(
+                "Scan",
+                ["x"],
+                ["y"],
+                num_scan_inputs=1,
+                scan_output_axes=[1],
+                body=helper.make_graph(
+                    [node("Identity", "row", "same")],
+                    "body",
+                    [helper.make_tensor_value_info("row", TensorProto.INT64, [2])],
+                    [helper.make_tensor_value_info("same", TensorProto.INT64, [2])],
+                ),
+            )
+        ],
+        np.array([[0, 9], [1, 8]]),
+        {},
+        [[[0, 1], [9, 8]]],
+    ),
 }
 """Nodes, the input, constants, and what versions and levels of ONNX Runtime compute of it."""
 
@@ -169,3 +197,34 @@ def test_the_bounds_hold_what_onnx_runtime_computes(name: str) -> None:
         assert not outside(value, found)
     for found in runs(model, x):
         assert not outside(value, found)
+
+
+def test_an_axis_that_is_named_twice_is_summed_once() -> None:
+    nodes = [
+        node("Shape", "x", "sizes"),
+        node("ConstantOfShape", "sizes", "ones", value=numpy_helper.from_array(np.array([1]))),
+        node("ReduceSum", "ones axes", "y", keepdims=0),
+    ]
+    x = np.zeros(5, FLOAT)
+    model = model_of(nodes, x, axes=np.array([0, -1]))
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "n"
+    network = read_network(model)
+    assert str(ranges_of(network).value(network.main, "y").bounds.tolist()) == "[n, n]"
+    assert [found.tolist() for found in runs(model, x)] == [5] * 4
+
+
+def test_two_sizes_that_are_not_known_may_change_places() -> None:
+    rows = np.array([0, 10, 20]).reshape(1, 3, 1, 1)
+    x = interval("INT64", (None, 3, None), rows, rows)
+    model = model_of([node("Reshape", "x shape", "y")], np.zeros((2, 3, 1), np.int64), shape=[3])
+    (operation,) = read_network(model).main.operations
+    for sizes, least in (((None, 3, None), [0]), ((4, 3, None), [0]), ((None, 3, 5), [0])):
+        found = TRANSFERS["Reshape"](Call(operation, (x, None), 17, [OpenType("INT64", sizes)]))
+        assert isinstance(found, Bounds)
+        assert np.unique(found.low).tolist() == least
+    open_axis = interval("INT64", (None, 3, 2), rows, rows)
+    found = TRANSFERS["Reshape"](
+        Call(operation, (open_axis, None), 17, [OpenType("INT64", (None, 3, 2))])
+    )
+    assert isinstance(found, Bounds)
+    assert np.unique(found.low).tolist() == [0, 10, 20]
