@@ -39,8 +39,8 @@ ORDER = {
     "doctor": "",
     "pytest_plugin": "",
     "networks": "sizes network contract inside capture inputs intervals tokenizer calls "
-    "operator_types operator_bounds ranges shapes gathers cropping extraction text comparison "
-    "hardening audit_page __init__",
+    "operator_types operator_bounds ranges conditions shapes gathers cropping extraction text "
+    "comparison hardening audit_page __init__",
     "cli": "arguments terminal commands sources outputs check examine networks translate __init__",
 }
 """The way of a descriptor through the package, and for each package its files in their order. Each

@@ -24,6 +24,7 @@ from onnxgather.execution.providers import PROVIDERS
 from onnxgather.gather import ATTRIBUTES, from_onnx
 from onnxgather.model.values import DIRECTML_NAMES, ModelProto, ValueType, type_name
 from onnxgather.networks.capture import MOST_ITERATIONS, Captured, Gathered, capture
+from onnxgather.networks.conditions import Search
 from onnxgather.networks.contract import (
     MAY_BE_EMPTY,
     NOT_EMPTY,
@@ -296,6 +297,7 @@ def _refine(
     scopes = network.scopes() if captured else ()
     seen = {scope: _sizes_seen(scope, captured) for scope in scopes if captured}
     bounds = ranges_of(network, conditions, allow_empty, seen)
+    search = Search(network, bounds)
     on_cpu = shape_computations(network)
     names = Counter({key: operation.name for key, _, operation in every}.values())
     for key, each in calls.items():
@@ -306,6 +308,8 @@ def _refine(
             except (IndexError, TypeError, ValueError):
                 where = f"{network.path}: node {shown(operation.label)}"
                 raise OnnxGatherError(f"{where} must be one that ONNX allows") from None
+            if proof.state == "not-proved" and (found := search.conditions(scope, operation)):
+                proof = replace(proof, state="proved-if", conditions=found)
             name = operation.name if names[operation.name] == 1 else ""
             executions = captured.gathers.get(operation, []) if captured else []
             indices = _range(scope, operation, proof, source, executions)

@@ -7,7 +7,8 @@ of the axes.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -86,7 +87,7 @@ def ranges_of(
         allow_empty: Whether its open sizes count from 0, not from 1.
         seen: The types and sizes that values have in a run, for which alone the bounds then hold.
     """
-    ranges, conditions = Ranges(seen or {}), list(conditions)
+    ranges, conditions = Ranges(seen or {}, network.main), list(conditions)
     sizes = _open_sizes(network, conditions, allow_empty)
     inputs = [_input(network, name, sizes, conditions) for name in network.main.inputs]
     ranges.evaluate(network.main, inputs)
@@ -150,9 +151,11 @@ def _input(
 class Ranges:
     """The bounds of the values of a network."""
 
-    def __init__(self, seen: Mapping[Scope, Mapping[str, ValueType]]) -> None:
-        self._seen = seen
-        self._values: dict[Scope, dict[str, Bounds]] = {}
+    def __init__(
+        self, seen: Mapping[Scope, Mapping[str, ValueType]], main: Scope, tells: bool = True
+    ) -> None:
+        self._seen, self._main, self._tells = seen, main, tells
+        self._values: dict[Scope, MutableMapping[str, Bounds]] = {}
         self._makers: dict[Scope, dict[str, Operation]] = {}
 
     def value(self, scope: Scope, name: str) -> Bounds:
@@ -183,14 +186,31 @@ class Ranges:
         self._values[scope], self._makers[scope] = {}, {}
         for name, value in zip(scope.inputs, inputs, strict=False):
             self._keep(scope, name, value)
-        for operation in scope.operations:
+        self._run(scope, scope.operations)
+        return [self.value(scope, name) for name in scope.outputs]
+
+    def again(self, operations: Sequence[Operation], inputs: Mapping[str, Bounds]) -> Ranges:
+        """The bounds with other inputs, of the values alone that some operations compute.
+
+        Args:
+            operations: Operations of the main graph, in their order.
+            inputs: What is known of inputs of the main graph instead.
+        """
+        changed = Ranges(self._seen, self._main, tells=False)
+        changed._values[self._main] = ChainMap(dict(inputs), self._values[self._main])
+        changed._makers[self._main] = self._makers[self._main]
+        changed._run(self._main, operations)
+        return changed
+
+    def _run(self, scope: Scope, operations: Sequence[Operation]) -> None:
+        """Find the bounds of what operations of a scope compute."""
+        for operation in operations:
             if not operation.bodies and all(name in scope.stored for name in operation.outputs):
                 continue  # a constant, which `value` reads
             call = self.call(scope, operation)
             for name, value in zip(operation.outputs, self._computed(scope, call), strict=False):
                 self._keep(scope, name, _reasoned(call, value))
                 self._makers[scope][name] = operation
-        return [self.value(scope, name) for name in scope.outputs]
 
     def call(self, scope: Scope, operation: Operation) -> Call:
         """An operation with the bounds of its inputs and the types of its outputs."""
@@ -214,6 +234,8 @@ class Ranges:
             )
             value = replace(value, sizes=sizes)
         self._values[scope][name] = value
+        if not self._tells:
+            return
         known = [size if isinstance(size, int) else None for size in value.sizes or ()]
         sizes = None if value.sizes is None else tuple(known)
         scope.types[name] = ValueType(value.data_type or scope.type_of(name).data_type, sizes)
@@ -460,19 +482,15 @@ class IndexRange(msgspec.Struct, frozen=True):
 
 def proof_of(ranges: Ranges, scope: Scope, operation: Operation) -> IndexRange:
     """The range of the indices of a gather: proved, not proved, or out of it for any inputs."""
-    data, indices = (ranges.value(scope, name) for name in operation.inputs[:2])
-    ends = bounds_of_coordinates(indices, operation.operator)
-    sizes = indexed(operation, data, len(ends))
-    low, high = (
-        _numbers(ends[:, 0], indices.data_type, 0),
-        _numbers(ends[:, 1], indices.data_type, 1),
-    )
+    indices, every = ranges.value(scope, operation.inputs[1]), indexed(ranges, scope, operation)
+    lows, highs, sizes = zip(*every, strict=True)
+    low, high = (_numbers(ends, indices.data_type, k) for k, ends in enumerate((lows, highs)))
     numbers = tuple(size if isinstance(size, int) else None for size in sizes)
     why = ", ".join(indices.why)
     if indices.is_empty:
         return IndexRange("proved", None, None, numbers, "there is no index")
-    if all(map(is_inside, *ends.T, sizes)):
-        pairs = zip(ends[:, 1], sizes, strict=True)
+    if all(map(is_inside, lows, highs, sizes)):
+        pairs = zip(highs, sizes, strict=True)
         opened = [f"at most {end} of {size}" for end, size in pairs if isinstance(size, Size)]
         return IndexRange("proved", low, high, numbers, ", ".join([why, *opened]))
     # Where both ends of an interval are reached, one beyond the axis is an index beyond it.
@@ -485,11 +503,19 @@ def proof_of(ranges: Ranges, scope: Scope, operation: Operation) -> IndexRange:
     return IndexRange("not-proved", low, high, numbers, why, input=stop)
 
 
-def indexed(operation: Operation, data: Bounds, count: int) -> tuple[AnySize | None, ...]:
-    """The sizes of the axes that a gather indexes; None for one that is not known."""
-    rank, first = len(data.sizes or ()), operation.number
-    axes = range(first, first + count)
-    return tuple((data.sizes or ())[k] if -rank <= k < rank else None for k in axes)
+def indexed(
+    ranges: Ranges, scope: Scope, operation: Operation
+) -> list[tuple[AnySize, AnySize, AnySize | None]]:
+    """For each coordinate of a gather: the least and the greatest index, and the size of the axis.
+
+    The size is None where it is not known.
+    """
+    data, indices = (ranges.value(scope, name) for name in operation.inputs[:2])
+    ends = bounds_of_coordinates(indices, operation.operator).tolist()
+    rank, first, own = len(data.sizes or ()), operation.number, data.sizes or ()
+    axes = range(first, first + len(ends))
+    sizes = [own[k] if -rank <= k < rank else None for k in axes]
+    return [(low, high, size) for (low, high), size in zip(ends, sizes, strict=True)]
 
 
 def bounds_of_coordinates(indices: Bounds, operator: str) -> Array:
@@ -501,10 +527,10 @@ def bounds_of_coordinates(indices: Bounds, operator: str) -> Array:
     return np.broadcast_to(rows.reshape(-1, 2), (columns, 2))
 
 
-def _numbers(ends: Array, data_type: str, k: int) -> tuple[int | None, ...]:
+def _numbers(ends: Sequence[AnySize], data_type: str, k: int) -> tuple[int | None, ...]:
     """The least or the greatest numbers; None for an open size, or the data type's own limit."""
     limit = INTEGERS.get(data_type, UNBOUNDED)[k]
-    return tuple(n if isinstance(n, int) and n != limit else None for n in ends.tolist())
+    return tuple(n if isinstance(n, int) and n != limit else None for n in ends)
 
 
 def is_inside(low: AnySize, high: AnySize, size: AnySize | None) -> bool:

@@ -253,6 +253,20 @@ def _cancelling(size: Size) -> Iterable[tuple[Size, AnySize]]:
                     yield fact, _made({rest: count // amount})
 
 
+def in_named(size: AnySize) -> AnySize | None:
+    """What a size is never below, in open sizes of inputs alone; None where nothing tells it."""
+    while made := [pair for pair in terms_of(size).items() if not all(s.name for s in pair[0])]:
+        monomial, count = made[0]
+        fact, factor = Size({monomial: 1}), count  # a product of counts is at least 0
+        if count < 0:
+            told = next(iter(_cancelling(Size({monomial: count}))), None)
+            if told is None:
+                return None
+            fact, factor = told
+        size = size - fact * factor
+    return size
+
+
 def _without(monomial: Monomial, part: Monomial) -> Monomial | None:
     """What is left of a product without some of its factors; None where it lacks one of them."""
     rest = list(monomial)
