@@ -57,7 +57,9 @@ class Search:
         def asked(tried: Tried) -> tuple[Condition, ...] | None:
             """What else must hold with ranges of inputs; None where they make no proof."""
             inputs = {name: self._in_range(name, ends) for name, ends in tried.items()}
-            return self._of_sizes(self._ranges.again(way, inputs), scope, operation)
+            return self._of_sizes(
+                self._ranges.again(self._network.main, way, inputs), scope, operation
+            )
 
         for start in STARTS if names else ():
             tried: Tried = {name: [start] for name in names}

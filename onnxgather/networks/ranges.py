@@ -87,7 +87,7 @@ def ranges_of(
         allow_empty: Whether its open sizes count from 0, not from 1.
         seen: The types and sizes that values have in a run, for which alone the bounds then hold.
     """
-    ranges, conditions = Ranges(seen or {}, network.main), list(conditions)
+    ranges, conditions = Ranges(seen or {}), list(conditions)
     sizes = _open_sizes(network, conditions, allow_empty)
     inputs = [_input(network, name, sizes, conditions) for name in network.main.inputs]
     ranges.evaluate(network.main, inputs)
@@ -151,10 +151,8 @@ def _input(
 class Ranges:
     """The bounds of the values of a network."""
 
-    def __init__(
-        self, seen: Mapping[Scope, Mapping[str, ValueType]], main: Scope, tells: bool = True
-    ) -> None:
-        self._seen, self._main, self._tells = seen, main, tells
+    def __init__(self, seen: Mapping[Scope, Mapping[str, ValueType]], tells: bool = True) -> None:
+        self._seen, self._tells = seen, tells
         self._values: dict[Scope, MutableMapping[str, Bounds]] = {}
         self._makers: dict[Scope, dict[str, Operation]] = {}
 
@@ -189,17 +187,20 @@ class Ranges:
         self._run(scope, scope.operations)
         return [self.value(scope, name) for name in scope.outputs]
 
-    def again(self, operations: Sequence[Operation], inputs: Mapping[str, Bounds]) -> Ranges:
-        """The bounds with other inputs, of the values alone that some operations compute.
+    def again(
+        self, scope: Scope, operations: Sequence[Operation], values: Mapping[str, Bounds]
+    ) -> Ranges:
+        """The bounds with other values, where some operations alone are computed anew.
 
         Args:
-            operations: Operations of the main graph, in their order.
-            inputs: What is known of inputs of the main graph instead.
+            scope: A scope.
+            operations: Operations of the scope, in their order.
+            values: What is known of values of the scope instead.
         """
-        changed = Ranges(self._seen, self._main, tells=False)
-        changed._values[self._main] = ChainMap(dict(inputs), self._values[self._main])
-        changed._makers[self._main] = self._makers[self._main]
-        changed._run(self._main, operations)
+        changed = Ranges(self._seen, tells=False)
+        changed._values[scope] = ChainMap(dict(values), self._values[scope])
+        changed._makers[scope] = self._makers[scope]
+        changed._run(scope, operations)
         return changed
 
     def _run(self, scope: Scope, operations: Sequence[Operation]) -> None:
