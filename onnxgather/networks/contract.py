@@ -308,24 +308,27 @@ def guard(contract: GivenContract) -> str:
     Raises:
         FileFormatError: The contract cannot be read, or breaks a rule.
     """
-    told, counts, rules = decoded(contract), dict[str, str](), list[tuple[str, str]]()
-    least = int(told.assumes == NOT_EMPTY)
+    told, counts = decoded(contract), dict[str, str]()
+    lines, least = list[str](), int(told.assumes == NOT_EMPTY)
+
+    def require(rule: str, said: str) -> None:
+        lines.extend([f"if not ({rule}):", f"    raise ValueError({said!r})"])
+
     for name, dims in told.sizes.items():
         each = [f"inputs[{which!r}].shape[{k}]" for which, k in dims]
-        rules.append((f"{' == '.join(each)} >= {least}", f"size {name} at least {least}"))
+        require(f"{' == '.join(each)} >= {least}", f"size {name} at least {least}")
         counts[name] = each[0]
     for condition in told.conditions:
-        parts = re.split(r"([\s*+-]+)", _expression(condition, told.sizes))
-        tested, otherwise = "".join(counts.get(part, part) for part in parts), ""
-        if condition.of == "values":
-            columns = f"[..., {[*condition.columns]}]" if condition.columns else ""
-            part = f"inputs[{condition.input!r}]{columns}"
-            tested = f"{part}.min().item() <= {part}.max().item()"
-            otherwise = f"{part}.size == 0 or "
         low = "" if condition.low is None else f"{condition.low} <= "
         high = "" if condition.high is None else f" <= {condition.high}"
-        rules.append((f"{otherwise}{low}{tested}{high}", str(condition)))
-    lines = [f"def check(inputs):  # arrays by name, for the model {told.digest!r}"]
-    for rule, said in rules:
-        lines += [f"    if not ({rule}):", f"        raise ValueError({said!r})"]
-    return "\n".join([*lines, "    return inputs", ""])
+        if condition.of == "values":
+            columns = f"[..., {[*condition.columns]}]" if condition.columns else ""
+            lines.append(f"x = inputs[{condition.input!r}]{columns}")
+            ends = f"{low}x.min().item() <= x.max().item(){high}"
+            require(f"x.size == 0 or {ends}", str(condition))
+        else:
+            parts = re.split(r"([\s*+-]+)", _expression(condition, told.sizes))
+            tested = "".join(counts.get(part, part) for part in parts)
+            require(f"{low}{tested}{high}", str(condition))
+    first = f"def check(inputs):  # arrays by name, for the model {told.digest!r}"
+    return "\n    ".join([first, *lines, "return inputs"]) + "\n"

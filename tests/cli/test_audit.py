@@ -13,6 +13,8 @@ import pytest
 from command_line import call, outcome
 from onnx_graphs import FLOAT, INT64, constant, info, model, node
 
+import onnxgather as og
+
 TABLE = constant("table", np.zeros((4, 3), np.float32))
 NODES = [
     node("Gather", ["table", "ids"], "rows", "tokens"),
@@ -112,6 +114,97 @@ def test_fail_on_not_proved() -> None:
     assert call("audit", path, "--fail-on", "not-proved").exit_code == 1
     proved = ("--range", "ids=0:3", "--fail-on", "not-proved")
     assert call("audit", path, *proved).exit_code == 0
+
+
+def test_a_contract_is_written_and_assumed() -> None:
+    path = embedding(NODES[:1])
+    given = ("--range", "ids=-4:3", "--contract", "c.json")
+    assert call("audit", path, *given).exit_code == 0
+    contract = json.loads(Path("c.json").read_text(encoding="utf-8"))
+    assert (
+        contract
+        == json.loads(outcome("audit", path, "--range", "ids=-4:3", "--json")[1])["contract"]
+    )
+    assert call("audit", path, "--fail-on", "not-proved").exit_code == 1
+    assert call("audit", path, "--fail-on", "not-proved", "--assume", "c.json").exit_code == 0
+    printed = outcome("audit", path, "--assume", "c.json", "--contract", "-")
+    assert (printed[0], json.loads(printed[1])) == (0, contract)
+    og.check_inputs("c.json", {"ids": np.array([[0, 3]])})
+    assert og.audit(path, assume=contract).contract == contract
+    assert not og.audit(path, assume="c.json").not_proved
+    assert og.harden(path, assume="c.json") == og.harden(path, ranges={"ids": (-4, 3)})
+    assert outcome("harden", path, "-o", "o.onnx", "--assume", "c.json")[1] == (
+        "m.onnx -> o.onnx: 0 gathers rewritten\n"
+    )
+
+
+def test_a_contract_of_given_sizes_has_the_sizes_that_a_proof_needs() -> None:
+    nodes = [
+        node("Shape", ["ids"], "shape"),
+        node("Gather", ["table", "shape"], "rows", "sized"),
+    ]
+    path = embedding(nodes, [TABLE])
+    sizes = og.audit(path, shapes={"ids": [3, 2]})
+    assert [gather.range.state for gather in sizes.gathers] == ["proved"]
+    (condition,) = sizes.contract["conditions"]
+    assert {k: v for k, v in condition.items() if v is not None} == {
+        "of": "size",
+        "input": "ids",
+        "dim": 0,
+        "expression": "b",
+        "low": 3,
+        "high": 3,
+    }
+
+
+def test_what_the_contract_assumes_is_told_with_allow_empty_too() -> None:
+    for more, least in (((), 1), (("--allow-empty",), 0)):
+        found = json.loads(outcome("audit", embedding(), *more, "--json")[1])
+        assumes = f"open sizes of inputs are at least {least}"
+        assert (found["assumes"], found["contract"]["assumes"]) == (assumes, assumes)
+
+
+def test_a_tokenizer_gives_the_range_of_ids() -> None:
+    path = embedding(NODES[:1])
+    told: dict[str, Any] = {"model": {"vocab": {"a": 0, "b": 3}}}
+    Path("t.json").write_text(json.dumps(told), encoding="utf-8")
+    given = ("--tokenizer", "t.json", "--fail-on", "not-proved")
+    assert call("audit", path, *given).exit_code == 0
+    told["added_tokens"] = [{"id": 4, "content": "[PAD]"}]
+    Path("t.json").write_text(json.dumps(told), encoding="utf-8")
+    assert call("audit", path, *given).exit_code == 1
+    rewritten = outcome("harden", path, "-o", "o.onnx", "--tokenizer", "ids=t.json")[1]
+    assert rewritten.endswith("m.onnx -> o.onnx: 1 gather rewritten\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (
+            ["--range", "ids=-4:-1", "--tokenizer", "t.json"],
+            "two conditions exclude each other: ids: values from -4 to -1, and ids: values equal "
+            "to 0",
+        ),
+        (["--assume", "none.json"], "none.json: no such file or directory"),
+        (["--assume", "t.json"], "t.json: $ must not have model"),
+        (
+            ["--assume", "t.json", "--contract", "t.json"],
+            "t.json must not be written, as it is an input",
+        ),
+        (
+            ["--tokenizer", "ids=t.json", "--json", "t.json"],
+            "t.json must not be written, as it is an input",
+        ),
+        (
+            ["--contract", "a", "--json", "a"],
+            "a must not be written twice, for --json and --contract",
+        ),
+    ],
+)
+def test_a_condition_that_cannot_be_is_one_sentence(arguments: list[str], sentence: str) -> None:
+    Path("t.json").write_text('{"model": {"vocab": {"a": 0}}}', encoding="utf-8")
+    code, _, error = outcome("audit", embedding(), *arguments)
+    assert (code, error) == (2, f"Error: {sentence}\n")
 
 
 def test_a_model_without_gathers_is_good() -> None:

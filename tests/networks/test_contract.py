@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import onnx
 import pytest
+from hypothesis import example, find, given
+from hypothesis import strategies as st
 from onnx_graphs import INT64, info, model, node
 
 import onnxgather as og
 from onnxgather.networks.contract import (
+    LARGEST_CONTRACT,
+    MAY_BE_EMPTY,
     NOT_EMPTY,
     Condition,
     Contract,
+    check_inputs,
+    decoded,
     digest_of,
+    guard,
     open_sizes,
+    read_contract,
+    sizes_given,
     tightened,
 )
 from onnxgather.networks.network import read_network
@@ -119,3 +132,340 @@ def test_a_contract_is_one_plain_dict() -> None:
             }
         ],
     }
+
+
+NETWORK = read_network(sized(("ids", ["batch", "sequence"]), ("mask", ["batch", 3])))
+SIZES = open_sizes(NETWORK)
+LENGTH = Condition(of="size", input="ids", dim=1, expression="sequence", high=8)
+AREA = Condition(of="sizes", expression="3*batch*sequence - sequence", low=0, high=40)
+GOOD = {"ids": np.arange(6).reshape(2, 3), "mask": np.ones((2, 3), bool)}
+
+
+def contract(*conditions: Condition, assumes: Any = NOT_EMPTY) -> dict[str, Any]:
+    return Contract(
+        digest=digest_of(NETWORK), assumes=assumes, sizes=SIZES, conditions=conditions
+    ).plain
+
+
+WHOLE = contract(values(-1, 9), values(0, 1, 2, of="mask"), LENGTH, AREA)
+
+
+def test_a_contract_is_the_same_in_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "c.json"
+    path.write_text(json.dumps(WHOLE), encoding="utf-8")
+    assert decoded(path) == decoded(str(path)) == decoded(WHOLE)
+    assert decoded(path).plain == WHOLE
+    assert read_contract(path, NETWORK) == decoded(path)
+    check_inputs(path, GOOD)
+
+
+def test_fields_that_do_not_apply_may_be_left_out() -> None:
+    short = WHOLE | {"conditions": [{"of": "values", "input": "ids", "high": 9}]}
+    assert decoded(short).conditions == (values(None, 9),)
+
+
+def test_given_shapes_are_conditions_on_open_sizes() -> None:
+    assert [*map(str, sizes_given(SIZES, {"ids": [2, 3], "mask": [2, 3]}))] == [
+        "size 0 of ids (batch) equal to 2",
+        "size 0 of mask (batch) equal to 2",
+        "size 1 of ids (sequence) equal to 3",
+    ]
+
+
+def test_a_contract_takes_no_conditions_that_exclude_its_own() -> None:
+    own = decoded(contract(values(0, 5)))
+    assert own.joined([values(6, None)]) == own
+    assert own.joined([values(None, 4)]).conditions == (values(0, 4),)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"sizes": 1}, "$.sizes must be `object`, got `int`"),
+        ({"more": 1}, "$ must not have more"),
+        (
+            {"assumes": "nothing"},
+            "$.assumes must be a value that docs/proof.md lists, got 'nothing'",
+        ),
+        (
+            {"conditions": [{"of": "x"}]},
+            "$.conditions[0].of must be a value that docs/proof.md lists, got 'x'",
+        ),
+        (
+            {"conditions": [{"of": "size", "low": 1.5}]},
+            "$.conditions[0].low must be `int | null`, got `float`",
+        ),
+        ({"conditions": [{"of": "size", "dim": -1}]}, "$.conditions[0].dim must be `int` >= 0"),
+        (
+            {"conditions": [{"of": "values", "input": "ids", "high": 2**63}]},
+            "$.conditions[0].high must be `int` <= 9223372036854775807",
+        ),
+        (
+            {"conditions": [{"of": "sizes", "expression": "batch" * 201, "high": 1}]},
+            "$.conditions[0].expression must be `str` of length <= 1000",
+        ),
+        (
+            {"conditions": [{"of": "size", "input": "ids", "columns": [0], "high": 1}]},
+            "$.conditions[0] must have input and dim where of is 'size', got input, columns",
+        ),
+        (
+            {"conditions": [{"of": "sizes", "high": 1}]},
+            "$.conditions[0] must have expression where of is 'sizes', got none",
+        ),
+        (
+            {"conditions": [{"of": "values", "input": "ids"}]},
+            "$.conditions[0] must have low, high, or both in their order, got None and None",
+        ),
+        (
+            {"conditions": [{"of": "values", "input": "ids", "low": 3, "high": 2}]},
+            "$.conditions[0] must have low, high, or both in their order, got 3 and 2",
+        ),
+        (
+            {"conditions": [{"of": "size", "input": "mask", "dim": 1, "high": 2}]},
+            "$.conditions[0] must be of open sizes in $.sizes, got 'mask.1'",
+        ),
+        (
+            {"conditions": [{"of": "sizes", "expression": "batch*sequenc", "high": 2}]},
+            "$.conditions[0] must be of open sizes in $.sizes, got 'sequenc'; did you mean "
+            '"sequence"?',
+        ),
+    ],
+)
+def test_a_broken_contract_is_one_sentence(changes: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(og.FileFormatError) as caught:
+        check_inputs(WHOLE | changes, GOOD)
+    assert str(caught.value) == f"the contract: {sentence}"
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        (
+            {"digest": "sha256:0"},
+            f"$.digest must be that of the model, '{digest_of(NETWORK)}', got 'sha256:0'",
+        ),
+        (
+            {"sizes": {"batch": [["ids", 0]]}, "conditions": []},
+            "$.sizes must be that of the model, {'batch': [('ids', 0), ('mask', 0)], 'sequence': "
+            "[('ids', 1)]}, got {'batch': [('ids', 0)]}",
+        ),
+        (
+            {"conditions": [{"of": "values", "input": "idx", "high": 2}]},
+            "$.conditions[0]: a condition must be of an input ('ids', 'mask'), got 'idx'",
+        ),
+        (
+            {"conditions": [{"of": "values", "input": "mask", "columns": [0, 3], "high": 2}]},
+            "$.conditions[0].columns must be below 3, the last size of 'mask', got 3",
+        ),
+    ],
+)
+def test_a_contract_that_does_not_fit_the_model_is_refused(
+    changes: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(og.OnnxGatherError) as caught:
+        read_contract(WHOLE | changes, NETWORK)
+    assert str(caught.value) == f"the contract: {sentence}"
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"", "$: Input data was truncated"),
+        (b"[" * 100_000, "$ must be `object`, got `array`"),
+        (b'{"x":' * 100_000, "$ must not have x"),
+        (b'{"digest": "\xff"}', "$ must be UTF-8, got other bytes"),
+        (b" " * (LARGEST_CONTRACT + 1), "must have at most 1,048,576 bytes, got more"),
+    ],
+)
+def test_a_file_that_is_no_contract_is_one_sentence(
+    tmp_path: Path, content: bytes, sentence: str
+) -> None:
+    path = tmp_path / "c.json"
+    path.write_bytes(content)
+    with pytest.raises(og.FileFormatError) as caught:
+        decoded(path)
+    assert str(caught.value) == f"{path}: {sentence}"
+
+
+@pytest.mark.parametrize(
+    ("inputs", "sentence"),
+    [
+        (
+            {"ids": GOOD["ids"]},
+            "the inputs must hold 'mask', which the contract names, got ['ids']",
+        ),
+        (
+            GOOD | {"ids": [[1]]},
+            "input 'ids' must be an array, got list, of which numpy.asarray makes an array",
+        ),
+        (
+            GOOD | {"ids": np.zeros(2)},
+            "input 'ids' must have at least 2 dimensions, got the shape [2]",
+        ),
+        (
+            GOOD | {"ids": np.zeros((3, 3))},
+            "the size 'batch' must be one number of at least 1 (dimension 0 of 'ids', dimension 0 "
+            "of 'mask'), got 3, 2",
+        ),
+        (
+            GOOD | {"ids": np.zeros((2, 0))},
+            "the size 'sequence' must be one number of at least 1 (dimension 1 of 'ids'), got 0",
+        ),
+        (
+            GOOD | {"ids": np.array([[0, 10, 2], [0, 11, -7]])},
+            "input 'ids' must meet 'ids: values from -1 to 9', got -7 at [1, 2]",
+        ),
+        (
+            GOOD | {"ids": np.array([[0, 10, 2], [0, 11, 1]])},
+            "input 'ids' must meet 'ids: values from -1 to 9', got 11 at [1, 1]",
+        ),
+        (
+            GOOD | {"ids": np.array([[0, np.nan], [0, 1]], np.float32)},
+            "input 'ids' must meet 'ids: values from -1 to 9', got nan at [0, 1]",
+        ),
+        (
+            GOOD | {"ids": np.array([[0, 1], [0, 2**64 - 1]], np.uint64)},
+            "input 'ids' must meet 'ids: values from -1 to 9', got 18446744073709551615 at [1, 1]",
+        ),
+        (GOOD | {"ids": np.array([["a"], ["b"]])}, "input 'ids' must hold numbers, got <U1"),
+        (
+            GOOD | {"mask": np.array([[0, 0, 0], [0, 0, 2]])},
+            "input 'mask' must meet 'mask: column 2 of the last axis from 0 to 1', got 2 at [1, 2]",
+        ),
+        (
+            GOOD | {"mask": np.zeros((2, 2))},
+            "input 'mask' must have a column 2 in its last axis, got the shape [2, 2]",
+        ),
+        (
+            GOOD | {"ids": np.zeros((2, 9))},
+            "the inputs must meet 'size 1 of ids (sequence) at most 8', got 9",
+        ),
+        (
+            GOOD | {"ids": np.zeros((3, 8)), "mask": np.zeros((3, 3))},
+            "the inputs must meet '3*batch*sequence - sequence from 0 to 40', got 64",
+        ),
+    ],
+)
+def test_inputs_that_break_a_contract_are_one_sentence(
+    inputs: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(og.OnnxGatherError) as caught:
+        check_inputs(WHOLE, inputs)
+    assert str(caught.value) == sentence
+
+
+def test_open_sizes_may_be_0_where_the_contract_says_so() -> None:
+    inputs = {"ids": np.zeros((0, 3), np.int64), "mask": np.zeros((0, 3), bool)}
+    told = contract(values(-1, 9), assumes=MAY_BE_EMPTY)
+    check_inputs(told, inputs)
+    assert not is_refused(told, inputs)
+    assert is_refused(contract(), inputs)
+
+
+def test_numbers_that_a_float_rounds_are_compared_exactly() -> None:
+    """As FLOAT32, 2^24 + 3 is 2^24 + 4."""
+    inputs = GOOD | {"ids": np.array([[2**24 + 4]] * 2, np.float32)}
+    assert is_refused(contract(values(0, 2**24 + 3)), inputs)
+    assert not is_refused(contract(values(0, 2**24 + 4)), inputs)
+
+
+def is_refused(told: dict[str, Any], inputs: dict[str, Any]) -> bool:
+    """Whether the printed guard refuses inputs, which `check_inputs` must then refuse too."""
+    printed: dict[str, Any] = {}
+    exec(guard(told), printed)
+    try:
+        printed["check"](inputs)
+    except Exception:
+        with pytest.raises(og.OnnxGatherError):
+            check_inputs(told, inputs)
+        return True
+    check_inputs(told, inputs)
+    return False
+
+
+def test_the_guard_is_a_few_lines_without_an_import() -> None:
+    assert (
+        guard(WHOLE)
+        == f"""\
+def check(inputs):  # arrays by name, for the model '{digest_of(NETWORK)}'
+    if not (inputs['ids'].shape[0] == inputs['mask'].shape[0] >= 1):
+        raise ValueError('size batch at least 1')
+    if not (inputs['ids'].shape[1] >= 1):
+        raise ValueError('size sequence at least 1')
+    x = inputs['ids']
+    if not (x.size == 0 or -1 <= x.min().item() <= x.max().item() <= 9):
+        raise ValueError('ids: values from -1 to 9')
+    x = inputs['mask'][..., [2]]
+    if not (x.size == 0 or 0 <= x.min().item() <= x.max().item() <= 1):
+        raise ValueError('mask: column 2 of the last axis from 0 to 1')
+    if not (inputs['ids'].shape[1] <= 8):
+        raise ValueError('size 1 of ids (sequence) at most 8')
+    if not (0 <= 3*inputs['ids'].shape[0]*inputs['ids'].shape[1] - inputs['ids'].shape[1] <= 40):
+        raise ValueError('3*batch*sequence - sequence from 0 to 40')
+    return inputs
+"""
+    )
+    assert not is_refused(WHOLE, GOOD)
+
+
+HOSTILE = ["a", "b'\"", "c\n)]", "{0}\\", "inputs['a']"]
+NUMBERS: list[tuple[str, float]] = [
+    *((dtype, n) for dtype in ("i8", "u1", "f4", "?", "f2") for n in (0, 1, 2, 100)),
+    *(("i8", -1), ("f4", -1), ("f4", np.nan), ("f8", 1e300)),
+]
+
+
+def filled(kind: tuple[str, float], shape: list[int]) -> Any:
+    return np.full(shape, kind[1], kind[0])
+
+
+ARRAYS = st.builds(
+    filled, st.sampled_from(NUMBERS), st.lists(st.integers(0, 3), min_size=1, max_size=2)
+)
+
+
+@st.composite
+def cases(draw: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Draw a contract with inputs, which may meet it."""
+    names = draw(st.lists(st.sampled_from(HOSTILE), min_size=1, max_size=3, unique=True))
+    sizes = {"n": [(names[0], 0)], "input#0.1": [(draw(st.sampled_from(names)), 0)]}
+    conditions = list[Condition]()
+    for _ in range(draw(st.integers(0, 3))):
+        first, second = sorted([draw(st.integers(-2, 4)), draw(st.integers(-2, 4))])
+        low, high = draw(st.sampled_from([(first, second), (first, None), (None, second)]))
+        name = draw(st.sampled_from(names))
+        subjects: list[dict[str, Any]] = [
+            {"of": "values", "input": name},
+            {"of": "values", "input": name, "columns": (0, 2)},
+            {"of": "size", "input": names[0], "dim": 0},
+            {"of": "sizes", "expression": "-2*n*input#0.1 + 3*n + 1"},
+        ]
+        conditions.append(Condition(**draw(st.sampled_from(subjects)), low=low, high=high))
+    told = Contract(
+        digest="sha256:0'\n",
+        assumes=draw(st.sampled_from([NOT_EMPTY, MAY_BE_EMPTY])),
+        sizes=sizes,
+        conditions=tuple(conditions),
+    )
+    return told.plain, {name: draw(ARRAYS) for name in names if draw(st.integers(0, 9))}
+
+
+@given(cases())
+@example((WHOLE, GOOD))
+def test_the_guard_refuses_what_check_inputs_refuses(case: Any) -> None:
+    is_refused(*case)
+
+
+@pytest.mark.parametrize("outcome", [True, False])
+def test_both_outcomes_are_drawn(outcome: bool) -> None:
+    case = find(
+        cases(), lambda case: len(case[0]["conditions"]) > 1 and is_refused(*case) == outcome
+    )
+    assert len(case[0]["conditions"]) > 1
+
+
+def test_checking_inputs_imports_no_onnx() -> None:
+    code = "import sys, onnxgather as og; og.check_inputs; print('onnx' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "False\n"
+    assert og.check_inputs is check_inputs

@@ -1,0 +1,94 @@
+"""The ids of a tokenizer: the highest of its vocabulary and of the tokens that are added."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from onnx_graphs import FLOAT, INT64, info, model, node
+
+import onnxgather as og
+from onnxgather.networks.network import Network, read_network
+from onnxgather.networks.tokenizer import LARGEST_TOKENIZER, token_condition, token_range
+
+
+def tokenizer(folder: Path, vocab: Any, *added: int, **more: Any) -> str:
+    path = folder / "tokenizer.json"
+    tokens = [{"id": n, "content": f"[{n}]", "special": True} for n in added]
+    told = {"version": "1.0", "model": {"vocab": vocab, **more}, "added_tokens": tokens}
+    path.write_text(json.dumps(told), encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("vocab", "added", "highest"),
+    [
+        ({"a": 0, "b": 7, "c": 3}, [], 7),
+        ({"a": 0}, [30521, 2], 30521),
+        ([["a", -1.5], ["b", 0], ["c", -2]], [], 2),
+        ([["a", -1.5]], [5], 5),
+        ({}, [0], 0),
+    ],
+)
+def test_the_range_ends_at_the_highest_id(
+    tmp_path: Path, vocab: Any, added: list[int], highest: int
+) -> None:
+    assert token_range(tokenizer(tmp_path, vocab, *added)) == (0, highest)
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"{}", "$ must have model"),
+        (b'{"model": {}}', "$.model must have vocab"),
+        (b'{"model": {"vocab": 1}}', "$.model.vocab must be `object | array`, got `int`"),
+        (b'{"model": {"vocab": {"a": "0"}}}', "$.model.vocab[...] must be `int`, got `str`"),
+        (b'{"model": {"vocab": {"a": -1}}}', "$.model.vocab[...] must be `int` >= 0"),
+        (b'{"model": {"vocab": {}}}', "$.model.vocab must have a token, got none"),
+        (b'{"x":' * 100_000, "$ must not be nested so deeply"),
+    ],
+)
+def test_a_file_that_is_no_tokenizer_is_one_sentence(
+    tmp_path: Path, content: bytes, sentence: str
+) -> None:
+    path = tmp_path / "t.json"
+    path.write_bytes(content)
+    with pytest.raises(og.OnnxGatherError) as caught:
+        token_range(str(path))
+    assert str(caught.value) == f"{path}: {sentence}"
+
+
+def test_a_file_above_64_mib_is_refused_unread(tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    with path.open("wb") as file:
+        file.truncate(LARGEST_TOKENIZER + 1)
+    with pytest.raises(og.FileFormatError) as caught:
+        token_range(str(path))
+    assert str(caught.value) == f"{path}: must have at most 67,108,864 bytes, got more"
+
+
+def network(*inputs: tuple[str, int]) -> Network:
+    values = [info(name, data_type, ["n"]) for name, data_type in inputs]
+    return read_network(model([node("Abs", [inputs[0][0]], "y")], values, ["y"]))
+
+
+def test_the_only_input_of_integers_holds_the_ids(tmp_path: Path) -> None:
+    path = tokenizer(tmp_path, {"a": 4})
+    one = network(("ids", INT64), ("x", FLOAT))
+    assert str(token_condition(path, one)) == "ids: values from 0 to 4"
+    assert token_condition(f"ids={path}", one) == token_condition(path, one)
+
+
+def test_of_several_inputs_of_integers_one_must_be_named(tmp_path: Path) -> None:
+    path = tokenizer(tmp_path, {"a": 4})
+    two = network(("ids", INT64), ("mask", INT64))
+    assert str(token_condition(f"mask={path}", two)) == "mask: values from 0 to 4"
+    for made, names in ((two, "'ids', 'mask'"), (network(("x", FLOAT)), "none")):
+        with pytest.raises(og.OnnxGatherError) as caught:
+            token_condition("t.json", made)
+        assert str(caught.value) == (
+            "the model: a tokenizer must come as INPUT=FILE with an input of integers "
+            f"({names}), got 't.json'"
+        )
