@@ -323,8 +323,8 @@ def _comparison(call: Call) -> Bounds:
 
 
 ELEMENTWISE = {
-    *("Abs", "Add", "Cast", "Ceil", "Clip", "Div", "Floor", "Identity", "Max", "Min", "Mod", "Mul"),
-    *("Neg", "Relu", "Round", "Sub", "Where"),
+    *("Abs", "Add", "Cast", "Ceil", "Clip", "Div", "Floor", "Identity", "Log", "Max", "Min", "Mod"),
+    *("Mul", "Neg", "Relu", "Round", "Sqrt", "Sub", "Where"),
 }
 """Operators each of whose elements comes from the elements of the inputs at its place."""
 
@@ -469,8 +469,6 @@ def _range(call: Call) -> Bounds | None:
         if len(numbers) <= ELEMENTS:
             array = np.array(numbers, object)[:, None]
             return interval(start.data_type, (len(numbers),), array, array)
-    if not is_ordered(start, limit, delta):
-        return None
     if delta.whole[0] > 0:
         return call.value(start.whole[0], limit.whole[1] - 1)
     return call.value(limit.whole[0] + 1, start.whole[1]) if delta.whole[1] < 0 else None

@@ -67,7 +67,7 @@ PATIENCE = 3
 _CONTROL = ("If", "Loop", "Scan")
 """The operators whose bodies are followed."""
 
-NESTED = 8
+NESTED = 12
 """Through how many operations a condition of Where is followed."""
 
 
