@@ -247,7 +247,7 @@ def audit_model(
         sizes=sizes,
         conditions=conditions,
     )
-    if any(g.range.state == "proved" and g.range.sizes_from != "file" for g in gathers.values()):
+    if any(g.range.sizes_from != "file" for g in gathers.values()):
         contract = contract.joined(given)
     for gather in gathers.values():
         contract = contract.joined(gather.range.conditions)

@@ -241,8 +241,11 @@ def _monotonic(call: Call) -> Bounds | None:
     return call.elementwise(low, high)
 
 
-@computes("Abs")
+@computes("Abs", numbers=False)
 def _abs(call: Call) -> Bounds | None:
+    if call.x.data_type in INTEGERS and call.x.whole[0] >= 0:
+        return call.elementwise(call.x.low, call.x.high)
+    call = replace(call, inputs=(call.x.closed,))
     low, high = abs(call.x.low), abs(call.x.high)
     inside = (call.x.low <= 0) & (call.x.high >= 0)
     return call.elementwise(np.where(inside, 0 * low, least(low, high)), greatest(low, high))
