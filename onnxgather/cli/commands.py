@@ -73,6 +73,8 @@ class Commands(click.Group):
             code, sentence = error.exit_code, str(error)
         except MemoryError:
             sentence = "there is not enough memory"
+        except ImportError as error:  # such as a library that memory does not hold
+            sentence = " ".join(str(error).split())
         except SystemExit as end:  # click's own: 0 after a completion, 1 at a broken pipe
             abandon(sys.stdout, sys.stderr)
             code = _BROKEN_PIPE if end.code else GOOD
@@ -82,6 +84,10 @@ class Commands(click.Group):
             abandon(sys.stdout)
             where = os.fsdecode(error.filename) if error.filename else "standard output"
             sentence = f"{where}: {reason(error)}"
+        except Exception as error:
+            if type(error).__name__ != "EncodeError":  # protobuf's, where it cannot copy a message
+                raise
+            sentence = "there is not enough memory"
         if sentence:
             say(f"Error: {sentence}", err=True)
         sys.exit(code)

@@ -236,7 +236,7 @@ class StartedProgram:
     In the child of a fork the program stays the parent's: it counts as ended, and is not killed.
 
     Raises:
-        OSError: The program does not start.
+        OSError: The program, or the thread, does not start.
         ValueError: No system has such a command.
     """
 
@@ -248,7 +248,11 @@ class StartedProgram:
         self._answers: SimpleQueue[bytes | BaseException] = SimpleQueue()
         self._unread = b""
         self._thread = threading.Thread(target=self._work, args=[command], daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            self._errors.close()
+            raise OSError(str(error)) from error
         started = self._answers.get()
         if isinstance(started, BaseException):
             self._errors.close()

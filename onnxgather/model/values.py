@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 import onnx
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, EncodeError
 from onnx import helper
 
 from onnxgather.checks import shown
@@ -116,10 +116,7 @@ def load(path: str) -> onnx.ModelProto:
         if os.path.getsize(path) > LARGEST_MODEL:
             raise OnnxGatherError(f"{path}: must be an ONNX model of at most 2 GiB")
         content = Path(path).read_bytes()
-        model = onnx.ModelProto.FromString(content)
-    except DecodeError:
-        found = got(content, "an ONNX model")
-        raise OnnxGatherError(f"{path}: must be an ONNX model{found}") from None
+        model = _parsed(content, f"{path}:")
     except (OSError, ValueError) as error:
         raise OnnxGatherError(f"{path}: {reason(error)}") from None
     if not model.graph.node:
@@ -137,18 +134,35 @@ def loaded(source: object) -> tuple[bytes | str, onnx.ModelProto]:
     if isinstance(source, str | os.PathLike):
         path = os.fspath(cast("str | os.PathLike[str]", source))
         return path, load(path)
-    try:
-        if isinstance(source, onnx.ModelProto):
-            return source.SerializeToString(), source
-        if isinstance(source, bytes):
-            return source, onnx.ModelProto.FromString(source)
-    except DecodeError:
-        found = got(cast("bytes", source), "an ONNX model")
-        raise OnnxGatherError(f"the model must be an ONNX model{found}") from None
-    except ValueError:
-        raise OnnxGatherError("the model must have at most 2 GiB") from None
+    if isinstance(source, onnx.ModelProto):
+        return serialized(source), source
+    if isinstance(source, bytes):
+        return source, _parsed(source, "the model")
     rule = "source must be a descriptor, an onnx.ModelProto, its bytes, or the path of its file"
     raise OnnxGatherError(f"{rule}, got {shown(source)}")
+
+
+def _parsed(content: bytes, where: str) -> onnx.ModelProto:
+    try:
+        return onnx.ModelProto.FromString(content)
+    except DecodeError as error:
+        if "alloc" in str(error):
+            raise MemoryError from None
+        found = got(content, "an ONNX model")
+        raise OnnxGatherError(f"{where} must be an ONNX model{found}") from None
+
+
+def serialized(model: onnx.ModelProto) -> bytes:
+    """The bytes of a model.
+
+    Raises:
+        OnnxGatherError: protobuf cannot write it, and does not say why.
+    """
+    try:
+        return model.SerializeToString()
+    except (EncodeError, ValueError):
+        rule = "the model must have at most 2 GiB, and memory must hold another copy of it"
+        raise OnnxGatherError(rule) from None
 
 
 def values_of(model: onnx.ModelProto) -> tuple[dict[str, ValueType], dict[str, ValueType]]:

@@ -19,7 +19,7 @@ import numpy as np
 from onnxgather.descriptors.arrays import Array
 from onnxgather.errors import ProviderError
 from onnxgather.execution import runtime
-from onnxgather.execution.child import NoAnswerError
+from onnxgather.execution.child import Breakdown, NoAnswerError
 from onnxgather.execution.providers import PROVIDERS
 from onnxgather.execution.worker import Worker
 from onnxgather.networks.inside import model_of
@@ -29,6 +29,9 @@ MOST_ITERATIONS = 256
 """The most iterations of a loop that are run."""
 
 _CPU = PROVIDERS["cpu"]
+
+_NO_CRASH = (Breakdown.NOT_STARTED, Breakdown.LATE, Breakdown.EXITED)
+"""How a worker breaks down without a fault of the node that it runs."""
 
 
 class Gathered(NamedTuple):
@@ -78,9 +81,10 @@ def capture(network: Network, inputs: Mapping[str, Array], timeout: float) -> Ca
         timeout: Seconds that a run may take.
 
     Raises:
-        ProviderError: There is no CPU provider.
+        ProviderError: There is no CPU provider, it cannot start, or the run takes too long.
     """
     with closing(Worker(sys.executable, timeout)) as worker:
+        worker.about()  # so that a worker that cannot start does not read as a node that fails
         run = _Run(network, worker)
         run.values_of(network.main, dict(inputs))
     return run.found
@@ -165,7 +169,10 @@ class _Run:
         try:
             answered, content = self._worker.exchange(_read, request, blobs)
         except NoAnswerError as error:
-            raise _FailedError(str(error)) from None
+            if error.how in _NO_CRASH or error.detail == "SIGKILL":
+                rule = f"{self._network.path}: the model must run with the given inputs"
+                raise ProviderError(f"{rule}, but {error}") from None
+            raise _FailedError(str(error)) from None  # as a node can crash the worker
         if answered.not_run is not None:
             raise ProviderError(_CPU.why_not_run(*answered.not_run[:2]))
         if answered.refused is not None:

@@ -174,7 +174,7 @@ def audit(
 
     Raises:
         OnnxGatherError: The model, an input, a size, a range or the contract is not as it must be.
-        ProviderError: There are inputs, but no CPU provider.
+        ProviderError: There are inputs, but no CPU provider; it cannot start, or takes too long.
     """
     network = read_network(model)
     conditions = given_conditions(network, ranges, [] if assume is None else [assume])

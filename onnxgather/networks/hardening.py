@@ -25,7 +25,7 @@ from onnxgather.lowering.graph import ONNX_TYPES, Graph, Value, new_name
 from onnxgather.lowering.indices import INDICES
 from onnxgather.lowering.portable import INPUT, OUTPUT
 from onnxgather.model.protos import bodies_of, external_files, key_of, names_in
-from onnxgather.model.values import ValueType, name_of
+from onnxgather.model.values import ValueType, name_of, serialized
 from onnxgather.model.write import add_nodes
 from onnxgather.networks.contract import Condition, GivenContract
 from onnxgather.networks.gathers import audit_model, given_conditions, operations_of
@@ -109,7 +109,7 @@ def harden_file(
     if external and folders[0] != folders[1]:
         rule = f"{output} must be in the folder of {path}, as it refers to its external data"
         raise OnnxGatherError(f"{rule}, {shown(external[0])}")
-    write_whole(output, hardened.SerializeToString())
+    write_whole(output, serialized(hardened))
     return done
 
 

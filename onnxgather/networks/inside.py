@@ -9,6 +9,7 @@ import onnx
 from onnx import helper
 
 from onnxgather.descriptors.arrays import Array
+from onnxgather.model.values import serialized
 from onnxgather.networks.network import (
     Network,
     Scope,
@@ -79,4 +80,4 @@ def model_of(
         element_type = helper.np_dtype_to_tensor_dtype(array.dtype)
         made.input.append(helper.make_tensor_value_info(name, element_type, array.shape))
     made.output.extend(onnx.ValueInfoProto(name=name) for name in wanted)
-    return model.SerializeToString()
+    return serialized(model)

@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 import pytest
 from command_line import call, outcome
+from google.protobuf.message import EncodeError
 from onnx_graphs import FLOAT, INT64, constant, info, model, node
 
 import onnxgather as og
@@ -334,3 +335,21 @@ def test_a_file_that_is_no_model_is_one_sentence(content: bytes) -> None:
     assert (code, text) == (2, "")
     assert error.startswith("Error: m.onnx: must be an ONNX model")
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (MemoryError(), "there is not enough memory"),
+        (EncodeError("Failed to serialize proto"), "there is not enough memory"),
+        (ImportError("a.so: failed to map\nsegment"), "a.so: failed to map segment"),
+    ],
+)
+def test_an_error_of_the_machine_is_one_sentence(
+    error: Exception, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("onnxgather.networks.gathers.audit_model", fails)
+    assert outcome("audit", embedding()) == (2, "", f"Error: {said}\n")

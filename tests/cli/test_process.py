@@ -12,8 +12,10 @@ from pathlib import Path
 from subprocess import PIPE
 from typing import IO
 
+import onnx
 import pytest
 from command_line import DESC, POSIX, files, program, spawn
+from onnx import helper
 
 from onnxgather.cli import main
 from onnxgather.model.write import to_onnx
@@ -208,3 +210,35 @@ main(["convert", "x.json"])
         Path("code.py").write_text(code)
         command = f"{sys.executable} code.py <&- >&- 2>&-"
         assert subprocess.run(["sh", "-c", command], check=False).returncode > 2
+
+
+LIMITED = """
+import resource, sys
+from onnxgather.cli import main
+from onnxgather.networks import extraction, hardening
+size = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+limit = size + int(sys.argv[1]) * 2**20
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+main(sys.argv[2:], prog_name="onnxgather")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no other system limits the address space")
+@pytest.mark.parametrize("room", [150, 225])
+def test_too_little_memory_is_one_sentence(room: int) -> None:
+    """For the message that a file of 100 MB holds, and for a copy of that message."""
+    table = onnx.TensorProto(name="table", data_type=1, dims=[25 * 2**20])
+    table.raw_data = bytes(100 * 2**20)
+    gather = helper.make_node("Gather", ["table", "ids"], ["rows"])
+    ids = helper.make_tensor_value_info("ids", 7, [2])
+    graph = helper.make_graph([gather], "g", [ids], [onnx.ValueInfoProto(name="rows")], [table])
+    Path("m.onnx").write_bytes(helper.make_model(graph).SerializeToString())
+    command = [sys.executable, "-c", LIMITED, str(room), "harden", "m.onnx", "-o", "out.onnx"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    sentences = {
+        "Error: there is not enough memory\n",
+        "Error: the model must have at most 2 GiB, and memory must hold another copy of it\n",
+    }
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr in sentences
+    assert not Path("out.onnx").exists()

@@ -607,6 +607,17 @@ class TestTheWorkerBefore:
             said.format(path),
         )
 
+    def test_a_worker_without_a_thread_for_it_does_not_start(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def start(_: object) -> None:
+            raise RuntimeError("can't start new thread")
+
+        monkeypatch.setattr("threading.Thread.start", start)
+        with pytest.raises(og.ProviderError) as caught:
+            og.audit(save(tmp_path, self.NODES, IDS_INPUT, [TABLE]), inputs={"ids": IDS})
+        assert str(caught.value) == f"{sys.executable} does not start: can't start new thread"
+
     def test_an_output_beyond_all_memory_is_one_sentence(self, tmp_path: Path) -> None:
         nodes = [node("ConstantOfShape", ["count"], "moved"), self.NODES[1]]
         path = save(tmp_path, nodes, IDS_INPUT, [TABLE, constant("count", np.array([2**40]))])
