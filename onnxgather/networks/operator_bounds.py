@@ -61,13 +61,12 @@ TRANSFERS: dict[str, Transfer] = {}
 QUIET: set[str] = set()
 """Operators that select elements, which a proof in words does not name."""
 
+SKIPPED = {"Add", "Sub", "Mul", "Div"}
+"""Operators that ONNX Runtime leaves out where they change nothing, so that two Casts may meet."""
+
 
 def computes(
-    *names: str,
-    quiet: bool = False,
-    broadcasts: bool = False,
-    numbers: bool = True,
-    passes: bool = False,
+    *names: str, quiet: bool = False, broadcasts: bool = False, numbers: bool = True
 ) -> Callable[[Transfer], Transfer]:
     """Enter a function in the table.
 
@@ -76,7 +75,6 @@ def computes(
         quiet: Whether they select elements.
         broadcasts: Whether they broadcast their inputs.
         numbers: Whether the function takes bounds that are numbers alone, not open sizes.
-        passes: Whether ONNX Runtime may leave them out, as `x + 0`, so that two Casts meet.
     """
 
     def enter(function: Transfer) -> Transfer:
@@ -84,7 +82,7 @@ def computes(
             if broadcasts and call.attributes.keys() & {"axis", "broadcast"}:  # before opset 7
                 return None
             inputs = [value and value.closed for value in call.inputs] if numbers else call.inputs
-            if not (quiet or passes):
+            if not (quiet or SKIPPED.issuperset(names)):
                 inputs = [value and value.cast for value in inputs]
             inputs = broadcast(inputs) if broadcasts else tuple(inputs)
             return function(replace(call, inputs=inputs))
@@ -115,11 +113,8 @@ def _loosened(data_type: str, bounds: tuple[Array, Array], roundings: int) -> tu
     keeps FLOAT16 as FLOAT from one operator to the next.
     """
     (low, high), info = bounds, np.finfo(FLOATS[data_type])
-    low, high = (
-        end + side * (info.smallest_subnormal + roundings * info.eps * np.nan_to_num(abs(end)))
-        for end, side in ((low, -1), (high, 1))
-    )
-    return np.minimum(low, info.max), np.maximum(high, info.min)
+    slack = [info.smallest_subnormal + roundings * info.eps * np.nan_to_num(abs(e)) for e in bounds]
+    return np.minimum(low - slack[0], info.max), np.maximum(high + slack[1], info.min)
 
 
 _quotient: Any = np.frompyfunc(quotient, 2, 1)
@@ -133,16 +128,14 @@ def _divided(x: Array, y: Array) -> Array:
     return np.where((x < 0) == (y < 0), quotient, -quotient)
 
 
-@computes("Add", "Sub", broadcasts=True, numbers=False, passes=True)
+@computes("Add", "Sub", broadcasts=True, numbers=False)
 def _sum(call: Call) -> Bounds | None:
     a, b = call.x, call.of(1)
     is_sum = call.operator == "Add"
     ends = (a.low + b.low, a.high + b.high) if is_sum else (a.low - b.high, a.high - b.low)
-    if a.data_type in FLOATS:  # of infinities: NaN
-        ends = corners(np.add if is_sum else np.subtract, a, b)
     if a.data_type == "FLOAT16":  # providers compute it in more than one way
         ends = _loosened(a.data_type, ends, 2)
-    return call.elementwise(*ends)
+    return call.elementwise(*ends, _is_infinite(a) and _is_infinite(b))
 
 
 MONOTONIC_IN_EACH: dict[str, Callable[[Array, Array], Array]] = {
@@ -155,10 +148,8 @@ def _fused(a: Bounds, b: Bounds, low: Array, high: Array) -> tuple[Array, Array]
     """The bounds of `a / b` that also hold in `1 / b * y`, which ONNX Runtime makes `y / b`."""
     if a.data_type in FLOATS:
         sure, _ = corners(_divides, a, b)
-        ends = zip((low, high), (-np.inf, np.inf), strict=True)
-        low, high = (
-            np.where(sure, end, np.nextafter(end, end.dtype.type(far))) for end, far in ends
-        )
+        low = np.where(sure, low, np.nextafter(low, low.dtype.type(-np.inf)))
+        high = np.where(sure, high, np.nextafter(high, high.dtype.type(np.inf)))
     elif a.bounds.size == 2 and not (a.low > 1).any() and not (a.high < 1).any():
         low = np.where(b.low < 0, least(low, np.array(-1, object)), low)
         high = np.where(b.high > 0, greatest(high, np.array(1, object)), high)
@@ -167,11 +158,11 @@ def _fused(a: Bounds, b: Bounds, low: Array, high: Array) -> tuple[Array, Array]
 
 def _divides(x: Array, y: Array) -> Array:
     """Whether `x / y` is surely exact: the quotient is whole, or the divisor a power of two."""
-    exact = (np.fmod(x, y) == 0) | (abs(np.frexp(y)[0]) == 0.5)
-    return exact & np.isfinite(np.true_divide(x, y))
+    is_finite = np.isfinite(np.true_divide(x, y))
+    return is_finite & ((np.fmod(x, y) == 0) | (abs(np.frexp(y)[0]) == 0.5))
 
 
-@computes(*MONOTONIC_IN_EACH, broadcasts=True, numbers=False, passes=True)
+@computes(*MONOTONIC_IN_EACH, broadcasts=True, numbers=False)
 def _arithmetic(call: Call) -> Bounds | None:
     a, b = call.x, call.of(1)
     if call.operator == "Div":
@@ -291,9 +282,7 @@ def _clip(call: Call) -> Bounds | None:
         ends[0] = ends[0] or interval(x.data_type, (), -np.inf, -greatest_finite)
         ends[1] = ends[1] or interval(x.data_type, (), greatest_finite, np.inf)
     low, high = ends
-    crossed = low and high and bool((low.high > high.low).any())  # then providers differ
-    is_wide = low and low.whole[0] >= 0 and high and is_ordered(low, high) > is_ordered(x)
-    if low and high and (x.nan or crossed or is_wide):
+    if low and high and (x.nan or (low.whole[0] >= 0 and is_ordered(low, high) > is_ordered(x))):
         return call.elementwise(least(low.low, high.low), greatest(low.high, high.high))
     if low is not None:
         x = interval(x.data_type, x.sizes, *_chosen(True, x, low), x.nan)
@@ -360,8 +349,7 @@ def met(a: Bounds, b: Bounds) -> Bounds:
 
 def _with_ends(x: Bounds, low: Array, high: Array) -> Bounds:
     """A value that is no NaN, between other ends."""
-    nan = x.nan and x.data_type in LIMITS
-    return interval(x.data_type, x.sizes, low, high, nan, why=x.why, stops=x.stops)
+    return interval(x.data_type, x.sizes, low, high, x.cast is not x, why=x.why, stops=x.stops)
 
 
 @computes("Where", quiet=True, broadcasts=True, numbers=False)
@@ -462,10 +450,8 @@ def _shape(call: Call) -> Bounds | None:
 @computes("Range", numbers=False)
 def _range(call: Call) -> Bounds | None:
     start, limit, delta = values = [call.of(k) for k in range(3)]
-    if start.data_type not in INTEGERS:
-        return None
-    most = min(LIMITS[start.data_type][1] // 2, EXACT // 2)
-    if max(*(abs(v.closed.bounds).max() for v in (start, limit))) > most:
+    most = min(INTEGERS.get(start.data_type, (0, 0))[1], EXACT) // 2
+    if most == 0 or max(abs(v.closed.bounds).max() for v in (start, limit)) > most:
         return None  # the CPU provider counts in the data type, then as floats
     if all(v.is_exact and v.closed is v for v in values):
         numbers = range(*(int(value.whole[0]) for value in values))
@@ -480,8 +466,8 @@ def _range(call: Call) -> Bounds | None:
 # Sums along axes.
 
 
-@computes("ReduceSum", numbers=False)
-def _reduce_sum(call: Call) -> Bounds | None:
+@computes("ReduceSum", "ReduceMax", "ReduceMin", numbers=False)
+def _reduced(call: Call) -> Bounds | None:
     x, axes = call.x, call.option("axes", 1, [])
     if x.sizes is None or axes is None or x.data_type not in INTEGERS:
         return None
@@ -490,9 +476,13 @@ def _reduce_sum(call: Call) -> Bounds | None:
     along = tuple({axis % len(x.sizes) for axis in axes})
     count = elements_of(tuple(x.sizes[axis] for axis in along))
     most = abs(x.closed.bounds).max() * high_of(count or 0)
-    if not count or most >= min(EXACT, LIMITS[x.data_type][1]):
+    if call.operator != "ReduceSum":
+        if count is None or not count >= 1:
+            return None
+        bounds = hull(x.bounds, along)
+    elif not count or most >= min(EXACT, LIMITS[x.data_type][1]):
         return None
-    if isinstance(count, int):
+    elif isinstance(count, int):
         repeated = count // math.prod(x.bounds.shape[axis] for axis in along)
         bounds = x.bounds.sum(axis=along, keepdims=True) * repeated
     else:
@@ -521,6 +511,7 @@ def _cum_sum(call: Call) -> Bounds | None:
 
 MEMBERS: dict[str, tuple[int, ...]] = {
     "Compress": (0,),
+    "OneHot": (2,),
     "GatherElements": (0,),
     "GatherND": (0,),
     "Pad": (0, 2),

@@ -228,3 +228,28 @@ def test_two_sizes_that_are_not_known_may_change_places() -> None:
     )
     assert isinstance(found, Bounds)
     assert np.unique(found.low).tolist() == [0, 10, 20]
+
+
+def test_the_largest_of_some_elements_is_one_of_them_unless_there_is_no_element() -> None:
+    x = np.array([[3, 9], [5, 4]])
+    nodes = [node("ReduceMax", "x", "m", axes=[1], keepdims=0), node("ReduceMin", "m", "y")]
+    model = model_of(nodes, x)
+    value = bounds_of(model, x)
+    assert value.whole.tolist() == [3, 9]
+    assert [found.tolist() for found in runs(model, x)] == [[5]] * 4
+    nothing = np.zeros((2, 0), np.int64)
+    assert not bounds_of(model_of(nodes[:1], nothing), nothing).is_bounded
+
+
+def test_a_one_hot_has_its_two_values() -> None:
+    x = np.array([1, -1, 7])
+    model = model_of([node("OneHot", "x depth values", "y")], x, depth=np.int64(3), values=[4, 6])
+    assert bounds_of(model, x).whole.tolist() == [4, 6]
+    assert [found.tolist() for found in runs(model, x)] == [[[4, 6, 4], [4, 4, 6], [4, 4, 4]]] * 4
+
+
+@pytest.mark.parametrize("attributes", [{"broadcast": 1}, {"axis": 0, "broadcast": 1}])
+def test_before_opset_7_a_broadcast_is_of_another_kind(attributes: dict[str, int]) -> None:
+    x = np.array([3, 9])
+    model = model_of([node("Add", "x one", "y", **attributes)], x, opset=6, one=np.int64(1))
+    assert not bounds_of(model, x).is_bounded
