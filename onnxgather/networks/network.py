@@ -38,6 +38,10 @@ NEWEST_IR, NEWEST_OPSET = max(14, onnx.IR_VERSION), max(28, onnx.defs.onnx_opset
 
 MAIN = "main graph"
 
+OF_PROVIDERS = ("ai.onnx", "com.microsoft", "com.ms.", "org.pytorch.aten")
+"""How the domains start, besides ONNX's own, whose operators ONNX Runtime may have: it then runs
+the operator, and ignores a function of the same name."""
+
 _BODIES = {"If": {"then_branch", "else_branch"}, "Loop": {"body"}, "Scan": {"body"}}
 """The bodies that nodes must have."""
 
@@ -496,7 +500,8 @@ class _Reader:
             inner.stored |= {tensor.name: tensor for tensor in body.initializer}
             self._fill(inner, body)
             bodies[name] = inner
-        if function := self.functions.get(key_of(proto)):
+        function = self.functions.get(key_of(proto))
+        if function and domain and not domain.startswith(OF_PROVIDERS):
             where = f"function {function.name}, called by {operation.label}{inside}"
             bodies["function"] = self._called(function, proto, scope, where)
         where = f"{self.path}: node {shown(operation.label)}"

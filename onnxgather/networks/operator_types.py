@@ -42,7 +42,7 @@ for the operation alone. Of any other operator no size is known."""
 INFERRED_ELEMENTS = 1024
 """The most elements of an input that ONNX's inference reads."""
 
-VERSIONS = range(7, 27)
+VERSIONS = range(7, 29)
 """The versions of ONNX's own operators whose sizes were compared with those of ONNX Runtime."""
 
 TRUSTED = """
@@ -162,6 +162,12 @@ def _integers(call: Call, name: str, position: int) -> Sequence[AnySize | None] 
     return call.option(name, 0) if name in call.attributes else _elements(call.has(position))
 
 
+def _rounded_up(size: AnySize, divisor: int) -> AnySize:
+    """The quotient of a size that is at least 0 by a number, rounded up."""
+    exact = quotient(size, divisor)
+    return exact if exact * divisor == size else quotient(size + divisor - 1, divisor)
+
+
 # Elements side by side.
 
 
@@ -232,7 +238,7 @@ def _range(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
     if start is None or limit is None or not isinstance(delta, int) or not delta:
         return [(None,)]
     span = limit - start if delta > 0 else start - limit
-    count = quotient(larger(0, span) + abs(delta) - 1, abs(delta))
+    count = _rounded_up(larger(0, span), abs(delta))
     return [(count if high_of(span) < INTEGERS[call.x.data_type][1] / 2 else None,)]
 
 
@@ -287,7 +293,7 @@ def _split(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
         return told
     parts = _integers(call, "split", 1) or [None] * count
     if call.has(1) is None and "split" not in call.attributes:
-        part = quotient(sizes[axis] + (count - 1 if call.version >= 18 else 0), count)
+        part = (_rounded_up if call.version >= 18 else quotient)(sizes[axis], count)
         parts = [*[part] * (count - 1), sizes[axis] - part * (count - 1)]
     return [_with(sizes, axis, part) for part in parts]
 
@@ -327,7 +333,7 @@ def _taken(start: AnySize | None, end: AnySize | None, step: int, size: AnySize)
     first, last = _position(start, size), _position(end, size)
     if first is None or last is None or not 0 < step < 2**31 - 1:
         return None
-    return quotient(larger(0, last - first) + step - 1, step)
+    return _rounded_up(larger(0, last - first), step)
 
 
 def _position(number: AnySize | None, size: AnySize) -> AnySize | None:

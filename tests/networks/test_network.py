@@ -404,3 +404,15 @@ def test_a_negative_size_is_one_that_is_not_known() -> None:
     inputs = [info("x", FLOAT, [4, 3]), info("i", INT64, [2, -2147483647])]
     network = read_network(model([gather], inputs, ["y"]))
     assert network.main.type_of("i").sizes == (2, None)
+
+
+@pytest.mark.parametrize(
+    "domain", ["", "ai.onnx", "ai.onnx.ml", "com.microsoft", "com.ms.internal.nhwc"]
+)
+def test_a_function_is_not_followed_where_onnx_runtime_may_have_the_operator(domain: str) -> None:
+    own = function("ArgMax", ["s"], [node("Sub", ["s", "s"], "zeros")])
+    own.domain = domain
+    nodes = [node("ArgMax", ["ids"], "last", "last", domain=domain)]
+    found = read_network(model(nodes, [IDS], ["last"], functions=[own]))
+    assert not found.main.operations[0].bodies
+    assert [scope.where for scope in found.uncalled] == ["function ArgMax, not called"]

@@ -1,0 +1,375 @@
+"""The sizes that the table tells are those that ONNX Runtime computes, and infers."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from random import Random
+from typing import Any, cast
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import random_operations
+from onnx import helper, numpy_helper
+from random_operations import Drawn
+
+from onnxgather.descriptors.arrays import Array
+from onnxgather.model.values import name_of
+from onnxgather.networks import operator_types
+from onnxgather.networks.calls import Call, OpenType
+from onnxgather.networks.intervals import Bounds, bounds_of_array, interval, unknown
+from onnxgather.networks.network import Operation
+from onnxgather.networks.operator_types import CONDITIONS, RULES, output_types
+from onnxgather.networks.sizes import AnySize, Size, Symbol, is_doubtful
+
+CRASHES = {
+    *("Concat", "ConvTranspose", "Einsum", "GRU", "InstanceNormalization", "LRN", "LSTM"),
+    *("LpNormalization", "OneHot", "RNN", "TopK", "Unique"),
+}
+"""Operators that may end the process of ONNX Runtime where an input is empty."""
+
+
+class Numbers:
+    """The numbers that symbols stand for, and expressions of them for numbers."""
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self.values = dict[Symbol, int]()
+        self.made: defaultdict[int, list[Size]] = defaultdict(list)
+
+    def symbol(self, number: int) -> Size:
+        """Return a symbol that is the number, perhaps one that was made before."""
+        if self.made[number] and self.random.random() < 0.6:
+            return self.random.choice(self.made[number])
+        low = int(number > 0 and self.random.random() < 0.6)
+        one = Symbol(f"s{len(self.values)}", low, self.random.choice([2**28, 2**48]))
+        self.values[one] = number
+        self.made[number].append(Size({(one,): 1}))
+        return self.made[number][-1]
+
+    def size(self, number: int, share: float) -> AnySize:
+        """Return the number itself, or an expression that is the number."""
+        kind = self.random.random()
+        if self.random.random() >= share or abs(number) > 20:
+            return number
+        if number < 0:
+            return -self.symbol(-number)
+        if kind < 0.1 and number % 2 == 0:
+            return self.symbol(number // 2) * 2
+        if kind < 0.2 and number:
+            return self.symbol(number - 1) + 1
+        if kind < 0.3 and number % 3 == 0:
+            return self.symbol(number // 3) * self.symbol(3)
+        return self.symbol(number)
+
+    def value(self, size: AnySize) -> int | None:
+        """Return what an expression is; None where the run alone tells a symbol in it."""
+        if isinstance(size, int):
+            return size
+        total = 0
+        for monomial, count in size.terms.items():
+            for symbol in monomial:
+                if symbol not in self.values:
+                    self.learn()
+                if symbol not in self.values:
+                    return None
+                count *= self.values[symbol]
+            total += count
+        return total
+
+    def learn(self) -> None:
+        """Learn what the quotients and the larger ones stand for that were made of symbols."""
+        for maker in list(self.values):
+            for key, made in maker.made.items():
+                kind, a, b = cast("tuple[str, AnySize, AnySize]", key)
+                first, second = self.value(a), self.value(b)
+                if first is None or second is None or isinstance(made, int):
+                    continue
+                number = first // second if kind == "quotient" else max(first, second) - first
+                for symbol in made.symbols - self.values.keys():
+                    self.values[symbol] = number
+
+
+def bounds_of(array: Array, numbers: Numbers, share: float) -> Bounds:
+    """What may be known of an array: its elements, some of them, expressions, its sizes."""
+    random = numbers.random
+    number = helper.np_dtype_to_tensor_dtype(array.dtype) if array.dtype != object else 8
+    sizes = tuple(numbers.size(n, share) for n in array.shape)
+    is_sized, kind = all(isinstance(n, int) for n in sizes), random.random()
+    if is_sized and (not share or kind < 0.5):
+        return bounds_of_array(name_of(number), array)
+    if kind < 0.8 and array.dtype.kind == "i" and is_sized and array.size:
+        ends: Array = np.empty((*array.shape, 2), object)
+        for at, element in np.ndenumerate(array):
+            ends[at] = [numbers.size(int(element), 0.7)] * 2
+            if random.random() < 0.2:
+                ends[at] = min(int(element), random.choice([-1, 0])), max(int(element), 5)
+        return interval(name_of(number), sizes, ends[..., :1], ends[..., 1:])
+    return unknown(name_of(number), sizes if random.random() < 0.97 or not share else None)
+
+
+def node_of(drawn: Drawn) -> onnx.NodeProto:
+    """Return the node of an operation."""
+    names = [f"x{k}" if array is not None else "" for k, array in enumerate(drawn.inputs)]
+    outputs = [f"y{k}" for k in range(drawn.outputs)]
+    values: dict[str, Any] = {
+        name: numpy_helper.from_array(cast("Array", value)) if name == "value" else value
+        for name, value in drawn.attributes.items()
+    }
+    return helper.make_node(drawn.operator, names, outputs, **values)
+
+
+def call_of(drawn: Drawn, inputs: Iterable[Bounds | None]) -> Call:
+    """Return an operation with what is known of its inputs."""
+    node = node_of(drawn)
+    lists = [name for name, value in drawn.attributes.items() if isinstance(value, list)]
+    plain = drawn.attributes | {name: tuple(drawn.attributes[name]) for name in lists}
+    names = tuple(node.input), tuple(node.output)
+    return Call(
+        Operation("", drawn.operator, "", *names, plain, {}, node), tuple(inputs), drawn.version
+    )
+
+
+def runs(drawn: Drawn, seed: int) -> Iterator[list[tuple[Any, Any]]]:
+    """Yield the outputs of an operation, each with a Shape of it, on two levels of optimization."""
+    node, feeds = node_of(drawn), dict[str, Array]()
+    inputs, constants = list[Any](), list[Any]()
+    for k, array in enumerate(drawn.inputs):
+        if array is None:
+            continue
+        is_constant = (True, array.dtype.kind == "i" and k > 0, False, False)[seed % 4]
+        if is_constant:
+            constants.append(numpy_helper.from_array(array, f"x{k}"))
+            continue
+        sizes = [f"d{k}_{n}" for n in range(array.ndim)] if seed % 4 == 2 else array.shape
+        number = helper.np_dtype_to_tensor_dtype(array.dtype) if array.dtype != object else 8
+        inputs.append(helper.make_tensor_value_info(f"x{k}", number, sizes))
+        feeds[f"x{k}"] = array
+    shapes = [helper.make_node("Shape", [name], [f"{name} sizes"]) for name in node.output]
+    names = [*node.output, *(shape.output[0] for shape in shapes)]
+    outputs = [onnx.ValueInfoProto(name=name) for name in names]
+    graph = helper.make_graph([node, *shapes], "g", inputs, outputs, constants)
+    opsets = [helper.make_opsetid("", drawn.version)]
+    content = helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
+    runtime: Any = onnxruntime
+    levels = runtime.GraphOptimizationLevel
+    for level in (levels.ORT_DISABLE_ALL, levels.ORT_ENABLE_ALL):
+        options = runtime.SessionOptions()
+        options.graph_optimization_level, options.log_severity_level = level, 4
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        try:
+            session = runtime.InferenceSession(content, options, ["CPUExecutionProvider"])
+            found = session.run(None, feeds)
+        except Exception:  # such as sizes that do not fit; ONNX Runtime raises errors of its own
+            continue
+        yield list(zip(found[: len(shapes)], found[len(shapes) :], strict=True))
+
+
+def broken(told: OpenType, array: Array, shape: Array, numbers: Numbers) -> str:
+    """Return what is wrong of a type, for an output and a Shape of it; "" where nothing is."""
+    number = helper.np_dtype_to_tensor_dtype(array.dtype) if array.dtype != object else 8
+    if told.data_type not in ("", name_of(number)):
+        return f"data type {told.data_type}"
+    if told.sizes is None:
+        return ""
+    if not len(told.sizes) == array.ndim == len(shape):
+        return f"rank of {told.sizes}"
+    for size, real, inferred in zip(told.sizes, array.shape, shape.tolist(), strict=True):
+        if size is None or (isinstance(size, Size) and is_doubtful(size)):
+            continue
+        number = numbers.value(size)
+        if number is None and isinstance(size, Size):  # a count that the run tells
+            is_so = size.low <= real <= size.high and real == inferred
+            numbers.values.update(dict.fromkeys(size.symbols, int(real)))
+        else:
+            is_so = number == real == inferred
+        if not is_so:
+            return f"{told.sizes}, a run {array.shape}, a Shape {shape}"
+    return ""
+
+
+def found_wrong(seeds: Iterable[int], operator: str = "") -> Iterator[str]:
+    """Yield "" or what is wrong for each output of random operations, in each of their runs."""
+    for seed in seeds:
+        drawn = random_operations.drawn(seed, operator)
+        sizes = [n for array in drawn.inputs if array is not None for n in array.shape]
+        is_unsafe = drawn.operator in CRASHES and 0 in sizes
+        if is_unsafe or "..." in drawn.attributes.get("equation", ""):
+            continue
+        for run in list(runs(drawn, seed)):
+            for share in (0, 0.6, 0.6):
+                numbers = Numbers(Random(seed))
+                inputs = [a if a is None else bounds_of(a, numbers, share) for a in drawn.inputs]
+                for told, (array, shape) in zip(
+                    output_types(call_of(drawn, inputs)), run, strict=True
+                ):
+                    if array is not None:
+                        wrong = broken(told, array, shape, numbers)
+                        yield wrong and f"seed {seed}, {drawn.operator}: {wrong}"
+
+
+def test_the_sizes_of_random_operations_are_those_of_their_runs(
+    pytestconfig: pytest.Config,
+) -> None:
+    is_long = pytestconfig.getoption("--long")
+    found = list(found_wrong(range(20_000 if is_long else 400)))
+    assert len(found) > (80_000 if is_long else 1500)
+    assert not [wrong for wrong in found if wrong]
+
+
+def test_each_operator_of_the_table_is_drawn() -> None:
+    drawn = {operator for operator, _, _ in random_operations.DRAWERS}
+    assert not RULES.keys() - drawn
+
+
+@pytest.mark.parametrize(
+    ("operator", "seeds"),
+    [
+        *(("AveragePool", 60), ("ConvTranspose", 60), ("Einsum", 400)),
+        *(("LpPool", 200), ("MaxPool", 60), ("NonZero", 40), ("PRelu", 40)),
+        *(("Slice", 300), ("Squeeze", 60)),
+    ],
+)
+def test_a_size_that_onnx_infers_wrongly_is_seen(
+    operator: str, seeds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(operator_types.RULES, operator, lambda call, told: told)
+    monkeypatch.delitem(CONDITIONS, operator, raising=False)
+    assert any(found_wrong(range(seeds), operator))
+
+
+N, M = (Size({(Symbol(name, 1, 2**28),): 1}) for name in "NM")
+K = Size({(Symbol("K", 0, 2**28),): 1})
+"""Open sizes: `N` and `M` count from 1, `K` counts from 0."""
+
+
+def floats(*sizes: AnySize) -> Bounds:
+    return unknown("FLOAT", sizes)
+
+
+def integers(*elements: AnySize | None) -> Bounds:
+    """Return integers, some of them open."""
+    ends = np.empty((len(elements), 2), object)
+    for k, element in enumerate(elements):
+        ends[k] = (-9, 9) if element is None else (element, element)
+    return interval("INT64", (len(elements),), ends[:, :1], ends[:, 1:])
+
+
+def one(number: AnySize) -> Bounds:
+    return interval("INT64", (), number, number)
+
+
+STRETCHED, DOUBLED = (bounds_of_array("FLOAT", np.array([1, 1, n], np.float32)) for n in (0.9, 2))
+
+SIZES: list[tuple[str, list[Bounds | None], dict[str, Any], Any]] = [
+    ("Add", [floats(N, 1, 3), floats(M, 1)], {}, (N, M, 3)),
+    ("Add", [floats(N), floats(N + 1)], {}, (N + 1,)),
+    ("Add", [floats(K), floats(5)], {}, (5,)),
+    ("Add", [floats(K), floats(N)], {}, (None,)),
+    ("PRelu", [floats(N, 3), floats(3)], {}, (N, 3)),
+    ("PRelu", [floats(1, 3), floats(N, 3)], {}, None),
+    ("MatMul", [floats(N, M, 4), floats(1, 4, 5)], {}, (N, M, 5)),
+    ("MatMul", [floats(2, M, K), floats(2, K, 5)], {}, None),
+    ("Einsum", [floats(N, M), floats(M, 3)], {"equation": "ij,jk->ik"}, (N, 3)),
+    ("Einsum", [floats(N, M), floats(1, 3)], {"equation": "ij,jk->ik"}, None),
+    ("Expand", [floats(1, M), integers(N, 1)], {}, (N, M)),
+    ("ConstantOfShape", [integers(N, 2)], {}, (N, 2)),
+    ("Reshape", [floats(N, M, 4), integers(0, -1)], {}, (N, 4 * M)),
+    ("Reshape", [floats(N, M, 4), integers(-1, 4)], {}, (N * M, 4)),
+    ("Reshape", [floats(N, 3, M), integers(None, 3, None)], {}, (None, 3, None)),
+    ("Reshape", [floats(N, 3, M), integers(None, 3, M)], {}, (N, 3, M)),
+    ("Reshape", [floats(N, M), integers(K, -1)], {}, (None, None)),
+    ("Reshape", [floats(N, K), integers(K, -1)], {"allowzero": 1}, (K, None)),
+    ("Range", [one(0), one(N), one(1)], {}, (N,)),
+    ("Range", [one(2), one(N + 2), one(1)], {}, (N,)),
+    ("Range", [one(0), one(2 * N), one(2)], {}, (N,)),
+    ("Range", [floats(), floats(), floats()], {}, (None,)),
+    ("Tile", [floats(N, 3), integers(2, M)], {}, (2 * N, 3 * M)),
+    ("Flatten", [floats(N, M, 3)], {"axis": 2}, (N * M, 3)),
+    ("TopK", [floats(N, M), integers(M)], {}, (N, M)),
+    ("ReduceSum", [floats(N, M), integers(1)], {}, (N, 1)),
+    ("ReduceSum", [floats(N, K), integers(1)], {}, None),
+    ("ArgMax", [floats(N, M)], {"axis": 0, "keepdims": 0}, (M,)),
+    ("ArgMax", [floats(K, M)], {"axis": 0, "keepdims": 0}, None),
+    ("NonZero", [floats()], {}, (None, None)),
+    ("Squeeze", [floats(1, N), integers(0)], {}, (N,)),
+    ("Squeeze", [floats(1, N), integers()], {}, None),
+    ("Concat", [floats(N, 2), floats(M, 2), floats(3, 2)], {"axis": 0}, (N + M + 3, 2)),
+    ("Split", [floats(2 * N, 3)], {"axis": 0}, (N, 3)),
+    ("Split 18", [floats(2 * N, 3)], {"axis": 0, "num_outputs": 2}, (N, 3)),
+    ("Split", [floats(N + 2), integers(2, N)], {"axis": 0}, (2,)),
+    ("Pad", [floats(N, 3), integers(1, 0, 1, 2)], {}, (N + 2, 5)),
+    ("Slice", [floats(N, 9), integers(0), integers(5), integers(1)], {}, (N, 5)),
+    ("Slice", [floats(N + 3), integers(0), integers(-1)], {}, (N + 2,)),
+    ("Slice", [floats(N + M), integers(N), integers(2**63 - 1)], {}, (M,)),
+    ("Slice", [floats(9), integers(-1), integers(-10), integers(0), integers(-1)], {}, (None,)),
+    ("Conv", [floats(N, 3, 16 * M), floats(8, 3, 16)], {"strides": (16,)}, (N, 8, M)),
+    ("Conv", [floats(1, 1, M), floats(1, 1, 3)], {"pads": (1, 1)}, (1, 1, M)),
+    ("MaxPool", [floats(1, 1, 2)], {"kernel_shape": (1,), "strides": (2,)}, (1, 1, 1)),
+    (
+        "MaxPool",
+        [floats(1, 1, 2)],
+        {"kernel_shape": (1,), "strides": (2,), "ceil_mode": 1},
+        (1, 1, None),
+    ),
+    ("ConvTranspose", [floats(1, 1, 7), floats(1, 1, 3)], {"strides": (2,)}, (1, 1, 15)),
+    (
+        "ConvTranspose",
+        [floats(1, 1, 7), floats(1, 1, 3)],
+        {"auto_pad": "SAME_UPPER", "output_padding": (1,)},
+        None,
+    ),
+    (
+        "Resize",
+        [floats(1, 1, 10), None, STRETCHED],
+        {},
+        None,
+    ),
+    (
+        "Resize",
+        [floats(1, N, 9), None, DOUBLED],
+        {},
+        (1, ..., 18),
+    ),
+    ("Unknown", [floats(N)], {}, None),
+]
+
+
+@pytest.mark.parametrize(("operator", "inputs", "attributes", "expected"), SIZES)
+def test_sizes_are_open_where_they_are_not_known(
+    operator: str, inputs: list[Bounds | None], attributes: dict[str, Any], expected: Any
+) -> None:
+    operator, _, version = operator.partition(" ")
+    outputs = 2 if operator in ("Split", "TopK") else 1
+    drawn = Drawn(
+        operator, int(version or 17), [value and np.zeros(()) for value in inputs], {}, outputs
+    )
+    drawn.attributes = attributes
+    found = output_types(call_of(drawn, inputs))[0].sizes
+    if expected is None or found is None:
+        assert found is expected
+    else:
+        assert found == tuple(
+            own if wanted is ... else wanted for own, wanted in zip(found, expected, strict=True)
+        )
+
+
+def test_a_count_that_a_run_tells_is_at_most_the_number_of_elements() -> None:
+    drawn = Drawn("NonZero", 17, [np.zeros(3)])
+    (told,) = output_types(call_of(drawn, [floats(N, 3)]))
+    assert told.data_type == "INT64"
+    assert told.sizes is not None
+    rows, count = told.sizes
+    assert rows == 2
+    assert isinstance(count, Size)
+    assert not is_doubtful(count)
+    assert count <= 3 * 2**28
+
+
+def test_an_operator_of_another_domain_or_a_version_that_nothing_measured_tells_nothing() -> None:
+    drawn = Drawn("Relu", 6, [np.zeros(3)])
+    assert output_types(call_of(drawn, [floats(3)])) == [OpenType("FLOAT")]
+    operation = Operation("", "Relu", "of.mine", ("x0",), ("y0",), {}, {})
+    assert output_types(Call(operation, (floats(3),), 17)) == [OpenType()]
