@@ -294,6 +294,8 @@ def _refine(
     for key, scope, operation in every:
         if operation.is_gather and not (key in gathers and gathers[key].is_settled):
             calls.setdefault(key, []).append((scope, operation))
+    if captured and not calls:
+        return
     scopes = network.scopes() if captured else ()
     seen = {scope: _sizes_seen(scope, captured) for scope in scopes if captured}
     bounds = ranges_of(network, conditions, allow_empty, seen)

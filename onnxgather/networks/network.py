@@ -477,7 +477,8 @@ class _Reader:
         for name, tensor in scope.stored.items():
             scope.types[name] = ValueType.of_tensor(tensor)  # whatever is declared
         for sparse in proto.sparse_initializer:
-            scope.types[sparse.values.name] = ValueType(name_of(sparse.values.data_type))
+            whole = onnx.TensorProto(data_type=sparse.values.data_type, dims=sparse.dims)
+            scope.types[sparse.values.name] = ValueType.of_tensor(whole)
         scope.operations = tuple(self._node(node, scope) for node in proto.node)
 
     def _node(self, proto: onnx.NodeProto, scope: Scope) -> Operation:

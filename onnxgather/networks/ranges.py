@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Literal
 
@@ -247,10 +248,12 @@ class Ranges:
         if "function" in operation.bodies:
             inputs = [value or unknown("", None) for value in call.inputs]
             return self.evaluate(operation.bodies["function"], inputs)
+        nothing = [unknown(*told) for told in call.types]
         if not operation.domain and operation.operator in _CONTROL:
             control = {"If": self._if, "Loop": self._loop, "Scan": self._scan}
-            return control[operation.operator](call)
-        nothing = [unknown(*told) for told in call.types]
+            with suppress(LookupError, TypeError, ValueError):  # not as ONNX asks
+                return control[operation.operator](call)
+            return nothing
         if operation.domain or operation.operator not in TRANSFERS:
             return nothing
         if operation.operator == "Where":

@@ -69,7 +69,7 @@ def test_a_gather_has_its_descriptor_and_what_stops_its_proof() -> None:
             "high": (None,),
             "size": (4,),
             "why": found.range.why,
-            "sizes_from": "level-1",
+            "sizes_from": "given",
             "input": "ids",
             "found": None,
             "conditions": (),
@@ -194,7 +194,7 @@ def test_a_node_without_a_name_or_with_that_of_another_is_called_by_its_output()
         (fixed(0, 3), {}, 1),
         (model([GATHER], [info("ids", INT64, [5, 2])], ["rows"], [TABLE]), {"ranges": KEPT}, 1),
         (embedding(), {"shapes": SHAPES, "ranges": KEPT}, 2),
-        (embedding(), {"shapes": SHAPES}, 3),
+        (embedding(), {"shapes": SHAPES}, 2),
         (embedding(), {"inputs": {"ids": np.zeros((5, 2), np.int64)}, "ranges": KEPT}, 2),
         (embedding(), {"inputs": {"ids": np.zeros((5, 2), np.int64)}}, 3),
     ],
@@ -219,7 +219,7 @@ def test_gathers_that_are_settled_keep_their_records_where_others_are_open() -> 
     made = model(nodes, [IDS], ["rows", "first"], [TABLE, zero])
     found = og.audit(made, shapes=SHAPES).gathers
     assert [(g.node, g.range.sizes_from) for g in found] == [
-        ("gather", "level-1"),
+        ("gather", "given"),
         ("settled", "file"),
     ]
 
@@ -382,8 +382,7 @@ class TestNames:
         assert [len(n.attribute[0].g.node) > 1 for n in (one, other)] == [True, False]
 
 
-def test_sizes_that_level_1_finds_come_from_it() -> None:
-    """ONNX's inference does not follow this value of a float; constant folding does."""
+def test_sizes_are_computed_through_floats() -> None:
     nodes = [
         node("Shape", ["ids"], "shape"),
         node("Cast", ["shape"], "floats", to=FLOAT),
@@ -394,7 +393,7 @@ def test_sizes_that_level_1_finds_come_from_it() -> None:
     ]
     made = model(nodes, [info("ids", INT64, ["n", "m"])], ["rows"], [TABLE])
     found = [g for g in og.audit(made, shapes={"ids": [16, 4]}).gathers if g.node == "gather"]
-    assert [g.indices.sizes for g in found] == [(4, 2)]
+    assert [(g.indices.sizes, g.range.sizes_from) for g in found] == [((4, 2), "file")]
 
 
 def test_of_a_body_that_onnx_does_not_allow_nothing_is_proved() -> None:

@@ -15,12 +15,20 @@ from onnx_graphs import BOOL, FLOAT, INT64, constant, function, graph, info, mod
 from onnxgather.errors import OnnxGatherError
 from onnxgather.model.values import ValueType
 from onnxgather.networks.network import Network, Scope, read_network
+from onnxgather.networks.ranges import ranges_of
 
 
 def refusal(made: Any, **shapes: Sequence[int]) -> str:
     with pytest.raises(OnnxGatherError) as caught:
         read_network(made, shapes)
     return str(caught.value)
+
+
+def sized(made: Any, shapes: dict[str, list[int]] | None = None) -> Network:
+    """A model, after the walk has told the types and sizes of its values."""
+    found = read_network(made, shapes)
+    ranges_of(found)
+    return found
 
 
 def body(found: Network | Scope, label: str, attribute: str) -> Scope:
@@ -35,7 +43,7 @@ IDS = info("ids", INT64, ["n", 2])
 
 
 def test_a_graph_has_its_nodes_types_and_constants() -> None:
-    found = read_network(model([GATHER], [IDS], ["rows"], [TABLE]))
+    found = sized(model([GATHER], [IDS], ["rows"], [TABLE]))
     (gather,) = found.main.operations
     assert (gather.name, gather.operator, gather.domain) == ("gather", "Gather", "")
     assert (gather.inputs, gather.outputs) == (("table", "ids"), ("rows",))
@@ -81,7 +89,7 @@ def test_sparse_constants_have_a_type_but_no_array() -> None:
     sparse = helper.make_sparse_tensor(values, where, [5])
     made = model([node("Constant", [], "c", sparse_value=sparse), node("Neg", ["s"], "y")])
     made.graph.sparse_initializer.append(sparse)
-    found = read_network(made)
+    found = sized(made)
     assert (found.main.constant("c"), found.main.constant("s")) == (None, None)
     assert found.main.type_of("y") == found.main.type_of("s") == ValueType("FLOAT", (5,))
 
@@ -95,7 +103,7 @@ def test_external_data_is_read_when_it_is_asked_for(tmp_path: Path) -> None:
     assert table is not None
     assert table[3].tolist() == [9, 10, 11]
     tmp_path.joinpath("m.data").unlink()
-    found = read_network(path).main
+    found = sized(path).main
     assert found.type_of("rows") == ValueType("FLOAT", (4, None, 2))
     with pytest.raises(OnnxGatherError, match="what leads to 'table' cannot be read: "):
         found.constant("table")
@@ -111,11 +119,12 @@ def test_an_initializer_that_is_an_input_is_a_default_since_ir_version_4() -> No
 
 
 class TestSizes:
-    def test_given_sizes_are_put_in_before_sizes_are_inferred(self) -> None:
+    def test_given_sizes_are_put_in_before_sizes_are_computed(self) -> None:
         made = model([GATHER], [IDS], ["rows"], [TABLE])
         made.graph.value_info.append(info("rows", FLOAT, [9, 9, 9]))
-        assert read_network(made).main.type_of("rows") == ValueType("FLOAT", (4, None, 2))
-        found = read_network(made, {"ids": [5, 2]})
+        assert read_network(made).main.type_of("rows").sizes is None
+        assert sized(made).main.type_of("rows") == ValueType("FLOAT", (4, None, 2))
+        found = sized(made, {"ids": [5, 2]})
         assert found.main.type_of("rows") == ValueType("FLOAT", (4, 5, 2))
         assert made.graph.input[0].type.tensor_type.shape.dim[0].dim_param == "n"
 
@@ -125,9 +134,7 @@ class TestSizes:
             node("Gather", ["shape", "second"], "two"),
             node("ConstantOfShape", ["two"], "zeros"),
         ]
-        found = read_network(
-            model(nodes, [IDS], ["zeros"], [constant("second", np.array([1], np.int64))])
-        )
+        found = sized(model(nodes, [IDS], ["zeros"], [constant("second", np.array([1], np.int64))]))
         assert found.main.type_of("zeros").sizes == (2,)
 
     def test_sizes_that_a_model_declares_for_a_computed_value_play_no_part(self) -> None:
@@ -136,9 +143,9 @@ class TestSizes:
         made.graph.value_info.extend([info("y", INT64, [7, 7]), info("z", INT64, [7, 7])])
         made.graph.output.append(info("y", INT64, [6, 6]))
         del made.graph.value_info[0]
-        found = read_network(made).main
+        found = sized(made).main
         assert found.type_of("y") == ValueType("INT64", (None, 2))
-        assert found.type_of("z") == ValueType("INT64", (7, 7))  # nothing else is known of it
+        assert found.type_of("z") == ValueType("INT64")  # nothing checks the sizes
 
     def test_sizes_that_an_input_cannot_have_are_refused(self) -> None:
         made = model([GATHER], [IDS], ["rows"], [TABLE])
@@ -165,7 +172,7 @@ class TestSubgraphs:
         other = graph([node("Gather", ["table", "ids"], "w")], (), ["w"])
         outer = node("If", ["on"], "out", "if_1", then_branch=then, else_branch=other)
         made = model([outer], [IDS, info("on", BOOL, [])], ["out"], [TABLE])
-        found = read_network(made, {"ids": [5, 2]})
+        found = sized(made, {"ids": [5, 2]})
         where = [each.where for each in found.main.scopes()]
         assert where == [
             "main graph",
@@ -192,22 +199,26 @@ class TestSubgraphs:
 
     def test_a_loop_and_a_scan_have_bodies(self) -> None:
         inputs = [info("k", INT64, []), info("on", BOOL, []), info("state", INT64, [99, 99])]
+        inputs.append(info("grows", INT64, [99, 99]))
         nodes = [node("Identity", ["on"], "still"), node("Neg", ["state"], "next")]
-        loop_body = graph(nodes, inputs, ["still", "next"])
+        nodes.append(node("Concat", ["grows", "state"], "grown", axis=0))
+        loop_body = graph(nodes, inputs, ["still", "next", "grown"])
         scan_body = graph([node("Neg", ["row"], "turned")], [info("row", INT64, [7])], ["turned"])
+        looped = ["last", "more"]
         made = model(
             [
-                node("Loop", ["", "", "ids"], "last", "loop_1", body=loop_body),
+                helper.make_node("Loop", ["", "", "ids", "ids"], looped, "loop_1", body=loop_body),
                 node("Scan", ["ids"], "all", "scan_1", body=scan_body, num_scan_inputs=1),
             ],
             [IDS],
             ["last", "all"],
         )
-        found = read_network(made, {"ids": [5, 2]})
+        found = sized(made, {"ids": [5, 2]})
         loop, scan = body(found, "loop_1", "body"), body(found, "scan_1", "body")
-        assert (loop.where, loop.inputs) == ("body of loop_1", ("k", "on", "state"))
-        # A state may change its sizes from one iteration to the next.
-        assert loop.type_of("state").sizes is None
+        assert (loop.where, loop.inputs) == ("body of loop_1", ("k", "on", "state", "grows"))
+        # What the body declares of a state plays no part; here one grows in each iteration.
+        assert loop.type_of("state").sizes == found.main.type_of("last").sizes == (5, 2)
+        assert loop.type_of("grows").sizes == found.main.type_of("more").sizes == (None, 2)
         assert (scan.where, scan.type_of("turned")) == ("body of scan_1", ValueType("INT64", (2,)))
 
 
@@ -223,7 +234,7 @@ class TestFunctions:
             node("Pick", ["ids", "zero"], "b", "call_2", domain="own"),
         ]
         made = model(nodes, [IDS], ["a", "b"], [TABLE, constant("zero", [0])], functions=[pick])
-        found = read_network(made, {"ids": [5, 2]})
+        found = sized(made, {"ids": [5, 2]})
         one, two = body(found, "call_1", "function"), body(found, "call_2", "function")
         assert (one.where, one.inputs) == (
             "function Pick, called by call_1",
@@ -314,11 +325,11 @@ def test_a_name_of_two_values_in_a_subgraph_is_refused() -> None:
     assert refusal(made) == "the model: name 'y' must be of one value, got 2"
 
 
-def test_a_model_without_the_operators_that_onnx_infers_has_declared_types_alone() -> None:
+def test_of_a_model_without_the_operators_of_onnx_the_declared_types_alone_are_known() -> None:
     made = model([node("Odd", ["ids"], "y", domain="com.odd")], [IDS], ["y"])
     del made.opset_import[:]
     made.opset_import.append(helper.make_opsetid("com.odd", 1))
-    found = read_network(made)
+    found = sized(made)
     assert found.main.type_of("y") == ValueType()
     assert found.main.type_of("ids") == ValueType("INT64", (None, 2))
     assert found.main.opsets == {"com.odd": 1}

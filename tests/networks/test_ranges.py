@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -12,26 +11,30 @@ import onnx
 import pytest
 import random_networks
 from onnx import helper, numpy_helper
+from open_numbers import OpenNumbers
 
 from onnxgather.descriptors.arrays import Array
 from onnxgather.gather import ATTRIBUTES
+from onnxgather.networks.contract import Condition
 from onnxgather.networks.intervals import Bounds, bounds_of_array, broadcast, interval
 from onnxgather.networks.network import read_network
 from onnxgather.networks.operator_bounds import TRANSFERS, Call
 from onnxgather.networks.ranges import IndexRange, proof_of, ranges_of
 
 
-def broken(value: Bounds, array: Array) -> str:
+def broken(value: Bounds, array: Array, open_numbers: OpenNumbers) -> str:
     """What a captured array has that its interval does not allow; "" where it fits."""
     if value.data_type != onnx.TensorProto.DataType.Name(network_draft.data_type(array)):
         return f"data type {value.data_type}"
-    known = value.sizes if value.sizes is not None else array.shape
-    if len(known) != array.ndim or any(
-        n not in (None, m) for n, m in zip(known, array.shape, strict=True)
-    ):
-        return f"sizes {known}"
+    if value.sizes is not None and (wrong := open_numbers.meet(value.sizes, array.shape)):
+        return wrong
     if array.size:
-        bounds = np.broadcast_to(value.bounds, (*array.shape, 2)).reshape(-1, 2).tolist()
+        pairs = zip(
+            value.bounds.ravel().tolist(), value.closed.bounds.ravel().tolist(), strict=True
+        )
+        told = [end if (n := open_numbers.of(size)) is None else n for size, end in pairs]
+        bounds = np.array(told, object).reshape(value.bounds.shape)
+        bounds = np.broadcast_to(bounds, (*array.shape, 2)).reshape(-1, 2).tolist()
         for number, (low, high) in zip(array.ravel().tolist(), bounds, strict=True):
             if number != number and not value.nan:
                 return "NaN"
@@ -45,11 +48,15 @@ def violations(seeds: Iterable[int], operator: str = "") -> Iterator[str]:
     for seed in seeds:
         sample = random_networks.sample(seed, operator)
         network = read_network(sample.model)
-        found = ranges_of(network)
-        for node, run in itertools.product(network.main.operations, sample.runs):
-            for name in node.outputs:
-                wrong = broken(found.value(network.main, name), run[name])
-                yield wrong and f"seed {seed}, {node.operator} {name}: {wrong}"
+        inputs = [sample.runs[0][name] for name in network.main.inputs]
+        found = ranges_of(network, allow_empty=any(0 in array.shape for array in inputs))
+        makers = dict.fromkeys(network.main.inputs, "input")
+        makers |= {name: node.operator for node in network.main.operations for name in node.outputs}
+        for run in sample.runs:
+            open_numbers = OpenNumbers()
+            for name, maker in makers.items():
+                wrong = broken(found.value(network.main, name), run[name], open_numbers)
+                yield wrong and f"seed {seed}, {maker} {name}: {wrong}"
 
 
 def test_no_value_of_a_random_network_leaves_its_interval(pytestconfig: pytest.Config) -> None:
@@ -78,7 +85,10 @@ def test_a_mistake_in_an_operator_is_caught(operator: str, monkeypatch: pytest.M
 
 
 def proof(
-    nodes: Sequence[onnx.NodeProto], *inputs: Any, given: Any = None, **constants: Any
+    nodes: Sequence[onnx.NodeProto],
+    *inputs: Any,
+    given: Any = (),
+    **constants: Any,
 ) -> IndexRange:
     """The proof of the last gather of a network."""
     arrays = [numpy_helper.from_array(np.asarray(a), name) for name, a in constants.items()]
@@ -89,6 +99,11 @@ def proof(
     found = ranges_of(network, given)
     gathers = [node for node in network.main.operations if node.operator in ATTRIBUTES]
     return proof_of(found, network.main, gathers[-1])
+
+
+def values(name: str, low: int | None, high: int | None, *columns: int) -> Condition:
+    """A condition on the values of an input, or of some columns of it."""
+    return Condition(of="values", input=name, low=low, high=high, columns=columns or None)
 
 
 def told(state: Any, low: Any, high: Any, size: Any, why: str, stop: str) -> IndexRange:
@@ -124,10 +139,10 @@ def test_a_constant_is_proved_and_one_beyond_the_axis_is_not() -> None:
 def test_a_graph_input_stops_the_proof_unless_its_range_is_given() -> None:
     nodes = [node("Identity", "ids", "i"), GATHER]
     assert proof(nodes, TABLE, IDS) == told("not-proved", (None,), (None,), (64,), "", "ids")
-    assert proof(nodes, TABLE, IDS, given={"ids": (0, 63)}) == told(
+    assert proof(nodes, TABLE, IDS, given=[values("ids", 0, 63)]) == told(
         "proved", (0,), (63,), (64,), "the range given of ids", ""
     )
-    assert proof(nodes, TABLE, IDS, given={"ids": (0, 64)}) == told(
+    assert proof(nodes, TABLE, IDS, given=[values("ids", 0, 64)]) == told(
         "not-proved", (0,), (64,), (64,), "the range given of ids", "the range given of ids"
     )
 
@@ -185,8 +200,15 @@ def test_an_operator_that_is_not_known_stops_the_proof() -> None:
     assert found == told("not-proved", (None,), (None,), (64,), "constant", "Det det")
 
 
-def test_a_size_that_is_not_known_stops_the_proof() -> None:
+def test_an_open_size_holds_the_first_index_and_stops_the_proof_of_others() -> None:
     table = info("table", FLOAT, None, 4)
+    assert proof([GATHER], table, i=[-1, 0]) == told(
+        "proved", (-1,), (0,), (None,), "constant, at most 0 of table.0", ""
+    )
+    assert proof([GATHER], table, i=[1]) == told(
+        "not-proved", (1,), (1,), (None,), "constant", "the size of table"
+    )
+    table.type.tensor_type.ClearField("shape")
     assert proof([GATHER], table, i=[0]) == told(
         "not-proved", (0,), (0,), (None,), "constant", "the size of table"
     )
@@ -239,7 +261,8 @@ def test_the_number_of_an_iteration_has_the_rank_that_the_body_declares(
     )
     initializers = [numpy_helper.from_array(np.array(3), name) for name in ("high", "last")]
     outer = helper.make_graph([loop], "main", [TABLE], [info("all", FLOAT)], initializers)
-    network = read_network(helper.make_model(outer, ir_version=8))
+    opsets = [helper.make_opsetid("", 17)]
+    network = read_network(helper.make_model(outer, opset_imports=opsets, ir_version=8))
     body = network.main.operations[0].bodies["body"]
     assert proof_of(ranges_of(network), body, body.operations[1]).size == (size,)
 

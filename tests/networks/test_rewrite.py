@@ -17,6 +17,7 @@ from onnxgather.descriptors.arrays import Array
 from onnxgather.gather import ATTRIBUTES, gather_of_node
 from onnxgather.networks.hardening import Rewritten, rewrite
 from onnxgather.networks.network import read_network
+from onnxgather.networks.ranges import ranges_of
 from onnxgather.options import OutOfRange
 
 OPSET = 'ir_version: 8, opset_import: ["" : 17]'
@@ -35,6 +36,8 @@ def hardened(
     """Return the model with every gather rewritten whose indices are computed."""
     plain = read_network(model)
     network = read_network(model, shapes)
+    for each in (plain, network):
+        ranges_of(each)
     limited = {
         node
         for scope in network.main.scopes()

@@ -8,6 +8,7 @@ import numpy as np
 from onnx_graphs import FLOAT, INT64, constant, function, graph, info, model, node
 
 from onnxgather.networks.network import read_network
+from onnxgather.networks.ranges import ranges_of
 from onnxgather.networks.shapes import shape_computations
 
 X = info("x", FLOAT, ["n", 4])
@@ -16,7 +17,9 @@ ONE, MANY = constant("one", np.array([1])), constant("many", np.zeros(101, np.in
 
 def on_cpu(nodes: Any, inputs: Any = (X,), constants: Any = (ONE, MANY), **more: Any) -> set[str]:
     made = model(nodes, inputs, [nodes[-1].output[0]], constants, **more)
-    return {found.outputs[0] for found in shape_computations(read_network(made))}
+    network = read_network(made)
+    ranges_of(network)
+    return {found.outputs[0] for found in shape_computations(network)}
 
 
 SHAPE = node("Shape", ["x"], "shape")
