@@ -118,8 +118,8 @@ class Bounds:
     @property
     def full(self) -> Array | None:
         """The bounds of each element; None where they are too many, or of unknown number."""
-        count, shape = elements_of(self.sizes), known_sizes(self.sizes)
-        if shape is None or not isinstance(count, int) or count > ELEMENTS:
+        shape = known_sizes(self.sizes)
+        if shape is None or math.prod(shape) > ELEMENTS:
             return None
         return np.broadcast_to(self.bounds, (*shape, 2))
 
@@ -274,12 +274,11 @@ def bounds_of_array(data_type: str, array: Array) -> Bounds:
     """The value of an array."""
     if data_type not in LIMITS and data_type not in FLOATS:
         return unknown(data_type, array.shape, "constant")
-    ends, columns = [array[..., None]] * 2, array.shape[-1] if array.ndim else 1
+    low = high = array[..., None]
     if array.size > ELEMENTS:
-        rows = array.reshape(-1, columns if columns <= COLUMNS else 1)
-        ends = [end.reshape(*(1,) * (array.ndim - 1), -1, 1) for end in (rows.min(0), rows.max(0))]
-    nan = array.dtype.kind == "f" and bool(np.isnan(array).any())
-    return interval(data_type, array.shape, ends[0], ends[1], nan, why=("constant",))
+        rows = array.reshape(-1, array.shape[-1] if array.shape[-1] <= COLUMNS else 1)
+        low, high = rows.min(0)[:, None], rows.max(0)[:, None]
+    return interval(data_type, array.shape, low, high, why=("constant",))
 
 
 def ordered(*values: Bounds) -> Array:
