@@ -23,5 +23,15 @@ function openNamed() {
 document
   .querySelectorAll("#gathers > details")
   .forEach((item, number) => item.addEventListener("toggle", () => drawEntry(item, number)));
+/** Show the gathers whose states are chosen. */
+function showStates() {
+  const chosen = [...document.querySelectorAll("#states :checked")].map((box) => box.value);
+  for (const item of document.querySelectorAll("main [data-state]"))
+    item.hidden = !chosen.includes(item.dataset.state);
+}
+
+document.getElementById("states").addEventListener("change", showStates);
+const pasted = document.getElementById("guard");
+pasted.append(copyButton(pasted.textContent));
 addEventListener("hashchange", openNamed);
 openNamed();

@@ -5,6 +5,7 @@ The texts stand in the page itself; the script adds the drawings where an entry 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from html import escape
 from typing import Any
@@ -14,9 +15,10 @@ import msgspec
 from onnxgather.checks import printable
 from onnxgather.model.values import sizes_text
 from onnxgather.networks.comparison import Compared, lane_lines
-from onnxgather.networks.gathers import AuditedGather, Tensor, operations_of
+from onnxgather.networks.contract import guard
+from onnxgather.networks.gathers import AuditedGather, Tensor, operations_of, out_of_range
 from onnxgather.networks.network import Network, Operation, Scope
-from onnxgather.networks.text import indices_text, summary, summary_of_shapes
+from onnxgather.networks.text import indices_text, proved_if_lines, summary, summary_of_shapes
 from onnxgather.parity.cases import Case, DescriptorCase
 from onnxgather.parity.results import CaseResult
 from onnxgather.parity.states import BAD
@@ -27,7 +29,7 @@ from onnxgather.report.sentences import why
 NEAR = 3
 """How many nodes before a gather are drawn, and how many after it."""
 
-_COLOURS = {"proved": "PASS", "not-proved": "NOT-RUN", "out-of-range": "DIFF"}
+_COLOURS = {"proved": "PASS", "proved-if": "KNOWN", "not-proved": "NOT-RUN", "out-of-range": "DIFF"}
 """The state of a result whose colour each state of a range has."""
 
 
@@ -51,7 +53,11 @@ def audit_page(name: str, network: Network, compared: Compared) -> bytes:
         "title": f"{_text(name)} · onnxgather audit",
         "name": _text(name),
         "verdict": _text(summary(audit)),
-        "mood": "bad" if bad else "open" if audit.not_proved else "good",
+        "mood": "bad" if bad else "open" if audit.not_proved or audit.proved_if else "good",
+        "filters": "".join(map(_filter, sorted(Counter(g.range.state for _, g in told).items()))),
+        "assumes": audit.assumes,
+        "conditions": "".join(f"<li>{_text(line)}</li>" for line in proved_if_lines(audit)),
+        "guard": "\n".join(map(_text, guard(audit.contract).splitlines())),
         "notes": "".join(f"<li>{_text(line)}</li>" for line in notes),
         "rows": "".join(_row(gather, f"g{k}") for k, (_, gather) in enumerate(told)),
         "gathers": "".join(_entry(f"g{k}", g, results[key]) for k, (key, g) in enumerate(told)),
@@ -70,19 +76,27 @@ def _badge(colour: str, text: str) -> str:
     return f'<span class="badge {colour}">{_text(text)}</span>'
 
 
+def _filter(counted: tuple[str, int]) -> str:
+    """A box that shows or hides the gathers of a state."""
+    state, count = counted
+    box = f'<input type="checkbox" value="{state}" checked>'
+    return f'<label class="{_COLOURS[state]}">{box} {state} {count:,}</label>'
+
+
 def _row(gather: AuditedGather, entry: str = "") -> str:
     """A gather as a row of a table, with a link to its entry."""
     node, found = _text(gather.node), gather.range
     takes = [_tensor(gather.data), _tensor(gather.indices), indices_text(found)]
     level = "refused" if gather.refused else gather.feature_level or "unknown"
     cells = [
-        f'<a href="#{entry}">{node}</a>' if entry else node,
-        *map(_text, (gather.op, gather.place, *takes)),
         _badge(_COLOURS[found.state], found.state),
-        _text(level),
+        f'<a href="#{entry}">{node}</a>' if entry else node,
+        *map(_text, (gather.op, gather.place, *takes, level)),
         " ".join(_badge(state, f"{lane} {state}") for lane, state in gather.lanes.items()),
     ]
-    return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
+    return (
+        f'<tr data-state="{found.state}">' + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
+    )
 
 
 def _entry(name: str, gather: AuditedGather, results: Sequence[CaseResult]) -> str:
@@ -90,9 +104,11 @@ def _entry(name: str, gather: AuditedGather, results: Sequence[CaseResult]) -> s
     found = gather.range
     facts = [
         ("indices", indices_text(found)),
+        ("in the run", found.seen and f"{found.seen[0]}..{found.seen[1]}"),
+        ("holds if", " and ".join(map(str, found.conditions))),
         ("proof" if found.state == "proved" else "from", found.why),
         ("depends on", found.input),
-        *((found.found and found.found.providers) or {}).items(),
+        *(out_of_range(gather.op).items() if found.state in ("not-proved", "out-of-range") else ()),
         ("sizes from", found.sizes_from),
         ("output", _tensor(gather.output)),
         ("DirectML refuses it", gather.refused),
@@ -106,7 +122,8 @@ def _entry(name: str, gather: AuditedGather, results: Sequence[CaseResult]) -> s
     title = f'<span class="name">{_text(gather.node)}</span>'
     place = f'<span class="reason">{_text(f"{gather.op}, {gather.place}")}</span>'
     body = f'<div class="body"><dl class="fields">{listed}</dl></div>'
-    return f'<details id="{name}"><summary>{badges}{title}{place}</summary>{body}</details>'
+    head = f'<details id="{name}" data-state="{found.state}">'
+    return f"{head}<summary>{badges}{title}{place}</summary>{body}</details>"
 
 
 def _tensor(tensor: Tensor) -> str:

@@ -94,4 +94,5 @@ def lane_lines(compared: Compared) -> Iterator[str]:
         if cause.first.kind is not ResultKind.NOT_STARTED:
             yield f"{cause.first.state:<13} {cause.title(report)}: {why(cause.first)}"
     for reason, count in compared.left_out.items() if report.lanes else ():
-        yield f"note          no lane was asked about {number_of(count, 'gather')}: {reason}"
+        were = "was" if count == 1 else "were"
+        yield f"note          {number_of(count, 'gather')} {were} not compared: {reason}"

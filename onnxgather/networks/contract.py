@@ -140,12 +140,12 @@ def open_sizes(network: Network) -> NamedSizes:
 
 def sizes_given(sizes: NamedSizes, shapes: Mapping[str, Sequence[int]]) -> list[Condition]:
     """The conditions that open sizes are those of given shapes of inputs."""
-    return [
-        Condition(of="size", input=which, dim=k, expression=name, low=n, high=n)
-        for name, dimensions in sizes.items()
-        for which, k in dimensions
-        for n in shapes.get(which, ())[k : k + 1]
-    ]
+    found = list[Condition]()
+    for name, dimensions in sizes.items():
+        for which, k in [each for each in dimensions if each[0] in shapes][:1]:
+            n = shapes[which][k]
+            found.append(Condition(of="size", input=which, dim=k, expression=name, low=n, high=n))
+    return found
 
 
 def digest_of(network: Network) -> str:

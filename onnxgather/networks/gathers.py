@@ -8,13 +8,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
+from shlex import quote
 from typing import Any, Literal
 
 import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from onnxgather.checks import listed, number_of, shown
+from onnxgather.checks import number_of, shown
 from onnxgather.descriptors.arrays import Array, is_outside
 from onnxgather.descriptors.feature_levels import minimum_feature_level
 from onnxgather.descriptors.operators import FACTS, Descriptor
@@ -251,7 +252,7 @@ def audit_model(
         contract = contract.joined(given)
     for gather in gathers.values():
         contract = contract.joined(gather.range.conditions)
-    notes = [*_notes(network, captured, gathers.values())]
+    notes = [*_notes(plain, captured, gathers.values(), shapes)]
     return AuditedModel(network, gathers, captured, notes, contract)
 
 
@@ -380,7 +381,7 @@ def _range(
     executions: Sequence[Gathered],
 ) -> IndexRange:
     """The range of the indices of a gather, from its proof and from what its executions had."""
-    found, every = None, proof.size or ()
+    found, seen, every = None, None, proof.size or ()
     if proof.state == "out-of-range":
         constant = scope.constant(operation.inputs[1])
         if constant is not None:
@@ -390,7 +391,10 @@ def _range(
         for one in executions:
             sizes = every if one.data is None else [one.data.shape[axis] for axis in axes]
             found = found or _found(operation, "inputs", one.indices, sizes)
-    proof = replace(proof, sizes_from=source)
+        arrays = [one.indices for one in executions if one.indices.size]
+        if arrays and arrays[0].dtype.kind in "iu":
+            seen = min(int(a.min()) for a in arrays), max(int(a.max()) for a in arrays)
+    proof = replace(proof, sizes_from=source, seen=seen)
     return replace(proof, state="out-of-range", input=None, found=found) if found else proof
 
 
@@ -493,21 +497,41 @@ def _sizes_seen(scope: Scope, captured: Captured) -> dict[str, ValueType]:
 
 
 def _notes(
-    network: Network, captured: Captured, gathers: Collection[AuditedGather]
+    plain: Network,
+    captured: Captured,
+    gathers: Collection[AuditedGather],
+    shapes: Mapping[str, Sequence[int]],
 ) -> Iterator[str]:
-    """Yield the notes of an audit."""
+    """Yield the notes of an audit, with what to add to the command."""
     if captured.stop:
         yield f"the run with the given inputs ends early: {captured.stop}"
     for where in sorted(captured.cut):
         yield f"the {where} has more iterations than the first {MOST_ITERATIONS}, which are seen"
     unknown = sum(not (g.data.is_static and g.indices.is_static) for g in gathers)
-    if unknown:
-        names = [n for n in network.main.inputs if not network.main.type_of(n).is_static]
-        what = (
-            f"the shapes of {listed(names, MOST_INPUTS_LISTED)}, or inputs," if names else "inputs"
-        )
-        yield f"{what} would tell the sizes of {number_of(unknown, 'gather')}"
+    missing = [*_shape_options(plain, shapes)]
+    if unknown and not (captured.gathers or captured.stop):
+        options = [f"`{' '.join(missing[:MOST_INPUTS_LISTED])}`, or "] if missing else []
+        have = "gather has an unknown size" if unknown == 1 else "gathers have unknown sizes"
+        yield f"{unknown:,} {have}: add {''.join(options)}`--inputs FILE.npz`"
     open_at = Counter(g.range.input for g in gathers if g.range.state == "not-proved")
-    for name in network.main.inputs:
-        if open_at[name]:
-            yield f"a range of {name} may prove {number_of(open_at[name], 'gather')}"
+    for name in plain.main.inputs:
+        if count := open_at[name]:
+            depends = "depends" if count == 1 else "depend"
+            option = f"--range {quote(f'{name}=LO:HI')}"
+            yield f"{number_of(count, 'gather')} {depends} on {name}: `{option}` may prove more"
+    if any(gather.range.state == "proved-if" for gather in gathers):
+        yield (
+            "`--contract contract.json` writes the conditions; where inputs keep them, `--assume "
+            "contract.json` proves more"
+        )
+
+
+def _shape_options(plain: Network, shapes: Mapping[str, Sequence[int]]) -> Iterator[str]:
+    """Yield an option with a shape for each input whose sizes are open and not given."""
+    sizes = dict[int | str, int]()
+    for name, dimensions in plain.dimensions.items():
+        if dimensions and name not in shapes and any(isinstance(n, str) for n in dimensions):
+            for k, size in enumerate(dimensions):
+                sizes.setdefault(size, size if isinstance(size, int) else 12 if k else 2)
+            numbers = ",".join(str(sizes[size]) for size in dimensions)
+            yield f"--shape {quote(f'{name}={numbers}')}"

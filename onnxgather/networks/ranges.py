@@ -480,6 +480,8 @@ class IndexRange(msgspec.Struct, frozen=True):
     input: str | None = None
     """What stops the proof: a graph input, or an operator."""
     found: Found | None = None
+    seen: tuple[int, int] | None = None
+    """The least and the greatest index in a run with the inputs given."""
     conditions: tuple[Condition, ...] = ()
     """On the inputs, where the range is proved under conditions."""
 

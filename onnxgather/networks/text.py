@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from onnxgather.checks import number_of
-from onnxgather.networks.gathers import Audit, AuditedGather
+from onnxgather.networks.gathers import Audit, AuditedGather, out_of_range
 from onnxgather.networks.ranges import IndexRange
 
 
@@ -23,25 +23,70 @@ def lines(name: str, audit: Audit, every: bool = False) -> Iterator[str]:
     yield f"{name}: {summary(audit)}"
     for gather in audit.out_of_range:
         yield f"OUT OF RANGE  {named(gather)}: {_where(gather.range)}"
-        for provider, made in gather.range.found.providers.items() if gather.range.found else ():
-            yield f"    {provider:<9} {made}"
     for gather in audit.refused:
         yield f"REFUSED       {named(gather)}: {gather.refused}"
-    for gather in audit.not_proved:
-        stop = f"; it depends on {gather.range.input}" if gather.range.input else ""
-        yield f"not proved    {named(gather)}: {indices_text(gather.range)}{stop}"
+    for said, names in _alike(audit.not_proved, reason_text, every):
+        yield f"not proved    {names}: {said}"
+    yield from _provider_lines([*audit.out_of_range, *audit.not_proved])
     if every:
+        for gather in audit.proved_if:
+            yield f"proved if     {named(gather)} holds if {conditions_text(gather.range)}"
         for gather in proved:
-            reason = gather.range.why
-            yield f"proved        {named(gather)}: {indices_text(gather.range)}, {reason}"
+            yield f"proved        {named(gather)}: {indices_text(gather.range)}, {gather.range.why}"
     else:
+        for line in proved_if_lines(audit):
+            yield f"proved if     {line}"
         reasons = Counter(gather.range.why for gather in proved)
         for reason, count in reasons.most_common():
             yield f"proved        {number_of(count, 'gather')}: {reason}"
         if shapes:
             yield f"shapes        {summary_of_shapes(shapes)}"
+    if audit.contract["sizes"]:
+        yield f"assumes       {audit.assumes}"
     for note in audit.notes:
         yield f"note          {note}"
+
+
+def _alike(
+    gathers: Sequence[AuditedGather], say: Callable[[IndexRange], str], every: bool
+) -> Iterator[tuple[str, str]]:
+    """Yield what is said of gathers, each with the gathers of which it is said, or one by one."""
+    groups = dict[tuple[str, str], list[AuditedGather]]()
+    for k, gather in enumerate(gathers):
+        groups.setdefault((say(gather.range), str(k) if every else gather.op), []).append(gather)
+    for (said, _), (first, *others) in groups.items():
+        yield said, named(first) + (f" and {len(others):,} more" if others else "")
+
+
+def reason_text(found: IndexRange) -> str:
+    """Why the range of the indices of a gather is not proved."""
+    seen = "" if found.seen is None else f"; the run had {_ends(*found.seen)}"
+    stop = f"; it depends on {found.input}" if found.input else ""
+    return indices_text(found) + seen + stop
+
+
+def _provider_lines(gathers: Sequence[AuditedGather]) -> Iterator[str]:
+    """Yield what each provider does with an index out of range of these gathers, once."""
+    operators = dict[tuple[tuple[str, str], ...], list[str]]()
+    for op in dict.fromkeys(gather.op for gather in gathers):
+        operators.setdefault(tuple(out_of_range(op).items()), []).append(op)
+    for told, each in operators.items():
+        yield f"providers     what an index out of range of {', '.join(each)} does:"
+        yield from (f"    {name:<9} {made}" for name, made in told)
+
+
+def proved_if_lines(audit: Audit) -> Iterator[str]:
+    """Yield how many gathers are proved under the same conditions, and these conditions."""
+    conditions = Counter(conditions_text(gather.range) for gather in audit.proved_if)
+    for said, count in conditions.most_common():
+        yield f"{number_of(count, 'gather')} {'holds' if count == 1 else 'hold'} if {said}"
+
+
+def conditions_text(found: IndexRange) -> str:
+    """The conditions under which a range is proved, beside the indices where these are bounded."""
+    is_bounded = found.low and found.high and None not in (*found.low, *found.high)
+    beside = f"; else the indices are {indices_text(found)}" if is_bounded else ""
+    return " and ".join(map(str, found.conditions)) + beside
 
 
 def summary_of_shapes(shapes: Sequence[AuditedGather]) -> str:
@@ -58,6 +103,7 @@ def summary(audit: Audit) -> str:
         (len(audit.out_of_range), "out of range"),
         (len(audit.refused), "refused by DirectML"),
         (len(audit.not_proved), "not proved in range"),
+        (len(audit.proved_if), "proved under conditions"),
         (sum(g.range.state == "proved" for g in audit.gathers), "proved in range"),
     ]
     said = ", ".join(f"{count:,} {what}" for count, what in counts if count)
@@ -69,16 +115,19 @@ def indices_text(found: IndexRange) -> str:
     if found.low is None or found.high is None:
         return "no index"
     sizes = found.size or (None,) * len(found.low)
-    each = [
-        f"{_ends(low, high)} of {'an unknown size' if size is None else size}"
-        for low, high, size in zip(found.low, found.high, sizes, strict=True)
-    ]
+    each = list(map(_beside, found.low, found.high, sizes))
     return each[0] if len(each) == 1 else f"({', '.join(each)})"
 
 
-def _ends(low: int | None, high: int | None) -> str:
-    if low is None or high is None:
-        return "any index" if low == high else f"{low} and up" if high is None else f"up to {high}"
+def _beside(low: int | None, high: int | None, size: int | None) -> str:
+    if low is not None and high is not None:
+        return f"{_ends(low, high)} of {'an unknown size' if size is None else size}"
+    known = f"up to {high}" if low is None else f"{low} and up"
+    axis = "an unknown size" if size is None else number_of(size, "element")
+    return f"index {'unbounded' if low == high else known}; the axis has {axis}"
+
+
+def _ends(low: int, high: int) -> str:
     return f"{low}" if low == high else f"{low}..{high}"
 
 

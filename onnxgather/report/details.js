@@ -112,18 +112,22 @@ function formulaSection({ formula }) {
   );
 }
 
-function reproSection(command) {
+function copyButton(text) {
   const copy = make(
     "button",
     {
       type: "button",
       click: async () => {
-        await navigator.clipboard.writeText(command);
+        await navigator.clipboard.writeText(text);
         copy.textContent = "Copied";
       },
     },
     "Copy",
   );
+  return copy;
+}
+
+function reproSection(command) {
   return make(
     "section",
     { class: "repro" },
@@ -134,7 +138,7 @@ function reproSection(command) {
       "Makes a folder with the smallest model that still shows it. REPORT.json is what --json wrote, " +
         "PYTHON the interpreter of the lane's environment; a provider from a plugin needs --plugin too.",
     ),
-    make("div", {}, make("pre", { tabindex: 0 }, command), copy),
+    make("div", {}, make("pre", { tabindex: 0 }, command), copyButton(command)),
   );
 }
 

@@ -44,54 +44,125 @@ def npz(ids: Any) -> str:
     return "x.npz"
 
 
-def test_what_is_not_proved_stands_first_and_shapes_are_one_line() -> None:
+PROVIDERS = """\
+providers     what an index out of range of Gather does:
+    cpu       The node fails.
+    directml  The provider answers where an index is out of range; DirectML checks no index.
+    openvino  An index out of range is no error: Gather returns zeros, GatherElements and \
+GatherND read memory that is not theirs.
+    webgpu    The provider answers where an index is out of range: its shaders check none, and \
+what they read depends on the device.
+    webnn     The index is clamped to its own axis.
+"""
+ASSUMES = "assumes       open sizes of inputs are at least 1\n"
+CONTRACT = (
+    "note          `--contract contract.json` writes the conditions; where inputs keep them, "
+    "`--assume contract.json` proves more\n"
+)
+
+
+def test_what_is_proved_under_conditions_has_them_and_shapes_are_one_line() -> None:
     assert outcome("audit", embedding()) == (
         0,
-        """\
-m.onnx: 3 gathers: 1 not proved in range, 2 proved in range
-not proved    tokens (Gather, main graph): any index of 4; it depends on ids
+        f"""\
+m.onnx: 3 gathers: 1 proved under conditions, 2 proved in range
+proved if     1 gather holds if ids: values from -4 to 3
 proved        1 gather: constant
 shapes        1 gather computes shapes on the CPU, all proved
-note          the shapes of ids, or inputs, would tell the sizes of 1 gather
-note          a range of ids may prove 1 gather
-""",
+{ASSUMES}\
+note          1 gather has an unknown size: add `--shape ids=2,2`, or `--inputs FILE.npz`
+{CONTRACT}""",
         "",
     )
 
 
-def test_all_lists_each_gather() -> None:
-    code, text, _ = outcome("audit", embedding(), "--all", "--shape", "ids=5,2")
-    assert code == 0
+def wild(count: int, *more: str) -> str:
+    """What is told of some gathers whose indices nothing bounds."""
+    nodes = [
+        node("Exp", ["x"], "far"),
+        node("Cast", ["far"], "which", to=INT64),
+        *(node("Gather", ["table", "which"], f"y{k}", f"wild{k}") for k in range(count)),
+    ]
+    made = model(nodes, [info("x", FLOAT, ["n", 2])], ["y0"], [TABLE])
+    code, text, error = outcome("audit", save(made), *more)
+    assert (code, error) == (0, "")
+    return text
+
+
+def test_gathers_that_are_not_proved_are_grouped_and_have_their_providers_once() -> None:
     assert (
-        text
-        == """\
-m.onnx: 3 gathers: 1 not proved in range, 2 proved in range
-not proved    tokens (Gather, main graph): any index of 4; it depends on ids
-proved        counted (Gather, main graph): 1 of 2, constant
-proved        fixed (Gather, main graph): 0..3 of 4, constant
-note          a range of ids may prove 1 gather
+        wild(167)
+        == f"""\
+m.onnx: 167 gathers: 167 not proved in range
+not proved    wild0 (Gather, main graph) and 166 more: index unbounded; the axis has 4 elements; \
+it depends on x
+{PROVIDERS}{ASSUMES}\
+note          167 gathers have unknown sizes: add `--shape x=2,2`, or `--inputs FILE.npz`
+note          167 gathers depend on x: `--range x=LO:HI` may prove more
 """
     )
+
+
+def test_all_lists_each_gather() -> None:
+    assert (
+        wild(2, "--all", "--shape", "x=5,2")
+        == f"""\
+m.onnx: 2 gathers: 2 not proved in range
+not proved    wild0 (Gather, main graph): index unbounded; the axis has 4 elements; it depends on x
+not proved    wild1 (Gather, main graph): index unbounded; the axis has 4 elements; it depends on x
+{PROVIDERS}{ASSUMES}\
+note          2 gathers depend on x: `--range x=LO:HI` may prove more
+"""
+    )
+    assert outcome("audit", embedding(), "--all", "--shape", "ids=5,2", "--range", "ids=0:5")[
+        1
+    ] == (
+        f"""\
+m.onnx: 3 gathers: 1 proved under conditions, 2 proved in range
+proved if     tokens (Gather, main graph) holds if ids: values from -4 to 3; else the indices are \
+0..5 of 4
+proved        counted (Gather, main graph): 1 of 2, constant
+proved        fixed (Gather, main graph): 0..3 of 4, constant
+{ASSUMES}{CONTRACT}"""
+    )
+
+
+def test_the_indices_of_a_run_are_told() -> None:
+    np.savez("x.npz", x=np.array([[0, 1]], np.float32))
+    assert (
+        wild(1, "--inputs", "x.npz")
+        == f"""\
+m.onnx: 1 gather: 1 not proved in range
+not proved    wild0 (Gather, main graph): index unbounded; the axis has 4 elements; the run had \
+1..2; it depends on x
+{PROVIDERS}{ASSUMES}\
+note          1 gather depends on x: `--range x=LO:HI` may prove more
+"""
+    )
+
+
+def test_names_in_what_to_add_are_quoted_for_a_shell() -> None:
+    made = model(
+        [node("Gather", ["table", "a b"], "y")], [info("a b", INT64, ["n"])], ["y"], [TABLE]
+    )
+    text = outcome("audit", save(made))[1]
+    assert "add `--shape 'a b=2'`, or `--inputs FILE.npz`\n" in text
 
 
 def test_an_index_out_of_range_is_a_finding() -> None:
     inputs = npz(ids=[[0, 1], [2, 4]])
     code, text, _ = outcome("audit", embedding(NODES[:1]), "--inputs", inputs)
-    first, second, *providers, last = text.splitlines()
+    told, note = text[: text.index("note")], text[text.index("note") :]
     assert code == 1
-    assert first == "m.onnx: 1 gather: 1 out of range"
-    assert second == (
-        "OUT OF RANGE  tokens (Gather, main graph): indices[1,1] is 4, by the given inputs, on an "
-        "axis of 4"
+    assert (
+        told
+        == f"""\
+m.onnx: 1 gather: 1 out of range
+OUT OF RANGE  tokens (Gather, main graph): indices[1,1] is 4, by the given inputs, on an axis of 4
+{PROVIDERS}{ASSUMES}"""
     )
-    assert [line.split()[0] for line in providers] == [
-        "cpu",
-        "directml",
-        "openvino",
-        "webgpu",
-        "webnn",
-    ]
-    assert last.startswith("note          the run with the given inputs ends early: ")
+    assert note.startswith("note          the run with the given inputs ends early: ")
+    assert note.count("\n") == 1
 
 
 def test_a_gather_that_directml_refuses_is_a_finding() -> None:
@@ -106,6 +177,7 @@ m.onnx: 1 gather: 1 refused by DirectML, 1 proved in range
 REFUSED       odd (GatherElements, main graph): IndicesTensor.Sizes[1] must be \
 InputTensor.Sizes[1] (3), as it is not at Axis, got 2
 proved        1 gather: constant
+assumes       open sizes of inputs are at least 1
 """
     )
 
@@ -244,7 +316,7 @@ def test_json_has_every_field_of_schema_2() -> None:
                     "dim": None,
                     "expression": None,
                     "low": -4,
-                    "high": 5,
+                    "high": 3,
                 }
             ],
         },
@@ -263,7 +335,7 @@ def test_json_has_every_field_of_schema_2() -> None:
                 "refused": None,
                 "feature_level": None,
                 "range": {
-                    "state": "not-proved",
+                    "state": "proved-if",
                     "low": [-4],
                     "high": [5],
                     "size": [4],
@@ -271,13 +343,25 @@ def test_json_has_every_field_of_schema_2() -> None:
                     "sizes_from": "file",
                     "input": "the range given of ids",
                     "found": None,
-                    "conditions": [],
+                    "seen": None,
+                    "conditions": [
+                        {
+                            "of": "values",
+                            "input": "ids",
+                            "columns": None,
+                            "dim": None,
+                            "expression": None,
+                            "low": -4,
+                            "high": 3,
+                        }
+                    ],
                 },
                 "lanes": {},
             }
         ],
         "notes": [
-            "the shapes of ids, or inputs, would tell the sizes of 1 gather",
+            "1 gather has an unknown size: add `--shape ids=2,2`, or `--inputs FILE.npz`",
+            CONTRACT.removeprefix("note          ").removesuffix("\n"),
         ],
     }
 

@@ -6,11 +6,13 @@ import re
 from typing import Any
 
 import numpy as np
+import pytest
 from html_page import HOSTILE, LOADING, Page
 from onnx_graphs import INT64, constant, info, model, node
 
 from onnxgather.networks.audit_page import audit_page
 from onnxgather.networks.comparison import compare
+from onnxgather.networks.contract import guard
 from onnxgather.networks.gathers import audit_model
 from onnxgather.parity.lanes import open_lanes
 
@@ -51,10 +53,12 @@ def test_a_gather_has_its_graph_its_proof_and_its_picture() -> None:
     ]
     assert detail["picture"]["output"][0]["values"] == "-9 -10 -11 -0 -1 -2"
     assert (detail["type"], detail["indexType"], detail["level"]) == ("FLOAT32", "INT64", "3_0")
-    assert found.texts["h1"] == ["3 gathers: 1 not proved in range, 2 proved in range"]
+    assert found.texts["h1"] == ["3 gathers: 1 proved under conditions, 2 proved in range"]
     assert "lane          cpu: 3 PASS" in found.texts["li"]
     facts = dict(zip(found.texts["dt"], found.texts["dd"], strict=True))
-    assert (facts["indices"], facts["depends on"]) == ("any index of 4", "ids")
+    assert facts["indices"] == "index unbounded; the axis has 4 elements"
+    assert (facts["in the run"], facts["depends on"]) == ("0..3", "ids")
+    assert facts["holds if"] == "ids: values from -4 to 3"
     assert found.texts["span"].count("cpu PASS") == 3
 
 
@@ -76,6 +80,39 @@ def test_an_index_out_of_range_is_told_with_what_each_provider_makes_of_it() -> 
     assert facts["cpu"] == "The node fails."
     assert ("class", "bad") in found.attributes
     assert found.details[0]["picture"]["outside"] == [1]
+
+
+def test_the_contract_and_its_guard_stand_once() -> None:
+    text, told = page(rows=3)
+    found = Page(text)
+    assert "3 gathers hold if ids: values from -4 to 3" in found.texts["li"]
+    assert (
+        found.texts["p"].count("The proofs assume that open sizes of inputs are at least 1.") == 1
+    )
+    assert found.texts["pre"] == [guard(told.contract).rstrip("\n")]
+
+
+def test_states_come_first_and_are_chosen_by_boxes() -> None:
+    found = Page(page(rows=2)[0])
+    assert found.texts["th"][:2] == ["state", "node"]
+    assert [one.strip() for one in found.texts["label"]] == ["proved-if 2"]
+    assert ("value", "proved-if") in found.attributes
+    states = [value for name, value in found.attributes if name == "data-state"]
+    assert states == ["proved-if"] * 2 + ["proved-if"] * 2 + ["proved"] * 2
+    assert "showStates" in found.texts["script"][1]
+
+
+def test_the_guard_of_hostile_names_is_inert() -> None:
+    ids = info(NAME, INT64, ["n"])
+    made = model([node("Gather", ["table", NAME], "y")], [ids], ["y"], [TABLE])
+    audited = audit_model(made)
+    text = audit_page("hostile", audited.network, compare(audited, []))
+    found, printed = Page(text), dict[str, Any]()
+    assert b"<script>alert" not in text
+    exec(found.texts["pre"][0], printed)
+    assert printed["check"]({NAME: np.array([3])}) == {NAME: np.array([3])}
+    with pytest.raises(ValueError, match="values from -4 to 3"):
+        printed["check"]({NAME: np.array([4])})
 
 
 def test_hostile_names_are_inert() -> None:

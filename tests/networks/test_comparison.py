@@ -95,7 +95,7 @@ def test_a_gather_that_did_not_run_is_told() -> None:
     told, _, lines = compared(chain(), [Spoiling(9)], {"ids": np.array([9, 0])})
     assert [gather.lanes for gather in told.gathers] == [{"stub": "ERROR"}, {}]
     assert lines[-1] == (
-        "note          no lane was asked about 1 gather: it did not run with these inputs"
+        "note          1 gather was not compared: it did not run with these inputs"
     )
 
 
