@@ -13,6 +13,7 @@ from onnx_graphs import BOOL, FLOAT, INT64, constant, function, graph, info, mod
 
 import onnxgather as og
 from onnxgather.networks import gathers
+from onnxgather.networks.contract import Condition
 from onnxgather.networks.gathers import AuditedGather, Tensor
 from onnxgather.networks.gathers import audit as audit_of
 from onnxgather.networks.ranges import Found, ranges_of
@@ -22,7 +23,8 @@ IDS = info("ids", INT64, ["n", 2])
 GATHER = node("Gather", ["table", "ids"], "rows", "gather")
 SHAPES = {"ids": [5, 2]}
 KEPT = {"ids": (0, 3)}
-STOPPED = "not-proved"
+IF_KEPT = "proved-if"
+IN_TABLE = Condition(of="values", input="ids", low=-4, high=3)
 
 
 def one(*given: Any, **more: Any) -> AuditedGather:
@@ -64,7 +66,7 @@ def test_a_gather_has_its_descriptor_and_what_stops_its_proof() -> None:
         "refused": None,
         "feature_level": "3_0",
         "range": {
-            "state": "not-proved",
+            "state": "proved-if",
             "low": (None,),
             "high": (None,),
             "size": (4,),
@@ -72,7 +74,7 @@ def test_a_gather_has_its_descriptor_and_what_stops_its_proof() -> None:
             "sizes_from": "given",
             "input": "ids",
             "found": None,
-            "conditions": (),
+            "conditions": (msgspec.to_builtins(IN_TABLE),),
         },
         "lanes": {},
     }
@@ -85,7 +87,6 @@ def test_sizes_that_are_not_known_leave_no_descriptor() -> None:
     assert (gather.descriptor, gather.refused, gather.feature_level) == (None, None, None)
     assert found.notes == [
         "the shapes of ids, or inputs, would tell the sizes of 1 gather",
-        "a range of ids may prove 1 gather",
     ]
 
 
@@ -93,7 +94,8 @@ def test_a_range_proves_what_it_keeps_in_range() -> None:
     found = one(embedding(), ranges={"ids": (-4, 3)}).range
     assert (found.state, found.low, found.high, found.size) == ("proved", (-4,), (3,), (4,))
     assert (found.sizes_from, found.input) == ("file", None)
-    assert one(embedding(), ranges={"ids": (0, 4)}).range.state == STOPPED
+    found = one(embedding(), ranges={"ids": (0, 4)}).range
+    assert (found.state, found.high, found.conditions) == (IF_KEPT, (4,), (IN_TABLE,))
 
 
 def test_constant_indices_are_proved_or_found_out_of_range() -> None:
@@ -235,7 +237,7 @@ class TestInside:
     def test_the_gathers_of_branches_are_found_in_their_places(self) -> None:
         found = og.audit(self.branches()).gathers
         assert {(g.place, g.node, g.range.state) for g in found} == {
-            ("then_branch of if_1", "y", STOPPED),
+            ("then_branch of if_1", "y", IF_KEPT),
             ("else_branch of if_1", "z", "proved"),
         }
 
@@ -249,7 +251,7 @@ class TestInside:
         made = model(nodes, [IDS], ["a", "b"], [TABLE, zero], functions=[pick])
         found = one(made, shapes=SHAPES)
         assert (found.place, found.node) == ("function own.Pick", "inner")
-        assert (found.range.state, found.range.low, found.range.input) == (STOPPED, (None,), "ids")
+        assert (found.range.state, found.range.low, found.range.input) == (IF_KEPT, (None,), "ids")
         assert found.data == Tensor("FLOAT32", (4, 3))
         assert found.descriptor is not None
         assert not found.constant_indices
@@ -269,7 +271,7 @@ class TestInside:
         odd = node("Odd", ["ids"], "out", "odd_1", domain="own", body=inside)
         found = one(model([odd], [IDS], ["out"], [TABLE]))
         assert (found.place, found.node) == ("body of odd_1", "inner")
-        assert (found.range.state, found.range.low) == (STOPPED, (None,))
+        assert (found.range.state, found.range.low) == ("not-proved", (None,))
 
 
 class TestRuns:
@@ -288,7 +290,8 @@ class TestRuns:
 
     def test_inputs_in_range_prove_nothing_for_others(self) -> None:
         found = one(embedding(), {"ids": np.array([[0, 1]])})
-        assert (found.range.state, found.range.low) == (STOPPED, (None,))
+        assert (found.range.state, found.range.low) == (IF_KEPT, (None,))
+        assert found.range.conditions == (IN_TABLE,)
 
     def test_sizes_that_only_a_run_tells_come_from_it(self) -> None:
         nodes = [
@@ -375,7 +378,7 @@ class TestNames:
 
     def test_each_gather_has_its_own_record(self) -> None:
         states = [gather.range.state for gather in og.audit(self.made()).gathers]
-        assert states == [STOPPED, STOPPED, "proved", "proved"]
+        assert states == [IF_KEPT, IF_KEPT, "proved", "proved"]
 
     def test_those_that_are_proved_are_not_rewritten(self) -> None:
         one, other = (n for n in og.harden(self.made()).graph.node if n.op_type == "If")
@@ -396,9 +399,9 @@ def test_sizes_are_computed_through_floats() -> None:
     assert [(g.indices.sizes, g.range.sizes_from) for g in found] == [((4, 2), "file")]
 
 
-def test_of_a_body_that_onnx_does_not_allow_nothing_is_proved() -> None:
+def test_a_body_that_onnx_does_not_allow_is_no_traceback() -> None:
     broken = node("Loop", ["ids"], "rows", body=graph([GATHER], (), ["rows"]))
-    assert one(model([broken], [IDS], ["rows"], [TABLE])).range.state == STOPPED
+    assert one(model([broken], [IDS], ["rows"], [TABLE])).range.state == IF_KEPT
 
 
 def test_a_body_that_is_not_there_is_one_sentence() -> None:
@@ -427,7 +430,7 @@ def test_external_data_is_not_needed_for_what_shapes_tell(tmp_path: Path) -> Non
     tmp_path.joinpath("data").unlink()
     found = one(path, shapes=SHAPES)
     assert found.descriptor is not None
-    assert (found.range.state, found.range.input) == (STOPPED, "ids")
+    assert (found.range.state, found.range.input) == (IF_KEPT, "ids")
 
 
 def test_external_data_is_found_by_a_run(tmp_path: Path) -> None:
