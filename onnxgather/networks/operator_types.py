@@ -101,7 +101,7 @@ def _inferred(call: Call) -> list[OpenType]:
     names, given, data = dict[AnySize | None, str](), dict[str, onnx.TypeProto](), dict[str, Any]()
     for name, value in zip(operation.inputs, call.inputs, strict=True):
         if value is None or value.data_type not in NUMBERS:
-            given[name] = onnx.TypeProto()
+            given |= {name: onnx.TypeProto()} if name else {}
             continue
         number, sizes = NUMBERS[value.data_type], value.sizes
         dims = [
