@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import onnx
-from network_draft import Feeds, results, session
+from network_draft import MOST_ELEMENTS, Feeds, results, session
 from random_networks import Graph
 
 import onnxgather as og
@@ -55,6 +56,10 @@ class Case:
     ranges: dict[str, tuple[int, int]] | None
     fixed: dict[str, int]
     """The open sizes that the given shapes tell."""
+    least: int
+    """The least open size, 0 or 1."""
+    assume: dict[str, Any] | None = None
+    """The contract that is given: that of the same audit without it."""
 
 
 def case_of(graph: Graph, random: Random) -> Case:
@@ -75,7 +80,8 @@ def case_of(graph: Graph, random: Random) -> Case:
             if inputs[name].dtype in ("int64", "int32") and random.random() < 0.8:
                 low = random.choice([0, 0, 0, -1, -3, 1])
                 ranges[name] = low, low + random.choice([0, 1, 3, 7, 63])
-    return Case(graph, shapes or None, ranges or None, fixed)
+    least = 0 if random.random() < 0.25 and not graph.divides else 1
+    return Case(graph, shapes or None, ranges or None, fixed, least)
 
 
 def operators_of(nodes: Any) -> set[str]:
@@ -105,42 +111,146 @@ class _Check:
         self.case, self.random, self.graph = case, random, case.graph
         self.found = Checked()
         self.records = dict[str, dict[str, Any]]()
+        """By the outputs of gathers of the main graph."""
         self.by_node = dict[str, dict[str, Any]]()
+        self.contract = dict[str, Any]()
         self.fed: Feeds = {}
+        self.holds = set[str]()
+        """The nodes of the gathers that are proved for the inputs that are fed."""
+        self.left = set[str]()
+        """The nodes of the gathers of which an index has left its axis."""
 
     def checked(self, audit: Callable[..., Audit]) -> Checked:
         graph, case = self.graph, self.case
         self.found.operators.update(operators_of(graph.draft.nodes))
         model = graph.model
-        levels = [self.random.randrange(4) for _ in range(2)]
         try:
             session(model, 0)
         except Exception:  # ONNX Runtime refuses the model: nothing holds or breaks
             self.found.runs["refused"] += 1
             return self.found
+        given: dict[str, Any] = {"shapes": case.shapes, "ranges": case.ranges}
+        given["allow_empty"] = case.least == 0
         try:
-            audited = audit(model, shapes=case.shapes, ranges=case.ranges)
+            audited = audit(model, **given)
+            if self.random.random() < 0.3 and audited.contract["conditions"]:
+                case.assume = audited.contract
+                audited = audit(model, **given, assume=case.assume)
         except Exception as error:
             self._wrong("audit", f"the audit fails: {type(error).__name__}: {error}")
             return self.found
+        self.contract = audited.contract
         for record in msgspec.to_builtins(audited)["gathers"]:
             self.by_node[record["node"]] = record
             if record["place"] == "main graph":
                 self.records[record["output_name"]] = record
             chain = record["node"].partition(".")[0]
             self.found.states[f"{chain} {record['range']['state']}"] += 1
-        observed = self._session(self._seen(), levels[0])
-        proved = [n.output[0] for n in graph.gathers if self._state(n.output[0]) == "proved"]
-        inner = [n for n in graph.draft.nodes if n.op_type in ("If", "Loop", "Scan", "Picked")]
-        ends = [*proved, *(n.output[-1] for n in inner)]
-        whole = self._session(ends, levels[1])
-        least = 1 if graph.divides else 0
-        for _ in range(DRAWS):
-            sizes = graph.sizes(self.random, least) | case.fixed
-            self.fed = graph.feeds(self.random, sizes, case.ranges or {})
-            self._look(observed)
-            self._run(whole)
+        self._run_all()
         return self.found
+
+    def _run_all(self) -> None:
+        """Run the graph with several draws of sizes and inputs."""
+        graph, random = self.graph, self.random
+        levels = [random.randrange(4) for _ in range(3)]
+        outputs = [node.output[0] for node in graph.gathers]
+        inner = [n for n in graph.draft.nodes if n.op_type in ("If", "Loop", "Scan", "Picked")]
+        behind = [node.output[-1] for node in inner]
+        proved = [name for name in outputs if self._state(name) == "proved"]
+        under = [name for name in outputs if self._state(name) == "proved-if"]
+        observed = self._session(self._seen(), levels[0])
+        always = self._session([*proved, *behind], levels[1])
+        conditional = self._session([*proved, *under, *behind], levels[2]) if under else None
+        for k in range(DRAWS):
+            if not self._draw(meets=bool(self.case.assume) or (k % 2 == 0 and bool(under))):
+                continue
+            self._look(observed)
+            self._run(conditional if {*under} and self._all_hold() else always)
+        for name in under[:1]:
+            self._break_each(self.records[name], observed)
+
+    def _all_hold(self) -> bool:
+        """Whether each gather that is proved under conditions is proved for what is fed."""
+        each = (n for n, r in self.by_node.items() if r["range"]["state"] == "proved-if")
+        return self.holds.issuperset(each)
+
+    def _draw(self, meets: bool) -> bool:
+        """Draw sizes and inputs; whether they are as the audit was told that they are.
+
+        Args:
+            meets: Whether the inputs are to meet the contract of the audit.
+        """
+        graph, random, case = self.graph, self.random, self.case
+        sizes = graph.sizes(random, case.least) | case.fixed
+        conditions = self.contract["conditions"] if meets else []
+        for condition in conditions:
+            if condition["of"] == "size":
+                name = self._size(condition)
+                if name and name not in case.fixed:
+                    sizes[name] = _inside(random, condition, sizes[name])
+        feeds = graph.feeds(random, sizes, case.ranges or {})
+        for condition in conditions:
+            if condition["of"] == "values":
+                _limit(feeds, condition)
+        self._feed(feeds)
+        return case.assume is None or self._meets(case.assume["conditions"])
+
+    def _feed(self, feeds: Feeds) -> None:
+        """Take inputs, and tell which gathers are proved for them."""
+        self.fed = feeds
+        self.holds = {
+            node
+            for node, record in self.by_node.items()
+            if record["range"]["state"] == "proved"
+            or (
+                record["range"]["state"] == "proved-if"
+                and self._meets(record["range"]["conditions"])
+            )
+        }
+
+    def _size(self, condition: dict[str, Any]) -> str:
+        """The name of the open size that a condition is on; "" where it is fixed here."""
+        dims = self.graph.draft.inputs[condition["input"]].dims
+        name = dims[condition["dim"]]
+        return name if isinstance(name, str) else ""
+
+    def _meets(self, conditions: Sequence[dict[str, Any]]) -> bool:
+        """Whether the inputs that are fed meet conditions."""
+        try:
+            og.check_inputs({**self.contract, "conditions": conditions}, self.fed)
+        except og.OnnxGatherError:
+            return False
+        return True
+
+    def _break_each(self, record: dict[str, Any], observed: Any) -> None:
+        """Draw inputs that break one condition of a gather, and count whether an index leaves."""
+        random, conditions = self.random, record["range"]["conditions"]
+        for condition in conditions:
+            tried, self.left = 0, set[str]()
+            others = [each for each in conditions if each is not condition]
+            for _ in range(8):
+                self._draw(meets=True)
+                sizes = {}
+                if condition["of"] == "values":
+                    _break(random, self.fed, condition)
+                else:
+                    sizes = self.graph.sizes(random, self.case.least)
+                    if condition["of"] == "size" and condition["high"] is not None:
+                        sizes[self._size(condition)] = condition["high"] + random.randint(1, 3)
+                    self.fed = self.graph.feeds(random, sizes, self.case.ranges or {})
+                    for other in others:
+                        if other["of"] == "values":
+                            _limit(self.fed, other)
+                too_large = any(a.size > MOST_ELEMENTS for a in self.fed.values())
+                if too_large or not self._meets(others) or self._meets([condition]):
+                    continue
+                tried += 1
+                self._feed(self.fed)
+                self._look(observed)
+            if tried:
+                kind = condition["of"]
+                self.found.runs[f"conditions on {kind} that were broken"] += 1
+                self.found.runs[f"conditions on {kind} that matter"] += record["node"] in self.left
 
     def _state(self, output: str) -> str:
         return self.records[output]["range"]["state"] if output in self.records else ""
@@ -170,15 +280,14 @@ class _Check:
             outputs = results(whole, self.fed)
         except Exception as error:
             self.found.runs["stopped"] += 1
-            failing = re.search(r"Name:'([^']*)'", str(error))
-            name = failing.group(1) if failing else ""
-            record = next((r for n, r in self.by_node.items() if n and n in name), None)
-            if OUT_OF_BOUNDS.search(str(error)):
-                states = {r["range"]["state"] for r in self.by_node.values()}
-                state = record["range"]["state"] if record else "".join(states)
-                if state == "proved":
-                    told = record or next(iter(self.by_node.values()))
-                    self._wrong(told["output_name"], f"proved, but {error}")
+            failing = re.findall(r"Name:'([^']*)'", str(error))[-1:]
+            nodes = [node for node in self.by_node if any(node in name for name in failing)]
+            unknown = not any(name.count(".") for name in failing)
+            if OUT_OF_BOUNDS.search(str(error)) and self.holds.issuperset(
+                nodes or (self.by_node if unknown else [""])
+            ):
+                told = self.by_node[(nodes or [*self.by_node])[0]]
+                self._wrong(told["output_name"], f"proved, but {error}")
             return
         self.found.runs["ended"] += 1
         for name, array in outputs.items():
@@ -187,16 +296,13 @@ class _Check:
 
     def _look(self, observed: Any) -> None:
         """Compare the data and the indices of gathers with what is said of them."""
-        if observed is None:
-            return
         try:
-            values: Feeds = {
-                **self.fed,
-                **self.graph.draft.constants,
-                **results(observed, self.fed),
-            }
-        except Exception:  # a gather that is not proved, or sizes that do not fit
+            made = results(observed, self.fed) if observed is not None else {}
+        except Exception as error:  # a gather that is not proved, or sizes that do not fit
+            if OUT_OF_BOUNDS.search(str(error)):
+                self.left |= {node for node in self.by_node if f"Name:'{node}'" in str(error)}
             return
+        values: Feeds = {**self.fed, **self.graph.draft.constants, **made}
         for node in self.graph.gathers:
             record = self.records.get(node.output[0])
             data, indices = (values.get(name) for name in node.input[:2])
@@ -221,8 +327,10 @@ class _Check:
         sizes = data.shape[first : first + columns.shape[1]]
         told, name = record["range"], node.output[0]
         is_outside = bool(((columns < -np.array(sizes)) | (columns >= np.array(sizes))).any())
-        if told["state"] == "proved" and is_outside:
-            self._wrong(name, f"proved, but indices {_some(columns)} on axes of {sizes}")
+        self.left |= {record["node"]} if is_outside else set()
+        if record["node"] in self.holds and is_outside:
+            under = "".join(f" if {each}" for each in told["conditions"])
+            self._wrong(name, f"proved{under}, but indices {_some(columns)} on axes of {sizes}")
         if told["state"] == "out-of-range" and not is_outside:
             self._wrong(name, f"out of range, but indices {_some(columns)} on axes of {sizes}")
         for end, sign in (("low", 1), ("high", -1)):
@@ -254,9 +362,53 @@ class _Check:
             self.found.feeds = self.fed
         nodes = [n for n, r in self.by_node.items() if r["output_name"] == output]
         row: dict[str, Any] = {"output": output, "node": "".join(nodes[:1]), "claim": said}
-        row |= {"shapes": self.case.shapes, "ranges": self.case.ranges}
+        row |= {"shapes": self.case.shapes, "ranges": self.case.ranges, "least": self.case.least}
+        row |= {"assume": self.case.assume["conditions"]} if self.case.assume else {}
         if said not in [each["claim"] for each in self.found.violations]:
             self.found.violations.append(row)
+
+
+def _inside(random: Random, condition: dict[str, Any], number: int) -> int:
+    """A number between the ends of a condition: this one, if it is, or one near an end."""
+    low, high = condition["low"], condition["high"]
+    low = max(0, number if low is None else low)
+    high = max(number, low) if high is None else high
+    return number if low <= number <= high else random.choice([low, high, high])
+
+
+def _part(array: Array, condition: dict[str, Any]) -> Array:
+    """The elements that a condition is on."""
+    columns = condition["columns"]
+    return array if columns is None else array[..., [*columns]]
+
+
+def _limit(feeds: Feeds, condition: dict[str, Any]) -> None:
+    """Bring the elements of an input between the ends of a condition."""
+    array = feeds[condition["input"]].copy()
+    part = np.nan_to_num(_part(array, condition), nan=0)
+    low, high = condition["low"], condition["high"]
+    part = part if low is None else np.where(part < low, low, part)
+    part = part if high is None else np.where(part > high, high, part)
+    if condition["columns"] is None:
+        array = part.astype(array.dtype)
+    else:
+        array[..., [*condition["columns"]]] = part
+    feeds[condition["input"]] = array
+
+
+def _break(random: Random, feeds: Feeds, condition: dict[str, Any]) -> None:
+    """Bring one element of an input, or all of them, just beyond an end of a condition."""
+    ends = [(condition["low"], -1), (condition["high"], 1)]
+    beyond = [end + way * random.choice([1, 1, 5]) for end, way in ends if end is not None]
+    array = feeds[condition["input"]].copy()
+    with contextlib.suppress(IndexError, OverflowError):  # no element, or none beyond the end
+        column = random.choice(condition["columns"] or [random.randrange(array.shape[-1])])
+        if random.random() < 0.5:
+            array[..., column] = random.choice(beyond)
+        else:
+            place = [random.randrange(n) for n in array.shape[:-1]]
+            array[(*place, column)] = random.choice(beyond)
+    feeds[condition["input"]] = array
 
 
 def _numbers(told: Any) -> list[int | None]:
