@@ -182,7 +182,7 @@ class _Check:
         """
         graph, random, case = self.graph, self.random, self.case
         sizes = graph.sizes(random, case.least) | case.fixed
-        conditions = self.contract["conditions"] if meets else []
+        conditions: list[dict[str, Any]] = self.contract["conditions"] if meets else []
         for condition in conditions:
             if condition["of"] == "size":
                 name = self._size(condition)
@@ -211,7 +211,7 @@ class _Check:
     def _size(self, condition: dict[str, Any]) -> str:
         """The name of the open size that a condition is on; "" where it is fixed here."""
         dims = self.graph.draft.inputs[condition["input"]].dims
-        name = dims[condition["dim"]]
+        name = dims[int(condition["dim"])]
         return name if isinstance(name, str) else ""
 
     def _meets(self, conditions: Sequence[dict[str, Any]]) -> bool:
@@ -222,9 +222,17 @@ class _Check:
             return False
         return True
 
+    def _given(self) -> list[dict[str, Any]]:
+        """What the audit was told of the inputs, as conditions."""
+        of_values = {"of": "values", "columns": None, "dim": None, "expression": None}
+        ranges = (self.case.ranges or {}).items()
+        given = [{**of_values, "input": n, "low": low, "high": high} for n, (low, high) in ranges]
+        return [*given, *(self.case.assume or {"conditions": []})["conditions"]]
+
     def _break_each(self, record: dict[str, Any], observed: Any) -> None:
         """Draw inputs that break one condition of a gather, and count whether an index leaves."""
-        random, conditions = self.random, record["range"]["conditions"]
+        random = self.random
+        conditions: list[dict[str, Any]] = record["range"]["conditions"]
         for condition in conditions:
             tried, self.left = 0, set[str]()
             others = [each for each in conditions if each is not condition]
@@ -242,10 +250,11 @@ class _Check:
                         if other["of"] == "values":
                             _limit(self.fed, other)
                 too_large = any(a.size > MOST_ELEMENTS for a in self.fed.values())
-                if too_large or not self._meets(others) or self._meets([condition]):
+                known = [*self._given(), *others]
+                if too_large or not self._meets(known) or self._meets([condition]):
                     continue
                 tried += 1
-                self._feed(self.fed)
+                self.holds.clear()
                 self._look(observed)
             if tried:
                 kind = condition["of"]
@@ -364,7 +373,7 @@ class _Check:
         row: dict[str, Any] = {"output": output, "node": "".join(nodes[:1]), "claim": said}
         row |= {"shapes": self.case.shapes, "ranges": self.case.ranges, "least": self.case.least}
         row |= {"assume": self.case.assume["conditions"]} if self.case.assume else {}
-        if said not in [each["claim"] for each in self.found.violations]:
+        if output not in [each["output"] for each in self.found.violations]:
             self.found.violations.append(row)
 
 
