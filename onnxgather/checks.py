@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import operator
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, SupportsIndex, cast
 
@@ -148,6 +148,40 @@ def sequence(name: str, value: object) -> list[Any]:
     if items is None:
         raise DescriptorError(f"{name} must be a sequence, got {shown(value)}")
     return items
+
+
+def mapping(name: str, value: object) -> dict[str, Any]:
+    """The value as a dict, if it is a mapping from names; an empty one for None.
+
+    Raises:
+        OnnxGatherError: The value is something else; the message starts with `name`.
+    """
+    given = cast("Mapping[object, object]", {} if value is None else value)
+    if not isinstance(value, Mapping | None) or not all(isinstance(key, str) for key in given):
+        raise OnnxGatherError(f"{name} must be a mapping from names, got {shown(value)}")
+    return {**cast("Mapping[str, Any]", given)}
+
+
+def check_type(name: str, value: object, rule: str, *types: type[Any]) -> None:
+    """Check that a value is of one of some types, as a rule says in words.
+
+    Raises:
+        OnnxGatherError: It is not; the message starts with `name`.
+    """
+    if not isinstance(value, types):
+        raise OnnxGatherError(f"{name} must be {rule}, got {shown(value)}")
+
+
+def check_name(name: str, value: object) -> None:
+    """Check that a value is a text that a model can hold.
+
+    Raises:
+        OnnxGatherError: It is not; the message starts with `name`.
+    """
+    try:
+        cast("str", value).encode()
+    except (AttributeError, UnicodeEncodeError):
+        raise OnnxGatherError(f"{name} must be a text in UTF-8, got {shown(value)}") from None
 
 
 def number_of(number: int, noun: str) -> str:

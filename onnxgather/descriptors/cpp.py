@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from onnxgather.checks import shown
+from onnxgather.checks import check_name, shown
 from onnxgather.descriptors.arrays import check_descriptor
 from onnxgather.descriptors.datatypes import TYPE_PREFIX
 from onnxgather.descriptors.feature_levels import minimum_feature_level
@@ -29,6 +29,7 @@ def to_cpp(desc: Descriptor, name: str = "gather") -> str:
         OnnxGatherError: `name` is not the name of a variable in C++.
     """
     check_descriptor(desc)
+    check_name("name", name)
     if not (name.isascii() and name.isidentifier()):
         raise OnnxGatherError(f"name must be letters, digits and _, got {shown(name)}")
     header = header_names(type(desc))

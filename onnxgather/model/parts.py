@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 import onnx
 from onnx import FunctionProto, GraphProto, ModelProto, helper
 
-from onnxgather.checks import shown, suggestion
-from onnxgather.descriptors.arrays import Array
+from onnxgather.checks import check_name, check_type, shown, suggestion
+from onnxgather.descriptors.arrays import Array, check_descriptor
 from onnxgather.descriptors.operators import Descriptor
 from onnxgather.errors import OnnxGatherError
 from onnxgather.lowering.graph import NATIVE_DOMAIN, new_name
@@ -56,6 +56,10 @@ def add_to(
         OnnxGatherError: A value is not there, has another type than its tensor, or is there
             already; or as `to_onnx`.
     """
+    check_type("model", model, "an onnx.ModelProto or an onnx.GraphProto", ModelProto, GraphProto)
+    check_descriptor(desc)
+    check_name("input", input)
+    check_name("output", output)
     whole = model if isinstance(model, ModelProto) else ModelProto(graph=model)
     graph = model.graph if isinstance(model, ModelProto) else model
     if target == "native" and whole is not model:
@@ -96,6 +100,7 @@ def functions(
     Raises:
         OnnxGatherError: As `to_onnx`.
     """
+    check_type("descs", descs, "descriptors", Iterable)
     made, called, taken = list[FunctionProto](), list[FunctionProto](), set[str]()
     for desc in descs:
         part = to_onnx(desc, out_of_range, "native", opset)

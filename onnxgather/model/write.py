@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from onnxgather.checks import check_choice, shown, uint
+from onnxgather.checks import check_choice, check_name, mapping, shown, uint
 from onnxgather.descriptors.arrays import (
     Array,
     axis_sizes,
@@ -103,8 +103,12 @@ def to_onnx(
         if out_of_range == "error":
             check_indices(desc, indices)
     graph = lower(desc, out_of_range, indices, target, threads)
+    check_name("prefix", prefix)
+    names = mapping("names", names)
+    for tensor, name in names.items():
+        check_name(f"the name of {tensor}", name)
     if prefix or names:
-        graph = renamed(graph, _naming(prefix, names or {}))
+        graph = renamed(graph, _naming(prefix, names))
     metadata = {
         "onnxgather.descriptor": msgspec.json.encode(to_dict(desc)).decode(),
         "onnxgather.out_of_range": out_of_range,

@@ -16,7 +16,7 @@ import numpy as np
 from msgspec import Meta
 from msgspec.structs import replace
 
-from onnxgather.checks import shown, shown_with_suggestion
+from onnxgather.checks import check_type, shown, shown_with_suggestion
 from onnxgather.descriptors.arrays import Array, plain_array
 from onnxgather.errors import FileFormatError, OnnxGatherError
 from onnxgather.networks.sizes import low_of, size_from
@@ -167,6 +167,7 @@ def decoded(given: GivenContract) -> Contract:
     Raises:
         FileFormatError: It does not; the message names the field.
     """
+    check_type("contract", given, "a file or a plain dict", str, os.PathLike, Mapping)
     where = _named(given)
     with decoding(where, "docs/proof.md"):
         if isinstance(given, Mapping):

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from onnxgather.checks import number_of, shown
+from onnxgather.checks import integer, mapping, number_of, sequence, shown
 from onnxgather.descriptors.arrays import Array, is_outside
 from onnxgather.descriptors.feature_levels import minimum_feature_level
 from onnxgather.descriptors.operators import FACTS, Descriptor
@@ -40,7 +40,14 @@ from onnxgather.networks.contract import (
     tightened,
 )
 from onnxgather.networks.inputs import MOST_INPUTS_LISTED, checked
-from onnxgather.networks.network import Network, Operation, Scope, check_input, read_network
+from onnxgather.networks.network import (
+    Network,
+    Operation,
+    Scope,
+    check_input,
+    read_network,
+    shapes_given,
+)
 from onnxgather.networks.ranges import Found, IndexRange, SizesFrom, proof_of, ranges_of
 from onnxgather.networks.shapes import shape_computations
 from onnxgather.parity.known import known_differences
@@ -198,11 +205,13 @@ def given_conditions(
         OnnxGatherError: A range or a contract is not as it must be.
     """
     conditions = list[Condition]()
-    for name, (low, high) in (ranges or {}).items():
+    for name, ends in mapping("ranges", ranges).items():
         check_input(network.path, network.main.inputs, name, "a range")
-        if low > high:
-            rule = f"{network.path}: the range of {shown(name)} must be from a low to a high number"
-            raise OnnxGatherError(f"{rule}, got {low}:{high}")
+        where = f"{network.path}: the range of {shown(name)}"
+        low, high, *more = *map(integer, sequence(where, ends)), None, None
+        if low is None or high is None or low > high or more != [None, None]:
+            got = ":".join(map(shown, ends))
+            raise OnnxGatherError(f"{where} must be from a low to a high number, got {got}")
         first, last = (end if abs(end) < 2**63 else None for end in (low, high))
         conditions.append(Condition(of="values", input=name, low=first, high=last))
     return conditions + [c for given in assume for c in read_contract(given, network).conditions]
@@ -229,7 +238,10 @@ def audit_model(
     """
     plain = model if isinstance(model, Network) else read_network(model)
     inputs = checked(plain, inputs) if inputs is not None else None
-    shapes = {**(shapes or {}), **{name: array.shape for name, array in (inputs or {}).items()}}
+    shapes = {
+        **shapes_given(shapes),
+        **{name: array.shape for name, array in (inputs or {}).items()},
+    }
     sizes = open_sizes(plain)
     conditions, given = tightened(conditions), sizes_given(sizes, shapes)
     tightened([*conditions, *given])  # which tells of sizes that the conditions exclude

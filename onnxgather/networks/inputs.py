@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from onnxgather.checks import listed, shown
+from onnxgather.checks import listed, mapping, shown
 from onnxgather.descriptors.arrays import Array, plain_array
 from onnxgather.errors import OnnxGatherError
 from onnxgather.files import got, reason
@@ -62,8 +62,10 @@ def checked(network: Network, inputs: Mapping[str, Array], inner: bool = False) 
             default is not given.
     """
     given, where = dict[str, Array](), network.path
-    for name, array in inputs.items():
-        given[name] = plain_array(f"{where}: input {shown(name)} must be an array", array)
+    for name, found in mapping("inputs", inputs).items():
+        array = plain_array(f"{where}: input {shown(name)} must be an array", found)
+        array = array.astype(array.dtype.newbyteorder("="), copy=False)
+        given[name] = array
         if not (inner and name in network.main.types):
             check_input(where, network.main.inputs, name, "an input")
         known = network.main.types[name]

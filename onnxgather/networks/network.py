@@ -15,7 +15,16 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from onnxgather.checks import listed, shown, suggestion, uint
+from onnxgather.checks import (
+    check_type,
+    listed,
+    mapping,
+    sequence,
+    shown,
+    suggestion,
+    uint,
+    uints,
+)
 from onnxgather.descriptors.arrays import Array
 from onnxgather.errors import OnnxGatherError
 from onnxgather.files import reason
@@ -208,16 +217,28 @@ def read_network(
         OnnxGatherError: The file cannot be read, holds no model, or one that breaks a rule: a name
             stands for two values, a function calls itself, an input has no such sizes.
     """
+    rule = "a file, or an onnx.ModelProto"
+    check_type("model", model, rule, str, os.PathLike, onnx.ModelProto, Network)
     if isinstance(model, str | os.PathLike):
         path, proto = os.fspath(model), load(os.fspath(model))
     else:
         given = isinstance(model, Network)
         path, proto = (model.path, model.proto) if given else ("the model", model)
     try:
-        return _Reader(path, proto).network(shapes or {})
+        return _Reader(path, proto).network(shapes_given(shapes))
     except (UnicodeError, TypeError, ValueError, KeyError) as error:  # as onnx checks no message
         said = " ".join(str(error).split())
         raise OnnxGatherError(f"{path}: must be an ONNX model, but it is broken: {said}") from error
+
+
+def shapes_given(shapes: object) -> dict[str, tuple[int, ...]]:
+    """The sizes of graph inputs, checked.
+
+    Raises:
+        OnnxGatherError: They are no mapping from names to sizes.
+    """
+    pairs = ((f"shapes[{shown(k)}]", k, sizes) for k, sizes in mapping("shapes", shapes).items())
+    return {name: uints(where, sequence(where, sizes)) for where, name, sizes in pairs}
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from onnxgather.checks import shown
+from onnxgather.checks import check_type, shown
 from onnxgather.descriptors.arrays import Array, all_in_range
 from onnxgather.descriptors.datatypes import TensorDataType
 from onnxgather.descriptors.operators import Descriptor
@@ -61,6 +61,8 @@ def program_to_onnx(
         OnnxGatherError: An option is not one of those above, or the model would exceed 2 GiB.
     """
     opset, threads = check_lowering(out_of_range, target, opset, threads)
+    check_type("program", program, "a program or the path of its file", Program, str, os.PathLike)
+    check_type("inputs", [] if inputs is None else inputs, "names of resources", Collection)
     if not isinstance(program, Program):
         program = read_program(program)
     files = [name for name, one in program.resources.items() if one.values.file is not None]

@@ -1,0 +1,143 @@
+"""Public calls with arguments of wrong types: each is one sentence, never an error of Python's."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from folders import MODELS
+
+import onnxgather as og
+
+DESC = og.GatherDesc(
+    og.TensorDesc("FLOAT32", [4, 3]),
+    og.TensorDesc("INT64", [1, 2]),
+    og.TensorDesc("FLOAT32", [4, 2]),
+    axis=1,
+    index_dimensions=1,
+)
+MODEL = og.to_onnx(DESC)
+INPUTS = {"InputTensor": np.zeros((4, 3), np.float32), "IndicesTensor": np.zeros((1, 2), np.int64)}
+
+GIVEN: dict[str, Any] = {
+    "axis": 1,
+    "batch_dimension_count": 0,
+    "contract": og.audit(MODEL).contract,
+    "data": INPUTS["InputTensor"],
+    "data_type": "FLOAT32",
+    "desc": DESC,
+    "descs": [DESC],
+    "indices": INPUTS["IndicesTensor"],
+    "index_dimensions": 1,
+    "indices_dimension_count": 2,
+    "indices_tensor": DESC.indices_tensor,
+    "input": "InputTensor",
+    "input_dimension_count": 2,
+    "input_tensor": DESC.input_tensor,
+    "inputs": INPUTS,
+    "model": MODEL,
+    "op_type": "Gather",
+    "output": "rows",
+    "output_tensor": DESC.output_tensor,
+    "program": str(MODELS / "bilinear_corners.json"),
+    "sizes": [4, 3],
+    "source": DESC,
+    "value": og.to_dict(DESC),
+}
+"""An argument that is right, by the name of each parameter without a default."""
+
+OF_PYTHON = ("OPERATORS", "Descriptor", "OutOfRange", "TensorDataType", "TensorFlags")
+"""Public names that are no calls, or enums, where Python says what a wrong value is."""
+
+WRONG: list[Any] = [None, 5, "x", [], {}, {5: 5}, {"InputTensor": 5}, {"InputTensor": "\ud800"}]
+
+CALLS = [
+    (name, parameter)
+    for name in og.__all__
+    if name not in OF_PYTHON and not name.endswith("Error")
+    for parameter in inspect.signature(getattr(og, name)).parameters
+]
+
+
+@pytest.mark.parametrize(("name", "parameter"), CALLS)
+def test_a_wrong_argument_is_one_sentence(name: str, parameter: str) -> None:
+    call = getattr(og, name)
+    needed = {
+        each.name: GIVEN[each.name]
+        for each in inspect.signature(call).parameters.values()
+        if each.default is each.empty
+    }
+    for wrong in WRONG:
+        model = onnx.ModelProto.FromString(MODEL.SerializeToString())  # as add_to changes it
+        given = {**needed, **({"model": model} if "model" in needed else {}), parameter: wrong}
+        said = ""
+        try:
+            call(**given)
+        except og.OnnxGatherError as error:
+            said = str(error)
+        assert said.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: og.audit(None), "model must be a file, or an onnx.ModelProto, got None"),
+        (lambda: og.harden(5), "model must be a file, or an onnx.ModelProto, got 5"),
+        (lambda: og.to_onnx(DESC, prefix=5), "prefix must be a text in UTF-8, got 5"),
+        (
+            lambda: og.to_onnx(DESC, names={"InputTensor": 5}),
+            "the name of InputTensor must be a text in UTF-8, got 5",
+        ),
+        (lambda: og.harden(MODEL, shapes=1), "shapes must be a mapping from names, got 1"),
+        (lambda: og.audit(MODEL, shapes=[1]), "shapes must be a mapping from names, got [1]"),
+        (
+            lambda: og.audit(MODEL, shapes={"InputTensor": 5}),
+            "shapes['InputTensor'] must be a sequence, got 5",
+        ),
+        (lambda: og.audit(MODEL, inputs=5), "inputs must be a mapping from names, got 5"),
+        (lambda: og.audit(MODEL, ranges=5), "ranges must be a mapping from names, got 5"),
+        (
+            lambda: og.audit(MODEL, ranges={"InputTensor": 5}),
+            "the model: the range of 'InputTensor' must be a sequence, got 5",
+        ),
+        (
+            lambda: og.audit(MODEL, ranges={"InputTensor": (5, 4)}),
+            "the model: the range of 'InputTensor' must be from a low to a high number, got 5:4",
+        ),
+        (lambda: og.audit(MODEL, assume=5), "contract must be a file or a plain dict, got 5"),
+        (
+            lambda: og.run(DESC, None, None),
+            "InputTensor must be an array of float32 (4, 3), got None",
+        ),
+        (
+            lambda: og.Session(5),
+            "source must be a descriptor, an onnx.ModelProto, its bytes, or the path of its file, "
+            "got 5",
+        ),
+        (
+            lambda: og.from_onnx(5, ("FLOAT32", [4]), ("INT64", [2])),
+            "op_type must be one of Gather, GatherElements, GatherND, got 5",
+        ),
+        (
+            lambda: og.add_to(5, DESC, input="a", indices="b", output="c"),
+            "model must be an onnx.ModelProto or an onnx.GraphProto, got 5",
+        ),
+        (lambda: og.functions(5), "descs must be descriptors, got 5"),
+        (
+            lambda: og.program_to_onnx(5),
+            "program must be a program or the path of its file, got 5",
+        ),
+        (
+            lambda: og.program_to_onnx(GIVEN["program"], inputs=5),
+            "inputs must be names of resources, got 5",
+        ),
+        (lambda: og.to_cpp(DESC, 5), "name must be a text in UTF-8, got 5"),
+    ],
+)
+def test_the_sentences_name_the_argument_and_the_rule(call: Any, said: str) -> None:
+    with pytest.raises(og.OnnxGatherError) as caught:
+        call()
+    assert str(caught.value) == said
