@@ -12,6 +12,9 @@ from folders import MODELS
 
 import onnxgather as og
 
+CALLED: Any = og
+"""The package, for calls that its types forbid."""
+
 DESC = og.GatherDesc(
     og.TensorDesc("FLOAT32", [4, 3]),
     og.TensorDesc("INT64", [1, 2]),
@@ -84,57 +87,57 @@ def test_a_wrong_argument_is_one_sentence(name: str, parameter: str) -> None:
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: og.audit(None), "model must be a file, or an onnx.ModelProto, got None"),
-        (lambda: og.harden(5), "model must be a file, or an onnx.ModelProto, got 5"),
-        (lambda: og.to_onnx(DESC, prefix=5), "prefix must be a text in UTF-8, got 5"),
+        (lambda: CALLED.audit(None), "model must be a file, or an onnx.ModelProto, got None"),
+        (lambda: CALLED.harden(5), "model must be a file, or an onnx.ModelProto, got 5"),
+        (lambda: CALLED.to_onnx(DESC, prefix=5), "prefix must be a text in UTF-8, got 5"),
         (
-            lambda: og.to_onnx(DESC, names={"InputTensor": 5}),
+            lambda: CALLED.to_onnx(DESC, names={"InputTensor": 5}),
             "the name of InputTensor must be a text in UTF-8, got 5",
         ),
-        (lambda: og.harden(MODEL, shapes=1), "shapes must be a mapping from names, got 1"),
-        (lambda: og.audit(MODEL, shapes=[1]), "shapes must be a mapping from names, got [1]"),
+        (lambda: CALLED.harden(MODEL, shapes=1), "shapes must be a mapping from names, got 1"),
+        (lambda: CALLED.audit(MODEL, shapes=[1]), "shapes must be a mapping from names, got [1]"),
         (
-            lambda: og.audit(MODEL, shapes={"InputTensor": 5}),
+            lambda: CALLED.audit(MODEL, shapes={"InputTensor": 5}),
             "shapes['InputTensor'] must be a sequence, got 5",
         ),
-        (lambda: og.audit(MODEL, inputs=5), "inputs must be a mapping from names, got 5"),
-        (lambda: og.audit(MODEL, ranges=5), "ranges must be a mapping from names, got 5"),
+        (lambda: CALLED.audit(MODEL, inputs=5), "inputs must be a mapping from names, got 5"),
+        (lambda: CALLED.audit(MODEL, ranges=5), "ranges must be a mapping from names, got 5"),
         (
-            lambda: og.audit(MODEL, ranges={"InputTensor": 5}),
+            lambda: CALLED.audit(MODEL, ranges={"InputTensor": 5}),
             "the model: the range of 'InputTensor' must be a sequence, got 5",
         ),
         (
-            lambda: og.audit(MODEL, ranges={"InputTensor": (5, 4)}),
+            lambda: CALLED.audit(MODEL, ranges={"InputTensor": (5, 4)}),
             "the model: the range of 'InputTensor' must be from a low to a high number, got 5:4",
         ),
-        (lambda: og.audit(MODEL, assume=5), "contract must be a file or a plain dict, got 5"),
+        (lambda: CALLED.audit(MODEL, assume=5), "contract must be a file or a plain dict, got 5"),
         (
-            lambda: og.run(DESC, None, None),
+            lambda: CALLED.run(DESC, None, None),
             "InputTensor must be an array of float32 (4, 3), got None",
         ),
         (
-            lambda: og.Session(5),
+            lambda: CALLED.Session(5),
             "source must be a descriptor, an onnx.ModelProto, its bytes, or the path of its file, "
             "got 5",
         ),
         (
-            lambda: og.from_onnx(5, ("FLOAT32", [4]), ("INT64", [2])),
+            lambda: CALLED.from_onnx(5, ("FLOAT32", [4]), ("INT64", [2])),
             "op_type must be one of Gather, GatherElements, GatherND, got 5",
         ),
         (
-            lambda: og.add_to(5, DESC, input="a", indices="b", output="c"),
+            lambda: CALLED.add_to(5, DESC, input="a", indices="b", output="c"),
             "model must be an onnx.ModelProto or an onnx.GraphProto, got 5",
         ),
-        (lambda: og.functions(5), "descs must be descriptors, got 5"),
+        (lambda: CALLED.functions(5), "descs must be descriptors, got 5"),
         (
-            lambda: og.program_to_onnx(5),
+            lambda: CALLED.program_to_onnx(5),
             "program must be a program or the path of its file, got 5",
         ),
         (
-            lambda: og.program_to_onnx(GIVEN["program"], inputs=5),
+            lambda: CALLED.program_to_onnx(GIVEN["program"], inputs=5),
             "inputs must be names of resources, got 5",
         ),
-        (lambda: og.to_cpp(DESC, 5), "name must be a text in UTF-8, got 5"),
+        (lambda: CALLED.to_cpp(DESC, 5), "name must be a text in UTF-8, got 5"),
     ],
 )
 def test_the_sentences_name_the_argument_and_the_rule(call: Any, said: str) -> None:
