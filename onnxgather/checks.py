@@ -156,14 +156,14 @@ def mapping(name: str, value: object) -> dict[str, Any]:
     Raises:
         OnnxGatherError: The value is something else; the message starts with `name`.
     """
-    given = dict[str, Any]()
+    given = dict[object, Any]()
     if isinstance(value, Mapping):
-        given |= cast("Mapping[str, Any]", value)
+        given |= cast("Mapping[object, Any]", value)
     if not isinstance(value, Mapping | None) or not all(isinstance(key, str) for key in given):
         raise OnnxGatherError(
             f"{name} must be a mapping from names, got {shown(cast('object', value))}"
         )
-    return {**given}
+    return cast("dict[str, Any]", given)
 
 
 def check_type(name: str, value: object, rule: str, *types: type[Any]) -> None:
