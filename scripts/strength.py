@@ -1,72 +1,87 @@
-"""How many gathers of a folder of models have their indices proved in range.
+"""How many gathers of exported networks have their indices proved in range.
 
-    python scripts/strength.py FOLDER
+    python scripts/strength.py [FOLDER]
 
-The folder holds models, NAME.onnx or NAME.KIND.onnx, each with arrays for its inputs, NAME.npz.
-Their sizes are the sizes of the proofs. Counted are the gathers that the level-1 passes of the
-installed ONNX Runtime leave; most others compute shapes. It prints those that are not proved, and
-how many are, without and with the range of each integer input.
+The folder, or without it `tests/data/networks.zip`, holds models, NAME.onnx or NAME.KIND.onnx, each
+with arrays for its inputs, NAME.npz. It prints for each model, and for all, how many gathers that
+compute no shapes are proved: from the file alone; under conditions on the inputs; under the printed
+contract; and with the sizes and the ranges of the arrays. Each gather that is not proved has its
+cause. The arrays must meet the contract.
 """
 
 from __future__ import annotations
 
+import io
 import sys
-import tempfile
+import zipfile
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 
-from onnxgather.gather import ATTRIBUTES
-from onnxgather.networks.gathers import given_conditions
-from onnxgather.networks.network import Network, read_network
-from onnxgather.networks.ranges import proof_of, ranges_of
+import onnxgather as og
+from onnxgather.networks.gathers import Audit, audit
 
-
-def left_by_level_1(network: Network) -> set[str]:
-    """The outputs of the gathers that the level-1 passes leave."""
-    runtime: Any = onnxruntime
-    model = onnx.ModelProto()
-    model.CopyFrom(network.proto)
-    for value in model.graph.input:
-        sizes = network.main.types[value.name].sizes or ()
-        for dimension, size in zip(value.type.tensor_type.shape.dim, sizes, strict=False):
-            dimension.dim_value = size or 0
-    with tempfile.TemporaryDirectory() as folder:
-        options = runtime.SessionOptions()
-        options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_ENABLE_BASIC
-        options.optimized_model_filepath = f"{folder}/model.onnx"
-        options.log_severity_level = 4
-        providers = ["CPUExecutionProvider"]
-        runtime.InferenceSession(model.SerializeToString(), options, providers=providers)
-        left = onnx.ModelProto.FromString(Path(folder, "model.onnx").read_bytes())
-    return {node.output[0] for node in left.graph.node if node.op_type in ATTRIBUTES}
+ZIP = Path(__file__).parents[1] / "tests/data/networks.zip"
+"""Architectures in small configurations with random weights, exported for this project; the weights
+are rounded so that the file is small."""
 
 
-def main(folder: str) -> None:
-    """Print what is proved of the models of a folder."""
-    counts = Counter[str]()
-    for path in sorted(Path(folder).glob("*.onnx")):
-        inputs = dict(np.load(path.with_name(path.name.partition(".")[0] + ".npz")))
-        taken = read_network(path).main.inputs
-        network = read_network(path, {name: inputs[name].shape for name in taken})
-        integers = {name: inputs[name] for name in taken if inputs[name].dtype.kind in "iu"}
-        given = {name: (int(array.min()), int(array.max())) for name, array in integers.items()}
-        left = left_by_level_1(network)
-        gathers = [node for node in network.main.operations if node.outputs[0] in left]
-        counts["gathers"] += len(gathers)
-        for what, ranges in (("proved", {}), ("proved with ranges", given)):
-            found = ranges_of(network, given_conditions(network, ranges, []))
-            for node in gathers:
-                proof = proof_of(found, network.main, node)
-                counts[what] += proof.state == "proved"
-                if proof.state != "proved":
-                    print(f"{path.name} not {what}: {node.label}: {proof.input}")
-    print(dict(counts))
+def exported(source: Path = ZIP) -> Iterator[tuple[str, onnx.ModelProto, dict[str, Any]]]:
+    """Yield the name of each model of a folder or of a zip file, the model and its inputs."""
+    root: Any = source if source.is_dir() else zipfile.Path(source)
+    for path in sorted(root.iterdir(), key=lambda path: path.name):
+        if path.name.endswith(".onnx"):
+            model = onnx.ModelProto.FromString(path.read_bytes())
+            arrays = (root / f"{path.name.partition('.')[0]}.npz").read_bytes()
+            names = {value.name for value in model.graph.input}
+            every = dict(np.load(io.BytesIO(arrays)))
+            yield path.name, model, {name: every[name] for name in names & every.keys()}
+
+
+def states(found: Audit) -> Counter[str]:
+    """How many gathers that compute no shapes are in each state."""
+    return Counter(one.range.state for one in found.gathers if not one.shape_computation)
+
+
+def measured(model: onnx.ModelProto, inputs: dict[str, Any]) -> dict[str, Counter[str]]:
+    """The states of the gathers of a model, by what is known of its inputs."""
+    bare = audit(model)
+    og.check_inputs(bare.contract, inputs)
+    shapes = {name: array.shape for name, array in inputs.items()}
+    ranges = {
+        name: (int(array.min()), int(array.max()))
+        for name, array in inputs.items()
+        if array.dtype.kind in "iuf" and array.size
+    }
+    return {
+        "file": states(bare),
+        "contract": states(audit(model, assume=bare.contract)),
+        "shapes and ranges": states(audit(model, shapes=shapes, ranges=ranges)),
+    }
+
+
+def main(source: Path) -> None:
+    """Print what is proved of the models of a folder, or of a zip file."""
+    total: dict[str, Counter[str]] = {}
+    for name, model, inputs in exported(source):
+        found = measured(model, inputs)
+        told = "; ".join(f"{what}: {dict(counts)}" for what, counts in found.items())
+        print(f"{name}: {told}", flush=True)
+        for one in audit(model).gathers:
+            if one.range.state == "not-proved" and not one.shape_computation:
+                print(f"    not proved: {one.node}: {one.range.input}")
+        for what, counts in found.items():
+            total.setdefault(what, Counter()).update(counts)
+    for what, counts in total.items():
+        every = counts.total()
+        proved, under = counts["proved"], counts["proved"] + counts["proved-if"]
+        print(f"{what}: {proved} of {every} proved ({proved / every:.1%}), ", end="")
+        print(f"{under} with conditions ({under / every:.1%})")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else ZIP)
