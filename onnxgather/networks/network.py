@@ -114,6 +114,11 @@ class Scope:
     """What inputs of the main graph hold where they are not given."""
     path: str = ""
     """The file of the model."""
+    declared: dict[str, tuple[int | str, ...]] = field(
+        default_factory=dict[str, "tuple[int | str, ...]"]
+    )
+    """The sizes, numbers or names, that the graph declares for values, which nothing checks but
+    ONNX Runtime may believe."""
     opsets: Mapping[str, int] = field(default_factory=dict[str, int])
     """The versions of the operators, by domain."""
 
@@ -493,6 +498,12 @@ class _Reader:
         own = {*scope.inputs, *made} - {""}
         values = (*proto.value_info, *proto.output)
         known = {value.name: ValueType(ValueType.of(value).data_type) for value in values}
+        told = values if scope.where == MAIN else (*values, *proto.input)
+        for value in told:
+            if value.type.tensor_type.HasField("shape"):
+                dims = value.type.tensor_type.shape.dim
+                sizes = (d.dim_value if d.HasField("dim_value") else d.dim_param for d in dims)
+                scope.declared[value.name] = tuple(sizes)
         known |= {value.name: ValueType.of(value) for value in proto.input}
         scope.types = {name: known.get(name, ValueType()) for name in own}
         for name, tensor in scope.stored.items():

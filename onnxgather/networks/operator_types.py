@@ -57,9 +57,9 @@ TRUSTED = """
     GlobalLpPool GlobalMaxPool GridSample HammingWindow HannWindow InstanceNormalization LSTM
     LayerNormalization MatMul MatMulInteger MaxRoiPool MelWeightMatrix Multinomial
     NegativeLogLikelihoodLoss NonMaxSuppression OneHot PRelu QLinearMatMul RMSNormalization RNN
-    RandomNormal RandomUniform RegexFullMatch Resize RoiAlign RotaryEmbedding STFT Shape Size
+    RandomNormal RandomUniform RegexFullMatch RoiAlign RotaryEmbedding STFT Shape Size
     SoftmaxCrossEntropyLoss SpaceToDepth Squeeze StringConcat StringNormalizer StringSplit
-    TensorScatter TfIdfVectorizer Transpose Unique Unsqueeze Upsample
+    TensorScatter TfIdfVectorizer Transpose Unique Unsqueeze
 """
 """Operators for which ONNX infers the sizes that ONNX Runtime computes, if `CONDITIONS` holds."""
 
@@ -270,7 +270,11 @@ def _top_k(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
 @sized("NonZero")
 def _non_zero(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
     sizes = call.x.sizes  # ONNX infers 0 rows of a scalar
-    return [(len(sizes) or None, _new(call, elements_of(sizes))) if sizes is not None else None]
+    if sizes is None:
+        return [None]
+    count, every = elements_of(sizes), (call.x.low > 0) | (call.x.high < 0)
+    found = _new(call, count)
+    return [(len(sizes) or None, count if found is not None and sizes and every.all() else found)]
 
 
 # Axes put together, taken apart, and left out.
@@ -408,9 +412,16 @@ CONDITIONS: dict[str, Callable[[Call], bool]] = {
     "Squeeze": lambda call: call.option("axes", 1) != [],
     **dict.fromkeys(REDUCTIONS.split(), lambda call: all(n > 0 for n in _known(call.x) or (0,))),
     **dict.fromkeys(["MatMul", "MatMulInteger", "QLinearMatMul"], _sums),
-    **dict.fromkeys(["Resize", "Upsample"], _stretches),
 }
 """When ONNX infers the sizes that ONNX Runtime computes."""
+
+
+@sized("Resize", "Upsample")
+def _resize(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
+    wanted, policy = _elements(call.has(3)), call.attributes.get("keep_aspect_ratio_policy", "")
+    if wanted and "axes" not in call.attributes and policy in ("", "stretch"):
+        return [tuple(wanted)]
+    return told if _stretches(call) else []
 
 
 @sized(*TRUSTED.split(), *REDUCTIONS.split())

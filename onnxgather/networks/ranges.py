@@ -90,6 +90,7 @@ def ranges_of(
     """
     ranges, conditions = Ranges(seen or {}), list(conditions)
     sizes = _open_sizes(network, conditions, allow_empty)
+    ranges._named |= sizes
     inputs = [_input(network, name, sizes, conditions) for name in network.main.inputs]
     ranges.evaluate(network.main, inputs)
     for scope in network.uncalled:
@@ -154,6 +155,7 @@ class Ranges:
 
     def __init__(self, seen: Mapping[Scope, Mapping[str, ValueType]], tells: bool = True) -> None:
         self._seen, self._tells = seen, tells
+        self._named: dict[str, AnySize | None] = {}
         self._values: dict[Scope, MutableMapping[str, Bounds]] = {}
         self._makers: dict[Scope, dict[str, Operation]] = {}
 
@@ -230,17 +232,36 @@ class Ranges:
             pairs = zip(known.sizes or (), value.sizes or known.sizes or (), strict=True)
             told = tuple(own if isinstance(own, int) or n is None else n for n, own in pairs)
             value = replace(value.resized(told), data_type=value.data_type or known.data_type)
-        if value.sizes is not None and None in value.sizes:
-            sizes = tuple(
-                unknown_size(doubtful=True) if size is None else size for size in value.sizes
-            )
-            value = replace(value, sizes=sizes)
+        sizes = self._believed(scope.declared.get(name), value.sizes)
+        if sizes != value.sizes or None in (sizes or ()):
+            pairs = ((n, unknown_size(doubtful=True)) for n in sizes or ())
+            made = None if sizes is None else tuple(new if n is None else n for n, new in pairs)
+            value = value.resized(made)
         self._values[scope][name] = value
         if not self._tells:
             return
         known = [size if isinstance(size, int) else None for size in value.sizes or ()]
         sizes = None if value.sizes is None else tuple(known)
         scope.types[name] = ValueType(value.data_type or scope.type_of(name).data_type, sizes)
+
+    def _believed(
+        self, declared: tuple[int | str, ...] | None, sizes: AnySizes | None
+    ) -> AnySizes | None:
+        """The sizes of a value, without those of which the model declares something else.
+
+        Nothing checks what a model declares. But from level 1 on ONNX Runtime believes it: a Shape
+        is then what is declared, and two sizes of one name are one size.
+        """
+        if declared is None or sizes is None:
+            return sizes
+        if len(declared) != len(sizes):
+            return None
+        pairs = zip(declared, sizes, strict=True)
+        told = [(self._named.setdefault(d, n) if isinstance(d, str) else d, n) for d, n in pairs]
+        return tuple(
+            n if n == other or d == "" else None
+            for d, (other, n) in zip(declared, told, strict=True)
+        )
 
     def _computed(self, scope: Scope, call: Call) -> Sequence[Bounds]:
         """The bounds of the outputs of an operation."""
