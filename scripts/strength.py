@@ -64,7 +64,7 @@ def measured(model: onnx.ModelProto, inputs: dict[str, Any]) -> dict[str, Counte
     }
 
 
-def main(source: Path) -> None:
+def main(source: Path = ZIP) -> None:
     """Print what is proved of the models of a folder, or of a zip file."""
     total: dict[str, Counter[str]] = {}
     for name, model, inputs in exported(source):
@@ -84,4 +84,4 @@ def main(source: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else ZIP)
+    main(*map(Path, sys.argv[1:]))

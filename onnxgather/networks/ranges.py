@@ -88,9 +88,9 @@ def ranges_of(
         allow_empty: Whether its open sizes count from 0, not from 1.
         seen: The types and sizes that values have in a run, for which alone the bounds then hold.
     """
-    ranges, conditions = Ranges(seen or {}), list(conditions)
+    conditions = list(conditions)
     sizes = _open_sizes(network, conditions, allow_empty)
-    ranges._named |= sizes
+    ranges = Ranges(seen or {}, {**sizes})
     inputs = [_input(network, name, sizes, conditions) for name in network.main.inputs]
     ranges.evaluate(network.main, inputs)
     for scope in network.uncalled:
@@ -153,9 +153,13 @@ def _input(
 class Ranges:
     """The bounds of the values of a network."""
 
-    def __init__(self, seen: Mapping[Scope, Mapping[str, ValueType]], tells: bool = True) -> None:
-        self._seen, self._tells = seen, tells
-        self._named: dict[str, AnySize | None] = {}
+    def __init__(
+        self,
+        seen: Mapping[Scope, Mapping[str, ValueType]],
+        named: dict[str, AnySize | None],
+        tells: bool = True,
+    ) -> None:
+        self._seen, self._named, self._tells = seen, named, tells
         self._values: dict[Scope, MutableMapping[str, Bounds]] = {}
         self._makers: dict[Scope, dict[str, Operation]] = {}
 
@@ -200,7 +204,7 @@ class Ranges:
             operations: Operations of the scope, in their order.
             values: What is known of values of the scope instead.
         """
-        changed = Ranges(self._seen, tells=False)
+        changed = Ranges(self._seen, self._named, tells=False)
         changed._values[scope] = ChainMap(dict(values), self._values[scope])
         changed._makers[scope] = self._makers[scope]
         changed._run(scope, operations)

@@ -74,6 +74,7 @@ def test_a_gather_has_its_descriptor_and_what_stops_its_proof() -> None:
             "sizes_from": "given",
             "input": "ids",
             "found": None,
+            "seen": None,
             "conditions": (msgspec.to_builtins(IN_TABLE),),
         },
         "lanes": {},
@@ -86,7 +87,9 @@ def test_sizes_that_are_not_known_leave_no_descriptor() -> None:
     assert gather.indices == Tensor("INT64", (None, 2))
     assert (gather.descriptor, gather.refused, gather.feature_level) == (None, None, None)
     assert found.notes == [
-        "the shapes of ids, or inputs, would tell the sizes of 1 gather",
+        "1 gather has an unknown size: add `--shape ids=2,2`, or `--inputs FILE.npz`",
+        "`--contract contract.json` writes the conditions; where inputs keep them, "
+        "`--assume contract.json` proves more",
     ]
 
 

@@ -121,7 +121,7 @@ def test_an_initializer_that_is_an_input_is_a_default_since_ir_version_4() -> No
 class TestSizes:
     def test_given_sizes_are_put_in_before_sizes_are_computed(self) -> None:
         made = model([GATHER], [IDS], ["rows"], [TABLE])
-        made.graph.value_info.append(info("rows", FLOAT, [9, 9, 9]))
+        made.graph.value_info.append(info("rows", FLOAT, [4, "n", 2]))
         assert read_network(made).main.type_of("rows").sizes is None
         assert sized(made).main.type_of("rows") == ValueType("FLOAT", (4, None, 2))
         found = sized(made, {"ids": [5, 2]})
@@ -137,15 +137,28 @@ class TestSizes:
         found = sized(model(nodes, [IDS], ["zeros"], [constant("second", np.array([1], np.int64))]))
         assert found.main.type_of("zeros").sizes == (2,)
 
-    def test_sizes_that_a_model_declares_for_a_computed_value_play_no_part(self) -> None:
+    @pytest.mark.parametrize(
+        ("declared", "known"),
+        [
+            ([5, 2], (5, 2)),
+            (["n", 2], (5, 2)),  # the name has no other size
+            (["n", "n"], (5, None)),
+            ([6, 2], (None, 2)),
+            ([5, 2, 1], None),
+        ],
+    )
+    def test_a_size_that_a_model_declares_otherwise_is_open(
+        self, declared: list[int | str], known: tuple[int | None, ...] | None
+    ) -> None:
         nodes = [node("Neg", ["ids"], "y"), node("Odd", ["ids"], "z", domain="own")]
         made = model(nodes, [IDS])
-        made.graph.value_info.extend([info("y", INT64, [7, 7]), info("z", INT64, [7, 7])])
-        made.graph.output.append(info("y", INT64, [6, 6]))
-        del made.graph.value_info[0]
-        found = sized(made).main
-        assert found.type_of("y") == ValueType("INT64", (None, 2))
+        made.graph.value_info.extend([info("y", INT64, declared), info("z", INT64, [7, 7])])
+        found = sized(made, {"ids": [5, 2]}).main
+        assert found.type_of("y") == ValueType("INT64", known)
         assert found.type_of("z") == ValueType("INT64")  # nothing checks the sizes
+        del made.graph.value_info[0]
+        made.graph.output.append(info("y", INT64, declared))
+        assert sized(made, {"ids": [5, 2]}).main.type_of("y") == ValueType("INT64", known)
 
     def test_sizes_that_an_input_cannot_have_are_refused(self) -> None:
         made = model([GATHER], [IDS], ["rows"], [TABLE])
@@ -198,12 +211,12 @@ class TestSubgraphs:
         assert hidden.tolist() == [1, 2, 3]
 
     def test_a_loop_and_a_scan_have_bodies(self) -> None:
-        inputs = [info("k", INT64, []), info("on", BOOL, []), info("state", INT64, [99, 99])]
-        inputs.append(info("grows", INT64, [99, 99]))
+        inputs = [info("k", INT64, []), info("on", BOOL, []), info("state", INT64, [5, "m"])]
+        inputs.append(info("grows", INT64, ["grown", "m"]))
         nodes = [node("Identity", ["on"], "still"), node("Neg", ["state"], "next")]
         nodes.append(node("Concat", ["grows", "state"], "grown", axis=0))
         loop_body = graph(nodes, inputs, ["still", "next", "grown"])
-        scan_body = graph([node("Neg", ["row"], "turned")], [info("row", INT64, [7])], ["turned"])
+        scan_body = graph([node("Neg", ["row"], "turned")], [info("row", INT64, [2])], ["turned"])
         looped = ["last", "more"]
         made = model(
             [
@@ -216,7 +229,7 @@ class TestSubgraphs:
         found = sized(made, {"ids": [5, 2]})
         loop, scan = body(found, "loop_1", "body"), body(found, "scan_1", "body")
         assert (loop.where, loop.inputs) == ("body of loop_1", ("k", "on", "state", "grows"))
-        # What the body declares of a state plays no part; here one grows in each iteration.
+        # One state grows in each iteration.
         assert loop.type_of("state").sizes == found.main.type_of("last").sizes == (5, 2)
         assert loop.type_of("grows").sizes == found.main.type_of("more").sizes == (None, 2)
         assert (scan.where, scan.type_of("turned")) == ("body of scan_1", ValueType("INT64", (2,)))

@@ -47,7 +47,7 @@ def bounds_of(model: onnx.ModelProto, x: Array) -> Bounds:
     """What is known of the output where x is known."""
     data_type = TensorProto.DataType.Name(model.graph.input[0].type.tensor_type.elem_type)
     network = read_network(model)
-    return Ranges({}).evaluate(network.main, [bounds_of_array(data_type, x)])[0]
+    return Ranges({}, {}).evaluate(network.main, [bounds_of_array(data_type, x)])[0]
 
 
 def outside(value: Bounds, array: Array) -> list[Any]:
