@@ -21,7 +21,10 @@ def proved(*args: Any, **given: Any) -> Audit:
     audited = og.audit(*args, **given)
     return replace(
         audited,
-        gathers=[replace(g, range=replace(g.range, state="proved")) for g in audited.gathers],
+        gathers=[
+            replace(g, range=replace(g.range, state="proved", conditions=()))
+            for g in audited.gathers
+        ],
     )
 
 
