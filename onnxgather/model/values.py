@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 import onnx
@@ -22,6 +22,8 @@ from onnxgather.model.write import LARGEST_MODEL
 ModelProto = onnx.ModelProto
 """An ONNX model, for annotations of modules that do not import onnx."""
 
+
+T = TypeVar("T")
 
 OpenSizes = tuple[int | None, ...]
 """The sizes of a value; None where one is not known."""
@@ -63,8 +65,8 @@ class ValueType(NamedTuple):
     @property
     def dtype(self) -> np.dtype[Any] | None:
         """Of the arrays of numpy; None for texts, and for what is no tensor."""
-        numbers = dict(onnx.TensorProto.DataType.items())
-        found = helper.tensor_dtype_to_np_dtype(numbers.get(self.data_type, numbers["STRING"]))
+        number = NUMBERS.get(self.data_type, onnx.TensorProto.STRING)
+        found = helper.tensor_dtype_to_np_dtype(number)
         return None if found.hasobject else found
 
     @property
@@ -77,25 +79,22 @@ class ValueType(NamedTuple):
         own = tuple(sizes) if self.sizes is None else self.sizes
         return len(own) == len(sizes) and all(map(lambda n, m: n in (None, m), own, sizes))
 
-    def refined(self, more: ValueType) -> ValueType:
-        """The type with the sizes that only `more` knows."""
-        sizes = self.sizes if self.sizes is not None else more.sizes
-        if self.sizes is not None and more.sizes and len(more.sizes) == len(self.sizes):
-            pairs = zip(self.sizes, more.sizes, strict=True)
-            sizes = tuple(m if n is None else n for n, m in pairs)
-        return ValueType(self.data_type or more.data_type, sizes)
-
     def common(self, other: ValueType) -> ValueType:
         """What holds for both."""
         data_type = self.data_type if self.data_type == other.data_type else ""
-        if self.sizes is None or other.sizes is None or len(self.sizes) != len(other.sizes):
-            return ValueType(data_type)
-        pairs = zip(self.sizes, other.sizes, strict=True)
-        return ValueType(data_type, tuple(n if n == m else None for n, m in pairs))
+        return ValueType(data_type, common_sizes([self.sizes, other.sizes]))
 
     def __str__(self) -> str:
         sizes = "" if self.sizes is None else f" {sizes_text(self.sizes)}"
         return (self.data_type or "UNDEFINED") + sizes
+
+
+def common_sizes(shapes: Sequence[tuple[T | None, ...] | None]) -> tuple[T | None, ...] | None:
+    """The sizes that are the same in all of some shapes; None alone where the rank is not."""
+    known = [sizes for sizes in shapes if sizes is not None]
+    if len(known) < len(shapes) or len({*map(len, known)}) > 1:
+        return None
+    return tuple(each[0] if len({*each}) == 1 else None for each in zip(*known, strict=True))
 
 
 def sizes_text(sizes: Sequence[int | None]) -> str:

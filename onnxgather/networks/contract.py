@@ -96,6 +96,12 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     sizes: NamedSizes
     conditions: tuple[Condition, ...]
 
+    @classmethod
+    def of(cls, network: Network, conditions: tuple[Condition, ...], allow_empty: bool) -> Contract:
+        """The contract of a model; `allow_empty` is as of `audit`."""
+        assumes, sizes = MAY_BE_EMPTY if allow_empty else NOT_EMPTY, open_sizes(network)
+        return cls(digest=digest_of(network), assumes=assumes, sizes=sizes, conditions=conditions)
+
     def joined(self, conditions: Iterable[Condition]) -> Contract:
         """The contract with more conditions; as it is where they exclude its own."""
         try:

@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from itertools import zip_longest
 from shlex import quote
 from typing import Any, Literal
@@ -23,18 +23,21 @@ from onnxgather.descriptors.spelling import to_dict
 from onnxgather.errors import DescriptorError, OnnxGatherError
 from onnxgather.execution.providers import PROVIDERS
 from onnxgather.gather import ATTRIBUTES, from_onnx
-from onnxgather.model.values import DIRECTML_NAMES, ModelProto, ValueType, type_name
+from onnxgather.model.values import (
+    DIRECTML_NAMES,
+    ModelProto,
+    ValueType,
+    common_sizes,
+    type_name,
+)
 from onnxgather.networks.capture import MOST_ITERATIONS, Captured, Gathered, capture
 from onnxgather.networks.conditions import Search
 from onnxgather.networks.contract import (
-    MAY_BE_EMPTY,
     NOT_EMPTY,
     Assumption,
     Condition,
     Contract,
     GivenContract,
-    digest_of,
-    open_sizes,
     read_contract,
     sizes_given,
     tightened,
@@ -242,8 +245,9 @@ def audit_model(
         **shapes_given(shapes),
         **{name: array.shape for name, array in (inputs or {}).items()},
     }
-    sizes = open_sizes(plain)
-    conditions, given = tightened(conditions), sizes_given(sizes, shapes)
+    conditions = tightened(conditions)
+    contract = Contract.of(plain, conditions, allow_empty)
+    given = sizes_given(contract.sizes, shapes)
     tightened([*conditions, *given])  # which tells of sizes that the conditions exclude
     network, captured, gathers = plain, Captured(), dict[OperationKey, AuditedGather]()
     told = partial(_refine, gathers, conditions=conditions, allow_empty=allow_empty)
@@ -254,12 +258,6 @@ def audit_model(
     if inputs:
         captured = capture(network, inputs, RUN_TIMEOUT)
         told(network, "run", captured)
-    contract = Contract(
-        digest=digest_of(plain),
-        assumes=MAY_BE_EMPTY if allow_empty else NOT_EMPTY,
-        sizes=sizes,
-        conditions=conditions,
-    )
     if any(g.range.sizes_from != "file" for g in gathers.values()):
         contract = contract.joined(given)
     for gather in gathers.values():
@@ -316,7 +314,7 @@ def _refine(
     on_cpu = shape_computations(network)
     names = Counter({key: operation.name for key, _, operation in every}.values())
     for key, each in calls.items():
-        records = list[AuditedGather]()
+        ranges = list[IndexRange]()
         for scope, operation in each:
             try:
                 proof = proof_of(bounds, scope, operation)
@@ -325,59 +323,63 @@ def _refine(
                 raise OnnxGatherError(f"{where} must be one that ONNX allows") from None
             if proof.state == "not-proved" and (found := search.conditions(scope, operation)):
                 proof = replace(proof, state="proved-if", conditions=found)
-            name = operation.name if names[operation.name] == 1 else ""
             executions = captured.gathers.get(operation, []) if captured else []
-            indices = _range(scope, operation, proof, source, executions)
-            records.append(_record(scope, operation, name, operation in on_cpu, indices))
-        record = _joined(records, each[0][0].place)
+            ranges.append(_range(scope, operation, proof, source, executions))
+        record = _record(each, ranges, on_cpu, names)
         if key in gathers and gathers[key].range.state in ("proved", "out-of-range"):
             record = replace(record, range=gathers[key].range)
         gathers[key] = record
 
 
 def _record(
-    scope: Scope, operation: Operation, name: str, on_cpu: bool, indices_range: IndexRange
+    calls: Sequence[tuple[Scope, Operation]],
+    ranges: Sequence[IndexRange],
+    on_cpu: Collection[Operation],
+    names: Mapping[str, int],
 ) -> AuditedGather:
-    """The record of a gather in one call of the function that it is in.
+    """The record of a gather: what holds in each call of the function that it is in.
 
     Args:
-        scope: The graph of the gather.
-        operation: The gather.
-        name: Its name; empty where the name of its output stands for it.
-        on_cpu: Whether it computes shapes.
-        indices_range: The range of its indices.
+        calls: The gather in each call, with its graph.
+        ranges: The range of its indices in each call.
+        on_cpu: The operations that compute shapes.
+        names: How many operations have a name.
     """
+    scope, operation = calls[0]
+    types = [[each.type_of(name) for name in (*n.inputs, *n.outputs)] for each, n in calls]
+    made = [_translated(n, *known[:2]) for (_, n), known in zip(calls, types, strict=True)]
     data, indices, output = (
-        _tensor(scope.type_of(value)) for value in (*operation.inputs, *operation.outputs)
+        _tensor(reduce(ValueType.common, each)) for each in zip(*types, strict=True)
     )
-    descriptor, refused = None, None
-    if all(each.type and each.is_static for each in (data, indices)):
-        if 0 in (*(data.sizes or ()), *(indices.sizes or ())):
-            indices_range = replace(indices_range, why=EMPTY)
-        else:
-            descriptor, refused = _translated(operation, data, indices)
+    descriptor = made[0][0] if all(one == made[0] for one in made) else None
+    indices_range = ranges[0] if len(calls) == 1 else _joined(ranges)
+    if data.is_static and indices.is_static and 0 in (*(data.sizes or ()), *(indices.sizes or ())):
+        indices_range = replace(indices_range, why=EMPTY)
     return AuditedGather(
-        name or operation.outputs[0],
+        operation.label if names[operation.name] == 1 else operation.outputs[0],
         operation.outputs[0],
-        scope.where,
+        scope.where if len(calls) == 1 else scope.place,
         operation.operator,
-        on_cpu,
+        all(one in on_cpu for _, one in calls),
         data,
         indices,
         output,
-        scope.is_constant(operation.inputs[1]),
+        all(each.is_constant(one.inputs[1]) for each, one in calls),
         to_dict(descriptor) if descriptor else None,
-        refused,
+        next((rule for _, rule in made if rule), None),
         minimum_feature_level(descriptor) if descriptor else None,
         indices_range,
     )
 
 
-def _translated(
-    operation: Operation, data: Tensor, indices: Tensor
-) -> tuple[Descriptor | None, str | None]:
-    """The descriptor of a gather, or the rule that the DirectML provider refuses it by."""
-    pairs: Any = [(each.type, each.sizes) for each in (data, indices)]
+def _translated(operation: Operation, *known: ValueType) -> tuple[Descriptor | None, str | None]:
+    """The descriptor of a gather, or the rule that the DirectML provider refuses it by.
+
+    Neither where the types of its data and indices are not known, or one of them is empty.
+    """
+    if not all(each.data_type and each.is_static and 0 not in (each.sizes or ()) for each in known):
+        return None, None
+    pairs: Any = [(each.type, each.sizes) for each in map(_tensor, known)]
     number = {ATTRIBUTES[operation.operator]: operation.number}
     try:
         return from_onnx(operation.operator, *pairs, **number), None
@@ -445,49 +447,19 @@ def _tensor(known: ValueType) -> Tensor:
     return Tensor(DIRECTML_NAMES.get(name, name) or None, known.sizes)
 
 
-def _joined(calls: Sequence[AuditedGather], place: str) -> AuditedGather:
-    """The record of a gather, from its records in each call of the function that it is in.
-
-    Args:
-        calls: The records.
-        place: The function; it is the place of a gather that runs in several calls.
-    """
-    first, *others = calls
-    if not others:
-        return first
-    ranges = [call.range for call in calls]
-    names = ("data", "indices", "output", "descriptor", "feature_level")
+def _joined(ranges: Sequence[IndexRange]) -> IndexRange:
+    """The range of the indices of a gather, from its ranges in the calls of a function."""
     return replace(
-        first,
-        place=place,
-        shape_computation=all(call.shape_computation for call in calls),
-        constant_indices=all(call.constant_indices for call in calls),
-        refused=next((call.refused for call in calls if call.refused), None),
-        range=replace(
-            max(ranges, key=lambda each: _STATES.index(each.state)),
-            low=_ends(min, [each.low for each in ranges]),
-            high=_ends(max, [each.high for each in ranges]),
-            size=_common([each.size for each in ranges]),
-            conditions=tightened(c for each in ranges for c in each.conditions),
-        ),
-        **{name: _common([getattr(call, name) for call in calls]) for name in names},
+        max(ranges, key=lambda each: _STATES.index(each.state)),
+        low=_ends(min, [each.low for each in ranges]),
+        high=_ends(max, [each.high for each in ranges]),
+        size=common_sizes([each.size for each in ranges]),
+        conditions=tightened(c for each in ranges for c in each.conditions),
     )
 
 
 _STATES = ("proved", "proved-if", "not-proved", "out-of-range")
 """From the best to the worst."""
-
-
-def _common(facts: Sequence[Any]) -> Any:
-    """What is the same in all calls: of tensors and sizes part by part; None where it differs."""
-    first = facts[0]
-    if all(fact == first for fact in facts):
-        return first
-    if isinstance(first, Tensor):
-        return Tensor(_common([fact.type for fact in facts]), _common([f.sizes for f in facts]))
-    if isinstance(first, tuple) and None not in facts and len({*map(len, facts)}) == 1:
-        return tuple(map(_common, zip(*facts, strict=True)))
-    return None
 
 
 def _ends(choose: Any, calls: Sequence[tuple[int | None, ...] | None]) -> Any:

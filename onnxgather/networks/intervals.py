@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from onnxgather.descriptors.arrays import Array
+from onnxgather.model.values import common_sizes
 from onnxgather.networks.sizes import (
     AnySize,
     AnySizes,
@@ -317,11 +318,7 @@ def corners(combine: Callable[[Array, Array], Array], a: Bounds, b: Bounds) -> t
 def joined(values: Sequence[Bounds]) -> Bounds:
     """A value that has the elements of any of `values`: of both branches, of each iteration."""
     types = {value.data_type for value in values}
-    ranks = {len(value.sizes) if value.sizes is not None else None for value in values}
-    sizes: AnySizes | None = None
-    if len(ranks) == 1 and None not in ranks:
-        columns = zip(*(value.sizes or () for value in values), strict=True)
-        sizes = tuple(column[0] if len(set(column)) == 1 else None for column in columns)
+    sizes = common_sizes([value.sizes for value in values])
     parts = [value.bounds if value.sizes == sizes else value.whole for value in values]
     elements = [value.element for value in values if value.element]
     value = interval(

@@ -132,11 +132,6 @@ class Size:
         """A number that it is never above."""
         return -(-self).low
 
-    @property
-    def is_open(self) -> bool:
-        """Whether every symbol in it is an open dimension of an input."""
-        return all(symbol.name for symbol in self.symbols)
-
 
 AnySize = int | Size
 
