@@ -307,7 +307,12 @@ SIZES: list[tuple[str, list[Bounds | None], dict[str, Any], Any]] = [
     ("Slice", [floats(9), integers(-1), integers(-10), integers(0), integers(-1)], {}, (9,)),
     ("Slice", [floats(9), integers(7), integers(-(2**63)), integers(0), integers(-3)], {}, (3,)),
     ("Slice", [floats(9), integers(-12), integers(-12), integers(0), integers(-1)], {}, (1,)),
-    ("Slice", [floats(9), integers(-1), integers(2**31 - 1), integers(0), integers(-1)], {}, (None,)),
+    (
+        "Slice",
+        [floats(9), integers(-1), integers(2**31 - 1), integers(0), integers(-1)],
+        {},
+        (None,),
+    ),
     ("Slice", [floats(9), integers(8), integers(0), integers(0), integers(-(2**31))], {}, (None,)),
     ("Slice", [floats(N), integers(-1), integers(-10), integers(0), integers(-1)], {}, (None,)),
     ("Conv", [floats(N, 3, 16 * M), floats(8, 3, 16)], {"strides": (16,)}, (N, 8, M)),
