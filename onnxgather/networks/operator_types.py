@@ -334,9 +334,9 @@ def _slice(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
 
 def _taken(start: AnySize | None, end: AnySize | None, step: int, size: AnySize) -> AnySize | None:
     """How many positions a Slice takes from an axis; None where it is not clear."""
-    if isinstance(start, int) and isinstance(end, int) and isinstance(size, int):
-        if -(2**31) < step < 0 and end < 2**31 - 1:
-            return len(range(size)[max(start, -size) : end : step])
+    is_known = isinstance(start, int) and isinstance(end, int) and isinstance(size, int)
+    if is_known and -(2**31) < step < 0 and end < 2**31 - 1:
+        return len(range(size)[max(start, -size) : end : step])
     first, last = _position(start, size), _position(end, size)
     if first is None or last is None or not 0 < step < 2**31 - 1:
         return None
