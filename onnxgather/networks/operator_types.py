@@ -18,7 +18,7 @@ from onnx import helper
 
 from onnxgather.model.values import NUMBERS, ValueType
 from onnxgather.networks.calls import Call, OpenType
-from onnxgather.networks.intervals import INTEGERS, Bounds, elements_of
+from onnxgather.networks.intervals import INTEGERS, Bounds, elements_of, known_sizes
 from onnxgather.networks.sizes import (
     MOST,
     AnySize,
@@ -334,9 +334,9 @@ def _slice(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
 
 def _taken(start: AnySize | None, end: AnySize | None, step: int, size: AnySize) -> AnySize | None:
     """How many positions a Slice takes from an axis; None where it is not clear."""
-    is_known = isinstance(start, int) and isinstance(end, int) and isinstance(size, int)
-    if is_known and -(2**31) < step < 0 and end < 2**31 - 1:
-        return len(range(size)[max(start, -size) : end : step])
+    known = known_sizes((start, end, size))
+    if known is not None and -(2**31) < step < 0 and known[1] < 2**31 - 1:
+        return len(range(known[2])[max(known[0], -known[2]) : known[1] : step])
     first, last = _position(start, size), _position(end, size)
     if first is None or last is None or not 0 < step < 2**31 - 1:
         return None
