@@ -72,7 +72,8 @@ def checked(network: Network, inputs: Mapping[str, Array], inner: bool = False) 
         if not known.admits(array.shape) or known.data_type not in ("", type_name(array)):
             found = f"{array.dtype} {[*array.shape]}"
             raise OnnxGatherError(f"{where}: input {shown(name)} must be {known}, got {found}")
-    missing = [shown(name) for name in network.required if name not in inputs and not inner]
+    known = {*given, *network.main.defaults, *(network.main.inputs if inner else ())}
+    missing = [shown(name) for name in network.main.inputs if name not in known]
     if missing:
         rule = f"{where}: the inputs must hold an array for each input of the model"
         raise OnnxGatherError(f"{rule}, got none for {listed(missing, MOST_INPUTS_LISTED)}")

@@ -96,7 +96,7 @@ class Scope:
 
     where: str
     """Such as "main graph", or "then_branch of if_1"."""
-    inputs: tuple[str, ...]
+    inputs: tuple[str, ...] = ()
     """Without the initializers of a model that lists them here too, as old ones do."""
     outputs: tuple[str, ...] = ()
     operations: tuple[Operation, ...] = ()
@@ -182,8 +182,6 @@ class Network:
     """The model as it was given, for the modules of this package."""
     dimensions: Mapping[str, tuple[int | str, ...] | None]
     """The sizes of the graph inputs: numbers, or the names of those that are open."""
-    required: tuple[str, ...]
-    """The graph inputs that have no default."""
     uncalled: tuple[Scope, ...] = ()
     """The bodies of functions that nothing calls."""
 
@@ -386,7 +384,7 @@ def _dimensions(
         dims = [dim.dim_param for dim in value.type.tensor_type.shape.dim]
         start = name if name.isidentifier() else f"input#{number}"
         names = [dim if dim.isidentifier() else f"{start}.{k}" for k, dim in enumerate(dims)]
-        pairs = zip(own.sizes or (), names, strict=False)
+        pairs = zip(own.sizes or (), names, strict=True)
         sizes = None if own.sizes is None else tuple(n if m is None else m for m, n in pairs)
         if name in shapes:
             if not own.admits(shapes[name]):
@@ -451,24 +449,22 @@ class _Reader:
 
     def network(self, shapes: Mapping[str, Sequence[int]]) -> Network:
         """The model, with the sizes of graph inputs that are given."""
-        own = self.model.graph
-        check_names(self.path, own)
+        graph = self.model.graph
         versions = {domain_of(one): one.version for one in self.model.opset_import}
-        main = Scope(MAIN, (), place=MAIN, proto=own, path=self.path, opsets=versions)
+        main = Scope(MAIN, place=MAIN, proto=graph, opsets=versions)
         # Old models list their initializers as inputs too; in later ones these are defaults.
-        inputs = {value.name for value in own.input if self.model.ir_version >= 4}
-        tensors = {tensor.name: tensor for tensor in own.initializer}
-        main.defaults = {name: tensors[name] for name in tensors.keys() & inputs}
-        main.stored = {name: tensors[name] for name in tensors.keys() - inputs}
-        given = {value.name: value for value in own.input if value.name not in main.stored}
-        main.inputs = tuple(given)
-        self._fill(main, own)
-        main.types |= {name: ValueType.of(value) for name, value in given.items()}
+        inputs = {value.name for value in graph.input if self.model.ir_version >= 4}
+        main.defaults = {
+            tensor.name: tensor for tensor in graph.initializer if tensor.name in inputs
+        }
+        self._fill(main)
+        main.inputs = tuple(name for name in main.inputs if name not in main.stored)
+        given = {value.name: value for value in graph.input if value.name in main.inputs}
         dimensions = _dimensions(self.path, given, shapes)
         for name, sizes in dimensions.items():
-            plain = [n if isinstance(n, int) else None for n in sizes or ()]
-            known = None if sizes is None else tuple(plain)
-            main.types[name] = ValueType(main.types[name].data_type, known)
+            known = (n if isinstance(n, int) else None for n in sizes or ())
+            own = main.types[name].data_type
+            main.types[name] = ValueType(own, None if sizes is None else tuple(known))
         for scope in main.scopes():
             _check_order(scope)
         uncalled = [
@@ -476,48 +472,50 @@ class _Reader:
             for key, function in self.functions.items()
             if key not in self.called
         ]
-        required = tuple(name for name in main.inputs if name not in main.defaults)
-        return Network(self.path, main, self.model, dimensions, required, tuple(uncalled))
+        return Network(self.path, main, self.model, dimensions, tuple(uncalled))
 
-    def _fill(self, scope: Scope, proto: onnx.GraphProto) -> None:
+    def _fill(self, scope: Scope) -> Scope:
         """Give a graph what its protobuf message holds.
 
         Of a value that an operation computes, the data type counts alone: ONNX Runtime checks it
         when it loads the model, and the sizes are checked by nothing.
         """
+        proto, scope.path = scope.proto, self.path
         check_names(self.path, proto)
+        scope.inputs = tuple(value.name for value in proto.input)
         scope.outputs = tuple(value.name for value in proto.output)
+        constants = {tensor.name: tensor for tensor in proto.initializer}
         for node in proto.node:
             if node.op_type == "Constant" and not domain_of(node) and node.attribute:
                 name = next(iter(node.output), "")
                 with reading(self.path, name):
                     tensor = _stored(node)
                 if tensor is not None:
-                    scope.stored[name] = tensor
-        made = (name for node in proto.node for name in node.output)
-        own = {*scope.inputs, *made} - {""}
+                    constants[name] = tensor
+        scope.stored |= {name: constants[name] for name in constants.keys() - scope.defaults.keys()}
         values = (*proto.value_info, *proto.output)
-        known = {value.name: ValueType(ValueType.of(value).data_type) for value in values}
-        told = values if scope.where == MAIN else (*values, *proto.input)
-        for value in told:
+        for value in values if scope.where == MAIN else (*values, *proto.input):
             if value.type.tensor_type.HasField("shape"):
                 dims = value.type.tensor_type.shape.dim
                 sizes = (d.dim_value if d.HasField("dim_value") else d.dim_param for d in dims)
                 scope.declared[value.name] = tuple(sizes)
+        known = {value.name: ValueType(ValueType.of(value).data_type) for value in values}
         known |= {value.name: ValueType.of(value) for value in proto.input}
-        scope.types = {name: known.get(name, ValueType()) for name in own}
+        made = (name for node in proto.node for name in node.output if name)
+        scope.types = {name: known.get(name, ValueType()) for name in (*scope.inputs, *made)}
         for name, tensor in scope.stored.items():
             scope.types[name] = ValueType.of_tensor(tensor)  # whatever is declared
         for sparse in proto.sparse_initializer:
             whole = onnx.TensorProto(data_type=sparse.values.data_type, dims=sparse.dims)
             scope.types[sparse.values.name] = ValueType.of_tensor(whole)
         scope.operations = tuple(self._node(node, scope) for node in proto.node)
+        return scope
 
     def _node(self, proto: onnx.NodeProto, scope: Scope) -> Operation:
         plain = [a for a in proto.attribute if not (a.HasField("g") or a.graphs)]
+        plain = [] if proto.op_type == "Constant" else plain
         with reading(self.path, next(iter(proto.output), proto.name)):
-            constant = proto.op_type == "Constant"
-            attributes = {a.name: _plain(a, folder_of(self.path)) for a in plain if not constant}
+            attributes = {a.name: _plain(a, folder_of(self.path)) for a in plain}
         inputs, outputs, bodies = tuple(proto.input), tuple(proto.output), dict[str, Scope]()
         domain = domain_of(proto)
         operation = Operation(
@@ -525,14 +523,10 @@ class _Reader:
         )
         inside = "" if scope.where == MAIN else f" in {scope.where}"
         for name, body in bodies_of(proto):
-            taken = tuple(value.name for value in body.input)
             own = f"{name} of {operation.label}"
             place = own if scope.place == MAIN else f"{own} in {scope.place}"
-            inner = Scope(own + inside, taken, (), (), {}, scope, place, body)
-            inner.path, inner.opsets = self.path, scope.opsets
-            inner.stored |= {tensor.name: tensor for tensor in body.initializer}
-            self._fill(inner, body)
-            bodies[name] = inner
+            inner = Scope(own + inside, outer=scope, place=place, proto=body, opsets=scope.opsets)
+            bodies[name] = self._fill(inner)
         function = self.functions.get(key_of(proto))
         if function and domain and not domain.startswith(OF_PROVIDERS):
             where = f"function {function.name}, called by {operation.label}{inside}"
@@ -554,17 +548,15 @@ class _Reader:
         """The body of a function in one of its calls."""
         proto = onnx.GraphProto(name=function.name, node=function.node)
         _resolved(proto.node, {a.name: a for a in (*function.attribute_proto, *call.attribute)})
+        proto.input.extend(onnx.ValueInfoProto(name=name) for name in function.input)
         proto.output.extend(onnx.ValueInfoProto(name=name) for name in function.output)
         key = key_of(function)
         self.called.add(key)
         place = "function " + ".".join(filter(None, key))
-        opsets = function.opset_import
-        versions = {domain_of(one): one.version for one in opsets}
-        scope = Scope(where, tuple(function.input), place=place, proto=proto)
-        scope.path, scope.opsets = self.path, versions
+        versions = {domain_of(one): one.version for one in function.opset_import}
+        scope = Scope(where, place=place, proto=proto, opsets=versions)
         for name, value in zip(function.input, call.input, strict=False):
             owner = caller.owner(value)
             if owner and value in owner.stored:
                 scope.stored[name] = owner.stored[value]
-        self._fill(scope, proto)
-        return scope
+        return self._fill(scope)
