@@ -53,6 +53,7 @@ from onnxgather.networks.sizes import (
     AnySizes,
     Size,
     Symbol,
+    in_named,
     is_made_since,
     mark,
     size_from,
@@ -522,7 +523,8 @@ def proof_of(ranges: Ranges, scope: Scope, operation: Operation) -> IndexRange:
         return IndexRange("proved", None, None, numbers, "there is no index")
     if all(map(is_inside, lows, highs, sizes)):
         pairs = zip(highs, sizes, strict=True)
-        opened = [f"at most {end} of {size}" for end, size in pairs if isinstance(size, Size)]
+        named = [(end, n) for end, n in pairs if isinstance(n, Size) and in_named(n) == n]
+        opened = [f"at most {end} of {size}" for end, size in named]
         return IndexRange("proved", low, high, numbers, ", ".join([why, *opened]))
     # Where both ends of an interval are reached, one beyond the axis is an index beyond it.
     is_reached = indices.is_exact or scope.is_constant(operation.inputs[1])

@@ -445,3 +445,22 @@ def test_external_data_is_found_by_a_run(tmp_path: Path) -> None:
     report = og.audit(path, {"ids": np.array([[0, 3]])})
     assert report.gathers[0].output.sizes == (1, 2, 3)
     assert not [note for note in report.notes if "early" in note]
+
+
+def test_a_proof_tells_the_open_size_unless_only_a_run_would_tell_it() -> None:
+    nodes = [
+        node("Size", ["x"], "count"),
+        node("Range", ["zero", "count", "single"], "every"),
+        node("Gather", ["x", "every"], "y", "named"),
+        node("Compress", ["x", "kept"], "some"),
+        node("Size", ["some"], "fewer"),
+        node("Range", ["zero", "fewer", "single"], "all_of_some"),
+        node("Gather", ["some", "all_of_some"], "z", "made"),
+    ]
+    constants = [constant("zero", np.int64(0)), constant("single", np.int64(1))]
+    inputs = [info("x", FLOAT, ["n"]), info("kept", BOOL, ["n"])]
+    found = og.audit(model(nodes, inputs, ["y", "z"], constants))
+    assert [(one.node, one.range.why) for one in found.gathers] == [
+        ("named", "Range, at most n - 1 of n"),
+        ("made", "Range"),
+    ]
