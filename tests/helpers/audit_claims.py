@@ -21,7 +21,7 @@ from onnxgather.descriptors.arrays import Array
 from onnxgather.networks.gathers import Audit
 
 GATHERS = ("Gather", "GatherElements", "GatherND")
-OUT_OF_BOUNDS = re.compile("out of data bounds|out of bounds|invalid ind|out of range|Invalid ind")
+OUT_OF_BOUNDS = re.compile("out of (data )?bounds|out of range|invalid ind", re.IGNORECASE)
 """What the CPU provider says of an index out of range."""
 
 DRAWS = 5
@@ -191,7 +191,7 @@ class _Check:
         feeds = graph.feeds(random, sizes, case.ranges or {})
         for condition in conditions:
             if condition["of"] == "values":
-                _limit(feeds, condition)
+                limit(feeds, condition)
         self._feed(feeds)
         return case.assume is None or self._meets(case.assume["conditions"])
 
@@ -248,7 +248,7 @@ class _Check:
                     self.fed = self.graph.feeds(random, sizes, self.case.ranges or {})
                     for other in others:
                         if other["of"] == "values":
-                            _limit(self.fed, other)
+                            limit(self.fed, other)
                 too_large = any(a.size > MOST_ELEMENTS for a in self.fed.values())
                 known = [*self._given(), *others]
                 if too_large or not self._meets(known) or self._meets([condition]):
@@ -391,7 +391,7 @@ def _part(array: Array, condition: dict[str, Any]) -> Array:
     return array if columns is None else array[..., [*columns]]
 
 
-def _limit(feeds: Feeds, condition: dict[str, Any]) -> None:
+def limit(feeds: Feeds, condition: dict[str, Any]) -> None:
     """Bring the elements of an input between the ends of a condition."""
     array = feeds[condition["input"]].copy()
     part = np.nan_to_num(_part(array, condition), nan=0)

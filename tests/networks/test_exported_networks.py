@@ -1,0 +1,145 @@
+"""What the audit proves of exported networks, beside what ONNX Runtime computes of them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from audit_claims import OUT_OF_BOUNDS, limit
+from network_draft import Feeds, numbers, results, session
+from strength import exported, measured
+
+import onnxgather as og
+
+NETWORKS = {name: (model, inputs) for name, model, inputs in exported()}
+
+TOTAL = {
+    "file": {"proved": 62, "proved-if": 38, "not-proved": 11},
+    "contract": {"proved": 100, "not-proved": 11},
+    "shapes and ranges": {"proved": 100, "not-proved": 11},
+}
+"""How many gathers that compute no shapes are in each state, by what is known of the inputs."""
+
+DRAWS = 8
+"""How often a network runs with wild inputs, at each level of graph optimizations."""
+
+HARMLESS = {
+    "bilinear.ts.onnx": {("in1", -(2**62) - 1), ("in1", 2**62 + 1)},
+    "opt.ts.onnx": {("in1", -1), ("in1", 2)},
+}
+"""Where a contract asks for more than it must: the inputs, and numbers just beyond its ends with
+which no index leaves its axis. A coordinate of an image is clipped, and must only not be NaN; a sum
+of a mask is bounded for the elements 0 and 1 alone."""
+
+LARGEST_SIZE = 2000
+"""The largest open size with which a network runs."""
+
+
+@pytest.mark.slow
+def test_so_many_gathers_of_the_networks_are_proved() -> None:
+    total: dict[str, Counter[str]] = {}
+    for model, inputs in NETWORKS.values():
+        for what, counts in measured(model, inputs).items():
+            total.setdefault(what, Counter()).update(counts)
+    assert total == TOTAL
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_under_its_contract_each_gather_of_a_network_is_proved_that_can_be(name: str) -> None:
+    model, _ = NETWORKS[name]
+    bare = og.audit(model)
+    before = [gather.range.state for gather in bare.gathers]
+    under = [gather.range.state for gather in og.audit(model, assume=bare.contract).gathers]
+    assert under == [{"proved-if": "proved"}.get(state, state) for state in before]
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_no_index_of_a_network_leaves_its_axis_under_its_contract(name: str) -> None:
+    model, inputs = NETWORKS[name]
+    audited = og.audit(model)
+    og.check_inputs(audited.contract, inputs)
+    # ScatterElements and ScatterND carry indices that the audit does not read.
+    free = {g.node for g in audited.gathers if g.range.state == "not-proved"}
+    free |= {node.name for node in model.graph.node if node.op_type.startswith("Scatter")}
+    random, ended = Random(name), 0
+    for level in (0, 3):
+        whole = session(model, level)
+        assert results(whole, inputs)
+        for k in range(DRAWS):
+            fed = wild(random, inputs, audited.contract, real_sizes=k % 2 == 0)
+            message = failure(whole, fed)
+            ended += not message
+            at_fault = re.findall(r"Name:'([^']*)'", message)[-1:]
+            assert not OUT_OF_BOUNDS.search(message) or free & {*at_fault}, message
+    assert ended or not audited.gathers
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_just_beyond_each_end_of_a_contract_an_index_leaves_its_axis(name: str) -> None:
+    model, inputs = NETWORKS[name]
+    contract = og.audit(model).contract
+    whole, harmless = session(model), set[tuple[str, int]]()
+    for condition in contract["conditions"]:
+        for end, way in ((condition["low"], -1), (condition["high"], 1)):
+            if condition["of"] == "sizes" or end is None:
+                continue
+            beyond, which = end + way, condition["input"]
+            if condition["of"] == "size":
+                fed = resized(inputs, contract, {condition["expression"]: beyond})
+            else:
+                fed = {**inputs, which: np.full_like(inputs[which], beyond)}
+            if not OUT_OF_BOUNDS.search(failure(whole, fed)):
+                harmless.add((which, beyond))
+    assert harmless == HARMLESS.get(name, set())
+
+
+def resized(inputs: Feeds, contract: dict[str, Any], sizes: dict[str, int]) -> Feeds:
+    """The inputs with other open sizes; their elements are repeated, or some are left out."""
+    made = dict(inputs)
+    for name, size in sizes.items():
+        for which, k in contract["sizes"][name]:
+            shape = [*made[which].shape]
+            shape[k] = size
+            made[which] = np.resize(made[which], shape)
+    return made
+
+
+def failure(whole: Any, fed: Feeds) -> str:
+    """What ONNX Runtime says of a run that fails; "" where it ends."""
+    try:
+        results(whole, fed)
+    except Exception as error:
+        return str(error)
+    return ""
+
+
+def wild(random: Random, inputs: Feeds, contract: dict[str, Any], *, real_sizes: bool) -> Feeds:
+    """Inputs at the ends of the conditions of a contract, which they meet."""
+    while True:
+        sizes = dict[str, int]()
+        for name, [(which, k), *_] in {} if real_sizes else contract["sizes"].items():
+            ends = [
+                end
+                for each in contract["conditions"]
+                for end in (each["low"], each["high"])
+                if each["of"] == "size" and each["expression"] == name
+                if end is not None and end <= LARGEST_SIZE
+            ]
+            sizes[name] = random.choice([1, 2, 3, inputs[which].shape[k], *ends])
+        fed = {
+            name: numbers(random, str(array.dtype), array.shape)
+            for name, array in resized(inputs, contract, sizes).items()
+        }
+        for condition in contract["conditions"]:
+            if condition["of"] == "values":
+                limit(fed, condition)
+        try:
+            og.check_inputs(contract, fed)
+        except og.OnnxGatherError:  # the sizes do not meet the contract together
+            assert not real_sizes
+        else:
+            return fed
