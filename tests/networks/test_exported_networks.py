@@ -119,17 +119,23 @@ def failure(whole: Any, fed: Feeds) -> str:
 
 def wild(random: Random, inputs: Feeds, contract: dict[str, Any], *, real_sizes: bool) -> Feeds:
     """Inputs at the ends of the conditions of a contract, which they meet."""
+    named: dict[str, list[tuple[str, int]]] = {} if real_sizes else contract["sizes"]
+    ends = {
+        name: [
+            end
+            for each in contract["conditions"]
+            for end in (each["low"], each["high"])
+            if (each["of"], each["expression"]) == ("size", name)
+            and end is not None
+            and end <= LARGEST_SIZE
+        ]
+        for name in named
+    }
     while True:
-        sizes = dict[str, int]()
-        for name, [(which, k), *_] in {} if real_sizes else contract["sizes"].items():
-            ends = [
-                end
-                for each in contract["conditions"]
-                for end in (each["low"], each["high"])
-                if each["of"] == "size" and each["expression"] == name
-                if end is not None and end <= LARGEST_SIZE
-            ]
-            sizes[name] = random.choice([1, 2, 3, inputs[which].shape[k], *ends])
+        sizes = {
+            name: random.choice([1, 2, 3, inputs[which].shape[k], *ends[name]])
+            for name, ((which, k), *_) in named.items()
+        }
         fed = {
             name: numbers(random, str(array.dtype), array.shape)
             for name, array in resized(inputs, contract, sizes).items()
