@@ -149,12 +149,12 @@ def _new(call: Call, high: AnySize | None = MOST) -> AnySize | None:
     return unknown_size(high or 0) if is_clear else None
 
 
-def _elements(value: Bounds | None) -> list[AnySize | None] | None:
+def _elements(value: Bounds | None) -> AnySizes | None:
     """The integers of a value, None where one is not known; None where their number is not."""
     if value is None or value.data_type not in INTEGERS or value.full is None:
         return None
     pairs: Iterable[tuple[AnySize, AnySize]] = value.full.reshape(-1, 2)
-    return [low if low == high else None for low, high in pairs]
+    return tuple(low if low == high else None for low, high in pairs)
 
 
 def _integers(call: Call, name: str, position: int) -> Sequence[AnySize | None] | None:
@@ -197,8 +197,7 @@ def _elementwise(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSize
 
 @sized("Expand")
 def _expand(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
-    shape = _elements(call.of(1))
-    return [_broadcast([call.x.sizes, None if shape is None else tuple(shape)])]
+    return [_broadcast([call.x.sizes, _elements(call.of(1))])]
 
 
 # Sizes that numbers tell.
@@ -206,15 +205,15 @@ def _expand(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
 
 @sized("ConstantOfShape")
 def _constant_of_shape(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
-    shape = _elements(call.x)
-    return [None if shape is None else tuple(shape)]
+    return [_elements(call.x)]
 
 
 @sized("Reshape")
 def _reshape(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
-    shape, sizes = _elements(call.of(1)), call.x.sizes
-    if shape is None:
+    wanted, sizes = _elements(call.of(1)), call.x.sizes
+    if wanted is None:
         return [None]
+    shape = [*wanted]
     keeps, own = call.attributes.get("allowzero", 0), [*(sizes or ()), *[None] * len(shape)]
     for k, n in enumerate(shape):
         if n == 0 and not keeps:
@@ -423,7 +422,7 @@ CONDITIONS: dict[str, Callable[[Call], bool]] = {
 def _resize(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
     wanted, policy = _elements(call.has(3)), call.attributes.get("keep_aspect_ratio_policy", "")
     if wanted and "axes" not in call.attributes and policy in ("", "stretch"):
-        return [tuple(wanted)]
+        return [wanted]
     return told if _stretches(call) else []
 
 

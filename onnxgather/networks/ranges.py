@@ -20,7 +20,7 @@ from onnxgather.descriptors.arrays import Array
 from onnxgather.errors import OnnxGatherError
 from onnxgather.model.values import ValueType
 from onnxgather.networks.calls import Call, OpenType
-from onnxgather.networks.contract import Condition
+from onnxgather.networks.contract import Condition, open_sizes
 from onnxgather.networks.intervals import (
     COLUMNS,
     FLOATS,
@@ -103,20 +103,16 @@ def _open_sizes(
     network: Network, conditions: Sequence[Condition], allow_empty: bool
 ) -> dict[str, Size]:
     """The open sizes of the inputs, with what the conditions tell of them."""
-    symbols = dict[str, Symbol]()
-    for name, sizes in network.dimensions.items():
-        for size in sizes or ():
-            if isinstance(size, str):
-                one = symbols.setdefault(size, Symbol(size, 1 - allow_empty, MOST_OF_INPUT))
-                one.tensors.add(name)
+    symbols = {
+        name: Symbol(name, 1 - allow_empty, MOST_OF_INPUT, tensors={which for which, _ in where})
+        for name, where in open_sizes(network).items()
+    }
     for condition in conditions:
         if condition.of == "size":
             size = (network.dimensions[condition.input or ""] or ())[condition.dim or 0]
             if one := symbols.get(str(size)):
                 one.low = max(one.low, condition.low or 0)
-                one.high = min(
-                    one.high, MOST_OF_INPUT if condition.high is None else condition.high
-                )
+                one.high = min(n for n in (one.high, condition.high) if n is not None)
     made = {name: Size({(one,): 1}) for name, one in symbols.items()}
     for condition in conditions:
         if condition.of == "sizes" and condition.high is not None:
@@ -139,13 +135,14 @@ def _input(
     told = [one for one in conditions if one.of == "values" and one.input == name]
     if not told:
         return value
-    columns = own[-1] if own and isinstance(own[-1], int) else 1
-    ends = np.repeat(value.whole.reshape(1, 2), columns, axis=0)
+    last = own[-1] if own and any(one.columns for one in told) else 1
+    ends = np.repeat(value.whole.reshape(1, 2), last if isinstance(last, int) else 1, axis=0)
     for one in told:
+        if one.columns and not (isinstance(last, int) and max(one.columns) < last):
+            continue  # which columns there are is not known, or there are fewer
         k = slice(None) if one.columns is None else list(one.columns)
         ends[k, 0] = np.maximum(ends[k, 0], ends[k, 0] if one.low is None else one.low)
         ends[k, 1] = np.minimum(ends[k, 1], ends[k, 1] if one.high is None else one.high)
-    ends = ends if columns > 1 and len({*map(tuple, ends.tolist())}) > 1 else ends[:1]
     why = (f"the range given of {name}",)
     nan = value.nan and any(end in UNBOUNDED for end in ends.ravel().tolist())
     return interval(data_type, shape, ends[:, :1], ends[:, 1:], nan, why=why)

@@ -388,6 +388,16 @@ class TestNames:
         assert [len(n.attribute[0].g.node) > 1 for n in (one, other)] == [True, False]
 
 
+@pytest.mark.parametrize(
+    ("shapes", "state"), [(None, IF_KEPT), ({"ids": [2, 1]}, IF_KEPT), ({"ids": [2, 2]}, "proved")]
+)
+def test_a_condition_on_columns_counts_where_their_number_is_known(shapes: Any, state: str) -> None:
+    made = model([GATHER], [info("ids", INT64, ["n", "m"])], ["rows"], [TABLE])
+    of_columns = {"of": "values", "input": "ids", "columns": [0, 1], "low": 0, "high": 1}
+    contract = og.audit(made).contract | {"conditions": [of_columns]}
+    assert one(made, shapes=shapes, assume=contract).range.state == state
+
+
 def test_sizes_are_computed_through_floats() -> None:
     nodes = [
         node("Shape", ["ids"], "shape"),
