@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import operator
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Any, SupportsIndex, cast
 
@@ -140,14 +141,11 @@ def sequence(name: str, value: object) -> list[Any]:
             starts with `name`.
     """
     unordered = isinstance(value, str | bytes | dict | set)
-    try:
-        endless = cast("Sequence[object]", value)  # as a generator may be
-        items = None if unordered else list(islice(endless, LONGEST_SEQUENCE))
-    except Exception:
-        items = None
-    if items is None:
-        raise DescriptorError(f"{name} must be a sequence, got {shown(value)}")
-    return items
+    with suppress(Exception):  # whatever its iteration raises
+        if not unordered:
+            endless = cast("Sequence[object]", value)  # as a generator may be
+            return list(islice(endless, LONGEST_SEQUENCE))
+    raise DescriptorError(f"{name} must be a sequence, got {shown(value)}")
 
 
 def mapping(name: str, value: object) -> dict[str, Any]:
@@ -156,14 +154,11 @@ def mapping(name: str, value: object) -> dict[str, Any]:
     Raises:
         OnnxGatherError: The value is something else; the message starts with `name`.
     """
-    given = dict[object, Any]()
-    if isinstance(value, Mapping):
-        given |= cast("Mapping[object, Any]", value)
-    if not isinstance(value, Mapping | None) or not all(isinstance(key, str) for key in given):
-        raise OnnxGatherError(
-            f"{name} must be a mapping from names, got {shown(cast('object', value))}"
-        )
-    return cast("dict[str, Any]", given)
+    given = cast("Mapping[Any, Any]", {} if value is None else value)
+    check_type(name, given, rule := "a mapping from names", Mapping)
+    if not all(isinstance(key, str) for key in given):
+        raise OnnxGatherError(f"{name} must be {rule}, got {shown(given)}")
+    return dict(given)
 
 
 def check_type(name: str, value: object, rule: str, *types: type[Any]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import onnx
 from onnx import FunctionProto, GraphProto, ModelProto, helper
 
-from onnxgather.checks import check_name, check_type, shown, suggestion
+from onnxgather.checks import check_name, check_type, shown, shown_with_suggestion
 from onnxgather.descriptors.arrays import Array, check_descriptor
 from onnxgather.descriptors.operators import Descriptor
 from onnxgather.errors import OnnxGatherError
@@ -64,10 +64,9 @@ def add_to(
     graph = model.graph if isinstance(model, ModelProto) else model
     if target == "native" and whole is not model:
         raise OnnxGatherError('target "native" must be added to a model, got a graph')
-    known = None if isinstance(indices, str) else indices
-    names = {INPUT: input, OUTPUT: output} | (
-        {INDICES: indices} if isinstance(indices, str) else {}
-    )
+    names, known = {INPUT: input, OUTPUT: output}, None if isinstance(indices, str) else indices
+    if isinstance(indices, str):
+        names[INDICES] = indices
     _check_values(graph, desc, names, whole is model)
     taken, prefix, number = names_in(whole), f"{output}/", 2
     while any(name.startswith(prefix) for name in taken):
@@ -135,10 +134,8 @@ def _check_values(
     for key, name in names.items():
         argument = key.removesuffix("Tensor").lower()
         if whole and key != OUTPUT and name not in made:
-            near = suggestion(name, made)
-            raise OnnxGatherError(
-                f"{argument} must be a value of the graph, got {shown(name)}{near}"
-            )
+            found = shown_with_suggestion(name, made)
+            raise OnnxGatherError(f"{argument} must be a value of the graph, got {found}")
         tensor, found = tensors[key], types.get(name, ValueType())
         wanted = onnx.TensorProto.DataType.Name(tensor.data_type.onnx)
         if found.data_type not in ("", wanted) or not found.admits(tensor.array_shape):
