@@ -271,9 +271,7 @@ def test_the_least_that_named_sizes_tell_of_a_size(one: AnySize, expected: AnySi
     assert in_named(one) == expected
 
 
-def test_a_size_of_named_dimensions_is_open() -> None:
-    assert (N + M * 2).is_open
-    assert not (N + S).is_open
+def test_a_size_knows_its_symbols() -> None:
     assert (N * M + K + 1).symbols == N.symbols | M.symbols | K.symbols
 
 
