@@ -41,11 +41,13 @@ NETWORKS = ROOT / "onnxgather/networks"
 FILES = "sizes intervals calls operator_types operator_bounds ranges conditions"
 """Where mistakes are planted: the algebra, the tables of operators, and the proofs."""
 
-PARTS = {"ranges": "proof_of indexed bounds_of_coordinates _numbers is_inside".split()}
+PARTS = {"ranges": ["proof_of", "indexed", "bounds_of_coordinates", "_numbers", "is_inside"]}
 """The functions in which mistakes are planted, of a file where it is not all of them."""
 
-TESTS = "sizes intervals exact_bounds conditions operator_types operator_bounds ranges contract "\
+TESTS = (
+    "sizes intervals exact_bounds conditions operator_types operator_bounds ranges contract "
     "shapes gathers hardening"
+)
 """The test files in tests/networks, the fast ones first."""
 
 LOADED = "numpy onnx.shape_inference onnxruntime hypothesis onnxgather.model.values"
