@@ -48,43 +48,33 @@ __version__: str
 
 # numpy, onnx and onnxruntime take longer to import than all else together, and each caller needs
 # some of the names only: each name waits for its use.
-_LATE = {
-    "OPERATORS": "onnxgather.descriptors.operators",
-    "Descriptor": "onnxgather.descriptors.operators",
-    "DescriptorError": "onnxgather.errors",
-    "FileFormatError": "onnxgather.errors",
-    "Gather": "onnxgather.execution.prepared",
-    "GatherDesc": "onnxgather.descriptors.operators",
-    "GatherElementsDesc": "onnxgather.descriptors.operators",
-    "GatherND1Desc": "onnxgather.descriptors.operators",
-    "GatherNDDesc": "onnxgather.descriptors.operators",
-    "IndexOutOfRangeError": "onnxgather.errors",
-    "OnnxGatherError": "onnxgather.errors",
-    "OutOfRange": "onnxgather.options",
-    "ProviderError": "onnxgather.errors",
-    "Session": "onnxgather.execution.session",
-    "TensorDataType": "onnxgather.descriptors.datatypes",
-    "TensorDesc": "onnxgather.descriptors.tensors",
-    "TensorFlags": "onnxgather.descriptors.tensors",
-    "add_to": "onnxgather.model.parts",
-    "audit": "onnxgather.networks.gathers",
-    "check_inputs": "onnxgather.networks.contract",
-    "custom_ops_library": "onnxgather.execution.kernels",
-    "from_dict": "onnxgather.descriptors.spelling",
-    "from_onnx": "onnxgather.gather",
-    "functions": "onnxgather.model.parts",
-    "harden": "onnxgather.networks.hardening",
-    "minimum_feature_level": "onnxgather.descriptors.feature_levels",
-    "program_to_onnx": "onnxgather.programs.whole",
-    "reference": "onnxgather.descriptors.reference",
-    "run": "onnxgather.execution.session",
-    "to_cpp": "onnxgather.descriptors.cpp",
-    "to_dict": "onnxgather.descriptors.spelling",
-    "to_onnx": "onnxgather.model.write",
+_MODULES = {
+    "descriptors.cpp": "to_cpp",
+    "descriptors.datatypes": "TensorDataType",
+    "descriptors.feature_levels": "minimum_feature_level",
+    "descriptors.operators": "Descriptor GatherDesc GatherElementsDesc GatherND1Desc GatherNDDesc "
+    "OPERATORS",
+    "descriptors.reference": "reference",
+    "descriptors.spelling": "from_dict to_dict",
+    "descriptors.tensors": "TensorDesc TensorFlags",
+    "errors": "DescriptorError FileFormatError IndexOutOfRangeError OnnxGatherError ProviderError",
+    "execution.kernels": "custom_ops_library",
+    "execution.prepared": "Gather",
+    "execution.session": "Session run",
+    "gather": "from_onnx",
+    "model.parts": "add_to functions",
+    "model.write": "to_onnx",
+    "networks.contract": "check_inputs",
+    "networks.gathers": "audit",
+    "networks.hardening": "harden",
+    "options": "OutOfRange",
+    "programs.whole": "program_to_onnx",
 }
-"""The public names, each with the module that defines it."""
+"""The modules that define the public names, and these names."""
 
-__all__ = [*_LATE]  # pyright: ignore[reportUnsupportedDunderAll]
+_LATE = {name: module for module, names in _MODULES.items() for name in names.split()}
+
+__all__ = sorted(_LATE)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 if not TYPE_CHECKING:  # a type checker knows the names, and tells of others
@@ -96,7 +86,7 @@ if not TYPE_CHECKING:  # a type checker knows the names, and tells of others
 
             value = version("onnxgather")
         elif name in _LATE:
-            value = getattr(import_module(_LATE[name]), name)
+            value = getattr(import_module(f"onnxgather.{_LATE[name]}"), name)
         else:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         globals()[name] = value
