@@ -124,8 +124,8 @@ def _check_values(
 ) -> None:
     """Check that values of a graph are there and fit their tensors, and that the output is new."""
     types = {tensor.name: ValueType.of_tensor(tensor) for tensor in graph.initializer}
-    for value in (*graph.value_info, *graph.output, *graph.input):
-        types[value.name] = ValueType.of(value)
+    values = (*graph.value_info, *graph.output, *graph.input)
+    types |= {value.name: ValueType.of(value) for value in values}
     made = {name for node in graph.node for name in node.output}
     made |= {value.name for value in (*graph.input, *graph.initializer)}
     if names[OUTPUT] in made:

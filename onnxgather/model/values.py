@@ -25,10 +25,6 @@ ModelProto = onnx.ModelProto
 
 T = TypeVar("T")
 
-OpenSizes = tuple[int | None, ...]
-"""The sizes of a value; None where one is not known."""
-
-
 NUMBERS: dict[str, int] = dict(onnx.TensorProto.DataType.items())
 """The numbers of ONNX's data types by their names, such as 1 of FLOAT."""
 
@@ -42,8 +38,8 @@ class ValueType(NamedTuple):
 
     data_type: str = ""
     """ONNX's name, such as FLOAT, or SEQUENCE and the like; "" where it is not known."""
-    sizes: OpenSizes | None = None
-    """None where not even the rank is known."""
+    sizes: tuple[int | None, ...] | None = None
+    """None for a size that is not known; None alone where not even the rank is known."""
 
     @classmethod
     def of(cls, value: onnx.ValueInfoProto) -> ValueType:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from io import BufferedReader
+from collections.abc import Iterable
 from itertools import chain
-from typing import TypeVar
 
 import msgspec
 
@@ -15,8 +13,6 @@ from onnxgather.files import got, is_report
 from onnxgather.parity.decoding import decoding, whole
 from onnxgather.parity.known import Known, known_differences
 from onnxgather.parity.results import Report, read_report
-
-T = TypeVar("T")
 
 LARGEST_FILE = 2**30
 """The most bytes of a file that is read."""
@@ -30,14 +26,12 @@ def open_report(path: str) -> Report:
     Raises:
         FileFormatError: The file cannot be read, or holds no report.
     """
-
-    def read(file: BufferedReader) -> Report:
+    with decoding(path, _PAGE), open(path, "rb") as file:
         content = whole(file, LARGEST_FILE)
         if found := got(content, "a report"):
             raise FileFormatError(f"{path}: must be a report of onnxgather check{found}")
-        return read_report(content)
-
-    return _checked(path, _read(path, read))
+        report = read_report(content)
+    return _checked(path, report)
 
 
 def find_report(path: str) -> Report | None:
@@ -46,11 +40,8 @@ def find_report(path: str) -> Report | None:
     Raises:
         FileFormatError: As `open_report`.
     """
-
-    def read(file: BufferedReader) -> Report | None:
-        return read_report(whole(file, LARGEST_FILE)) if is_report(file.peek(100)) else None
-
-    report = _read(path, read)
+    with decoding(path, _PAGE), open(path, "rb") as file:
+        report = read_report(whole(file, LARGEST_FILE)) if is_report(file.peek(100)) else None
     return report and _checked(path, report)
 
 
@@ -83,9 +74,8 @@ def open_known(path: str) -> tuple[Known, ...]:
     Raises:
         FileFormatError: The file cannot be read, or an entry is not one of a known difference.
     """
-    return _read(
-        path, lambda file: msgspec.json.decode(whole(file, LARGEST_FILE), type=tuple[Known, ...])
-    )
+    with decoding(path, _PAGE), open(path, "rb") as file:
+        return msgspec.json.decode(whole(file, LARGEST_FILE), type=tuple[Known, ...])
 
 
 def known_from(paths: Iterable[str], *, ours: bool = True) -> list[Known]:
@@ -100,9 +90,3 @@ def known_from(paths: Iterable[str], *, ours: bool = True) -> list[Known]:
     """
     mine = known_differences() if ours else ()
     return [*chain.from_iterable(map(open_known, paths)), *mine]
-
-
-def _read(path: str, read: Callable[[BufferedReader], T]) -> T:
-    """What `read` makes of a file; what is wrong with the file is a FileFormatError."""
-    with decoding(path, _PAGE), open(path, "rb") as file:
-        return read(file)
