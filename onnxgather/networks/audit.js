@@ -1,4 +1,4 @@
-// The page of an audit: what is drawn of a gather when its entry is opened.
+// The page of an audit: its filters, and what is drawn of a gather when its entry is opened.
 
 async function drawEntry(item, number) {
   if (!item.open || item.dataset.drawn) return;
@@ -8,30 +8,35 @@ async function drawEntry(item, number) {
   const frame = { class: "scroll", tabindex: 0, role: "group", "aria-label": "Drawing of the graph" };
   const drawing = make("div", frame, graphDrawing(detail.around));
   body.append(make("section", { class: "graph" }, make("h3", {}, "In the model"), drawing));
-  const hint = "There is no picture, as the gather did not run; --inputs lets the model run.";
+  const hint =
+    "There is no picture: the gather did not run (--inputs lets the model run), or DirectML gathers no such type.";
   body.append(
     ...(detail.picture ? detailSections(detail, detail) : [make("p", { class: "hint" }, hint)]),
   );
 }
 
-/** Open the entry that the address names. */
-function openNamed() {
-  const item = document.getElementById("gathers").querySelector(`${location.hash || "#none"}`);
-  if (item) item.open = true;
+const entries = [...document.querySelectorAll("#gathers > details")];
+entries.forEach((item, number) => item.addEventListener("toggle", () => drawEntry(item, number)));
+const texts = entries.map((item) => item.textContent.toLowerCase());
+const filters = document.getElementById("filters");
+
+/** Show the gathers that pass the filters, and how many these are. */
+function showChosen() {
+  const states = [...filters.querySelectorAll(":checked[type]")].map((box) => box.value);
+  const operator = filters.elements.operator.value;
+  const text = filters.elements.text.value.trim().toLowerCase();
+  entries.forEach((item, number) => {
+    const { state, operator: its } = item.dataset;
+    item.hidden =
+      !states.includes(state) || (operator && operator !== its) || !texts[number].includes(text);
+  });
+  const count = entries.filter((item) => !item.hidden).length;
+  document.getElementById("shown").textContent = `${count} of ${entries.length} gathers`;
 }
 
-document
-  .querySelectorAll("#gathers > details")
-  .forEach((item, number) => item.addEventListener("toggle", () => drawEntry(item, number)));
-/** Show the gathers whose states are chosen. */
-function showStates() {
-  const chosen = [...document.querySelectorAll("#states :checked")].map((box) => box.value);
-  for (const item of document.querySelectorAll("main [data-state]"))
-    item.hidden = !chosen.includes(item.dataset.state);
-}
-
-document.getElementById("states").addEventListener("change", showStates);
-const pasted = document.getElementById("guard");
-pasted.append(copyButton(pasted.textContent));
-addEventListener("hashchange", openNamed);
-openNamed();
+filters.addEventListener("input", showChosen);
+filters.addEventListener("reset", () => setTimeout(showChosen));
+filters.addEventListener("submit", (event) => event.preventDefault());
+showChosen();
+for (const pasted of document.querySelectorAll(".repro > div"))
+  pasted.append(copyButton(pasted.textContent));

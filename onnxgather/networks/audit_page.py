@@ -15,10 +15,17 @@ import msgspec
 from onnxgather.checks import printable
 from onnxgather.model.values import sizes_text
 from onnxgather.networks.comparison import Compared, lane_lines
-from onnxgather.networks.contract import guard
+from onnxgather.networks.contract import NamedSizes, guard
 from onnxgather.networks.gathers import AuditedGather, Tensor, operations_of, out_of_range
 from onnxgather.networks.network import Network, Operation, Scope
-from onnxgather.networks.text import indices_text, proved_if_lines, summary, summary_of_shapes
+from onnxgather.networks.text import (
+    commands,
+    conditions_text,
+    indices_text,
+    proved_if_lines,
+    summary,
+    summary_of_shapes,
+)
 from onnxgather.parity.cases import Case, DescriptorCase
 from onnxgather.parity.results import CaseResult
 from onnxgather.parity.states import BAD
@@ -29,8 +36,8 @@ from onnxgather.report.sentences import why
 NEAR = 3
 """How many nodes before a gather are drawn, and how many after it."""
 
-_COLOURS = {"proved": "PASS", "proved-if": "KNOWN", "not-proved": "NOT-RUN", "out-of-range": "DIFF"}
-"""The state of a result whose colour each state of a range has."""
+_COLOURS = {"out-of-range": "DIFF", "not-proved": "NOT-RUN", "proved-if": "KNOWN", "proved": "PASS"}
+"""The states of a range from the worst, each with the state of a result that has its colour."""
 
 
 def audit_page(name: str, network: Network, compared: Compared) -> bytes:
@@ -45,6 +52,9 @@ def audit_page(name: str, network: Network, compared: Compared) -> bytes:
     places = {key: (scope, one) for key, scope, one in operations_of(network) if key in cases}
     each = [*zip(cases, audit.gathers, strict=True)]
     told = [(key, gather) for key, gather in each if not gather.shape_computation]
+    told.sort(key=lambda pair: [*_COLOURS].index(pair[1].range.state))
+    sizes: NamedSizes = audit.contract["sizes"]
+    operators = dict.fromkeys(gather.op for _, gather in told)
     shapes = [gather for gather in audit.gathers if gather.shape_computation]
     states = [state for gather in audit.gathers for state in gather.lanes.values()]
     bad = audit.out_of_range or audit.refused or not set(BAD).isdisjoint(states)
@@ -54,15 +64,21 @@ def audit_page(name: str, network: Network, compared: Compared) -> bytes:
         "name": _text(name),
         "verdict": _text(summary(audit)),
         "mood": "bad" if bad else "open" if audit.not_proved or audit.proved_if else "good",
-        "filters": "".join(map(_filter, sorted(Counter(g.range.state for _, g in told).items()))),
+        "commands": "".join(
+            f"<div><pre>{_text(line)}</pre></div>" for line in commands(name, audit)
+        ),
+        "filters": "".join(map(_filter, Counter(g.range.state for _, g in told).items())),
+        "operators": "".join(f"<option>{_text(op)}</option>" for op in operators),
         "assumes": audit.assumes,
-        "conditions": "".join(f"<li>{_text(line)}</li>" for line in proved_if_lines(audit)),
+        "conditions": "".join(
+            f"<li>{_badge(_COLOURS['proved-if'], 'proved-if')} {_text(line)}</li>"
+            for line in proved_if_lines(audit)
+        ),
         "guard": "\n".join(map(_text, guard(audit.contract).splitlines())),
         "notes": "".join(f"<li>{_text(line)}</li>" for line in notes),
-        "rows": "".join(_row(gather, f"g{k}") for k, (_, gather) in enumerate(told)),
-        "gathers": "".join(_entry(f"g{k}", g, results[key]) for k, (key, g) in enumerate(told)),
+        "gathers": "".join(_entry(gather, sizes, results[key]) for key, gather in told),
         "shapes": summary_of_shapes(shapes),
-        "shape_rows": "".join(map(_row, shapes)),
+        "shape_entries": "".join(_entry(gather, sizes, ()) for gather in shapes),
     }
     details = compressed(_detail(*places[key], cases[key], results[key]) for key, _ in told)
     return filled("networks/audit", texts, {"cases": [], "details": [*details]})
@@ -83,34 +99,23 @@ def _filter(counted: tuple[str, int]) -> str:
     return f'<label class="{_COLOURS[state]}">{box} {state} {count:,}</label>'
 
 
-def _row(gather: AuditedGather, entry: str = "") -> str:
-    """A gather as a row of a table, with a link to its entry."""
-    node, found = _text(gather.node), gather.range
-    takes = [_tensor(gather.data), _tensor(gather.indices), indices_text(found)]
-    level = "refused" if gather.refused else gather.feature_level or "unknown"
-    cells = [
-        _badge(_COLOURS[found.state], found.state),
-        f'<a href="#{entry}">{node}</a>' if entry else node,
-        *map(_text, (gather.op, gather.place, *takes, level)),
-        " ".join(_badge(state, f"{lane} {state}") for lane, state in gather.lanes.items()),
-    ]
-    return (
-        f'<tr data-state="{found.state}">' + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
-    )
-
-
-def _entry(name: str, gather: AuditedGather, results: Sequence[CaseResult]) -> str:
+def _entry(gather: AuditedGather, sizes: NamedSizes, results: Sequence[CaseResult]) -> str:
     """The facts about a gather, in an entry that opens."""
-    found = gather.range
+    found, where = gather.range, f"{gather.op}, {gather.place}"
+    conditions = conditions_text(gather, sizes) if found.conditions else None
     facts = [
-        ("indices", indices_text(found)),
+        ("operator", where),
+        ("indices are", indices_text(found)),
         ("in the run", found.seen and f"{found.seen[0]}..{found.seen[1]}"),
-        ("holds if", " and ".join(map(str, found.conditions))),
-        ("proof" if found.state == "proved" else "from", found.why),
+        ("holds if", conditions),
+        ("proof", found.why if found.state == "proved" else None),
         ("depends on", found.input),
         *(out_of_range(gather.op).items() if found.state in ("not-proved", "out-of-range") else ()),
         ("sizes from", found.sizes_from),
+        ("data", _tensor(gather.data)),
+        ("indices", _tensor(gather.indices)),
         ("output", _tensor(gather.output)),
+        ("feature level", gather.feature_level),
         ("DirectML refuses it", gather.refused),
     ]
     every = (result for case in results for result in case.results if result.state != "PASS")
@@ -118,12 +123,15 @@ def _entry(name: str, gather: AuditedGather, results: Sequence[CaseResult]) -> s
     listed = "".join(
         f"<div><dt>{_text(what)}</dt><dd>{_text(told)}</dd></div>" for what, told in facts if told
     )
-    badges = f'<span class="badges">{_badge(_COLOURS[found.state], found.state)}</span>'
+    badges = [_badge(_COLOURS[found.state], found.state)]
+    badges += [_badge("ERROR", "refused")] if gather.refused else []
+    badges += [_badge(state, f"{lane} {state}") for lane, state in gather.lanes.items()]
     title = f'<span class="name">{_text(gather.node)}</span>'
-    place = f'<span class="reason">{_text(f"{gather.op}, {gather.place}")}</span>'
+    reason = f'<span class="reason">{_text(f"{where}: {conditions or indices_text(found)}")}</span>'
+    summary = f'<span class="badges">{"".join(badges)}</span>{title}{reason}'
     body = f'<div class="body"><dl class="fields">{listed}</dl></div>'
-    head = f'<details id="{name}" data-state="{found.state}">'
-    return f"{head}<summary>{badges}{title}{place}</summary>{body}</details>"
+    head = f'<details data-state="{found.state}" data-operator="{_text(gather.op)}">'
+    return f"{head}<summary>{summary}</summary>{body}</details>"
 
 
 def _tensor(tensor: Tensor) -> str:

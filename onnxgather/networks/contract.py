@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from onnxgather.checks import check_type, shown, shown_with_suggestion
 from onnxgather.descriptors.arrays import Array, plain_array
 from onnxgather.errors import FileFormatError, OnnxGatherError
-from onnxgather.networks.sizes import low_of, size_from
+from onnxgather.networks.sizes import MOST_OF_INPUT, low_of, size_from, terms_in
 from onnxgather.parity.decoding import decoding, whole
 
 if TYPE_CHECKING:
@@ -69,21 +69,24 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return (low is None or number >= low) and (high is None or number <= high)
 
     def __str__(self) -> str:
-        named = f" ({self.expression})" if self.expression else ""
-        subject = {
-            "values": f"{self.input}: values",
-            "size": f"size {self.dim} of {self.input}{named}",
-            "sizes": f"{self.expression}",
-        }[self.of]
-        if self.columns is not None:
-            noun = "column" if len(self.columns) == 1 else "columns"
-            numbers = ", ".join(map(str, self.columns))
-            subject = f"{self.input}: {noun} {numbers} of the last axis"
-        if self.low is None or self.high is None:
-            end = f"at most {self.high}" if self.low is None else f"at least {self.low}"
-            return f"{subject} {end}"
-        ends = f"from {self.low} to {self.high}"
-        return f"{subject} equal to {self.low}" if self.low == self.high else f"{subject} {ends}"
+        low, high, expression = self.low, self.high, self.expression or ""
+        if self.of == "sizes" and low is None and high is not None:
+            terms = terms_in(f"{expression} {-high:+d}")  # whose sum is at most 0
+            more = " + ".join(part for sign, part in terms if sign != "-" and part != "0")
+            less = " + ".join(part for sign, part in terms if sign == "-")
+            return f"{more or 0} is at most {less or 0}"
+        subject = expression
+        if self.of == "size":
+            name = f" ({expression})" if expression else ""
+            subject = f"size {self.dim} of {self.input}{name}"
+        elif self.of == "values":
+            noun = "column" if self.columns and len(self.columns) == 1 else "columns"
+            numbers = ", ".join(map(str, self.columns or ()))
+            columns = f"{noun} {numbers} of the last axis of " if numbers else ""
+            subject = f"each value of {columns}{self.input}"
+        if low is None or high is None:
+            return f"{subject} is at {f'most {high}' if low is None else f'least {low}'}"
+        return f"{subject} is {low if low == high else f'from {low} to {high}'}"
 
 
 class Contract(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -264,18 +267,25 @@ def check_inputs(contract: GivenContract, inputs: Mapping[str, Any]) -> None:
     least = int(told.assumes == NOT_EMPTY)
     for name, dims in told.sizes.items():
         found = [_array(inputs, which, k + 1).shape[k] for which, k in dims]
-        if min(found) < least or min(found) < max(found):
+        if not least <= min(found) == max(found) <= MOST_OF_INPUT:
             at = ", ".join(f"dimension {k} of {shown(which)}" for which, k in dims)
-            rule = f"the size {shown(name)} must be one number of at least {least} ({at})"
+            rule = f"{_one_number(name, least)} ({at})"
             raise OnnxGatherError(f"{rule}, got {', '.join(map(str, found))}")
         numbers[name] = found[0]
     for condition in told.conditions:
         if condition.of == "values":
             _check_values(condition, _array(inputs, condition.input or ""))
         else:
-            found = low_of(size_from(_expression(condition, told.sizes), numbers))
+            expression = _expression(condition, told.sizes)
+            found = low_of(size_from(expression, numbers))
             if not condition.admits(found):
-                raise OnnxGatherError(f"the inputs must meet {shown(str(condition))}, got {found}")
+                rule = f"the inputs must meet {shown(str(condition))}"
+                raise OnnxGatherError(f"{rule}, got {expression} = {found}")
+
+
+def _one_number(name: str, least: int) -> str:
+    """The rule that every proof assumes of an open size."""
+    return f"the size {shown(name)} must be one number from {least} to {MOST_OF_INPUT}"
 
 
 def _array(inputs: Mapping[str, Any], name: str, rank: int = 0) -> Array:
@@ -323,7 +333,7 @@ def guard(contract: GivenContract) -> str:
 
     for name, dims in told.sizes.items():
         each = [f"inputs[{which!r}].shape[{k}]" for which, k in dims]
-        require(f"{' == '.join(each)} >= {least}", f"size {name} at least {least}")
+        require(f"{least} <= {' == '.join(each)} <= {MOST_OF_INPUT}", _one_number(name, least))
         counts[name] = each[0]
     for condition in told.conditions:
         low = "" if condition.low is None else f"{condition.low} <= "

@@ -109,7 +109,8 @@ class Size:
 
     def __repr__(self) -> str:
         parts = list[str]()
-        for monomial, count in self.terms.items():
+        in_order = sorted(self.terms.items(), key=lambda term: (not term[0], term[1] < 0))
+        for monomial, count in in_order:
             names = [symbol.name or "?" for symbol in monomial]
             number = [] if abs(count) == 1 and names else [str(abs(count))]
             sign = ("-" if count < 0 else "+") if parts or count < 0 else ""
@@ -139,6 +140,11 @@ AnySizes = tuple[AnySize | None, ...]
 """The sizes of a value; None where nothing is known of one."""
 
 
+def terms_in(expression: str) -> list[tuple[str, str]]:
+    """The products of an expression, each after its sign, which is empty where none stands."""
+    return re.findall(r"([+-]?)\s*([^\s+-]+)", expression)
+
+
 def size_from(expression: str, sizes: Mapping[str, AnySize]) -> AnySize:
     """The size that a text tells, a sum of products such as `12*batch*sequence - past`.
 
@@ -147,7 +153,7 @@ def size_from(expression: str, sizes: Mapping[str, AnySize]) -> AnySize:
         sizes: The sizes by their names, numbers or open ones.
     """
     total: AnySize = 0
-    for sign, product in re.findall(r"([+-]?)\s*([^\s+-]+)", expression):
+    for sign, product in terms_in(expression):
         factors = (int(f) if f.isdecimal() else sizes[f] for f in product.split("*"))
         total = total + functools.reduce(lambda a, b: a * b, factors, -1 if sign == "-" else 1)
     return total

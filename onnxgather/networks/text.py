@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from shlex import quote
 
 from onnxgather.checks import number_of
+from onnxgather.networks.contract import NamedSizes
 from onnxgather.networks.gathers import Audit, AuditedGather, out_of_range
 from onnxgather.networks.ranges import IndexRange
+from onnxgather.networks.sizes import terms_in
 
 
 def lines(name: str, audit: Audit, every: bool = False) -> Iterator[str]:
@@ -20,46 +23,45 @@ def lines(name: str, audit: Audit, every: bool = False) -> Iterator[str]:
     """
     shapes = [gather for gather in audit.gathers if gather.shape_computation]
     proved = [g for g in audit.gathers if g.range.state == "proved" and (every or g not in shapes)]
+
+    def proof(gather: AuditedGather) -> str:
+        found = gather.range
+        return f"{indices_text(found)}, {found.why}" if every else found.why
+
     yield f"{name}: {summary(audit)}"
     for gather in audit.out_of_range:
         yield f"OUT OF RANGE  {named(gather)}: {_where(gather.range)}"
     for gather in audit.refused:
         yield f"REFUSED       {named(gather)}: {gather.refused}"
-    for said, names in _alike(audit.not_proved, reason_text, every):
-        yield f"not proved    {names}: {said}"
+    for text in _alike(audit.not_proved, reason_text, every):
+        yield f"not proved    {text}"
     yield from _provider_lines([*audit.out_of_range, *audit.not_proved])
-    if every:
-        for gather in audit.proved_if:
-            yield f"proved if     {named(gather)} holds if {conditions_text(gather.range)}"
-        for gather in proved:
-            yield f"proved        {named(gather)}: {indices_text(gather.range)}, {gather.range.why}"
-    else:
-        for line in proved_if_lines(audit):
-            yield f"proved if     {line}"
-        reasons = Counter(gather.range.why for gather in proved)
-        for reason, count in reasons.most_common():
-            yield f"proved        {number_of(count, 'gather')}: {reason}"
-        if shapes:
-            yield f"shapes        {summary_of_shapes(shapes)}"
-    if audit.contract["sizes"]:
+    for text in proved_if_lines(audit, every):
+        yield f"proved if     {text}"
+    for text in _alike(proved, proof, every):
+        yield f"proved        {text}"
+    if shapes and not every:
+        yield f"shapes        {summary_of_shapes(shapes)}"
+    if audit.gathers and audit.contract["sizes"]:
         yield f"assumes       {audit.assumes}"
     for note in audit.notes:
         yield f"note          {note}"
 
 
 def _alike(
-    gathers: Sequence[AuditedGather], say: Callable[[IndexRange], str], every: bool
-) -> Iterator[tuple[str, str]]:
-    """Yield what is said of gathers, each with the gathers of which it is said, or one by one."""
+    gathers: Sequence[AuditedGather], say: Callable[[AuditedGather], str], every: bool
+) -> Iterator[str]:
+    """Yield what is said of gathers: once of those of one operator, or of each."""
     groups = dict[tuple[str, str], list[AuditedGather]]()
     for k, gather in enumerate(gathers):
-        groups.setdefault((say(gather.range), str(k) if every else gather.op), []).append(gather)
+        groups.setdefault((say(gather), str(k) if every else gather.op), []).append(gather)
     for (said, _), (first, *others) in groups.items():
-        yield said, named(first) + (f" and {len(others):,} more" if others else "")
+        yield named(first) + (f" and {len(others):,} more" if others else "") + f": {said}"
 
 
-def reason_text(found: IndexRange) -> str:
+def reason_text(gather: AuditedGather) -> str:
     """Why the range of the indices of a gather is not proved."""
+    found = gather.range
     seen = "" if found.seen is None else f"; the run had {_ends(*found.seen)}"
     stop = f"; it depends on {found.input}" if found.input else ""
     return indices_text(found) + seen + stop
@@ -75,18 +77,36 @@ def _provider_lines(gathers: Sequence[AuditedGather]) -> Iterator[str]:
         yield from (f"    {name:<9} {made}" for name, made in told)
 
 
-def proved_if_lines(audit: Audit) -> Iterator[str]:
-    """Yield how many gathers are proved under the same conditions, and these conditions."""
-    conditions = Counter(conditions_text(gather.range) for gather in audit.proved_if)
-    for said, count in conditions.most_common():
-        yield f"{number_of(count, 'gather')} {'holds' if count == 1 else 'hold'} if {said}"
+def proved_if_lines(audit: Audit, every: bool = False) -> Iterator[str]:
+    """Yield the conditions under which gathers are proved, with these gathers."""
+    sizes: NamedSizes = audit.contract["sizes"]
+    return _alike(audit.proved_if, partial(conditions_text, sizes=sizes), every)
 
 
-def conditions_text(found: IndexRange) -> str:
-    """The conditions under which a range is proved, beside the indices where these are bounded."""
+def conditions_text(gather: AuditedGather, sizes: NamedSizes) -> str:
+    """The conditions under which a gather is proved, and where its indices are without them.
+
+    Args:
+        gather: The gather.
+        sizes: The places of the open sizes, which are told of an expression.
+    """
+    found = gather.range
+    terms = (terms_in(one.expression or "") for one in found.conditions if one.of == "sizes")
+    factors = (factor for each in terms for _, product in each for factor in product.split("*"))
+    places = {name: sizes[name][0] for name in factors if name in sizes}
+    told = ", ".join(f"{name} is size {dim} of {which}" for name, (which, dim) in places.items())
     is_bounded = found.low and found.high and None not in (*found.low, *found.high)
     beside = f"; else the indices are {indices_text(found)}" if is_bounded else ""
-    return " and ".join(map(str, found.conditions)) + beside
+    return " and ".join(map(str, found.conditions)) + (f", where {told}" if told else "") + beside
+
+
+def commands(name: str, audit: Audit) -> Iterator[str]:
+    """Yield the commands that keep the conditions of a model, and that mend it."""
+    if audit.proved_if:
+        yield f"onnxgather audit {quote(name)} --contract contract.json"
+        yield f"onnxgather audit {quote(name)} --assume contract.json --fail-on not-proved"
+    if audit.proved_if or audit.not_proved or audit.out_of_range:
+        yield f"onnxgather harden {quote(name)} -o hardened.onnx"
 
 
 def summary_of_shapes(shapes: Sequence[AuditedGather]) -> str:
@@ -121,10 +141,13 @@ def indices_text(found: IndexRange) -> str:
 
 def _beside(low: int | None, high: int | None, size: int | None) -> str:
     if low is not None and high is not None:
-        return f"{_ends(low, high)} of {'an unknown size' if size is None else size}"
-    known = f"up to {high}" if low is None else f"{low} and up"
+        index = _ends(low, high)
+        if size is not None:
+            return f"{index} of {size}"
+    else:
+        index = "unbounded" if low == high else f"up to {high}" if low is None else f"{low} and up"
     axis = "an unknown size" if size is None else number_of(size, "element")
-    return f"index {'unbounded' if low == high else known}; the axis has {axis}"
+    return f"index {index}; the axis has {axis}"
 
 
 def _ends(low: int, high: int) -> str:

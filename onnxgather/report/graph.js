@@ -71,12 +71,13 @@ function graphDrawing(graph) {
     box.layer = Math.max(0, Math.min(...readers.map((other) => other.layer)) - 1);
     box.isInput = true;
   }
-  const layers = [];
-  for (const box of boxes.values()) (layers[box.layer] ??= []).push(box);
+  const every = [];
+  for (const box of boxes.values()) (every[box.layer] ??= []).push(box);
+  const layers = every.filter(Boolean); // a layer that all inputs have left is empty
   const most = Math.max(...layers.map((layer) => layer.length));
   const width = most * (BOX.width + BOX.across) + 2;
   const height = layers.length * (BOX.height + BOX.down) - BOX.down + 2;
-  for (const layer of layers) {
+  for (const [row, layer] of layers.entries()) {
     const indent = (width - layer.length * (BOX.width + BOX.across) + BOX.across) / 2;
     const wanted = (box) =>
       box.above.reduce((sum, from) => sum + from.x, 0) / box.above.length || 0;
@@ -84,7 +85,7 @@ function graphDrawing(graph) {
       .sort((a, b) => wanted(a) - wanted(b))
       .forEach((box, place) => {
         box.x = indent + place * (BOX.width + BOX.across);
-        box.y = box.layer * (BOX.height + BOX.down) + 1;
+        box.y = row * (BOX.height + BOX.down) + 1;
       });
   }
   const picture = draw("svg", {

@@ -66,8 +66,8 @@ def test_what_is_proved_under_conditions_has_them_and_shapes_are_one_line() -> N
         0,
         f"""\
 m.onnx: 3 gathers: 1 proved under conditions, 2 proved in range
-proved if     1 gather holds if ids: values from -4 to 3
-proved        1 gather: constant
+proved if     tokens (Gather, main graph): each value of ids is from -4 to 3
+proved        fixed (Gather, main graph): constant
 shapes        1 gather computes shapes on the CPU, all proved
 {ASSUMES}\
 note          1 gather has an unknown size: add `--shape ids=2,2`, or `--inputs FILE.npz`
@@ -119,12 +119,30 @@ note          2 gathers depend on x: `--range x=LO:HI` may prove more
     ] == (
         f"""\
 m.onnx: 3 gathers: 1 proved under conditions, 2 proved in range
-proved if     tokens (Gather, main graph) holds if ids: values from -4 to 3; else the indices are \
+proved if     tokens (Gather, main graph): each value of ids is from -4 to 3; else the indices are \
 0..5 of 4
 proved        counted (Gather, main graph): 1 of 2, constant
 proved        fixed (Gather, main graph): 0..3 of 4, constant
 {ASSUMES}{CONTRACT}"""
     )
+
+
+def test_the_sizes_of_a_condition_are_told_with_their_places() -> None:
+    nodes = [
+        node("Size", ["a"], "n"),
+        node("Size", ["b"], "m"),
+        node("Add", ["n", "m"], "end"),
+        node("Range", ["zero", "end", "one"], "which"),
+        node("Gather", ["data", "which"], "y"),
+    ]
+    inputs = [
+        info(*each) for each in (("a", FLOAT, ["p"]), ("b", FLOAT, ["s"]), ("data", 1, ["t"]))
+    ]
+    path = save(model(nodes, inputs, ["y"], [constant("zero", 0), constant("one", 1)]))
+    assert (
+        "proved if     y (Gather, main graph): p + s is at most t, where p is size 0 of a, s is "
+        "size 0 of b, t is size 0 of data\n"
+    ) in outcome("audit", path)[1]
 
 
 def test_the_indices_of_a_run_are_told() -> None:
@@ -176,7 +194,7 @@ def test_a_gather_that_directml_refuses_is_a_finding() -> None:
 m.onnx: 1 gather: 1 refused by DirectML, 1 proved in range
 REFUSED       odd (GatherElements, main graph): IndicesTensor.Sizes[1] must be \
 InputTensor.Sizes[1] (3), as it is not at Axis, got 2
-proved        1 gather: constant
+proved        odd (GatherElements, main graph): constant
 assumes       open sizes of inputs are at least 1
 """
     )
@@ -245,7 +263,10 @@ def test_a_tokenizer_gives_the_range_of_ids() -> None:
     assert call("audit", path, *given).exit_code == 0
     told["added_tokens"] = [{"id": 4, "content": "[PAD]"}]
     Path("t.json").write_text(json.dumps(told), encoding="utf-8")
-    assert call("audit", path, *given).exit_code == 1
+    code, text, _ = outcome("audit", path, *given)
+    said = "each value of ids is from -4 to 3; else the indices are 0..4 of 4\n"
+    assert code == 1
+    assert f"proved if     tokens (Gather, main graph): {said}" in text
     rewritten = outcome("harden", path, "-o", "o.onnx", "--tokenizer", "ids=t.json")[1]
     assert rewritten.endswith("m.onnx -> o.onnx: 1 gather rewritten\n")
 
@@ -255,8 +276,8 @@ def test_a_tokenizer_gives_the_range_of_ids() -> None:
     [
         (
             ["--range", "ids=-4:-1", "--tokenizer", "t.json"],
-            "two conditions exclude each other: ids: values from -4 to -1, and ids: values equal "
-            "to 0",
+            "two conditions exclude each other: each value of ids is from -4 to -1, and each value "
+            "of ids is 0",
         ),
         (["--assume", "none.json"], "none.json: no such file or directory"),
         (["--assume", "t.json"], "t.json: $ must not have model"),

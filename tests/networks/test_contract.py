@@ -42,21 +42,29 @@ def values(low: int | None, high: int | None, *columns: int, of: str = "ids") ->
 @pytest.mark.parametrize(
     ("condition", "sentence"),
     [
-        (values(-1000, 999), "ids: values from -1000 to 999"),
-        (values(None, 999), "ids: values at most 999"),
-        (values(0, None), "ids: values at least 0"),
-        (values(3, 3), "ids: values equal to 3"),
-        (values(0, 15, 0), "ids: column 0 of the last axis from 0 to 15"),
-        (values(0, 15, 0, 2), "ids: columns 0, 2 of the last axis from 0 to 15"),
+        (values(-1000, 999), "each value of ids is from -1000 to 999"),
+        (values(None, 999), "each value of ids is at most 999"),
+        (values(0, None), "each value of ids is at least 0"),
+        (values(3, 3), "each value of ids is 3"),
+        (values(0, 15, 0), "each value of column 0 of the last axis of ids is from 0 to 15"),
+        (
+            values(0, 15, 0, 2),
+            "each value of columns 0, 2 of the last axis of ids is from 0 to 15",
+        ),
         (
             Condition(of="size", input="ids", dim=1, expression="sequence", high=64),
-            "size 1 of ids (sequence) at most 64",
+            "size 1 of ids (sequence) is at most 64",
         ),
-        (Condition(of="size", input="ids", dim=0, low=2, high=2), "size 0 of ids equal to 2"),
+        (Condition(of="size", input="ids", dim=0, low=2, high=2), "size 0 of ids is 2"),
         (
             Condition(of="sizes", expression="batch*sequence", high=512),
-            "batch*sequence at most 512",
+            "batch*sequence is at most 512",
         ),
+        (Condition(of="sizes", expression="p + s - t", high=0), "p + s is at most t"),
+        (Condition(of="sizes", expression="-t + 2*p", high=-12), "2*p + 12 is at most t"),
+        (Condition(of="sizes", expression="p - t - s", high=3), "p is at most t + s + 3"),
+        (Condition(of="sizes", expression="-t", high=-2), "2 is at most t"),
+        (Condition(of="sizes", expression="2*p - t", low=0), "2*p - t is at least 0"),
     ],
 )
 def test_a_condition_is_a_sentence(condition: Condition, sentence: str) -> None:
@@ -81,7 +89,8 @@ def test_conditions_that_exclude_each_other_are_refused() -> None:
     with pytest.raises(og.OnnxGatherError) as caught:
         tightened([values(0, 5), values(6, None)])
     assert str(caught.value) == (
-        "two conditions exclude each other: ids: values from 0 to 5, and ids: values at least 6"
+        "two conditions exclude each other: each value of ids is from 0 to 5, and each value of "
+        "ids is at least 6"
     )
 
 
@@ -166,8 +175,8 @@ def test_fields_that_do_not_apply_may_be_left_out() -> None:
 
 def test_given_shapes_are_conditions_on_open_sizes() -> None:
     assert [*map(str, sizes_given(SIZES, {"ids": [2, 3], "mask": [2, 3]}))] == [
-        "size 0 of ids (batch) equal to 2",
-        "size 1 of ids (sequence) equal to 3",
+        "size 0 of ids (batch) is 2",
+        "size 1 of ids (sequence) is 3",
     ]
 
 
@@ -303,33 +312,41 @@ def test_a_file_that_is_no_contract_is_one_sentence(
         ),
         (
             GOOD | {"ids": np.zeros((3, 3))},
-            "the size 'batch' must be one number of at least 1 (dimension 0 of 'ids', dimension 0 "
-            "of 'mask'), got 3, 2",
+            "the size 'batch' must be one number from 1 to 268435456 (dimension 0 of 'ids', "
+            "dimension 0 of 'mask'), got 3, 2",
         ),
         (
             GOOD | {"ids": np.zeros((2, 0))},
-            "the size 'sequence' must be one number of at least 1 (dimension 1 of 'ids'), got 0",
+            "the size 'sequence' must be one number from 1 to 268435456 (dimension 1 of 'ids'), "
+            "got 0",
+        ),
+        (
+            GOOD | {"ids": np.broadcast_to(np.int64(1), (2, 2**28 + 1))},
+            "the size 'sequence' must be one number from 1 to 268435456 (dimension 1 of 'ids'), "
+            "got 268435457",
         ),
         (
             GOOD | {"ids": np.array([[0, 10, 2], [0, 11, -7]])},
-            "input 'ids' must meet 'ids: values from -1 to 9', got -7 at [1, 2]",
+            "input 'ids' must meet 'each value of ids is from -1 to 9', got -7 at [1, 2]",
         ),
         (
             GOOD | {"ids": np.array([[0, 10, 2], [0, 11, 1]])},
-            "input 'ids' must meet 'ids: values from -1 to 9', got 11 at [1, 1]",
+            "input 'ids' must meet 'each value of ids is from -1 to 9', got 11 at [1, 1]",
         ),
         (
             GOOD | {"ids": np.array([[0, np.nan], [0, 1]], np.float32)},
-            "input 'ids' must meet 'ids: values from -1 to 9', got nan at [0, 1]",
+            "input 'ids' must meet 'each value of ids is from -1 to 9', got nan at [0, 1]",
         ),
         (
             GOOD | {"ids": np.array([[0, 1], [0, 2**64 - 1]], np.uint64)},
-            "input 'ids' must meet 'ids: values from -1 to 9', got 18446744073709551615 at [1, 1]",
+            "input 'ids' must meet 'each value of ids is from -1 to 9', got "
+            "18446744073709551615 at [1, 1]",
         ),
         (GOOD | {"ids": np.array([["a"], ["b"]])}, "input 'ids' must hold numbers, got <U1"),
         (
             GOOD | {"mask": np.array([[0, 0, 0], [0, 0, 2]])},
-            "input 'mask' must meet 'mask: column 2 of the last axis from 0 to 1', got 2 at [1, 2]",
+            "input 'mask' must meet 'each value of column 2 of the last axis of mask is from 0 "
+            "to 1', got 2 at [1, 2]",
         ),
         (
             GOOD | {"mask": np.zeros((2, 2))},
@@ -337,11 +354,12 @@ def test_a_file_that_is_no_contract_is_one_sentence(
         ),
         (
             GOOD | {"ids": np.zeros((2, 9))},
-            "the inputs must meet 'size 1 of ids (sequence) at most 8', got 9",
+            "the inputs must meet 'size 1 of ids (sequence) is at most 8', got sequence = 9",
         ),
         (
             GOOD | {"ids": np.zeros((3, 8)), "mask": np.zeros((3, 3))},
-            "the inputs must meet '3*batch*sequence - sequence from 0 to 40', got 64",
+            "the inputs must meet '3*batch*sequence - sequence is from 0 to 40', got "
+            "3*batch*sequence - sequence = 64",
         ),
     ],
 )
@@ -387,20 +405,20 @@ def test_the_guard_is_a_few_lines_without_an_import() -> None:
         guard(WHOLE)
         == f"""\
 def check(inputs):  # arrays by name, for the model '{digest_of(NETWORK)}'
-    if not (inputs['ids'].shape[0] == inputs['mask'].shape[0] >= 1):
-        raise ValueError('size batch at least 1')
-    if not (inputs['ids'].shape[1] >= 1):
-        raise ValueError('size sequence at least 1')
+    if not (1 <= inputs['ids'].shape[0] == inputs['mask'].shape[0] <= 268435456):
+        raise ValueError("the size 'batch' must be one number from 1 to 268435456")
+    if not (1 <= inputs['ids'].shape[1] <= 268435456):
+        raise ValueError("the size 'sequence' must be one number from 1 to 268435456")
     x = inputs['ids']
     if not (x.size == 0 or -1 <= x.min().item() <= x.max().item() <= 9):
-        raise ValueError('ids: values from -1 to 9')
+        raise ValueError('each value of ids is from -1 to 9')
     x = inputs['mask'][..., [2]]
     if not (x.size == 0 or 0 <= x.min().item() <= x.max().item() <= 1):
-        raise ValueError('mask: column 2 of the last axis from 0 to 1')
+        raise ValueError('each value of column 2 of the last axis of mask is from 0 to 1')
     if not (inputs['ids'].shape[1] <= 8):
-        raise ValueError('size 1 of ids (sequence) at most 8')
+        raise ValueError('size 1 of ids (sequence) is at most 8')
     if not (0 <= 3*inputs['ids'].shape[0]*inputs['ids'].shape[1] - inputs['ids'].shape[1] <= 40):
-        raise ValueError('3*batch*sequence - sequence from 0 to 40')
+        raise ValueError('3*batch*sequence - sequence is from 0 to 40')
     return inputs
 """
     )

@@ -77,14 +77,14 @@ def network(*inputs: tuple[str, int]) -> Network:
 def test_the_only_input_of_integers_holds_the_ids(tmp_path: Path) -> None:
     path = tokenizer(tmp_path, {"a": 4})
     one = network(("ids", INT64), ("x", FLOAT))
-    assert str(token_condition(path, one)) == "ids: values from 0 to 4"
+    assert str(token_condition(path, one)) == "each value of ids is from 0 to 4"
     assert token_condition(f"ids={path}", one) == token_condition(path, one)
 
 
 def test_of_several_inputs_of_integers_one_must_be_named(tmp_path: Path) -> None:
     path = tokenizer(tmp_path, {"a": 4})
     two = network(("ids", INT64), ("mask", INT64))
-    assert str(token_condition(f"mask={path}", two)) == "mask: values from 0 to 4"
+    assert str(token_condition(f"mask={path}", two)) == "each value of mask is from 0 to 4"
     for made, names in ((two, "'ids', 'mask'"), (network(("x", FLOAT)), "none")):
         with pytest.raises(og.OnnxGatherError) as caught:
             token_condition("t.json", made)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import re
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from browser import CHROMIUM, probed
 from command_line import call
 from folders import MODELS
 from html_page import HOSTILE, LOADING, Page
@@ -21,31 +19,21 @@ from onnxgather.parity.cases import DescriptorCase
 from onnxgather.parity.corpus import built_in_cases
 from onnxgather.report.lesson import lesson, lesson_page
 
-CHROMIUM = shutil.which("chromium")
-
 PROBE = """
-<script>
-setTimeout(() => {
-  const told = {};
-  for (const stage of document.querySelectorAll(".picture"))
-    for (const cell of stage.querySelectorAll(".panel td[aria-label]")) {
-      cell.focus();
-      told[cell.getAttribute("aria-label")] = stage.querySelector(".status").textContent;
-    }
-  const [first] = document.querySelectorAll(".panel.input td[aria-label]");
-  first.focus();
-  first.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true }));
-  const found = {
-    told,
-    next: document.activeElement.getAttribute("aria-label"),
-    overflow: document.documentElement.scrollWidth - innerWidth,
-  };
-  const made = document.createElement("output");
-  made.id = "probe";
-  made.textContent = JSON.stringify(found);
-  document.body.append(made);
-}, 500);
-</script>
+const told = {};
+for (const stage of document.querySelectorAll(".picture"))
+  for (const cell of stage.querySelectorAll(".panel td[aria-label]")) {
+    cell.focus();
+    told[cell.getAttribute("aria-label")] = stage.querySelector(".status").textContent;
+  }
+const [first] = document.querySelectorAll(".panel.input td[aria-label]");
+first.focus();
+first.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true }));
+return {
+  told,
+  next: document.activeElement.getAttribute("aria-label"),
+  overflow: document.documentElement.scrollWidth - innerWidth,
+};
 """
 """Visits every element by the keyboard's way, and writes down what the page says."""
 
@@ -153,21 +141,7 @@ def test_each_element_is_told_by_keyboard_in_a_browser_and_the_page_fits(
     tmp_path: Path, width: int
 ) -> None:
     data, indices = np.arange(12, dtype=np.float16).reshape(4, 3), np.array([[2, -3]], np.int32)
-    content = page_of(DESC, (data, indices)).replace(b"</body>", PROBE.encode() + b"</body>")
-    path = tmp_path / "page.html"
-    path.write_bytes(content)
-    options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=3000"]
-    size = f"--window-size={width},1000"
-    ran = subprocess.run(
-        [str(CHROMIUM), *options, size, f"--user-data-dir={tmp_path}", "--dump-dom", path.as_uri()],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    probe = re.search(r'<output id="probe">(.*?)</output>', ran.stdout, re.S)
-    assert probe is not None, ran.stderr
-    found = json.loads(probe[1].replace("&amp;", "&").replace("&lt;", "<").replace("&gt;", ">"))
+    found = probed(tmp_path, page_of(DESC, (data, indices)), PROBE, width)
     expected = og.reference(DESC, data, indices)
     for a in range(4):
         for i, index in enumerate((2, -3)):

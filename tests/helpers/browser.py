@@ -1,0 +1,46 @@
+"""A page opened in Chromium, with a script of a test in it."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+CHROMIUM = shutil.which("chromium")
+
+
+def probed(folder: Path, page: bytes, script: str, width: int) -> Any:
+    """What a script of a page in a browser returns.
+
+    Args:
+        folder: A place for the page and for what the browser writes.
+        page: The page.
+        script: The body of an asynchronous function, which returns what becomes JSON.
+        width: The width of the window in pixels.
+    """
+    tried = f"""<script>
+setTimeout(async () => {{
+  const made = document.createElement("output");
+  made.id = "probe";
+  made.textContent = JSON.stringify(await (async () => {{ {script} }})());
+  document.body.append(made);
+}}, 500);
+</script></body>"""
+    path = folder / "page.html"
+    path.write_bytes(page.replace(b"</body>", tried.encode()))
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000"]
+    places = [f"--user-data-dir={folder}", f"--window-size={width},1000", path.as_uri()]
+    ran = subprocess.run(
+        [str(CHROMIUM), *options, "--dump-dom", *places],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    found = re.search(r'<output id="probe">(.*?)</output>', ran.stdout, re.DOTALL)
+    assert found is not None, ran.stderr
+    return json.loads(html.unescape(found[1]))
