@@ -144,8 +144,8 @@ class Search:
     def _way(self, scope: Scope, operation: Operation) -> tuple[list[str], list[Operation]]:
         """The inputs behind the indices of a gather, and the operations that lead there."""
         main, home = self._network.main, self._homes.get(scope)
-        wanted = [operation.inputs[1]] if home is None else [main.operations[home].outputs[0]]
-        kept, seen = set[int](), set[str]()
+        kept, seen = set[int]() if home is None else {home}, set[str]()
+        wanted = [operation.inputs[1]] if home is None else [*taken(main.operations[home])]
         while wanted and len(kept) <= MOST_OPERATIONS:
             name = wanted.pop()
             if name not in seen and not self._ranges.value(main, name).is_exact:

@@ -449,12 +449,19 @@ def _tensor(known: ValueType) -> Tensor:
 
 def _joined(ranges: Sequence[IndexRange]) -> IndexRange:
     """The range of the indices of a gather, from its ranges in the calls of a function."""
+    worst = max(ranges, key=lambda each: _STATES.index(each.state))
+    conditions = tuple[Condition, ...]()
+    if worst.state == "proved-if":
+        try:
+            conditions = tightened(c for each in ranges for c in each.conditions)
+        except OnnxGatherError:  # no inputs meet those of all calls
+            worst = replace(worst, state="not-proved")
     return replace(
-        max(ranges, key=lambda each: _STATES.index(each.state)),
+        worst,
         low=_ends(min, [each.low for each in ranges]),
         high=_ends(max, [each.high for each in ranges]),
         size=common_sizes([each.size for each in ranges]),
-        conditions=tightened(c for each in ranges for c in each.conditions),
+        conditions=conditions,
     )
 
 

@@ -262,6 +262,30 @@ class TestInside:
         assert other.indices == Tensor("INT64", (None, 2))
         assert other.descriptor is None
 
+    @pytest.mark.parametrize(("of_both", "state"), [(True, "not-proved"), (False, IF_KEPT)])
+    def test_calls_that_no_inputs_prove_together_are_not_proved(
+        self, of_both: bool, state: str
+    ) -> None:
+        five, kept = constant("five", np.array(5)), constant("kept", np.array(1))
+        pick = function("Pick", ["x", "w"], [node("Gather", ["x", "w"], "y", "inner")])
+        nodes = [
+            node("Mul", ["ids", "five"], "if_0"),
+            node("Sub", ["ids", "kept"], "less"),
+            node("Mul", ["less", "five"], "if_1"),
+            node("Pick", ["table", "if_0"], "a", "one", domain="own"),
+            node("Pick", ["table", "if_1" if of_both else "if_0"], "b", "two", domain="own"),
+        ]
+        made = model(nodes, [IDS], ["a", "b"], [TABLE, five, kept], functions=[pick])
+        found = one(made).range
+        assert (found.state, len(found.conditions)) == (state, int(not of_both))
+
+    def test_a_body_whose_output_is_known_has_conditions_too(self) -> None:
+        pick = function("Pick", ["x", "w"], [node("Gather", ["x", "w"], "y", "inner")])
+        same = constant("table", np.zeros((4, 3), np.float32))
+        call = node("Pick", ["table", "ids"], "a", "one", domain="own")
+        found = one(model([call], [IDS], ["a"], [same], functions=[pick])).range
+        assert (found.state, found.conditions) == (IF_KEPT, (IN_TABLE,))
+
     def test_a_function_that_nothing_calls_has_gathers_too(self) -> None:
         pick = function("Pick", ["x", "w"], [node("Gather", ["x", "w"], "y", "inner")])
         found = og.audit(model([GATHER], [IDS], ["rows"], [TABLE], functions=[pick])).gathers
