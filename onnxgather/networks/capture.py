@@ -25,8 +25,8 @@ from onnxgather.execution.worker import Worker
 from onnxgather.networks.inside import model_of
 from onnxgather.networks.network import MAIN, Network, Operation, Scope, folder_of, uses
 
-MOST_ITERATIONS = 256
-"""The most iterations of a loop that are run."""
+MOST_ITERATIONS, MOST_OF_ALL = 256, 4096
+"""The most iterations of a loop that are run, and of all loops and scans of a model."""
 
 _CPU = PROVIDERS["cpu"]
 
@@ -55,7 +55,7 @@ class Captured:
     stop: str | None = None
     """Where the run fails, and how; None where it does not."""
     cut: set[str] = field(default_factory=set[str])
-    """The bodies of loops that have more iterations than `MOST_ITERATIONS`."""
+    """The bodies of loops and scans of which not all iterations are run."""
 
 
 class _Answered(msgspec.Struct):
@@ -100,6 +100,7 @@ class _Run:
     def __init__(self, network: Network, worker: Worker) -> None:
         self._network, self._worker = network, worker
         self.found = Captured()
+        self._iterations = 0
 
     def values_of(self, scope: Scope, fed: dict[str, Array]) -> dict[str, Array]:
         """The values of a scope that its gathers and bodies take, and its outputs."""
@@ -209,16 +210,20 @@ class _Run:
         given = {name: array for name, array in pairs if array is not None}
         return self.values_of(body, {**around, **given})
 
+    def _ends(self, body: Scope, iteration: int) -> bool:
+        """Whether an iteration is not run, as there are too many; the body is then cut."""
+        self._iterations += 1
+        ends = iteration == MOST_ITERATIONS or self._iterations > MOST_OF_ALL
+        self.found.cut |= {body.where} if ends else set()
+        return ends
+
     def _loop(
         self, body: Scope, inputs: Sequence[Array | None], around: Mapping[str, Array]
     ) -> None:
         trips, condition, *state = inputs
         going = np.array(True) if condition is None else condition
         for k in count():
-            if not going.all() or (trips is not None and k >= trips):
-                break
-            if k == MOST_ITERATIONS:
-                self.found.cut.add(body.where)
+            if not going.all() or (trips is not None and k >= trips) or self._ends(body, k):
                 break
             sizes = body.type_of(*body.inputs[:1] or [""]).sizes or ()
             given = [np.full([n or 1 for n in sizes], k), going, *state]
@@ -239,6 +244,8 @@ class _Run:
             for row, axis, backwards in zip(rows, axes, turned, strict=True)
             if row is not None
         ]
-        for slices in zip(*moved, strict=True):
+        for k, slices in enumerate(zip(*moved, strict=True)):
+            if self._ends(body, k):
+                break
             values = self._body(body, [*state, *map(np.asarray, slices)], around)
             state = [self._value(body, name, values) for name in body.outputs[: len(state)]]

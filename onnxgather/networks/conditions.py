@@ -20,6 +20,9 @@ from onnxgather.networks.sizes import AnySize, Size, in_named
 MOST_OPERATIONS = 200
 """The most operations from the inputs of a model to a gather for which ranges are tried."""
 
+MOST_TRIED = 100_000
+"""The most values that are computed anew in all trials; after these, only sizes are looked at."""
+
 STARTS = ((0, 1), (0, 0), (1, 1))
 """The ranges of the inputs that are tried first."""
 
@@ -46,6 +49,7 @@ class Search:
         self._makers = {name: k for k, one in enumerate(operations) for name in one.outputs}
         bodies = ((k, body) for k, one in enumerate(operations) for body in one.bodies.values())
         self._homes = {inner: k for k, body in bodies for inner in body.scopes()}
+        self._left = MOST_TRIED
 
     def conditions(self, scope: Scope, operation: Operation) -> tuple[Condition, ...]:
         """The conditions under which a gather is proved; none where simple ones do not prove it."""
@@ -56,10 +60,12 @@ class Search:
 
         def asked(tried: Tried) -> tuple[Condition, ...] | None:
             """What else must hold with ranges of inputs; None where they make no proof."""
+            if self._left < 0:
+                return None
             inputs = {name: self._in_range(name, ends) for name, ends in tried.items()}
-            return self._of_sizes(
-                self._ranges.again(self._network.main, way, inputs), scope, operation
-            )
+            changed = self._ranges.again(self._network.main, way, inputs)
+            self._left -= changed.computed
+            return self._of_sizes(changed, scope, operation)
 
         for start in STARTS if names else ():
             tried: Tried = {name: [start] for name in names}
@@ -67,7 +73,8 @@ class Search:
                 break
         else:
             return ()
-        return (*self._widest(tried, lambda more: asked(more) == sizes), *sizes)
+        widest = self._widest(tried, lambda more: asked(more) == sizes)
+        return () if self._left < 0 else (*widest, *sizes)
 
     def _widest(self, tried: Tried, holds: Callable[[Tried], bool]) -> list[Condition]:
         """The conditions of the widest ranges with which a proof holds, an input after another."""

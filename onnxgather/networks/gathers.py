@@ -30,7 +30,7 @@ from onnxgather.model.values import (
     common_sizes,
     type_name,
 )
-from onnxgather.networks.capture import MOST_ITERATIONS, Captured, Gathered, capture
+from onnxgather.networks.capture import MOST_ITERATIONS, MOST_OF_ALL, Captured, Gathered, capture
 from onnxgather.networks.conditions import Search
 from onnxgather.networks.contract import (
     NOT_EMPTY,
@@ -497,7 +497,8 @@ def _notes(
     if captured.stop:
         yield f"the run with the given inputs ends early: {captured.stop}"
     for where in sorted(captured.cut):
-        yield f"the {where} has more iterations than the first {MOST_ITERATIONS}, which are seen"
+        limits = f"{MOST_ITERATIONS} of a loop, {MOST_OF_ALL:,} of all"
+        yield f"the {where} has more iterations than are seen: {limits}"
     unknown = sum(not (g.data.is_static and g.indices.is_static) for g in gathers)
     missing = [*_shape_options(plain, shapes)]
     if unknown and not (captured.gathers or captured.stop):

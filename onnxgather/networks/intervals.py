@@ -40,6 +40,9 @@ FLOATS: dict[str, Any] = {"FLOAT16": np.float16, "FLOAT": np.float32, "DOUBLE": 
 ELEMENTS, COLUMNS = 2**14, 16
 """Up to how many elements each has its own bounds, and up to how many columns otherwise."""
 
+AXES = 30
+"""The most dimensions of a value whose sizes are kept, as numpy has at most 32 or 64."""
+
 FAR = 2**30
 """A bound that moves from iteration to iteration of a loop stops here first, if not at 0."""
 
@@ -49,6 +52,7 @@ _lesser: Any = np.frompyfunc(lesser, 2, 1, identity=None)
 _larger: Any = np.frompyfunc(larger, 2, 1, identity=None)
 _low_of: Any = np.frompyfunc(low_of, 1, 1)
 _high_of: Any = np.frompyfunc(high_of, 1, 1)
+_is_large: Any = np.frompyfunc(lambda end: isinstance(end, Size) and end.is_large, 1, 1)
 """Of arrays of numbers and sizes."""
 
 
@@ -162,11 +166,15 @@ def known_sizes(sizes: Sequence[AnySize | None] | None) -> tuple[int, ...] | Non
 
 
 def elements_of(sizes: Sequence[AnySize | None] | None) -> AnySize | None:
-    """The number of elements, or None where it is not known."""
+    """The number of elements, or None where it is not known, or too large a sum."""
     if sizes is None or None in sizes:
         return 0 if sizes and 0 in sizes else None
-    known = (size for size in sizes if size is not None)
-    return functools.reduce(lambda a, b: a * b, known, 1)
+    count: AnySize = 1
+    for size in sizes:
+        count = count * (1 if size is None else size)
+        if isinstance(count, Size) and count.is_large:
+            return None
+    return count
 
 
 def hull(bounds: Array, axes: Iterable[int]) -> Array:
@@ -192,6 +200,7 @@ def interval(
         nan: Whether an element may be NaN.
         **reasons: `why` and `stops` of the value.
     """
+    sizes = None if len(sizes or ()) > AXES else sizes
     if data_type in LIMITS:
         bounds = _wrapped(data_type, _stacked(low, high, object))
     elif dtype := FLOATS.get(data_type):
@@ -225,7 +234,10 @@ def _rounded(ends: Array, dtype: Any, far: float) -> Array:
 def _wrapped(data_type: str, bounds: Array) -> Array:
     """The bounds after integers wrapped around; those that wrap differently become the type's."""
     first, last = LIMITS[data_type]
-    numbers = _closed(bounds) if _has_sizes(bounds) else bounds
+    numbers = bounds
+    if _has_sizes(bounds):
+        numbers = _closed(bounds)
+        bounds = np.where(_is_large(bounds).any(axis=-1, keepdims=True), numbers, bounds)
     turns = (numbers - first) // (last - first + 1)
     if not turns.any():
         return bounds
@@ -275,7 +287,7 @@ def bounds_of_array(data_type: str, array: Array) -> Bounds:
     """The value of an array."""
     if data_type not in LIMITS and data_type not in FLOATS:
         return unknown(data_type, array.shape, "constant")
-    low = high = array[..., None]
+    low = high = (array if array.ndim <= AXES else array.ravel())[..., None]
     if array.size > ELEMENTS:
         rows = array.reshape(-1, array.shape[-1] if array.shape[-1] <= COLUMNS else 1)
         low, high = rows.min(0)[:, None], rows.max(0)[:, None]

@@ -60,8 +60,14 @@ from onnxgather.networks.sizes import (
     unknown_size,
 )
 
-WEIGHTS = 2**16
-"""Float constants of more elements are not read."""
+WEIGHTS, MOST_READ = 2**16, 2**26
+"""Float constants, and other ones, of more elements are not read."""
+
+KEPT = 2**23
+"""The most bounds that are kept of elements of large values; of more, those of the whole are."""
+
+DEEPEST = 2
+"""How deep a loop may be in others for its iterations to be followed."""
 
 PATIENCE = 3
 """The iterations of a loop after which the bounds that still move are given up."""
@@ -160,6 +166,9 @@ class Ranges:
         self._seen, self._named, self._tells = seen, named, tells
         self._values: dict[Scope, MutableMapping[str, Bounds]] = {}
         self._makers: dict[Scope, dict[str, Operation]] = {}
+        self._kept = self._depth = 0
+        self.computed = 0
+        """How many values were computed."""
 
     def value(self, scope: Scope, name: str) -> Bounds:
         """The bounds of a value of a scope, or of a scope around it."""
@@ -170,7 +179,8 @@ class Ranges:
             around = around.outer
         value_type = scope.type_of(name)
         count = elements_of(value_type.sizes)
-        if value_type.data_type in FLOATS and (count is None or count > WEIGHTS):
+        most = WEIGHTS if value_type.data_type in FLOATS else MOST_READ
+        if not isinstance(count, int) or count > most:
             return unknown(*value_type, name)
         try:
             array = scope.constant(name)
@@ -181,8 +191,17 @@ class Ranges:
             if array is None
             else bounds_of_array(value_type.data_type, array)
         )
+        value = self._limited(value)
         self._values.setdefault(scope, {})[name] = value  # of a body that nothing is known of too
         return value
+
+    def _limited(self, value: Bounds) -> Bounds:
+        """The value with the bounds of its elements, or of the whole where many are kept."""
+        many = value.bounds.size > 2 * COLUMNS
+        self._kept += value.bounds.size if many else 0
+        if not many or self._kept <= KEPT:
+            return value
+        return replace(value, bounds=hull(value.bounds, range(value.bounds.ndim - 1)))
 
     def evaluate(self, scope: Scope, inputs: Sequence[Bounds]) -> list[Bounds]:
         """Find the bounds of each value of a scope; return those of its outputs."""
@@ -211,6 +230,7 @@ class Ranges:
     def _run(self, scope: Scope, operations: Sequence[Operation]) -> None:
         """Find the bounds of what operations of a scope compute."""
         for operation in operations:
+            self.computed += len(operation.outputs)
             if not operation.bodies and all(name in scope.stored for name in operation.outputs):
                 continue  # a constant, which `value` reads
             call = self.call(scope, operation)
@@ -235,11 +255,12 @@ class Ranges:
             told = tuple(own if isinstance(own, int) or n is None else n for n, own in pairs)
             value = replace(value.resized(told), data_type=value.data_type or known.data_type)
         sizes = self._believed(scope.declared.get(name), value.sizes)
+        sizes = sizes and tuple(None if isinstance(n, Size) and n.is_large else n for n in sizes)
         if sizes != value.sizes or None in (sizes or ()):
             pairs = ((n, unknown_size(doubtful=True)) for n in sizes or ())
             made = None if sizes is None else tuple(new if n is None else n for n, new in pairs)
             value = value.resized(made)
-        self._values[scope][name] = value
+        self._values[scope][name] = value = self._limited(value)
         if not self._tells:
             return
         known = [size if isinstance(size, int) else None for size in value.sizes or ()]
@@ -274,8 +295,10 @@ class Ranges:
         nothing = [unknown(*told) for told in call.types]
         if not operation.domain and operation.operator in _CONTROL:
             control = {"If": self._if, "Loop": self._loop, "Scan": self._scan}
+            depth = self._depth
             with suppress(LookupError, TypeError, ValueError):  # not as ONNX asks
                 return control[operation.operator](call)
+            self._depth = depth
             return nothing
         if operation.domain or operation.operator not in TRANSFERS:
             return nothing
@@ -363,6 +386,10 @@ class Ranges:
             outputs = self.evaluate(body, [*before, *state, *after])
             return [_closed_since(value, since) for value in outputs[skipped:]]
 
+        if self._depth == DEEPEST:
+            state = [unknown("", None, *value.stops) for value in first]
+            return state, run()
+        self._depth += 1
         for iteration in itertools.count(1):
             moved = [joined(pair) for pair in zip(state, run(), strict=False)]
             if all(map(_is_covered, state, moved)):
@@ -371,6 +398,7 @@ class Ranges:
         # What holds for any iteration still holds one iteration later, and may be less.
         state = [joined(pair) for pair in zip(first, run(), strict=False)]
         outputs = run()
+        self._depth -= 1
         return [joined(pair) for pair in zip(first, outputs, strict=False)], outputs
 
     def _refined(self, scope: Scope, call: Call) -> Call:

@@ -19,6 +19,9 @@ MOST = 2**48
 MOST_OF_INPUT = 2**28
 """The largest open size of an input that a proof speaks of: sums of a few are INT32 still."""
 
+MOST_TERMS, MOST_FACTORS = 24, 8
+"""The most terms of a size that is kept, and the most symbols in one of them."""
+
 STEPS = 60
 """How many known inequalities a comparison may use before it gives up."""
 
@@ -116,6 +119,11 @@ class Size:
             sign = ("-" if count < 0 else "+") if parts or count < 0 else ""
             parts.append((f" {sign} " if parts else sign) + "*".join(number + names))
         return "".join(parts)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it is too large to be kept."""
+        return len(self.terms) > MOST_TERMS or max(map(len, self.terms)) > MOST_FACTORS
 
     @property
     def symbols(self) -> set[Symbol]:

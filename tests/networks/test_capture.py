@@ -9,6 +9,7 @@ import onnx
 import pytest
 from onnx_graphs import BOOL, INT64, constant, function, graph, info, model, node
 
+from onnxgather.networks import capture as capture_module
 from onnxgather.networks.capture import Captured, capture
 from onnxgather.networks.network import Network, read_network
 
@@ -103,6 +104,28 @@ def test_each_row_of_a_scan_is_seen() -> None:
     assert seen(made, ids=[2, 0]) == {"body of scan_1": [[2, 6], [0, 0]]}
     made.graph.node[0].attribute.append(onnx.helper.make_attribute("scan_input_directions", [1]))
     assert seen(made, ids=[2, 0]) == {"body of scan_1": [[0, 0], [2, 6]]}
+
+
+@pytest.mark.parametrize(
+    ("of_one", "of_all", "rows", "cut"), [(2, 99, 4, True), (9, 5, 3, True), (9, 8, 6, False)]
+)
+def test_loops_and_scans_end_after_many_iterations(
+    monkeypatch: pytest.MonkeyPatch, of_one: int, of_all: int, rows: int, cut: bool
+) -> None:
+    """A scan of 3 rows in a loop of 2 iterations has 8 in all."""
+    monkeypatch.setattr(capture_module, "MOST_ITERATIONS", of_one)
+    monkeypatch.setattr(capture_module, "MOST_OF_ALL", of_all)
+    inner = graph([node("Gather", ["table", "row"], "got")], [info("row", INT64, [])], ["got"])
+    state = [info("k", INT64, []), info("going", BOOL, [])]
+    nodes = [
+        node("Identity", ["going"], "still"),
+        node("Scan", ["ids"], "all", "scan_1", body=inner, num_scan_inputs=1),
+    ]
+    loop = node("Loop", ["twice", ""], "end", "loop_1", body=graph(nodes, state, ["still", "all"]))
+    made = model([loop], [IDS], ["end"], [TABLE, constant("twice", np.int64(2))])
+    _, found = captured(made, ids=[2, 0, 1])
+    assert sum(map(len, found.gathers.values())) == rows
+    assert found.cut == ({"body of scan_1 in body of loop_1"} if cut else set())
 
 
 def test_each_call_of_a_function_is_seen() -> None:

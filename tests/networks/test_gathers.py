@@ -12,7 +12,7 @@ import pytest
 from onnx_graphs import BOOL, FLOAT, INT64, constant, function, graph, info, model, node
 
 import onnxgather as og
-from onnxgather.networks import gathers
+from onnxgather.networks import conditions, gathers
 from onnxgather.networks.contract import Condition
 from onnxgather.networks.gathers import AuditedGather, Tensor
 from onnxgather.networks.gathers import audit as audit_of
@@ -382,7 +382,7 @@ def looping(trips: int) -> list[str]:
 
 
 def test_iterations_that_are_not_seen_are_told() -> None:
-    said = "the body of loop_1 has more iterations than the first 256, which are seen"
+    said = "the body of loop_1 has more iterations than are seen: 256 of a loop, 4,096 of all"
     assert said not in looping(256)
     assert said in looping(257)
     assert not any("iterations" in note for note in looping(-1))
@@ -420,6 +420,15 @@ def test_a_condition_on_columns_counts_where_their_number_is_known(shapes: Any, 
     of_columns = {"of": "values", "input": "ids", "columns": [0, 1], "low": 0, "high": 1}
     contract = og.audit(made).contract | {"conditions": [of_columns]}
     assert one(made, shapes=shapes, assume=contract).range.state == state
+
+
+def test_trials_of_ranges_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The trials of this gather compute one value anew each."""
+    moved = [node("Neg", ["ids"], "i"), node("Gather", ["table", "i"], "rows")]
+    made = model(moved, [IDS], ["rows"], [TABLE])
+    assert one(made).range.state == "proved-if"
+    monkeypatch.setattr(conditions, "MOST_TRIED", 5)
+    assert one(made).range.state == "not-proved"
 
 
 def test_sizes_are_computed_through_floats() -> None:

@@ -15,6 +15,7 @@ from open_numbers import OpenNumbers
 
 from onnxgather.descriptors.arrays import Array
 from onnxgather.gather import ATTRIBUTES
+from onnxgather.networks import ranges
 from onnxgather.networks.contract import Condition
 from onnxgather.networks.intervals import Bounds, bounds_of_array, broadcast, interval
 from onnxgather.networks.network import read_network
@@ -120,6 +121,7 @@ def info(name: str, data_type: int, *shape: int | None) -> onnx.ValueInfoProto:
 
 
 FLOAT, INT32, INT64 = onnx.TensorProto.FLOAT, onnx.TensorProto.INT32, onnx.TensorProto.INT64
+BOOL = onnx.TensorProto.BOOL
 TABLE = info("table", FLOAT, 64, 4)
 IDS = info("ids", INT64, 2, 16)
 GATHER = node("Gather", "table i", "y")
@@ -248,6 +250,90 @@ def test_a_loop_ends_with_the_interval_of_any_number_of_iterations() -> None:
     assert (found.state, found.low, found.high) == ("proved", (0,), (98,))
 
 
+def nested(depth: int) -> onnx.GraphProto:
+    """The body of a loop with `depth` more loops in it, the innermost of which has a gather."""
+    names = [info(f"n{depth}", INT64), info(f"c{depth}", BOOL), info(f"s{depth}", INT64)]
+    if depth:
+        body = nested(depth - 1)
+        nodes = [helper.make_node("Loop", ["n9", "", f"s{depth}"], [f"t{depth}"], body=body)]
+    else:
+        nodes = [node("Identity", "s0", "t0"), node("Gather", "table s0", "row")]
+    nodes.append(node("Identity", f"c{depth}", f"d{depth}"))
+    return helper.make_graph(
+        nodes, "body", names, [info(f"d{depth}", BOOL), info(f"t{depth}", INT64)]
+    )
+
+
+def test_a_loop_deep_in_others_is_walked_once_and_its_state_is_open() -> None:
+    """Each loop takes several walks through its body, so that deep ones took no end."""
+    loops = helper.make_node("Loop", ["n9", "", "zero"], ["end"], body=nested(29))
+    constants = [numpy_helper.from_array(np.array(k), name) for k, name in ((9, "n9"), (0, "zero"))]
+    outer = helper.make_graph([loops], "main", [TABLE], [info("end", INT64)], constants)
+    opsets = [helper.make_opsetid("", 17)]
+    network = read_network(helper.make_model(outer, opset_imports=opsets, ir_version=8))
+    found = ranges_of(network)
+    *_, deepest = network.scopes()
+    assert proof_of(found, deepest, deepest.operations[1]).state == "not-proved"
+    assert found.computed == 776  # of 30 bodies, the outermost 4 times, all others 13 times
+    shallow = helper.make_node("Loop", ["n9", "", "zero"], ["end"], body=nested(1))
+    proved = proof(
+        [shallow, node("Gather", "table end", "y")], TABLE, n9=np.int64(9), zero=np.int64(0)
+    )
+    assert (proved.state, proved.high) == ("proved", (0,))
+
+
+def test_a_value_of_many_dimensions_has_no_sizes() -> None:
+    one = helper.make_graph([node("Min", "x high", "i"), GATHER], "g", [TABLE], [info("y", FLOAT)])
+    one.input.append(info("x", INT64, *[1] * 100))
+    one.initializer.append(numpy_helper.from_array(np.ones([1] * 31, np.int64), "high"))
+    opsets = [helper.make_opsetid("", 17)]
+    network = read_network(helper.make_model(one, opset_imports=opsets, ir_version=8))
+    found = ranges_of(network)
+    value = found.value(network.main, "x")
+    assert (value.sizes, value.bounds.tolist()) == (None, [-(2**63), 2**63 - 1])
+    value = found.value(network.main, "high")
+    assert (value.sizes, value.bounds.tolist()) == (None, [1, 1])
+
+
+def test_many_elements_have_bounds_of_their_own_only_until_there_are_too_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    nodes = [node("Add", "a a", "i"), node("Split", "i", "j k"), node("Gather", "table k", "y")]
+    numbers = np.arange(32)
+    assert (proof(nodes, TABLE, a=numbers).low, proof(nodes, TABLE, a=numbers).high) == (
+        (32,),
+        (62,),
+    )
+    monkeypatch.setattr(ranges, "KEPT", 127)
+    assert (proof(nodes, TABLE, a=numbers).low, proof(nodes, TABLE, a=numbers).high) == (
+        (0,),
+        (62,),
+    )
+
+
+def test_constants_that_are_too_large_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert proof([GATHER], TABLE, i=[0, 1, 2, 3]).state == "proved"
+    monkeypatch.setattr(ranges, "MOST_READ", 4)
+    assert proof([GATHER], TABLE, i=[0, 1, 2, 3]).state == "proved"
+    monkeypatch.setattr(ranges, "MOST_READ", 3)
+    assert proof([GATHER], TABLE, i=[0, 1, 2, 3]).state == "not-proved"
+
+
+def test_sizes_that_grow_with_each_operation_become_open() -> None:
+    """The quotient is 0 or 1, so that no limit of a data type ends the products of it."""
+    nodes = [node("Shape", "x", "s"), node("Div", "s most", "q0")]
+    nodes += [node("Mul", f"q{k} q{k}", f"q{k + 1}") for k in range(60)]
+    nodes += [node("Gather", "table q60", "y")]
+    x = helper.make_tensor_value_info("x", FLOAT, ["n"])
+    found = proof(nodes, TABLE, x, most=[2**28])
+    assert (found.state, found.low, found.high) == ("proved", (0,), (1,))
+    dims = [f"n{k}" for k in range(40)]
+    x = helper.make_tensor_value_info("x", FLOAT, dims[:30])
+    nodes = [node("Pad", "x pads", "p"), node("Reshape", "p all", "f"), node("Shape", "f", "i")]
+    found = proof([*nodes, GATHER], TABLE, x, pads=[1] * 60, all=[-1])
+    assert (found.state, found.low, found.high) == ("not-proved", (0,), (2**48,))
+
+
 @pytest.mark.parametrize(("sizes", "size"), [([], 4), ([1], 1)])
 def test_the_number_of_an_iteration_has_the_rank_that_the_body_declares(
     sizes: list[int], size: int
@@ -297,7 +383,6 @@ def test_a_constant_around_a_subgraph_is_known_in_it() -> None:
     assert (found.state, found.low, found.high) == ("proved", (1,), (7,))
 
 
-BOOL = onnx.TensorProto.BOOL
 EXPORTED: dict[str, tuple[list[onnx.NodeProto], list[Any], dict[str, Any], IndexRange]] = {
     "TopK": (
         [node("TopK", "scores five", "v i"), GATHER],
