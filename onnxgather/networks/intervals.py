@@ -62,7 +62,7 @@ class Bounds:
 
     Attributes:
         data_type: ONNX's name; "" where it is not known.
-        sizes: The sizes, as far as they are known.
+        sizes: The sizes, as far as they are known; of a sequence, how many tensors it has.
         bounds: Shape (*shape, 2): the least and the greatest number of each element, where shape
             broadcasts to the sizes: a dimension of 1 holds for the whole axis. Shape (2,) where
             the rank is not known. Integers are Python's, or sizes that are open; floats have their
@@ -71,7 +71,8 @@ class Bounds:
             is as it was before for the next Cast where ONNX Runtime leaves the first one out.
         why: What the bounds come from.
         stops: The graph inputs and the operators that leave the value without bounds.
-        element: Of a sequence: what is known of each of its tensors.
+        element: Of a sequence: what is known of each of its tensors; None where nothing is, or the
+            sequence is empty.
     """
 
     data_type: str
@@ -148,7 +149,7 @@ class Bounds:
     def resized(self, sizes: AnySizes | None) -> Bounds:
         """The value with other sizes; its bounds broadcast to them, or hold for all elements."""
         ends, reasons = (self.low, self.high, self.nan), {"why": self.why, "stops": self.stops}
-        return interval(self.data_type, sizes, *ends, **reasons)
+        return replace(interval(self.data_type, sizes, *ends, **reasons), element=self.element)
 
 
 def _has_sizes(bounds: Array) -> bool:
@@ -321,6 +322,22 @@ def greatest(*ends: Array) -> Array:
     return functools.reduce(lambda a, b: upper(a, b), ends)
 
 
+def stacked(value: Bounds, axis: int, count: AnySize | None) -> Bounds:
+    """Tensors of known rank side by side on a new axis, where `value` holds for each of them."""
+    sizes = value.sizes or ()
+    at = axis % (len(sizes) + 1)
+    bounds = np.expand_dims(value.bounds, at)
+    return replace(value, sizes=(*sizes[:at], count, *sizes[at:]), bounds=bounds)
+
+
+def taken_apart(value: Bounds, axis: int) -> Bounds:
+    """Any slice of a tensor of known rank, without the axis that it is cut along."""
+    sizes = value.sizes or ()
+    at = axis % len(sizes)
+    bounds = np.squeeze(hull(value.bounds, [at]), at)
+    return replace(value, sizes=(*sizes[:at], *sizes[at + 1 :]), bounds=bounds)
+
+
 def corners(combine: Callable[[Array, Array], Array], a: Bounds, b: Bounds) -> tuple[Array, Array]:
     """The bounds of a function of two numbers that is monotonic in each of them."""
     ends = [combine(x, y) for x in (a.low, a.high) for y in (b.low, b.high)]
@@ -332,7 +349,8 @@ def joined(values: Sequence[Bounds]) -> Bounds:
     types = {value.data_type for value in values}
     sizes = common_sizes([value.sizes for value in values])
     parts = [value.bounds if value.sizes == sizes else value.whole for value in values]
-    elements = [value.element for value in values if value.element]
+    every = [value.element for value in values if not value.is_empty]
+    elements = [element for element in every if element]
     value = interval(
         types.pop() if len(types) == 1 else "",
         sizes,
@@ -342,7 +360,8 @@ def joined(values: Sequence[Bounds]) -> Bounds:
         why=merged_reasons(value.why for value in values),
         stops=merged_reasons(value.stops for value in values),
     )
-    return replace(value, element=joined(elements)) if len(elements) == len(values) else value
+    known = bool(elements) and len(elements) == len(every)
+    return replace(value, element=joined(elements)) if known else value
 
 
 def widened(old: Bounds, new: Bounds) -> Bounds:
@@ -361,7 +380,8 @@ def widened(old: Bounds, new: Bounds) -> Bounds:
     if not high <= old_high:
         high = min(stop for stop in (0, FAR, last) if high_of(high) <= stop <= last)
     value = interval(new.data_type, new.sizes, low, high, new.nan, why=new.why, stops=new.stops)
-    return replace(value, element=new.element)
+    both = old.element and new.element
+    return replace(value, element=widened(old.element, new.element) if both else new.element)
 
 
 def merged_reasons(reasons: Iterable[tuple[str, ...]], most: int = 6) -> tuple[str, ...]:

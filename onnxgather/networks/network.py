@@ -117,8 +117,8 @@ class Scope:
     declared: dict[str, tuple[int | str, ...]] = field(
         default_factory=dict[str, "tuple[int | str, ...]"]
     )
-    """The sizes, numbers or names, that the graph declares for values, which nothing checks but
-    ONNX Runtime may believe."""
+    """The sizes, numbers or names, that the graph declares for values, or for each tensor of a
+    sequence, which nothing checks but ONNX Runtime may believe."""
     opsets: Mapping[str, int] = field(default_factory=dict[str, int])
     """The versions of the operators, by domain."""
 
@@ -495,8 +495,10 @@ class _Reader:
         scope.stored |= {name: constants[name] for name in constants.keys() - scope.defaults.keys()}
         values = (*proto.value_info, *proto.output)
         for value in values if scope.where == MAIN else (*values, *proto.input):
-            if value.type.tensor_type.HasField("shape"):
-                dims = value.type.tensor_type.shape.dim
+            held = value.type.sequence_type.elem_type
+            tensor = (held if value.type.HasField("sequence_type") else value.type).tensor_type
+            if tensor.HasField("shape"):
+                dims = tensor.shape.dim
                 sizes = (d.dim_value if d.HasField("dim_value") else d.dim_param for d in dims)
                 scope.declared[value.name] = tuple(sizes)
         known = {value.name: ValueType(ValueType.of(value).data_type) for value in values}

@@ -33,6 +33,8 @@ from onnxgather.networks.intervals import (
     interval,
     joined,
     merged_reasons,
+    stacked,
+    taken_apart,
     unknown,
     widened,
 )
@@ -254,7 +256,12 @@ class Ranges:
             pairs = zip(known.sizes or (), value.sizes or known.sizes or (), strict=True)
             told = tuple(own if isinstance(own, int) or n is None else n for n, own in pairs)
             value = replace(value.resized(told), data_type=value.data_type or known.data_type)
-        sizes = self._believed(scope.declared.get(name), value.sizes)
+        declared, sizes = scope.declared.get(name), value.sizes
+        if value.data_type != "SEQUENCE":
+            sizes = self._believed(declared, sizes)
+        elif value.element:
+            held = value.element.resized(self._believed(declared, value.element.sizes))
+            value = replace(value, element=self._limited(held))
         sizes = sizes and tuple(None if isinstance(n, Size) and n.is_large else n for n in sizes)
         if sizes != value.sizes or None in (sizes or ()):
             pairs = ((n, unknown_size(doubtful=True)) for n in sizes or ())
@@ -325,15 +332,17 @@ class Ranges:
         first = [value or unknown("", None) for value in call.inputs[2:]]
         state, outputs = self._repeated(body, first, fixed, [], 1)
         runs = trips is not None and trips.whole[0] >= 1 and call.has(1) is None
-        stacked = [
+        kept = [
             value.resized((None, *value.sizes) if runs and value.sizes is not None else None)
             for value in outputs[len(state) :]
         ]
-        return [*state, *stacked]
+        return [*state, *kept]
 
     def _scan(self, call: Call) -> Sequence[Bounds]:
         """The state after all iterations, and what is kept of each, along the axis of outputs."""
         body, attributes = call.operation.bodies["body"], call.attributes
+        if call.version < 9:
+            raise ValueError("earlier versions have a batch, and its lengths in front of the state")
         scanned = int(attributes["num_scan_inputs"])
         first = [value or unknown("", None) for value in call.inputs[:-scanned]]
         axes = attributes.get("scan_input_axes", (0,) * scanned)
@@ -341,26 +350,20 @@ class Ranges:
         count: AnySize | None = None
         for k, axis in enumerate(axes, len(first)):
             value = call.of(k)
-            if call.version < 9 or not value.sizes:  # earlier ones had a batch
+            if not value.sizes:
                 slices.append(unknown(value.data_type, None, *value.stops))
                 continue
-            at = int(axis) % len(value.sizes)
-            count, rest = value.sizes[at], value.sizes[:at] + value.sizes[at + 1 :]
-            bounds = np.squeeze(hull(value.bounds, [at]), at)
-            slices.append(replace(value, sizes=rest, bounds=bounds))
+            count = value.sizes[axis]
+            slices.append(taken_apart(value, axis))
         state, outputs = self._repeated(body, first, [], slices, 0)
         axes = attributes.get("scan_output_axes", (0,) * len(outputs))
-        stacked = list[Bounds]()
+        kept = list[Bounds]()
         for value, axis in zip(outputs[len(state) :], axes, strict=False):
-            sizes = value.sizes
-            if sizes is not None and count is not None and count >= 1:
-                at = int(axis) % (len(sizes) + 1)
-                sizes = (*sizes[:at], count, *sizes[at:])
-                bounds = np.expand_dims(value.bounds, at)
-                stacked.append(replace(value, sizes=sizes, bounds=bounds))
+            if value.sizes is not None and count is not None and count >= 1:
+                kept.append(stacked(value, axis, count))
             else:  # without an iteration, what the body declares counts
-                stacked.append(value.resized(None))
-        return [*state, *stacked]
+                kept.append(value.resized(None))
+        return [*state, *kept]
 
     def _repeated(
         self,
@@ -472,7 +475,10 @@ def _closed_since(value: Bounds, since: int) -> Bounds:
 def _is_covered(old: Bounds, new: Bounds) -> bool:
     """Whether `old` holds all that `new` does, which holds all that `old` does."""
     same = (old.data_type, old.sizes, old.nan) == (new.data_type, new.sizes, new.nan)
-    return same and bool((old.low <= new.low).all() and (old.high >= new.high).all())
+    if old.element and new.element:
+        return same and _is_covered(old.element, new.element)
+    both = (old.element or new.element) is None
+    return same and both and bool((old.low <= new.low).all() and (old.high >= new.high).all())
 
 
 def _reasoned(call: Call, value: Bounds) -> Bounds:

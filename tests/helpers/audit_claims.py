@@ -242,7 +242,7 @@ class _Check:
                 if condition["of"] == "values":
                     _break(random, self.fed, condition)
                 else:
-                    sizes = self.graph.sizes(random, self.case.least)
+                    sizes = self.graph.sizes(random, self.case.least) | self.case.fixed
                     if condition["of"] == "size" and condition["high"] is not None:
                         sizes[self._size(condition)] = condition["high"] + random.randint(1, 3)
                     self.fed = self.graph.feeds(random, sizes, self.case.ranges or {})
@@ -410,7 +410,7 @@ def _break(random: Random, feeds: Feeds, condition: dict[str, Any]) -> None:
     ends = [(condition["low"], -1), (condition["high"], 1)]
     beyond = [end + way * random.choice([1, 1, 5]) for end, way in ends if end is not None]
     array = feeds[condition["input"]].copy()
-    with contextlib.suppress(IndexError, OverflowError):  # no element, or none beyond the end
+    with contextlib.suppress(IndexError, OverflowError, ValueError):  # no element, or none beyond
         column = random.choice(condition["columns"] or [random.randrange(array.shape[-1])])
         if random.random() < 0.5:
             array[..., column] = random.choice(beyond)

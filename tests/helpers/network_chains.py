@@ -679,6 +679,9 @@ def gather_in_scan(d: Draft) -> None:
     limit = d.constant(d.random.randint(1, 4))
     stored = table(d, some_rows(d, 4), "int64")
     infos = [helper.make_tensor_value_info(n, INT64, None) for n in (state, row)]
+    if d.opset < 9:  # a batch, with states and rows of one element
+        rank_one = d.op("Unsqueeze", d.op("ReduceMax", rank_one, axes=[0]), np.array([1]))
+        x = d.op("Unsqueeze", d.op("Unsqueeze", x, np.array([0])), np.array([3]))
     nodes = [
         helper.make_node(d.random.choice(["Add", "Max", "Min"]), [state, row], [after]),
         helper.make_node("Mod", [d.random.choice([state, row, after]), limit], [index]),
@@ -690,9 +693,19 @@ def gather_in_scan(d: Draft) -> None:
     ]
     body = helper.make_graph(nodes, "body", infos, outputs)
     attributes: dict[str, Any] = {"num_scan_inputs": 1}
-    if chance(d, 0.3):
-        attributes["scan_input_directions"] = [1]
-    node = d.node("Scan", [rank_one, x], 3, body=body, **attributes)
+    if d.opset < 9:
+        attributes["directions"] = [d.random.randrange(2)]
+        node = d.node("Scan", ["", rank_one, x], 3, body=body, **attributes)
+    else:
+        if chance(d, 0.3):
+            attributes["scan_input_directions"] = [1]
+            attributes["scan_output_directions"] = [d.random.randrange(2), 1]
+        if chance(d, 0.4):  # other axes than the first, none empty: this ends the process
+            x = d.input("int64", [d.random.randint(1, 4) for _ in range(2)])
+            rank_one = d.op("ReduceMax", x, axes=[1], keepdims=0)
+            attributes["scan_input_axes"] = [1]
+            attributes["scan_output_axes"] = [d.random.randrange(2), 0]
+        node = d.node("Scan", [rank_one, x], 3, body=body, **attributes)
     d.end(node)
     gather(d, table(d, some_rows(d, 4)), node.output[1])
 
@@ -725,6 +738,69 @@ def of_sequence(d: Draft) -> None:
     if chance(d, 0.4):
         return gather(d, x, index)
     return gather(d, near_table(d, index), index)
+
+
+def of_list(d: Draft) -> None:
+    """A sequence that grows, in a Loop or without one, and what is read of it."""
+    y = ids(d, 1)
+    limit = d.random.randint(1, 5)
+    small = d.op("Mod", y, np.array(limit))
+    first, number, zero = next(d.names), d.constant(d.random.choice([1, 1, 2])), d.constant(0)
+    start = d.random.choice(
+        [
+            d.node("SequenceEmpty", [], dtype=INT64),
+            d.node("SequenceConstruct", [small]),
+            d.node("SplitToSequence", [small, number], keepdims=d.random.randrange(2)),
+            d.node("SplitToSequence", [small], keepdims=d.random.randrange(2)),
+        ]
+    )
+    nodes = [start]
+    other = d.random.choice([small, arange(d, size_of(d, y, 0)), d.op("Neg", small)])
+    more = [d.constant(d.random.choice([0, -1]))] if chance(d, 0.3) else []
+    if chance(d, 0.4):
+        counter, keep, state, kept, sum_, row, after, at = (next(d.names) for _ in range(8))
+        sequence = helper.make_sequence_type_proto(helper.make_tensor_type_proto(INT64, None))
+        infos = [
+            helper.make_tensor_value_info(counter, INT64, []),
+            helper.make_tensor_value_info(keep, BOOL, []),
+            helper.make_value_info(state, sequence),
+        ]
+        inside = [
+            helper.make_node("Identity", [keep], [kept]),
+            helper.make_node("Add", [other, counter], [sum_]),
+            helper.make_node("Mod", [sum_, d.constant(limit)], [row]),
+            helper.make_node("SequenceInsert", [state, row], [after]),
+            helper.make_node("SequenceAt", [after, counter], [at]),
+            d.node("Gather", [near_table(d, other), at], axis=0),
+        ]
+        outputs = [
+            helper.make_tensor_value_info(kept, BOOL, []),
+            helper.make_value_info(after, sequence),
+        ]
+        body = helper.make_graph(inside, "body", infos, outputs)
+        trips = d.constant(d.random.randint(0, 3))
+        nodes.append(d.node("Loop", [trips, "", start.output[0]], 1, body=body))
+    else:
+        for _ in range(d.random.randint(1, 3)):
+            nodes.append(d.node("SequenceInsert", [nodes[-1].output[0], other, *more]))
+        if chance(d, 0.7):
+            nodes.append(d.node("SequenceErase", [nodes[-1].output[0], *more]))
+    nodes.append(helper.make_node("Identity", [nodes[-1].output[0]], [first]))
+    way = d.random.randrange(4)
+    if way == 0:
+        nodes.append(d.node("SequenceAt", [first, more[0] if more else zero]))
+    elif way == 1:
+        nodes.append(d.node("ConcatFromSequence", [first], axis=-1, new_axis=d.random.randrange(2)))
+    else:
+        length = d.node("SequenceLength", [first])
+        nodes += [length, d.node("Sub", [length.output[0], d.constant(1)])]
+    index = nodes[-1].output[0]
+    if way == 3:
+        whole = d.node("ConcatFromSequence", [first], axis=0, new_axis=1)
+        d.append([*nodes, whole], [index, *whole.output])
+        return gather(d, whole.output[0], index)
+    d.append(nodes, [index])
+    return gather(d, near_table(d, index) if chance(d, 0.6) else y, index)
 
 
 def through_shape(d: Draft) -> None:
@@ -827,7 +903,15 @@ CHAINS: dict[str, Chain] = {
         *(last_token, wrapped, limited, wide_clamp, buckets, guarded, relative_buckets, windows),
         *(halves, repeated, turned, buffered, cut, best, best_one, reshaped, element_of_each),
         *(padded, of_boxes, same_or_squeezed, gather_in_if, gather_in_loop, gather_in_scan),
-        *(of_sequence, through_shape, shapes_multiplied, joined, scattered, given_positions),
+        *(
+            of_sequence,
+            of_list,
+            through_shape,
+            shapes_multiplied,
+            joined,
+            scattered,
+            given_positions,
+        ),
         *(columns, in_function),
     )
 }

@@ -226,12 +226,26 @@ def sequence_input(d: Draft) -> None:
     d.end(d.node("Gather", [taken.output[0], picked], axis=0))
 
 
+def declared_of_a_sequence(d: Draft) -> None:
+    """Sizes that a model declares for the tensors of a sequence, though they have others."""
+    x = d.input("int64", [open_name(d)])
+    said = d.random.randint(20, 40)
+    node = d.node("SequenceConstruct", [x, x])
+    d.value_infos.append(helper.make_tensor_sequence_value_info(node.output[0], INT64, [said]))
+    taken = d.node("SequenceAt", [*node.output, d.constant(0)])
+    shape = d.node("Shape", [*taken.output])
+    last = d.node("Sub", [*shape.output, d.constant([1])])
+    for each in (node, taken, shape, last):
+        d.end(each)
+    gather(d, x, last.output[0])
+
+
 TRAPS: dict[str, Chain] = {
     trap.__name__: trap
     for trap in (
         *(nan_to_bool, rounded_twice, double_to_half, exchanged_axes, window_sizes, scaled_sizes),
         *(position_of_a_scalar, position_on_an_empty_axis, declared_by_the_model, sequence_input),
-        *(sequence_state, own_function, reciprocal),
+        *(sequence_state, own_function, reciprocal, declared_of_a_sequence),
     )
 }
 """The traps by name."""
