@@ -46,7 +46,7 @@ PARTS = {"ranges": ["proof_of", "indexed", "bounds_of_coordinates", "_numbers", 
 
 TESTS = (
     "sizes intervals exact_bounds conditions operator_types operator_bounds ranges contract "
-    "shapes gathers hardening"
+    "shapes gathers hardening sequences"
 )
 """The test files in tests/networks, the fast ones first."""
 
