@@ -84,7 +84,7 @@ def told(value: Bounds) -> Known:
 
 
 READ = [node("SequenceAt", "s last", "a"), node("SequenceLength", "s", "n")]
-LAST = {"last": np.int64(-1)}
+LAST: dict[str, Any] = {"last": np.int64(-1)}
 NUMBERS = np.arange(12).reshape(6, 2)
 
 
@@ -119,7 +119,7 @@ def test_an_element_that_is_inserted_is_one_of_the_sequence() -> None:
         node("SequenceInsert", "e one", "f"),
         node("SequenceInsert", "f two zero", "s"),
     ]
-    constants = {"one": [1, 9], "two": [3, 4], "zero": np.int64(0)} | LAST
+    constants: dict[str, Any] = {"one": [1, 9], "two": [3, 4], "zero": np.int64(0)} | LAST
     made = known(model_of([*nodes, *READ], "a n", **constants))
     assert told(made[0]) == ("INT64", "2", 1, 9)
     assert told(made[1]) == ("INT64", "", 2, 2)
@@ -149,7 +149,7 @@ def test_an_element_that_is_inserted_is_one_of_the_sequence() -> None:
 def test_the_parts_of_a_tensor_have_the_sizes_that_they_are_split_into(
     split: Any, keepdims: int, sizes: str, length: int | None
 ) -> None:
-    given = {} if split is None else {"split": split}
+    given: dict[str, Any] = {} if split is None else {"split": split}
     inputs = " ".join(["x", *given])
     for axis in (0, -2):
         nodes = [node("SplitToSequence", inputs, "s", axis=axis, keepdims=keepdims), *READ]
@@ -282,7 +282,11 @@ def test_a_sequence_that_grows_in_a_loop_has_the_rows_of_any_iteration() -> None
     empty = node("SequenceEmpty", "", "start", dtype=INT64)
     start = node("SequenceConstruct", "first", "start")
     row = [node("Mod", "k seven", "m"), node("Add", "m ones", "row")]
-    constants = {"ones": [1, 1, 1], "trips": np.int64(9), "seven": np.int64(7)} | LAST
+    constants: dict[str, Any] = {
+        "ones": [1, 1, 1],
+        "trips": np.int64(9),
+        "seven": np.int64(7),
+    } | LAST
     constants |= {"first": [20, 21, 22]}
     whole = node("ConcatFromSequence", "s", "w", axis=0, new_axis=1)
     model = model_of([empty, loop(row, listed("state")), *READ, whole], "a n w", **constants)
@@ -302,7 +306,11 @@ def test_a_sequence_that_grows_in_a_loop_has_the_rows_of_any_iteration() -> None
 def test_rows_that_grow_from_iteration_to_iteration_have_no_bound() -> None:
     start = node("SequenceConstruct", "ones", "start")
     row = [node("SequenceAt", "state last", "r"), node("Mul", "r two", "row")]
-    constants = {"ones": [1, 1, 1], "trips": np.int64(50), "two": np.int64(2)} | LAST
+    constants: dict[str, Any] = {
+        "ones": [1, 1, 1],
+        "trips": np.int64(50),
+        "two": np.int64(2),
+    } | LAST
     model = model_of([start, loop(row, listed("state")), *READ], "a n", **constants)
     assert told(known(model)[0]) == ("INT64", "3", -(2**63), 2**63 - 1)
     row[1:] = [node("Add", "r one", "m"), node("Min", "m top", "row")]
@@ -409,7 +417,11 @@ def test_nothing_is_known_of_a_scan_with_a_batch() -> None:
         inner, "body", [info("state"), info("row", 6)], [info("next"), info("kept")]
     )
     nodes = [node("Scan", "lengths start x", "end all", body=body, num_scan_inputs=1)]
-    constants = {"lengths": [1, 1], "start": [5, 7], "x": np.arange(12).reshape(2, 1, 6)}
+    constants: dict[str, Any] = {
+        "lengths": [1, 1],
+        "start": [5, 7],
+        "x": np.arange(12).reshape(2, 1, 6),
+    }
     model = model_of(nodes, "end all", opset=8, **constants)
     assert [run(model, level, {})[1].tolist() for level in LEVELS] == [[[1], [7]]] * 4
     network = read_network(model)
