@@ -380,8 +380,8 @@ def widened(old: Bounds, new: Bounds) -> Bounds:
     if not high <= old_high:
         high = min(stop for stop in (0, FAR, last) if high_of(high) <= stop <= last)
     value = interval(new.data_type, new.sizes, low, high, new.nan, why=new.why, stops=new.stops)
-    both = old.element and new.element
-    return replace(value, element=widened(old.element, new.element) if both else new.element)
+    before, after = old.element, new.element
+    return replace(value, element=widened(before, after) if before and after else after)
 
 
 def merged_reasons(reasons: Iterable[tuple[str, ...]], most: int = 6) -> tuple[str, ...]:

@@ -716,7 +716,8 @@ def _split_to_sequence(call: Call) -> Bounds | None:
 
 @computes("ConcatFromSequence", quiet=True, numbers=False)
 def _concat_from_sequence(call: Call) -> Bounds | None:
-    element, axis, count = call.x.element, call.attributes["axis"], elements_of(call.x.sizes)
+    element, axis = call.x.element, int(call.attributes["axis"])
+    count = elements_of(call.x.sizes)
     if element is None or element.sizes is None:
         return element
     if not call.attributes.get("new_axis", 0):

@@ -353,7 +353,7 @@ class Ranges:
             if not value.sizes:
                 slices.append(unknown(value.data_type, None, *value.stops))
                 continue
-            count = value.sizes[axis]
+            count = value.sizes[int(axis)]
             slices.append(taken_apart(value, axis))
         state, outputs = self._repeated(body, first, [], slices, 0)
         axes = attributes.get("scan_output_axes", (0,) * len(outputs))

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
+from network_draft import results, session
 from onnx import TensorProto, helper, numpy_helper
 
 from onnxgather.descriptors.arrays import Array
@@ -16,7 +16,8 @@ from onnxgather.networks.intervals import Bounds
 from onnxgather.networks.network import read_network
 from onnxgather.networks.ranges import IndexRange, proof_of, ranges_of
 
-LEVELS = ("ORT_DISABLE_ALL", "ORT_ENABLE_BASIC", "ORT_ENABLE_EXTENDED", "ORT_ENABLE_ALL")
+LEVELS = range(4)
+"""Of the optimizations of ONNX Runtime."""
 BOOL, INT64 = TensorProto.BOOL, TensorProto.INT64
 Known = tuple[str, Any, int, int]
 """The data type, the sizes as text, the least and the greatest element."""
@@ -51,14 +52,8 @@ def model_of(
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
 
 
-def run(model: onnx.ModelProto, level: str, feeds: dict[str, Any]) -> list[Array]:
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
-    options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
-    return [np.asarray(array) for array in session.run(None, feeds)]
+def run(model: onnx.ModelProto, level: int, feeds: dict[str, Any]) -> list[Array]:
+    return [*results(session(model, level), feeds).values()]
 
 
 def known(model: onnx.ModelProto, **feeds: Any) -> list[Bounds]:
