@@ -327,7 +327,7 @@ def stacked(value: Bounds, axis: int, count: AnySize | None) -> Bounds:
     sizes = value.sizes or ()
     at = axis % (len(sizes) + 1)
     bounds = np.expand_dims(value.bounds, at)
-    return replace(value, sizes=(*sizes[:at], count, *sizes[at:]), bounds=bounds)
+    return replace(value, bounds=bounds).resized((*sizes[:at], count, *sizes[at:]))
 
 
 def taken_apart(value: Bounds, axis: int) -> Bounds:

@@ -341,8 +341,10 @@ class Ranges:
     def _scan(self, call: Call) -> Sequence[Bounds]:
         """The state after all iterations, and what is kept of each, along the axis of outputs."""
         body, attributes = call.operation.bodies["body"], call.attributes
-        if call.version < 9:
-            raise ValueError("earlier versions have a batch, and its lengths in front of the state")
+        if call.version < 9:  # earlier ones have a batch, and its lengths in front of the state
+            types = [body.types[name].data_type for name in body.inputs]
+            self.evaluate(body, list(map(unknown, types, itertools.repeat(None), body.inputs)))
+            return []
         scanned = int(attributes["num_scan_inputs"])
         first = [value or unknown("", None) for value in call.inputs[:-scanned]]
         axes = attributes.get("scan_input_axes", (0,) * scanned)
