@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import reduce
 from itertools import zip_longest
 from shlex import quote
 from typing import Any, Literal
@@ -245,21 +245,19 @@ def audit_model(
         **shapes_given(shapes),
         **{name: array.shape for name, array in (inputs or {}).items()},
     }
-    conditions = tightened(conditions)
-    contract = Contract.of(plain, conditions, allow_empty)
-    given = sizes_given(contract.sizes, shapes)
-    tightened([*conditions, *given])  # which tells of sizes that the conditions exclude
+    known = Contract.of(plain, tightened(conditions), allow_empty)
+    given = sizes_given(known.sizes, shapes)
+    tightened([*known.conditions, *given])  # which tells of sizes that the conditions exclude
     network, captured, gathers = plain, Captured(), dict[OperationKey, AuditedGather]()
-    told = partial(_refine, gathers, conditions=conditions, allow_empty=allow_empty)
-    told(plain, "file")
+    _refine(gathers, plain, "file", captured, known)
     if shapes:
         network = read_network(plain, shapes)
-        told(network, "given")
+        _refine(gathers, network, "given", captured, known)
     if inputs:
         captured = capture(network, inputs, RUN_TIMEOUT)
-        told(network, "run", captured)
-    if any(g.range.sizes_from != "file" for g in gathers.values()):
-        contract = contract.joined(given)
+        _refine(gathers, network, "run", captured, known)
+    is_given = any(gather.range.sizes_from != "file" for gather in gathers.values())
+    contract = known.joined(given) if is_given else known
     for gather in gathers.values():
         contract = contract.joined(gather.range.conditions)
     notes = [*_notes(plain, captured, gathers.values(), shapes)]
@@ -283,9 +281,8 @@ def _refine(
     gathers: dict[OperationKey, AuditedGather],
     network: Network,
     source: SizesFrom,
-    captured: Captured | None = None,
-    conditions: Sequence[Condition] = (),
-    allow_empty: bool = False,
+    captured: Captured,
+    known: Contract,
 ) -> None:
     """Put what a stage tells in the records of those gathers that earlier stages left open.
 
@@ -293,9 +290,8 @@ def _refine(
         gathers: The records so far, empty before the first stage.
         network: The model, with the sizes of this stage.
         source: Where the sizes come from.
-        captured: What a run showed.
-        conditions: What holds of the inputs.
-        allow_empty: Whether open sizes count from 0.
+        captured: What a run showed; empty before one.
+        known: What holds of the inputs.
 
     Raises:
         OnnxGatherError: ONNX allows no such gather.
@@ -305,11 +301,10 @@ def _refine(
     for key, scope, operation in every:
         if operation.is_gather and not (key in gathers and gathers[key].is_settled):
             calls.setdefault(key, []).append((scope, operation))
-    if captured and not calls:
+    if source == "run" and not calls:
         return
-    scopes = network.scopes() if captured else ()
-    seen = {scope: _sizes_seen(scope, captured) for scope in scopes if captured}
-    bounds = ranges_of(network, conditions, allow_empty, seen)
+    seen = {scope: _sizes_seen(scope, captured) for scope in network.scopes()}
+    bounds = ranges_of(network, known.conditions, known.assumes != NOT_EMPTY, seen)
     search = Search(network, bounds)
     on_cpu = shape_computations(network)
     names = Counter({key: operation.name for key, _, operation in every}.values())
@@ -323,7 +318,7 @@ def _refine(
                 raise OnnxGatherError(f"{where} must be one that ONNX allows") from None
             if proof.state == "not-proved" and (found := search.conditions(scope, operation)):
                 proof = replace(proof, state="proved-if", conditions=found)
-            executions = captured.gathers.get(operation, []) if captured else []
+            executions = captured.gathers.get(operation, [])
             ranges.append(_range(scope, operation, proof, source, executions))
         record = _record(each, ranges, on_cpu, names)
         if key in gathers and gathers[key].range.state in ("proved", "out-of-range"):

@@ -31,6 +31,7 @@ from onnxgather.files import reason
 from onnxgather.gather import ATTRIBUTES
 from onnxgather.model.protos import Key, all_nodes, bodies_of, domain_of, key_of
 from onnxgather.model.values import ValueType, load, name_of
+from onnxgather.networks.sizes import numbers_in
 
 MOST_NODES = 300_000
 """The most nodes that a model may have."""
@@ -462,9 +463,7 @@ class _Reader:
         given = {value.name: value for value in graph.input if value.name in main.inputs}
         dimensions = _dimensions(self.path, given, shapes)
         for name, sizes in dimensions.items():
-            known = (n if isinstance(n, int) else None for n in sizes or ())
-            own = main.types[name].data_type
-            main.types[name] = ValueType(own, None if sizes is None else tuple(known))
+            main.types[name] = ValueType(main.types[name].data_type, numbers_in(sizes))
         for scope in main.scopes():
             _check_order(scope)
         uncalled = [

@@ -58,6 +58,7 @@ from onnxgather.networks.sizes import (
     in_named,
     is_made_since,
     mark,
+    numbers_in,
     size_from,
     unknown_size,
 )
@@ -179,20 +180,14 @@ class Ranges:
             if name in self._values.get(around, ()):
                 return self._values[around][name]
             around = around.outer
-        value_type = scope.type_of(name)
-        count = elements_of(value_type.sizes)
-        most = WEIGHTS if value_type.data_type in FLOATS else MOST_READ
+        data_type, sizes = scope.type_of(name)
+        value, count = unknown(data_type, sizes, name), elements_of(sizes)
+        most = WEIGHTS if data_type in FLOATS else MOST_READ
         if not isinstance(count, int) or count > most:
-            return unknown(*value_type, name)
-        try:
-            array = scope.constant(name)
-        except OnnxGatherError:  # such as a file that is missing; a run would tell
-            array = None
-        value = (
-            unknown(*value_type, name)
-            if array is None
-            else bounds_of_array(value_type.data_type, array)
-        )
+            return value
+        with suppress(OnnxGatherError):  # such as a file that is missing; a run would tell
+            if (array := scope.constant(name)) is not None:
+                value = bounds_of_array(data_type, array)
         value = self._limited(value)
         self._values.setdefault(scope, {})[name] = value  # of a body that nothing is known of too
         return value
@@ -264,15 +259,14 @@ class Ranges:
             value = replace(value, element=self._limited(held))
         sizes = sizes and tuple(None if isinstance(n, Size) and n.is_large else n for n in sizes)
         if sizes != value.sizes or None in (sizes or ()):
-            pairs = ((n, unknown_size(doubtful=True)) for n in sizes or ())
-            made = None if sizes is None else tuple(new if n is None else n for n, new in pairs)
-            value = value.resized(made)
+            value = value.resized(
+                sizes and tuple(unknown_size(doubtful=True) if n is None else n for n in sizes)
+            )
         self._values[scope][name] = value = self._limited(value)
         if not self._tells:
             return
-        known = [size if isinstance(size, int) else None for size in value.sizes or ()]
-        sizes = None if value.sizes is None else tuple(known)
-        scope.types[name] = ValueType(value.data_type or scope.type_of(name).data_type, sizes)
+        data_type = value.data_type or scope.type_of(name).data_type
+        scope.types[name] = ValueType(data_type, numbers_in(value.sizes))
 
     def _believed(
         self, declared: tuple[int | str, ...] | None, sizes: AnySizes | None
@@ -550,7 +544,7 @@ def proof_of(ranges: Ranges, scope: Scope, operation: Operation) -> IndexRange:
     indices, every = ranges.value(scope, operation.inputs[1]), indexed(ranges, scope, operation)
     lows, highs, sizes = zip(*every, strict=True)
     low, high = (_numbers(ends, indices.data_type, k) for k, ends in enumerate((lows, highs)))
-    numbers = tuple(size if isinstance(size, int) else None for size in sizes)
+    numbers = numbers_in(sizes) or ()
     why = ", ".join(indices.why)
     if indices.is_empty:
         return IndexRange("proved", None, None, numbers, "there is no index")

@@ -10,7 +10,7 @@ import functools
 import itertools
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 MOST = 2**48
@@ -151,6 +151,11 @@ AnySizes = tuple[AnySize | None, ...]
 def terms_in(expression: str) -> list[tuple[str, str]]:
     """The products of an expression, each after its sign, which is empty where none stands."""
     return re.findall(r"([+-]?)\s*([^\s+-]+)", expression)
+
+
+def numbers_in(sizes: Sequence[object] | None) -> tuple[int | None, ...] | None:
+    """The sizes that are numbers, None for each that is open; None where the rank is not known."""
+    return None if sizes is None else tuple(n if isinstance(n, int) else None for n in sizes)
 
 
 def size_from(expression: str, sizes: Mapping[str, AnySize]) -> AnySize:

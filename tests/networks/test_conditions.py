@@ -192,7 +192,7 @@ IDS = {"ids": ("INT64", 4)}
         (
             "s = Size x\ni = Range zero, s, one\ny = Gather table, i",
             {"x": ("FLOAT", "n"), "table": ("FLOAT", "m")},
-            "-m + n: ..0",
+            "n - m: ..0",
         ),
         (
             "s = Size x\nt = Add s, last\ni = Range zero, t, one\ny = Gather table, i",
