@@ -396,6 +396,11 @@ def _matches(call: Call) -> bool:
     return True
 
 
+def _counts_axes(call: Call) -> bool:
+    """Whether ONNX counts axes as ONNX Runtime does: before opset 11 it counts none from the end."""
+    return call.version >= 11 or all(axis >= 0 for axis in call.attributes.get("axes", ()))
+
+
 def _stretches(call: Call) -> bool:
     """Whether each axis gets a size that is given, or a whole multiple of what it has."""
     position = 1 if call.operator == "Upsample" or call.version < 11 else 2
@@ -411,7 +416,8 @@ CONDITIONS: dict[str, Callable[[Call], bool]] = {
     ),
     "Einsum": _matches,
     "PRelu": lambda call: _broadcast(value.sizes for value in call.given) == call.x.sizes,
-    "Squeeze": lambda call: call.option("axes", 1) != [],
+    "Squeeze": lambda call: call.option("axes", 1) != [] and _counts_axes(call),
+    "Unsqueeze": _counts_axes,
     **dict.fromkeys(REDUCTIONS.split(), lambda call: all(n > 0 for n in _known(call.x) or (0,))),
     **dict.fromkeys(["MatMul", "MatMulInteger", "QLinearMatMul"], _sums),
 }

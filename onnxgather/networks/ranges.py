@@ -57,6 +57,7 @@ from onnxgather.networks.sizes import (
     Symbol,
     in_named,
     is_made_since,
+    lesser,
     mark,
     numbers_in,
     size_from,
@@ -77,6 +78,12 @@ PATIENCE = 3
 
 _CONTROL = ("If", "Loop", "Scan")
 """The operators whose bodies are followed."""
+
+MAY_DO_NOTHING = (
+    *("Add", "Cast", "Div", "Dropout", "Expand", "Identity", "Mul", "Reshape", "Slice"),
+    *("Squeeze", "Sub", "Unsqueeze"),
+)
+"""The operators that ONNX Runtime leaves out where they change nothing."""
 
 NESTED = 12
 """Through how many operations a condition of Where is followed."""
@@ -110,7 +117,7 @@ def ranges_of(
 
 def _open_sizes(
     network: Network, conditions: Sequence[Condition], allow_empty: bool
-) -> dict[str, Size]:
+) -> dict[str, AnySize]:
     """The open sizes of the inputs, with what the conditions tell of them."""
     symbols = {
         name: Symbol(name, 1 - allow_empty, MOST_OF_INPUT, tensors={which for which, _ in where})
@@ -122,7 +129,9 @@ def _open_sizes(
             if one := symbols.get(str(size)):
                 one.low = max(one.low, condition.low or 0)
                 one.high = min(n for n in (one.high, condition.high) if n is not None)
-    made = {name: Size({(one,): 1}) for name, one in symbols.items()}
+    made: dict[str, AnySize] = {
+        name: one.low if one.low == one.high else Size({(one,): 1}) for name, one in symbols.items()
+    }
     for condition in conditions:
         if condition.of == "sizes" and condition.high is not None:
             fact = condition.high - size_from(condition.expression or "0", made)
@@ -133,7 +142,7 @@ def _open_sizes(
 
 
 def _input(
-    network: Network, name: str, sizes: Mapping[str, Size], conditions: Sequence[Condition]
+    network: Network, name: str, sizes: Mapping[str, AnySize], conditions: Sequence[Condition]
 ) -> Bounds:
     """What is known of a graph input."""
     own, data_type = network.dimensions[name], network.main.types[name].data_type
@@ -149,7 +158,7 @@ def _input(
     for one in told:
         if one.columns and not (isinstance(last, int) and max(one.columns) < last):
             continue  # which columns there are is not known, or there are fewer
-        k = slice(None) if one.columns is None else list(one.columns)
+        k = [n for n in one.columns or range(columns) if n < columns]
         ends[k, 0] = np.maximum(ends[k, 0], ends[k, 0] if one.low is None else one.low)
         ends[k, 1] = np.minimum(ends[k, 1], ends[k, 1] if one.high is None else one.high)
     why = (f"the range given of {name}",)
@@ -305,6 +314,8 @@ class Ranges:
             return nothing
         if operation.operator == "Where":
             call = self._refined(scope, call)
+        if operation.operator == "Gather":
+            call = self._sliced(scope, call)
         return _transferred(call) or nothing
 
     def _if(self, call: Call) -> Sequence[Bounds]:
@@ -399,6 +410,34 @@ class Ranges:
         outputs = run()
         self._depth -= 1
         return [joined(pair) for pair in zip(first, outputs, strict=False)], outputs
+
+    def _sliced(self, scope: Scope, call: Call) -> Call:
+        """A call of Gather, without the size along a Range of which ONNX Runtime makes a Slice.
+
+        It does so from level 2 on: ends below 0 then count from the end of the axis, and positions
+        beyond the axis are left out.
+        """
+        x, (indices, sizes) = call.x, (call.of(1), call.types[0].sizes)
+        wanted, made = [call.operation.inputs[1]], list[Operation]()
+        while wanted and indices.sizes is not None and len(indices.sizes) == 1:
+            maker = self._makers[scope].get(wanted.pop())
+            if maker is not None and not maker.domain and maker.operator in MAY_DO_NOTHING:
+                wanted += maker.inputs
+            made += [maker] * (maker is not None and maker.operator == "Range")
+        if not made or not x.sizes or sizes is None:
+            return call
+        axis = call.axis(0)
+        size, ends = x.sizes[axis], [self.value(scope, one) for one in made[0].inputs]
+        is_ahead = len(made) == 1 and all(end.whole[0] >= 0 for end in ends[:2])
+        if is_ahead and is_inside(*indices.whole, size):
+            return call
+        start, step = ends[0].known, ends[2].known
+        is_from_0 = is_ahead and start is not None and step is not None and (start, step) == (0, 1)
+        count = sizes[axis]
+        least = lesser(count, size) if is_from_0 and None not in (count, size) else None
+        told = OpenType(call.types[0].data_type, (*sizes[:axis], least, *sizes[axis + 1 :]))
+        any_of = unknown(indices.data_type, indices.sizes, *indices.stops)
+        return replace(call, inputs=(x, any_of), types=[told])
 
     def _refined(self, scope: Scope, call: Call) -> Call:
         """A call of Where, whose two values hold where its condition is true, or is false."""
@@ -573,6 +612,9 @@ def indexed(
     data, indices = (ranges.value(scope, name) for name in operation.inputs[:2])
     ends = bounds_of_coordinates(indices, operation.operator).tolist()
     rank, first, own = len(data.sizes or ()), operation.number, data.sizes or ()
+    is_tuple = operation.operator == "GatherND"
+    if is_tuple and not (indices.sizes and isinstance(indices.sizes[-1], int)):
+        ends *= max(rank - first, 1)  # a tuple of any length may have a coordinate of each axis
     axes = range(first, first + len(ends))
     sizes = [own[k] if -rank <= k < rank else None for k in axes]
     return [(low, high, size) for (low, high), size in zip(ends, sizes, strict=True)]

@@ -27,6 +27,9 @@ OUT_OF_BOUNDS = re.compile("out of (data )?bounds|out of range|invalid ind", re.
 DRAWS = 5
 """How often a graph runs, each time with other sizes and inputs."""
 
+MOST_OF_A_SIZE = 128
+"""The largest open size that is drawn at the end of a condition."""
+
 TYPES = {"FLOAT": "FLOAT32", "DOUBLE": "FLOAT64"}
 """The names of types where DirectML's differ from ONNX's."""
 
@@ -190,10 +193,10 @@ class _Check:
                     sizes[name] = _inside(random, condition, sizes[name])
         feeds = graph.feeds(random, sizes, case.ranges or {})
         for condition in conditions:
-            if condition["of"] == "values":
+            if condition["input"] in feeds and condition["of"] == "values":
                 limit(feeds, condition)
         self._feed(feeds)
-        return case.assume is None or self._meets(case.assume["conditions"])
+        return self._meets(self._given())
 
     def _feed(self, feeds: Feeds) -> None:
         """Take inputs, and tell which gathers are proved for them."""
@@ -233,23 +236,26 @@ class _Check:
         """Draw inputs that break one condition of a gather, and count whether an index leaves."""
         random = self.random
         conditions: list[dict[str, Any]] = record["range"]["conditions"]
-        for condition in conditions:
+        # An input of which the model has a default is not fed.
+        fed = [c for c in conditions if c["input"] in {None, *self.graph.draft.inputs}]
+        for condition in fed:
             tried, self.left = 0, set[str]()
             others = [each for each in conditions if each is not condition]
             for _ in range(8):
                 self._draw(meets=True)
-                sizes = {}
                 if condition["of"] == "values":
                     _break(random, self.fed, condition)
                 else:
                     sizes = self.graph.sizes(random, self.case.least) | self.case.fixed
                     if condition["of"] == "size" and condition["high"] is not None:
-                        sizes[self._size(condition)] = condition["high"] + random.randint(1, 3)
+                        high = min(condition["high"], MOST_OF_A_SIZE)
+                        sizes[self._size(condition)] = high + random.randint(1, 3)
+                    sizes |= self.case.fixed
                     self.fed = self.graph.feeds(random, sizes, self.case.ranges or {})
                     for other in others:
-                        if other["of"] == "values":
+                        if other["of"] == "values" and other in fed:
                             limit(self.fed, other)
-                too_large = any(a.size > MOST_ELEMENTS for a in self.fed.values())
+                too_large = any(self.fed[n].size > MOST_ELEMENTS for n in self.graph.draft.inputs)
                 known = [*self._given(), *others]
                 if too_large or not self._meets(known) or self._meets([condition]):
                     continue
@@ -378,11 +384,15 @@ class _Check:
 
 
 def _inside(random: Random, condition: dict[str, Any], number: int) -> int:
-    """A number between the ends of a condition: this one, if it is, or one near an end."""
+    """A number between the ends of a condition: this one, if it is, or one near an end.
+
+    It is at most `MOST_OF_A_SIZE`, even where this does not meet the condition.
+    """
     low, high = condition["low"], condition["high"]
-    low = max(0, number if low is None else low)
-    high = max(number, low) if high is None else high
-    return number if low <= number <= high else random.choice([low, high, high])
+    low, high = number if low is None else low, number if high is None else high
+    if low <= number <= high:
+        return number
+    return min(max(random.choice([low, high, high]), 0), MOST_OF_A_SIZE)
 
 
 def _part(array: Array, condition: dict[str, Any]) -> Array:
