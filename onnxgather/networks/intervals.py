@@ -225,11 +225,11 @@ def _rounded(ends: Array, dtype: Any, far: float) -> Array:
     """The ends in a data type, rounded away from the interval: providers round on several ways."""
     if dtype in (object, ends.dtype):
         return ends.astype(dtype)
+    is_inside = np.greater if far < 0 else np.less
     with np.errstate(over="ignore"):
         near = ends.astype(dtype)
-    is_inside = np.greater if far < 0 else np.less
-    moved = is_inside(near.astype(object), ends.astype(object)).astype(bool)
-    return np.where(moved, np.nextafter(near, dtype(far)), near)
+        moved = is_inside(near.astype(object), ends.astype(object)).astype(bool)
+        return np.where(moved, np.nextafter(near, dtype(far)), near)
 
 
 def _wrapped(data_type: str, bounds: Array) -> Array:

@@ -397,7 +397,7 @@ def _matches(call: Call) -> bool:
 
 
 def _counts_axes(call: Call) -> bool:
-    """Whether ONNX counts axes as ONNX Runtime does: before opset 11 it counts none from the end."""
+    """Whether ONNX takes axes as ONNX Runtime does: before opset 11 not those from the end."""
     return call.version >= 11 or all(axis >= 0 for axis in call.attributes.get("axes", ()))
 
 

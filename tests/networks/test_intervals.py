@@ -107,6 +107,7 @@ def test_ends_that_a_float_type_lacks_are_rounded_away_from_the_interval() -> No
     assert interval("FLOAT16", (1,), 2051, 2051).bounds.tolist() == [[2050, 2052]]
     assert interval("FLOAT16", (1,), 2048, 2048).bounds.tolist() == [[2048, 2048]]
     assert interval("FLOAT16", (1,), 10**6, 10**6).bounds.tolist() == [[65504, INF]]
+    assert interval("FLOAT16", (1,), 65505, 65505).bounds.tolist() == [[65504, INF]]
 
 
 def test_nothing_is_known_of_other_types() -> None:
