@@ -117,7 +117,7 @@ def ranges_of(
 
 def _open_sizes(
     network: Network, conditions: Sequence[Condition], allow_empty: bool
-) -> dict[str, AnySize]:
+) -> dict[str, Size]:
     """The open sizes of the inputs, with what the conditions tell of them."""
     symbols = {
         name: Symbol(name, 1 - allow_empty, MOST_OF_INPUT, tensors={which for which, _ in where})
@@ -129,9 +129,7 @@ def _open_sizes(
             if one := symbols.get(str(size)):
                 one.low = max(one.low, condition.low or 0)
                 one.high = min(n for n in (one.high, condition.high) if n is not None)
-    made: dict[str, AnySize] = {
-        name: one.low if one.low == one.high else Size({(one,): 1}) for name, one in symbols.items()
-    }
+    made = {name: Size({(one,): 1}) for name, one in symbols.items()}
     for condition in conditions:
         if condition.of == "sizes" and condition.high is not None:
             fact = condition.high - size_from(condition.expression or "0", made)
@@ -142,7 +140,7 @@ def _open_sizes(
 
 
 def _input(
-    network: Network, name: str, sizes: Mapping[str, AnySize], conditions: Sequence[Condition]
+    network: Network, name: str, sizes: Mapping[str, Size], conditions: Sequence[Condition]
 ) -> Bounds:
     """What is known of a graph input."""
     own, data_type = network.dimensions[name], network.main.types[name].data_type
@@ -158,7 +156,7 @@ def _input(
     for one in told:
         if one.columns and not (isinstance(last, int) and max(one.columns) < last):
             continue  # which columns there are is not known, or there are fewer
-        k = [n for n in one.columns or range(columns) if n < columns]
+        k = slice(None) if one.columns is None else list(one.columns)
         ends[k, 0] = np.maximum(ends[k, 0], ends[k, 0] if one.low is None else one.low)
         ends[k, 1] = np.minimum(ends[k, 1], ends[k, 1] if one.high is None else one.high)
     why = (f"the range given of {name}",)
@@ -417,13 +415,14 @@ class Ranges:
         It does so from level 2 on: ends below 0 then count from the end of the axis, and positions
         beyond the axis are left out.
         """
-        x, (indices, sizes) = call.x, (call.of(1), call.types[0].sizes)
-        wanted, made = [call.operation.inputs[1]], list[Operation]()
+        x, indices, sizes = call.x, call.of(1), call.types[0].sizes
+        wanted, seen, made = [call.operation.inputs[1]], set[str](), list[Operation]()
         while wanted and indices.sizes is not None and len(indices.sizes) == 1:
-            maker = self._makers[scope].get(wanted.pop())
-            if maker is not None and not maker.domain and maker.operator in MAY_DO_NOTHING:
-                wanted += maker.inputs
-            made += [maker] * (maker is not None and maker.operator == "Range")
+            maker = None if (name := wanted.pop()) in seen else self._makers[scope].get(name)
+            seen.add(name)
+            if maker is not None and not maker.domain:
+                wanted += maker.inputs if maker.operator in MAY_DO_NOTHING else ()
+                made += [maker] * (maker.operator == "Range")
         if not made or not x.sizes or sizes is None:
             return call
         axis = call.axis(0)
