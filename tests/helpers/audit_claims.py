@@ -340,6 +340,8 @@ class _Check:
             first = number.get("axis", 0) % data.ndim
             columns = indices.reshape(-1, 1)
         sizes = data.shape[first : first + columns.shape[1]]
+        if len(sizes) < columns.shape[1]:
+            return  # ONNX Runtime refuses a tuple with more coordinates than there are axes
         told, name = record["range"], node.output[0]
         is_outside = bool(((columns < -np.array(sizes)) | (columns >= np.array(sizes))).any())
         self.left |= {record["node"]} if is_outside else set()
