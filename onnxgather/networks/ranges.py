@@ -430,10 +430,10 @@ class Ranges:
         is_ahead = len(made) == 1 and all(end.whole[0] >= 0 for end in ends[:2])
         if is_ahead and is_inside(*indices.whole, size):
             return call
-        start, step = ends[0].known, ends[2].known
-        is_from_0 = is_ahead and start is not None and step is not None and (start, step) == (0, 1)
-        count = sizes[axis]
-        least = lesser(count, size) if is_from_0 and None not in (count, size) else None
+        least, count = None, sizes[axis]
+        is_from_0 = is_ahead and [ends[0].whole[1], *ends[2].whole] == [0, 1, 1]
+        if is_from_0 and count is not None and size is not None:
+            least = lesser(count, size)
         told = OpenType(call.types[0].data_type, (*sizes[:axis], least, *sizes[axis + 1 :]))
         any_of = unknown(indices.data_type, indices.sizes, *indices.stops)
         return replace(call, inputs=(x, any_of), types=[told])
