@@ -428,7 +428,8 @@ class Ranges:
         axis = call.axis(0)
         size, ends = x.sizes[axis], [self.value(scope, one) for one in made[0].inputs]
         is_ahead = len(made) == 1 and all(end.whole[0] >= 0 for end in ends[:2])
-        if is_ahead and is_inside(*indices.whole, size):
+        low, high = indices.whole
+        if is_ahead and is_inside(low, high, size):
             return call
         least, count = None, sizes[axis]
         is_from_0 = is_ahead and [ends[0].whole[1], *ends[2].whole] == [0, 1, 1]
