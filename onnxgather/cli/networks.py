@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from functools import partial
 
 import click
+from msgspec.structs import asdict
 
 from onnxgather.cli import arguments
 from onnxgather.cli.outputs import Outputs, codes
@@ -17,7 +18,7 @@ from onnxgather.options import OutOfRange
 
 
 @click.command("audit")
-@click.argument("model", type=arguments.FILE, metavar="MODEL")
+@click.argument("models", nargs=-1, required=True, type=arguments.FILE, metavar="MODEL...")
 @arguments.file("--inputs", help="The model's inputs, as .npz; the model then runs.")
 @arguments.given
 @arguments.flag("--allow-empty", help="Let open sizes of inputs be 0; else they are at least 1.")
@@ -42,7 +43,7 @@ from onnxgather.options import OutOfRange
 )
 @arguments.as_records(outputs=Outputs, given=arguments.Given)
 def audit_command(
-    model: str,
+    models: tuple[str, ...],
     inputs: str | None,
     given: arguments.Given,
     allow_empty: bool,
@@ -61,37 +62,49 @@ def audit_command(
     provider refuses, is a finding, and so is one that a lane computes wrongly.
     """
     from onnxgather.networks.audit_page import audit_page
-    from onnxgather.networks.comparison import compare, lane_lines
+    from onnxgather.networks.comparison import Compared, compare, lane_lines
     from onnxgather.networks.gathers import audit_model
     from onnxgather.networks.inputs import read_inputs
     from onnxgather.networks.network import read_network
     from onnxgather.networks.text import lines
     from onnxgather.parity.lanes import open_lanes
 
-    outputs.check_apart([model, *given.files, *([] if inputs is None else [inputs])])
+    outputs.check_apart([*models, *given.files, *([] if inputs is None else [inputs])])
+    if len(models) > 1 and (outputs.html_file or outputs.contract_file):
+        raise click.UsageError("--html and --contract must be given with one model")
     asked = bool(lanes or pythons or plugins)
     if asked and inputs is None:
         raise click.UsageError("--inputs must be given with lanes, which get what a run shows")
+    batch, done = Batch(prints=False), dict[str, Compared]()
     with ExitStack() as stack:
         with arguments.as_usage(click.UsageError):
             opened = open_lanes(lanes, pythons, plugins, "portable", timeout) if asked else []
         for lane in opened:
             stack.callback(lane.close)
         arrays = read_inputs(inputs) if inputs is not None else None
-        network = read_network(model)
-        conditions = given.conditions(network)
-        audited = audit_model(network, arrays, given.shapes, conditions, allow_empty)
-        compared = compare(audited, opened)
-    found, batch = compared.audit, Batch(prints=False)
-    page = partial(audit_page, model, audited.network, compared)
-    contents = {"--json": partial(json_bytes, found), "--html": page}
-    contents["--contract"] = partial(json_bytes, found.contract)
+        for model in models:
+            with batch.step(model):
+                network = read_network(model)
+                conditions = given.conditions(network)
+                audited = audit_model(network, arrays, given.shapes, conditions, allow_empty)
+                done[model] = compare(audited, opened)
+    if not done:
+        return batch.finish()
+    model, one = next(iter(done.items()))
+    every_model = [{"model": path, **asdict(each.audit)} for path, each in done.items()]
+    record = one.audit if len(models) == 1 else {"schema": 2, "models": every_model}
+    contents = {"--json": partial(json_bytes, record), "--html": partial(audit_page, model, one)}
+    contents["--contract"] = partial(json_bytes, one.audit.contract)
     if not outputs.write(batch, contents):
-        for text in [*lines(model, found, every), *lane_lines(compared)]:
-            say(text)
-    unproved = fail_on and (found.not_proved or found.proved_if)
-    failed = found.out_of_range or found.refused or unproved
-    return batch.finish([*codes(compared.report), *([FINDINGS] if failed else [])])
+        for path, each in done.items():
+            for text in [*lines(path, each.audit, every), *lane_lines(each)]:
+                say(text)
+    found = list[int]()
+    for audit, report in ((each.audit, each.report) for each in done.values()):
+        unproved = fail_on and (audit.not_proved or audit.proved_if)
+        is_finding = audit.out_of_range or audit.refused or unproved
+        found += [*codes(report), *([FINDINGS] if is_finding else [])]
+    return batch.finish(found)
 
 
 @click.command("extract")

@@ -17,7 +17,7 @@ from onnxgather.model.values import sizes_text
 from onnxgather.networks.comparison import Compared, lane_lines
 from onnxgather.networks.contract import NamedSizes, guard
 from onnxgather.networks.gathers import AuditedGather, Tensor, operations_of, out_of_range
-from onnxgather.networks.network import Network, Operation, Scope
+from onnxgather.networks.network import Operation, Scope
 from onnxgather.networks.text import (
     commands,
     conditions_text,
@@ -40,16 +40,17 @@ _COLOURS = {"out-of-range": "DIFF", "not-proved": "NOT-RUN", "proved-if": "KNOWN
 """The states of a range from the worst, each with the state of a result that has its colour."""
 
 
-def audit_page(name: str, network: Network, compared: Compared) -> bytes:
+def audit_page(name: str, compared: Compared) -> bytes:
     """An audit as an HTML page in UTF-8.
 
     Args:
         name: What was audited.
-        network: The model.
-        compared: Its audit, and what became of its gathers on lanes.
+        compared: The model with its audit, and what became of its gathers on lanes.
     """
     audit, cases, results = compared.audit, compared.cases, compared.results
-    places = {key: (scope, one) for key, scope, one in operations_of(network) if key in cases}
+    places = {
+        key: (scope, one) for key, scope, one in operations_of(compared.network) if key in cases
+    }
     each = [*zip(cases, audit.gathers, strict=True)]
     told = [(key, gather) for key, gather in each if not gather.shape_computation]
     told.sort(key=lambda pair: [*_COLOURS].index(pair[1].range.state))

@@ -17,6 +17,7 @@ from onnxgather.networks.gathers import (
     OperationKey,
     operations_of,
 )
+from onnxgather.networks.network import Network
 from onnxgather.networks.text import named
 from onnxgather.parity.cases import Case
 from onnxgather.parity.checking import check
@@ -34,6 +35,8 @@ MOST_EXECUTIONS = 8
 class Compared:
     """The gathers of a model with their results on lanes."""
 
+    network: Network
+    """The model, with the sizes that were given or that a run showed."""
     audit: Audit
     """The audit, with the state of each gather on each lane, the worst of its executions."""
     cases: Mapping[OperationKey, Sequence[Case]]
@@ -73,7 +76,8 @@ def compare(
         ran = ([result.state for result in case.results] for case in judged[key])
         states = zip(*ran, strict=True)
         gathers.append(replace(gather, lanes=dict(zip(names, map(worst, states), strict=False))))
-    return Compared(replace(audited.audit, gathers=gathers), cases, judged, report, reasons)
+    audit = replace(audited.audit, gathers=gathers)
+    return Compared(audited.network, audit, cases, judged, report, reasons)
 
 
 def lane_lines(compared: Compared) -> Iterator[str]:

@@ -317,6 +317,28 @@ def test_json_is_printed_or_written() -> None:
     assert json.loads(Path("a.json").read_text(encoding="utf-8")) == printed
 
 
+def test_several_models_have_their_lines_and_one_json() -> None:
+    one, other = (
+        embedding(),
+        save(model([node("Neg", ["x"], "y")], [info("x", FLOAT, [2])]), "n.onnx"),
+    )
+    code, text, error = outcome("audit", one, "none.onnx", other)
+    assert (code, error) == (2, "Error: none.onnx: no such file or directory\n")
+    assert text == outcome("audit", one)[1] + "n.onnx: 0 gathers\n"
+    each = [json.loads(outcome("audit", path, "--json")[1]) for path in (one, other)]
+    told = [{"model": path, **audit} for path, audit in zip((one, other), each, strict=True)]
+    code, text, _ = outcome("audit", one, other, "--json", "--fail-on", "not-proved")
+    assert (code, json.loads(text)) == (1, {"schema": 2, "models": told})
+    assert call("audit", other, other, "--fail-on", "not-proved").exit_code == 0
+
+
+@pytest.mark.parametrize("option", ["--html", "--contract"])
+def test_a_page_and_a_contract_are_of_one_model(option: str) -> None:
+    code, text, error = outcome("audit", embedding(), "none.onnx", option, "c")
+    assert (code, text) == (2, "")
+    assert error.endswith("Error: --html and --contract must be given with one model\n")
+
+
 def test_json_has_every_field_of_schema_2() -> None:
     path = embedding(NODES[:1])
     digest = f"sha256:{hashlib.sha256(Path(path).read_bytes()).hexdigest()}"

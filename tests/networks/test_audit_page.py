@@ -42,7 +42,7 @@ def page(
     compared = compare(audited, lanes)
     for lane in lanes:
         lane.close()
-    return audit_page(name, audited.network, compared), compared.audit
+    return audit_page(name, compared), compared.audit
 
 
 def test_a_gather_has_its_graph_its_proof_and_its_picture() -> None:
@@ -125,7 +125,7 @@ def test_the_worst_states_come_first() -> None:
     constants = [TABLE, constant("four", np.array(4)), constant("zero", np.array(0))]
     inputs = [info("ids", INT64, [2]), info("x", FLOAT, [2])]
     audited = audit_model(model(nodes, inputs, ["y0"], constants))
-    found = Page(audit_page("m", audited.network, compare(audited, [])))
+    found = Page(audit_page("m", compare(audited, [])))
     states = [value for name, value in found.attributes if name == "data-state"]
     assert states == ["out-of-range", "not-proved", "proved-if", "proved"]
     assert found.texts["label"][:4] == [f" {state} 1" for state in states]
@@ -175,7 +175,7 @@ def test_filters_and_drawings_in_a_browser(tmp_path: Path, width: int) -> None:
     ]
     constants = [TABLE, constant("few", np.array([0, 1])), constant("pair", np.array([[0, 2]]))]
     audited = audit_model(model(nodes, [info("x", FLOAT, [2])], ["y0"], constants))
-    text = audit_page("m", audited.network, compare(audited, []))
+    text = audit_page("m", compare(audited, []))
     assert probed(tmp_path, text, FILTERED, width) == {
         "shown": [f"{count} of 3 gathers" for count in (3, 1, 0, 0, 1)],
         "drawn": [6, 3, 3],
@@ -187,7 +187,7 @@ def test_the_guard_of_hostile_names_is_inert() -> None:
     ids = info(NAME, INT64, ["n"])
     made = model([node("Gather", ["table", NAME], "y")], [ids], ["y"], [TABLE])
     audited = audit_model(made)
-    text = audit_page("hostile", audited.network, compare(audited, []))
+    text = audit_page("hostile", compare(audited, []))
     found, printed = Page(text), dict[str, Any]()
     assert b"<script>alert" not in text
     exec(found.texts["pre"][-1], printed)
