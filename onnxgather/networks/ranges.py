@@ -509,11 +509,13 @@ def _closed_since(value: Bounds, since: int) -> Bounds:
 
 def _is_covered(old: Bounds, new: Bounds) -> bool:
     """Whether `old` holds all that `new` does, which holds all that `old` does."""
-    same = (old.data_type, old.sizes, old.nan) == (new.data_type, new.sizes, new.nan)
-    if old.element and new.element:
-        return same and _is_covered(old.element, new.element)
-    both = (old.element or new.element) is None
-    return same and both and bool((old.low <= new.low).all() and (old.high >= new.high).all())
+    before, after = old.element, new.element
+    same = (old.data_type, old.sizes, old.nan, before is None)
+    if same != (new.data_type, new.sizes, new.nan, after is None):
+        return False
+    if before and after and not _is_covered(before, after):
+        return False
+    return bool((old.low <= new.low).all() and (old.high >= new.high).all())
 
 
 def _reasoned(call: Call, value: Bounds) -> Bounds:

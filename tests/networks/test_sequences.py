@@ -12,6 +12,7 @@ from network_draft import results, session
 from onnx import TensorProto, helper, numpy_helper
 
 from onnxgather.descriptors.arrays import Array
+from onnxgather.networks import ranges
 from onnxgather.networks.intervals import Bounds
 from onnxgather.networks.network import read_network
 from onnxgather.networks.ranges import IndexRange, proof_of, ranges_of
@@ -312,6 +313,62 @@ def test_rows_that_grow_from_iteration_to_iteration_have_no_bound() -> None:
     constants |= {"one": np.int64(1), "top": np.int64(40)}
     model = model_of([start, loop(row, listed("state")), *READ], "a n", **constants)
     assert told(known(model)[0]) == ("INT64", "3", 1, 2**30)
+
+
+def test_a_sequence_that_is_made_of_one_that_is_not_known_is_not_known() -> None:
+    inserted = node("SequenceInsert", "given one", "s")
+    model = model_of([inserted, *READ], "a n", listed("given"), one=[7, 8], **LAST)
+    element, length = known(model, given=[np.arange(3)])
+    assert (told(element)[1:], told(length)[2]) == ((None, -np.inf, np.inf), 0)
+    states, count = [f"s{k}" for k in range(7)], 6
+    inner = [node("SequenceInsert", f"s{k + 1} one", f"t{k}") for k in range(count)]
+    inner += [node("SequenceInsert", "given one", "t6"), node("Identity", "c", "d")]
+    infos = [info("k"), info("c", data_type=BOOL), *map(listed, states)]
+    outputs = [info("d", data_type=BOOL), *(listed(f"t{k}") for k in range(7))]
+    body = helper.make_graph(inner, "body", infos, outputs)
+    names = ["s", *(f"u{k}" for k in range(count))]
+    loop = helper.make_node("Loop", ["trips", "", *["start"] * 7], names, body=body)
+    nodes = [node("SequenceConstruct", "one", "start"), loop, *READ]
+    nodes[-2] = node("SequenceAt", "s first", "a")
+    constants: dict[str, Any] = {"one": [7, 8], "trips": np.int64(9), "first": np.int64(0)}
+    model = model_of(nodes, "a n", listed("given"), **constants)
+    assert told(known(model, given=[np.arange(3)])[0])[1:] == (None, -np.inf, np.inf)
+
+
+def test_a_size_that_an_iteration_makes_is_not_that_of_each_tensor() -> None:
+    inner = [
+        node("Less", "places k", "some"),
+        node("NonZero", "some", "row"),
+        node("SequenceConstruct", "row row", "after"),
+        node("Identity", "c", "d"),
+    ]
+    infos = [info("k"), info("c", data_type=BOOL), listed("state")]
+    outputs = [info("d", data_type=BOOL), listed("after")]
+    body = helper.make_graph(inner, "body", infos, outputs)
+    nodes = [
+        node("SequenceEmpty", "", "start", dtype=INT64),
+        helper.make_node("Loop", ["trips", "", "start"], ["s"], body=body),
+        *SHAPE,
+    ]
+    constants: dict[str, Any] = {"places": np.arange(6), "trips": np.int64(4)} | LAST
+    element, shape = known(model_of(nodes, "a z", **constants))
+    assert told(element) == ("INT64", "1, ?", 0, 5)
+    assert shape.bounds.tolist() == [[1, 1], [0, 2**48]]
+
+
+def test_no_more_bounds_of_the_tensors_of_sequences_are_kept_than_of_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    network = read_network(
+        model_of([node("SequenceConstruct", "one", "s")], "s", one=np.arange(25))
+    )
+    element = ranges_of(network).value(network.main, "s").element
+    assert element is not None
+    assert element.bounds.shape == (25, 2)
+    monkeypatch.setattr(ranges, "KEPT", 60)
+    element = ranges_of(network).value(network.main, "s").element
+    assert element is not None
+    assert element.bounds.tolist() == [[0, 24]]
 
 
 TABLE = info("table", 64, 4)
