@@ -336,5 +336,4 @@ def _type_and_sizes(name: str, given: object) -> tuple[str, Sizes]:
     require(len(pair) == 2, f"{name} must be a TensorDesc, or a type and sizes", shown(given))
     sizes = uints(f"{name}.Sizes", sequence(f"{name}.Sizes", pair[1]))
     kind = pair[0] if isinstance(pair[0], str) else shown(pair[0])
-    kind = "UINT8" if kind == "BOOL" else kind
-    return kind, sizes
+    return "UINT8" if kind == "BOOL" else kind, sizes

@@ -267,13 +267,15 @@ class Given:
         """The files that are read."""
         return [*self.assume, *(text.rpartition("=")[2] for text in self.tokenizers)]
 
-    def conditions(self, network: Network) -> list[Condition]:
-        """The conditions on the inputs of a model."""
+    def read(self, model: str) -> tuple[Network, list[Condition]]:
+        """The model of a file, and the conditions on its inputs."""
         from onnxgather.networks.gathers import given_conditions
+        from onnxgather.networks.network import read_network
         from onnxgather.networks.tokenizer import token_condition
 
+        network = read_network(model)
         tokens = [token_condition(text, network) for text in self.tokenizers]
-        return given_conditions(network, self.ranges, self.assume) + tokens
+        return network, given_conditions(network, self.ranges, self.assume) + tokens
 
 
 as_json = flag("--json", "as_json", help="Print one JSON document.")

@@ -8,6 +8,7 @@ from functools import partial
 import click
 from msgspec.structs import asdict
 
+from onnxgather.checks import number_of
 from onnxgather.cli import arguments
 from onnxgather.cli.outputs import Outputs, codes
 from onnxgather.cli.sources import Batch
@@ -65,7 +66,6 @@ def audit_command(
     from onnxgather.networks.comparison import Compared, compare, lane_lines
     from onnxgather.networks.gathers import audit_model
     from onnxgather.networks.inputs import read_inputs
-    from onnxgather.networks.network import read_network
     from onnxgather.networks.text import lines
     from onnxgather.parity.lanes import open_lanes
 
@@ -84,8 +84,7 @@ def audit_command(
         arrays = read_inputs(inputs) if inputs is not None else None
         for model in models:
             with batch.step(model):
-                network = read_network(model)
-                conditions = given.conditions(network)
+                network, conditions = given.read(model)
                 audited = audit_model(network, arrays, given.shapes, conditions, allow_empty)
                 done[model] = compare(audited, opened)
     if not done:
@@ -161,18 +160,15 @@ def harden_command(
     in the folder of MODEL.
     """
     from onnxgather.networks.hardening import harden_file
-    from onnxgather.networks.network import read_network
 
-    network = read_network(model)
-    conditions = given.conditions(network)
+    network, conditions = given.read(model)
     done = harden_file(network, output, out_of_range, given.shapes, conditions)
     if as_json:
         say(json_bytes({"model": model, "output": output, "rewritten": done}))
         return GOOD
     for one in done:
         say(str(one))
-    gathers = "1 gather" if len(done) == 1 else f"{len(done)} gathers"
-    say(f"{model} -> {output}: {gathers} rewritten")
+    say(f"{model} -> {output}: {number_of(len(done), 'gather')} rewritten")
     if done:
         say("An index out of range is no error there any more: it is a value.", err=True)
     return GOOD
