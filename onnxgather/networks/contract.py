@@ -93,11 +93,14 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """What the inputs of a model must be, so that what an audit proves holds."""
 
     digest: str
-    """Of the model, such as `sha256:...`."""
+    """The SHA-256 digest of the model as it was given, such as `sha256:...`."""
     assumes: Assumption
-    """What every proof assumes."""
+    """`open sizes of inputs are at least 1`, or with `--allow-empty` `... at least 0`."""
     sizes: NamedSizes
+    """The dimensions of inputs that share each open size, each an input and a number from 0, by the
+    names of the sizes."""
     conditions: tuple[Condition, ...]
+    """All of these hold."""
 
     @classmethod
     def of(cls, network: Network, conditions: tuple[Condition, ...], allow_empty: bool) -> Contract:

@@ -1,7 +1,7 @@
 """The table of operators: the bounds of what each computes, from the bounds of its inputs.
 
-ONNX's shape inference tells the types and the sizes. An operator that is not in the table computes
-anything that its data type holds.
+The table in `operator_types.py` tells the types and the sizes. An operator that is not in this one
+computes anything that its data type holds.
 """
 
 from __future__ import annotations

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
+import re
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +16,7 @@ import msgspec
 import numpy as np
 import onnx
 import pytest
+from folders import ROOT
 from hypothesis import example, find, given
 from hypothesis import strategies as st
 from onnx_graphs import INT64, info, model, node
@@ -479,6 +484,40 @@ def test_both_outcomes_are_drawn(outcome: bool) -> None:
         cases(), lambda case: len(case[0]["conditions"]) > 1 and is_refused(*case) == outcome
     )
     assert len(case[0]["conditions"]) > 1
+
+
+def field_table(kind: type) -> str:
+    """The fields of a class with their docstrings, as a table of a page."""
+    (made,) = ast.parse(inspect.getsource(kind)).body
+    lines = ["| field | meaning |", "| --- | --- |"]
+    for one, after in pairwise(made.body if isinstance(made, ast.ClassDef) else []):
+        if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name):
+            assert isinstance(after, ast.Expr), one.target.id
+            assert isinstance(after.value, ast.Constant), one.target.id
+            lines.append(f"| `{one.target.id}` | {' '.join(str(after.value.value).split())} |")
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("kind", [Contract, Condition])
+def test_the_page_has_the_fields_in_the_words_of_the_classes(kind: type) -> None:
+    assert field_table(kind) in (ROOT / "docs/proof.md").read_text(encoding="utf-8")
+
+
+def test_the_page_has_the_fields_that_each_kind_of_condition_needs() -> None:
+    page = (ROOT / "docs/proof.md").read_text(encoding="utf-8")
+    for of, optional in (("values", "`columns`"), ("size", "`expression`"), ("sizes", "")):
+        *_, told = (line for line in page.splitlines() if line.startswith(f"| `{of}` |"))
+        needs, may = (re.findall(r"`(\w+)`", part) for part in told.split("|")[2:4])
+        ends = {"of": of, "high": 3}
+        good = {"input": "ids", "columns": [0], "dim": 1, "expression": "sequence"}
+        for more in (needs, needs + may):
+            condition = ends | {name: good[name] for name in more}
+            assert str(decoded(WHOLE | {"conditions": [condition]}).conditions[0])
+        assert [f"`{name}`" for name in may] == ([optional] if optional else [])
+        for name in needs:
+            condition = ends | {other: good[other] for other in needs if other != name}
+            with pytest.raises(og.FileFormatError, match="must have"):
+                decoded(WHOLE | {"conditions": [condition]})
 
 
 def test_checking_inputs_imports_no_onnx() -> None:
