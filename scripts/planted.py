@@ -92,8 +92,8 @@ OPPOSITE = {
 }  # each name has its number's neighbour
 
 
-NEVER_REACHED = ("strict", "slots", "frozen", "eq")
-"""Arguments that refuse what nothing does: of `zip`, and of records."""
+NEVER_REACHED = ("strict", "slots", "frozen", "eq", "default_factory")
+"""Arguments that refuse what nothing does, of `zip` and of records, or name a type."""
 
 
 @dataclass(eq=False)
@@ -205,7 +205,8 @@ def tried(folder: Path, mistake: Mistake | None, tests: list[str], seconds: floa
     """
     if mistake:
         (folder / f"{mistake.file}.py").write_text(mistake.planted(mistake.tree), encoding="utf-8")
-        tests = sorted(tests, key=lambda name: f"test_{mistake.file}." not in name)
+        own = mistake.file.rpartition("_")[2]
+        tests = sorted(tests, key=lambda name: not Path(name).stem.endswith(own))
     if child := os.fork():
         return child
     output = os.open(folder / "output", os.O_CREAT | os.O_WRONLY)

@@ -404,7 +404,7 @@ def _position(call: Call, axis: int, k: int = 0) -> Bounds:
     return call.value(0, _last(size), k=k, why=(reason,))
 
 
-@computes("ArgMax", "ArgMin", numbers=False)
+@computes("ArgMax", "ArgMin")
 def _arg_extreme(call: Call) -> Bounds | None:
     return _position(call, call.axis(0))
 
@@ -414,7 +414,7 @@ def _top_k(call: Call) -> Sequence[Bounds]:
     return call.selected(call.x.whole), _position(call, call.axis(-1), 1)
 
 
-@computes("NonZero", numbers=False)
+@computes("NonZero")
 def _non_zero(call: Call) -> Bounds | None:
     here, full = (call.x.low > 0) | (call.x.high < 0), call.x.full
     if full is not None and (call.x.is_exact or here.all()):
@@ -434,7 +434,7 @@ def _non_max_suppression(call: Call) -> Bounds:
     return call.value(0, np.array(lasts, object).reshape(1, 3, 1), why=(why,))
 
 
-@computes("Shape", "Size", numbers=False)
+@computes("Shape", "Size")
 def _shape(call: Call) -> Bounds | None:
     sizes = call.x.sizes
     if call.operator == "Size":

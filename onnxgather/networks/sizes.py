@@ -345,7 +345,7 @@ def _larger(a: AnySize, b: AnySize) -> AnySize:
     a, b = sorted((a, b), key=lambda size: sorted(map(_rank, terms_of(size))))
     made, key = _maker(a, b).made, ("larger", a, b)
     if key not in made:
-        above = Symbol("", 0, max(0, high_of(b) - low_of(a)))
+        above = Symbol("", 0, high_of(b) - low_of(a))
         found = Size({(above,): 1})
         _tell(
             above, found + a - b, *([b - found] if never_negative(a) and never_negative(b) else [])

@@ -112,6 +112,7 @@ IDS = {"ids": ("INT64", 4)}
         ),
         ("i = Cast b; to=7\nj = Mul i, far\ny = Gather table, j", TABLE | {"b": ("BOOL", 4)}, ""),
         ("d = Det x\ni = Cast d; to=7\ny = Gather table, i", TABLE | {"x": ("FLOAT", 2, 2)}, ""),
+        ("i = Sub ids, ids\ny = Gather table, i", TABLE | IDS, "ids: 0..63"),
         # Of several inputs.
         (
             "i = Add a, b\ny = Gather table, i",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import onnx
 import pytest
 
+from onnxgather.networks import operator_bounds
 from onnxgather.networks.calls import Call, OpenType
 from onnxgather.networks.intervals import Bounds, bounds_of_array, interval, unknown
 from onnxgather.networks.network import Operation
@@ -61,9 +63,10 @@ def of_sizes(*sizes: Any, of: str = "INT64") -> Bounds:
 
 def computed(operator: str, *inputs: Bounds | None, **options: Any) -> Sequence[Bounds] | None:
     """What the table tells of the outputs of an operation."""
-    first = inputs[0]
-    kind = options.pop("to", first and first.data_type), options.pop("sizes", first and first.sizes)
-    types = options.pop("types", [OpenType(*kind)])
+    first, told = inputs[0], {"to", "sizes", "types"}
+    kind = options.get("to", first and first.data_type), options.get("sizes", first and first.sizes)
+    types = options.get("types", [OpenType(*kind)])
+    options = {name: value for name, value in options.items() if name not in told}
     names = tuple(map(str, range(len(inputs))))
     operation = Operation("", operator, "", names, ("y",), options, {})
     with np.errstate(all="ignore"):
@@ -385,6 +388,8 @@ POSITIONS: list[Case] = [
     ("NonZero", [v(0, 3, (1, 2))], {"sizes": (1, None)}, "[[[0, 2]]]"),
     ("NonZero", [v((1, 2), (-4, -3))], {"sizes": (1, 2)}, "[[[0, 0], [1, 1]]]"),
     ("NonZero", [v((1, 2), (-4, 0))], {"sizes": (1, None)}, "[[[0, 1]]]"),
+    ("NonZero", [v(COUNT, 5)], {"sizes": (1, None)}, "[[[0, 1]]]"),
+    ("NonZero", [v(N, 5)], {"sizes": (1, 2)}, "[[[0, 0], [1, 1]]]"),
     ("NonZero", [known(7)], {"sizes": (0, 1)}, "[[[0, 0]]]"),
     ("NonZero", [known(0)], {"sizes": (0, 0)}, "[[[0, 0]]]"),
     ("NonZero", [v((0, 1), sizes=())], {"sizes": (1, None)}, "[[[0, 0]]]"),
@@ -678,14 +683,13 @@ SELECTED: list[Case] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("operator", "inputs", "options", "expected"),
-    ARITHMETIC + CHOICES + POSITIONS + SUMS + SELECTED,
-)
-def test_the_bounds_of_an_operation(
-    operator: str, inputs: list[Bounds | None], options: dict[str, Any], expected: str
-) -> None:
-    assert shown(computed(operator, *inputs, **options)) == expected
+@pytest.mark.parametrize("cases", [ARITHMETIC, CHOICES, POSITIONS, SUMS, SELECTED])
+def test_the_bounds_of_operations(cases: list[Case]) -> None:
+    found = [
+        shown(computed(operator, *inputs, **options)) for operator, inputs, options, _ in cases
+    ]
+    pairs = zip(found, cases, strict=True)
+    assert not [(case, own) for own, case in pairs if own != case[-1]]
 
 
 @pytest.mark.parametrize(
@@ -789,9 +793,56 @@ def test_the_tables_name_operators_of_onnx() -> None:
     assert not QUIET & {"TopK", "NonZero", "NonMaxSuppression", "Shape", "Range", "CumSum"}
 
 
-@pytest.mark.parametrize("operator", ["Add", "Mul", "Mod", "Max", "Less", "Where"])
-def test_operators_that_broadcast_keep_no_more_bounds_than_a_value(operator: str) -> None:
-    rows, columns = known(np.ones((2**8, 1), int)), known(np.ones((1, 2**7), int))
-    inputs = [v((0, 1), of="BOOL")] * (operator == "Where") + [rows, columns]
-    found = computed(operator, *inputs, to="INT64", sizes=(2**8, 2**7))
-    assert [one.bounds.shape for one in found or ()] == [(1, 1, 2)]
+def test_operators_that_broadcast_keep_no_more_bounds_than_a_value(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    called, found = list[str](), set[str]()
+
+    def broadcast(values: Sequence[Bounds | None]) -> tuple[Bounds | None, ...]:
+        called.append("broadcast")
+        return tuple(values)
+
+    monkeypatch.setattr(operator_bounds, "broadcast", broadcast)
+    for operator in TRANSFERS:
+        called.clear()
+        with suppress(Exception):  # the inputs are not those of each operator
+            computed(operator, v(1), v(1))
+        found |= {operator} if called else set()
+    assert found == {
+        *("Add", "And", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max"),
+        *("Min", "Mod", "Mul", "Or", "Sub", "Where"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("operator", "others", "options"),
+    [
+        ("Where", [v((0, N)), v(0)], {"to": "INT64"}),
+        ("Compress", [b(1)], {"sizes": (None,)}),
+        ("Pad", [known([1, 1])], {}),
+        ("ScatterND", [v(0), v(0)], {}),
+        ("Reshape", [None], {"sizes": (2, 1)}),
+        ("Transpose", [], {}),
+        ("Expand", [None], {}),
+        ("Tile", [known([2])], {}),
+        ("Slice", [known([0]), known([1])], {}),
+        ("Split", [known([1])], {}),
+        ("Concat", [v(0)], {"axis": 0, "sizes": (3,)}),
+        ("Gather", [v(0)], {"sizes": (1,)}),
+        ("TopK", [known([1])], {"types": [OpenType("INT64", (1,)), OpenType("INT64", (1,))]}),
+        ("ReduceMax", [known([0])], {"sizes": (1,)}),
+        ("CumSum", [known(0)], {"exclusive": 1, "sizes": (1,)}),
+        ("Range", [v(N + 1, sizes=()), known(1)], {"sizes": (None,)}),
+        ("Identity", [], {}),
+        ("Max", [v(0)], {}),
+        ("Clip", [], {}),
+    ],
+)
+def test_open_sizes_are_kept(
+    operator: str, others: list[Bounds | None], options: dict[str, Any]
+) -> None:
+    x = b((0, 1)) if operator == "Where" else known(0) if operator == "Range" else v((0, N), 0)
+    found = computed(operator, x, *others, **options)
+    assert found is not None
+    least, most = found[0].whole
+    assert (least, most) == (0, 2 * N if operator == "CumSum" else N)
