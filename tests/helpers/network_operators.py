@@ -385,7 +385,8 @@ def non_max_suppression(d: Draft) -> Made:
 
 def one_hot(d: Draft) -> Made:
     values = d.small("int64", [2])
-    return "OneHot", [d.pick("int64", "int32"), d.constant(3), values], 1, {}
+    indices = d.pick("int64", "int32", rank=1)  # ONNX Runtime 1.24 refuses a scalar
+    return "OneHot", [indices, d.constant(3), values], 1, {}
 
 
 def image(d: Draft, channels: int) -> str:

@@ -570,9 +570,9 @@ class TestTheWorkerBefore:
         with pytest.raises(OnnxGatherError) as caught:
             case_of_node(path, "gather", {"ids": IDS}, timeout=2)
         assert (caught.value.exit_code, str(caught.value)) == (
-            2,
-            f"{path}: main graph: node 'gather': moved fails: the worker did not answer within 2 s "
-            "and printed nothing",
+            3,
+            f"{path}: the model must run with the given inputs, but the worker did not answer "
+            "within 2 s and printed nothing",
         )
 
     @POSIX
