@@ -384,9 +384,11 @@ def non_max_suppression(d: Draft) -> Made:
 
 
 def one_hot(d: Draft) -> Made:
-    values = d.small("int64", [2])
-    indices = d.pick("int64", "int32", rank=1)  # ONNX Runtime 1.24 refuses a scalar
-    return "OneHot", [indices, d.constant(3), values], 1, {}
+    # ONNX Runtime 1.24 refuses a scalar, and ends the process where there is no index.
+    some = d.pick("int64", "int32")
+    one = d.constant([0], str(d.values[some].dtype))
+    indices = d.op("Concat", d.op("Reshape", some, np.array([-1])), one, axis=0)
+    return "OneHot", [indices, d.constant(3), d.small("int64", [2])], 1, {}
 
 
 def image(d: Draft, channels: int) -> str:
