@@ -10,8 +10,8 @@ from msgspec.structs import asdict
 
 from onnxgather.checks import number_of
 from onnxgather.cli import arguments
-from onnxgather.cli.outputs import Outputs, codes
-from onnxgather.cli.sources import Batch
+from onnxgather.cli.outputs import Outputs, check_no_terminal, codes, write_output
+from onnxgather.cli.sources import STANDARD, Batch
 from onnxgather.cli.terminal import json_bytes, say
 from onnxgather.errors import FINDINGS, GOOD
 from onnxgather.execution.providers import NAMES
@@ -141,7 +141,9 @@ def extract_command(
 
 @click.command("harden")
 @click.argument("model", type=arguments.FILE, metavar="MODEL")
-@arguments.file("-o", "--output", required=True, metavar="OUT", help="The model to write.")
+@arguments.file(
+    "-o", "--output", required=True, metavar="OUT", help="The model to write; - prints it."
+)
 @arguments.hardening
 @arguments.given
 @arguments.as_json
@@ -161,14 +163,20 @@ def harden_command(
     """
     from onnxgather.networks.hardening import harden_file
 
+    prints = output == STANDARD
+    if prints and as_json:
+        raise click.UsageError("--json must come with a file as --output, as - prints the model")
+    check_no_terminal(output)
     network, conditions = given.read(model)
-    done = harden_file(network, output, out_of_range, given.shapes, conditions)
+    write = partial(write_output, end="")
+    done = harden_file(network, output, out_of_range, given.shapes, conditions, write)
     if as_json:
         say(json_bytes({"model": model, "output": output, "rewritten": done}))
         return GOOD
     for one in done:
-        say(str(one))
-    say(f"{model} -> {output}: {number_of(len(done), 'gather')} rewritten")
+        say(str(one), err=prints)
+    rewritten = f"{model} -> {output}: {number_of(len(done), 'gather')} rewritten"
+    say(rewritten, err=prints)
     if done:
         say("An index out of range is no error there any more: it is a value.", err=True)
     return GOOD

@@ -166,9 +166,18 @@ def _only_file(output: str | None, models: int) -> str | None:
         return None
     if models > 1:
         raise click.UsageError(f"--output must be a folder for {models} models, got {output}")
+    check_no_terminal(output)
+    return output
+
+
+def check_no_terminal(output: str) -> None:
+    """Check that a model is not printed to a terminal.
+
+    Raises:
+        UsageError: It is.
+    """
     if output == STANDARD and is_terminal(sys.stdout):
         raise click.UsageError("--output must be a file, as a terminal does not show a model")
-    return output
 
 
 def _jobs(gathers: FileGathers, output: str | None, file: str | None, whole: bool) -> Iterator[Job]:

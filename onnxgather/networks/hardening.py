@@ -6,7 +6,7 @@ Gathers are rewritten where they stand; every other part of a model keeps its by
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -87,6 +87,7 @@ def harden_file(
     out_of_range: OutOfRange = "clamp",
     shapes: Mapping[str, Sequence[int]] | None = None,
     conditions: Iterable[Condition] = (),
+    write: Callable[[str, bytes], None] = write_whole,
 ) -> list[Rewritten]:
     """Write what `harden` makes of the model in a file; return what was rewritten.
 
@@ -96,6 +97,7 @@ def harden_file(
         out_of_range: As of `harden`.
         shapes: As of `harden`.
         conditions: What holds for the inputs.
+        write: What writes the file.
 
     Raises:
         OnnxGatherError: As `harden`; or the file to write is the model, or is in another folder
@@ -109,7 +111,7 @@ def harden_file(
     if external and folders[0] != folders[1]:
         rule = f"{output} must be in the folder of {path}, as it refers to its external data"
         raise OnnxGatherError(f"{rule}, {shown(external[0])}")
-    write_whole(output, serialized(hardened))
+    write(output, serialized(hardened))
     return done
 
 

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 import onnx
-from command_line import outcome
+import pytest
+from command_line import outcome, posix, spawn
 from onnx import parser
 
 EMBEDDING = """
@@ -63,3 +64,28 @@ def test_a_file_that_is_no_model_is_refused() -> None:
     Path("a.json").write_text("{}", encoding="utf-8")
     code, _, told = outcome("harden", "a.json", "-o", "out.onnx")
     assert (code, told) == (2, "Error: a.json: must be an ONNX model\n")
+
+
+def test_a_model_for_the_standard_output_is_printed_and_the_rest_is_said_beside_it() -> None:
+    saved()
+    assert spawn("harden", "model.onnx", "-o", "out.onnx").returncode == 0
+    ended = spawn("harden", "model.onnx", "-o", "-")
+    assert ended.stdout == Path("out.onnx").read_bytes()
+    assert (ended.returncode, posix(ended.stderr.decode())) == (
+        0,
+        "main graph: Gather 'y': an index outside [-3, 3) was an error, and now the output holds "
+        "the elements at the clamped indices\nmodel.onnx -> -: 1 gather rewritten\n"
+        "An index out of range is no error there any more: it is a value.\n",
+    )
+    code, text, told = outcome("harden", "model.onnx", "-o", "-", "--json")
+    rule = "Error: --json must come with a file as --output, as - prints the model"
+    assert (code, text, told.splitlines()[-1]) == (2, "", rule)
+    assert not Path("-").exists()
+
+
+def test_no_model_is_printed_to_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    saved()
+    monkeypatch.setattr("onnxgather.cli.outputs.is_terminal", bool)  # any stream is one
+    code, text, told = outcome("harden", "model.onnx", "-o", "-")
+    rule = "Error: --output must be a file, as a terminal does not show a model"
+    assert (code, text, told.splitlines()[-1]) == (2, "", rule)
