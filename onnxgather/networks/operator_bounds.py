@@ -443,10 +443,8 @@ def _shape(call: Call) -> Bounds | None:
         return call.value(0, MOST)
     else:
         sizes = sizes[call.attributes.get("start", 0) : call.attributes.get("end", len(sizes))]
-    known = [None if size is None or is_doubtful(size) else size for size in sizes]
-    low = [0 if size is None else size for size in known]
-    high = [MOST if size is None else size for size in known]
-    bounds = np.array([low, high], object).T
+    ends = [(0, MOST) if n is None or is_doubtful(n) else (n, n) for n in sizes]
+    bounds = np.array(ends, object).reshape(-1, 2)
     return call.value(bounds[:, :1], bounds[:, 1:])
 
 
@@ -612,11 +610,10 @@ def _steps(start: int, end: int, step: int, size: int) -> range:
 def _split(call: Call) -> Sequence[Bounds] | None:
     axis = call.axis(0)
     parts = known_sizes([sizes[axis] if sizes else None for _, sizes in call.types])
-    if parts is None:
-        return [call.selected(_taken(call.x.bounds, axis, None), k) for k in range(len(call.types))]
-    ranges = [
-        range(end - n, end) for n, end in zip(parts, itertools.accumulate(parts), strict=True)
-    ]
+    ranges = [None] * len(call.types)
+    if parts is not None:
+        pairs = zip(parts, itertools.accumulate(parts), strict=True)
+        ranges = [range(end - n, end) for n, end in pairs]
     return [call.selected(_taken(call.x.bounds, axis, r), k) for k, r in enumerate(ranges)]
 
 

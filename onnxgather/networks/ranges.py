@@ -362,12 +362,11 @@ class Ranges:
             slices.append(taken_apart(value, axis))
         state, outputs = self._repeated(body, first, [], slices, 0)
         axes = attributes.get("scan_output_axes", (0,) * len(outputs))
-        kept = list[Bounds]()
-        for value, axis in zip(outputs[len(state) :], axes, strict=False):
-            if value.sizes is not None and count is not None and count >= 1:
-                kept.append(stacked(value, axis, count))
-            else:  # without an iteration, what the body declares counts
-                kept.append(value.resized(None))
+        runs = count is not None and count >= 1  # else what the body declares counts
+        kept = [
+            stacked(value, axis, count) if runs and value.sizes is not None else value.resized(None)
+            for value, axis in zip(outputs[len(state) :], axes, strict=False)
+        ]
         return [*state, *kept]
 
     def _repeated(
@@ -475,16 +474,12 @@ class Ranges:
         value, maker = self.value(scope, name), self._makers[scope].get(name)
         if maker is None or maker.domain or maker.operator not in ELEMENTWISE or not depth:
             return value
-        known = [self.value(scope, one) if one else None for one in maker.inputs]
+        known = (self.value(scope, one) if one else None for one in maker.inputs)
         inputs = [self._under(scope, one, told, depth - 1) if one else None for one in maker.inputs]
-        if all(a is b or not b for a, b in zip(known, inputs, strict=True)):
+        if all(a is b for a, b in zip(known, inputs, strict=True)):
             return value
-        again = Call(
-            maker,
-            tuple(a or None for a in inputs),
-            scope.version,
-            [OpenType(value.data_type, value.sizes)],
-        )
+        types = [OpenType(value.data_type, value.sizes)]
+        again = Call(maker, tuple(inputs), scope.version, types)
         found = _transferred(again)
         return _reasoned(again, found[0]) if found else value
 
