@@ -253,3 +253,50 @@ def test_before_opset_7_a_broadcast_is_of_another_kind(attributes: dict[str, int
     x = np.array([3, 9])
     model = model_of([node("Add", "x one", "y", **attributes)], x, opset=6, one=np.int64(1))
     assert not bounds_of(model, x).is_bounded
+
+
+FORMS: list[tuple[str, dict[str, Any], dict[int, Any]]] = [
+    ("Slice", {"starts": [1, 0], "ends": [3, -1], "axes": [1, 2]}, {1: [4, 10], 7: "", 9: ""}),
+    ("Slice", {"starts": [0, 1], "ends": [9, 2**31 - 1]}, {1: [4, 11], 7: "", 9: ""}),
+    ("Slice", {"starts": [-2], "ends": [2**63 - 1], "axes": [1]}, {1: [4, 11], 9: ""}),
+    ("Squeeze", {"axes": [0]}, {1: [0, 11], 7: "", 11: "", 12: ""}),
+    ("Squeeze", {}, {1: [0, 11], 7: "", 12: ""}),
+    ("Squeeze", {"axes": [-3]}, {11: "", 12: ""}),
+    ("Unsqueeze", {"axes": [0, 2]}, {1: [0, 11], 7: "", 12: ""}),
+    ("Unsqueeze", {"axes": [-1]}, {11: "", 12: ""}),
+    ("ReduceSum", {"axes": [1], "keepdims": 0}, {1: [12, 21], 7: "", 12: ""}),
+    ("ReduceSum", {"axes": [-1]}, {11: "", 12: ""}),
+    ("ReduceSum", {}, {1: [66, 66], 7: "", 12: ""}),
+    ("ReduceMax", {"axes": [1], "keepdims": 0}, {1: [0, 11], 7: [0, 11], 13: [0, 11]}),
+    ("Split", {"axis": 2}, {2: [0, 11], 7: "", 12: ""}),
+    ("Split", {"axis": 2, "split": [3, 1]}, {2: [0, 11], 7: "", 12: ""}),
+    ("Split", {"axis": -1, "split": [3, 1]}, {11: "", 12: ""}),
+    ("TopK", {"k": 2, "axis": 1}, {1: [0, 2], 7: [0, 2], 9: [0, 2]}),
+    ("TopK", {"k": 3}, {1: [0, 3], 9: [0, 3]}),
+    ("Pad", {"pads": [0, 0, 0, 0, 1, 0], "value": 50.0}, {2: [0, 50], 7: [0, 50], 10: [0, 50]}),
+    ("Clip", {"min": 2.0, "max": 7.0}, {6: [2, 7], 7: "", 10: ""}),
+    ("Clip", {"max": 7.0}, {6: [0, 7], 10: ""}),
+    ("ArgMax", {"axis": 1}, {1: [0, 2], 11: [0, 2]}),
+    ("ArgMax", {"axis": -1, "keepdims": 0}, {11: [0, 3]}),
+]
+"""Operators as they were before their inputs: by version, the least and the greatest element, or ""
+where each is known. Before version 7 no size is known."""
+
+
+@pytest.mark.parametrize(("operator", "attributes", "versions"), FORMS)
+def test_the_attributes_of_older_versions_count(
+    operator: str, attributes: dict[str, Any], versions: dict[int, Any]
+) -> None:
+    x = np.arange(12, dtype=FLOAT if operator in ("Clip", "Pad", "TopK") else int).reshape(1, 3, 4)
+    outputs = ["y", "z"] if operator in ("Split", "TopK") else ["y"]
+    made = helper.make_node(operator, ["x"], outputs, **attributes)
+    for version, ends in versions.items():
+        model = model_of([made], x, version)
+        model.graph.output[0].name = outputs[-1]
+        value = bounds_of(model, x)
+        for array in runs(model, x):
+            assert outside(value, array) == []
+            assert value.sizes == (None if version < 7 else array.shape)
+            exact = value.exact
+            assert [*value.whole] == ends or (exact is not None and (exact == array).all())
+        assert (ends == "") == (value.exact is not None)
