@@ -23,6 +23,7 @@ from onnxgather.networks.calls import Call, OpenType
 from onnxgather.networks.contract import Condition, open_sizes
 from onnxgather.networks.intervals import (
     COLUMNS,
+    ELEMENTS,
     FLOATS,
     INTEGERS,
     UNBOUNDED,
@@ -152,10 +153,11 @@ def _input(
     if not told:
         return value
     last = own[-1] if own and any(one.columns for one in told) else 1
-    ends = np.repeat(value.whole.reshape(1, 2), last if isinstance(last, int) else 1, axis=0)
+    count = last if isinstance(last, int) and last <= ELEMENTS else 0
+    ends = np.repeat(value.whole.reshape(1, 2), count or 1, axis=0)
     for one in told:
-        if one.columns and not (isinstance(last, int) and max(one.columns) < last):
-            continue  # which columns there are is not known, or there are fewer
+        if one.columns and max(one.columns) >= count:
+            continue  # which columns there are is not known, or there are fewer, or too many
         k = slice(None) if one.columns is None else list(one.columns)
         ends[k, 0] = np.maximum(ends[k, 0], ends[k, 0] if one.low is None else one.low)
         ends[k, 1] = np.minimum(ends[k, 1], ends[k, 1] if one.high is None else one.high)

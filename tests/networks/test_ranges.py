@@ -349,6 +349,18 @@ def test_many_elements_have_bounds_of_their_own_only_until_there_are_too_many(
     )
 
 
+@pytest.mark.parametrize("columns", [(0, 15), ()])
+@pytest.mark.parametrize("size", [16, 2**40])
+def test_a_condition_on_columns_takes_no_memory_of_their_number(
+    size: int, columns: tuple[int, ...]
+) -> None:
+    x = info("x", INT64, 1, size)
+    ends = {"starts": [15], "ends": [16], "axes": [1]}
+    nodes = [node("Slice", "x starts ends axes", "i"), GATHER]
+    state = "not-proved" if size > 16 and columns else "proved"
+    assert proof(nodes, TABLE, x, given=[values("x", 0, 63, *columns)], **ends).state == state
+
+
 def test_constants_that_are_too_large_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     assert proof([GATHER], TABLE, i=[0, 1, 2, 3]).state == "proved"
     monkeypatch.setattr(ranges, "MOST_READ", 4)
