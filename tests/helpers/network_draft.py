@@ -454,13 +454,10 @@ class Draft:
             infos += [
                 helper.make_tensor_value_info(t.name, t.data_type, [*t.dims]) for t in initializers
             ]
+        told = {info.name: info for info in self.value_infos if declared is not None}
+        ends = [told.pop(name, onnx.ValueInfoProto(name=name)) for name in outputs]
         graph = helper.make_graph(
-            nodes,
-            "random",
-            infos,
-            [onnx.ValueInfoProto(name=name) for name in outputs],
-            initializers,
-            value_info=self.value_infos if declared is not None else [],
+            nodes, "random", infos, ends, initializers, value_info=[*told.values()]
         )
         domains = {node.domain for node in nodes}
         functions = [function_proto(n, self.opset) for n in FUNCTIONS if "local" in domains]

@@ -152,6 +152,14 @@ def declared_by_the_model(d: Draft) -> None:
     gather(d, y, d.constant(d.random.randrange(said)))
 
 
+def declared_of_an_operator(d: Draft) -> None:
+    """A size that a model declares for what ONNX's own operator makes: Shape then tells it."""
+    x = d.input("float32", [open_name(d)])
+    y = d.op(d.random.choice(["Abs", "Neg", "Relu"]), x)
+    d.value_infos.append(helper.make_tensor_value_info(y, FLOAT, [d.random.randint(4, 8)]))
+    gather(d, x, d.op("Sub", size_of(d, y, 0), np.array(1)))
+
+
 def sequence_state(d: Draft) -> None:
     """A Loop whose state is a sequence, with a shape in its type that nothing checks."""
     x = ids = d.input("int64", [d.random.randint(1, 3)], "near")
@@ -247,6 +255,7 @@ TRAPS: dict[str, Chain] = {
     for trap in (
         *(nan_to_bool, rounded_twice, double_to_half, exchanged_axes, window_sizes, scaled_sizes),
         *(position_of_a_scalar, position_on_an_empty_axis, declared_by_the_model, sequence_input),
+        declared_of_an_operator,
         *(sequence_state, own_function, reciprocal, declared_of_a_sequence),
     )
 }

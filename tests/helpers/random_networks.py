@@ -10,10 +10,20 @@ from typing import Any
 import numpy as np
 import onnx
 from network_chains import CHAINS, add_chain
-from network_draft import OPSETS, Draft, Feeds, RefusedError, Style, leading, numbers, run
+from network_draft import (
+    OPSETS,
+    Draft,
+    Feeds,
+    RefusedError,
+    Style,
+    data_type,
+    leading,
+    numbers,
+    run,
+)
 from network_operators import TEMPLATES, add
 from network_traps import TRAPS
-from onnx import TensorProto
+from onnx import TensorProto, helper
 
 __all__ = ["CHAINS", "TEMPLATES", "TRAPS", "Graph", "Sample", "graph", "sample"]
 
@@ -158,7 +168,30 @@ def graph(seed: int, trap: str = "", chain: str = "", operator: str = "") -> Gra
     for _ in range(random.randint(1, 4)):
         probe(d)
     gathers = [n for n in d.nodes if n.op_type in ("Gather", "GatherElements", "GatherND")]
+    if random.random() < DECLARING:
+        declare(d)
     return Graph(d, gathers)
+
+
+DECLARING = 0.2
+"""The share of the models that declare sizes of what they compute."""
+
+
+def declare(d: Draft) -> None:
+    """Declare sizes of some values: their own ones, wrong ones, and names that they share."""
+    random = d.random
+    made = [name for node in d.nodes for name in node.output if name in d.values]
+    for name in random.sample(made, min(len(made), random.randint(1, 4))):
+        dims, opened = list[int | str | None](), d.open_axes(name)
+        for axis, n in enumerate(d.values[name].shape):
+            numbers = [world[name].shape[axis] for world in d.worlds]
+            own = [s for s in d.sizes[0] if [w[s] for w in d.sizes] == numbers]
+            right = [*own, None] if axis in opened else [n, n, n, None]
+            wrong = [n + 1, max(n - 1, 0), 1, "shared", "shared", *d.sizes[0]]
+            dims.append(random.choice(wrong if random.random() < 0.15 else right))
+        if random.random() < 0.05:
+            dims = [*dims, 1] if random.random() < 0.5 else dims[1:]
+        d.value_infos.append(helper.make_tensor_value_info(name, data_type(d.values[name]), dims))
 
 
 PAIRS = [(3, 5), (4, 7), (5, 4), (6, 3), (2, 6), (7, 2)]
