@@ -6,7 +6,7 @@ The texts stand in the page itself; the script adds the drawings where an entry 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from typing import Any
 
@@ -20,9 +20,9 @@ from onnxgather.networks.gathers import AuditedGather, Tensor, operations_of, ou
 from onnxgather.networks.network import Operation, Scope
 from onnxgather.networks.text import (
     commands,
-    conditions_text,
     indices_text,
     proved_if_lines,
+    said,
     summary,
     summary_of_shapes,
 )
@@ -48,9 +48,8 @@ def audit_page(name: str, compared: Compared) -> bytes:
         compared: The model with its audit, and what became of its gathers on lanes.
     """
     audit, cases, results = compared.audit, compared.cases, compared.results
-    places = {
-        key: (scope, one) for key, scope, one in operations_of(compared.network) if key in cases
-    }
+    every = operations_of(compared.network)
+    places = {key: (scope, one) for key, scope, one in every if key in cases}
     each = [*zip(cases, audit.gathers, strict=True)]
     told = [(key, gather) for key, gather in each if not gather.shape_computation]
     told.sort(key=lambda pair: [*_COLOURS].index(pair[1].range.state))
@@ -65,18 +64,15 @@ def audit_page(name: str, compared: Compared) -> bytes:
         "name": _text(name),
         "verdict": _text(summary(audit)),
         "mood": "bad" if bad else "open" if audit.not_proved or audit.proved_if else "good",
-        "commands": "".join(
-            f"<div><pre>{_text(line)}</pre></div>" for line in commands(name, audit)
-        ),
+        "commands": _listed("<div><pre>", commands(name, audit), "</pre></div>"),
         "filters": "".join(map(_filter, Counter(g.range.state for _, g in told).items())),
-        "operators": "".join(f"<option>{_text(op)}</option>" for op in operators),
+        "operators": _listed("<option>", operators, "</option>"),
         "assumes": audit.assumes,
-        "conditions": "".join(
-            f"<li>{_badge(_COLOURS['proved-if'], 'proved-if')} {_text(line)}</li>"
-            for line in proved_if_lines(audit)
+        "conditions": _listed(
+            f"<li>{_badge('KNOWN', 'proved-if')} ", proved_if_lines(audit), "</li>"
         ),
         "guard": "\n".join(map(_text, guard(audit.contract).splitlines())),
-        "notes": "".join(f"<li>{_text(line)}</li>" for line in notes),
+        "notes": _listed("<li>", notes, "</li>"),
         "gathers": "".join(_entry(gather, sizes, results[key]) for key, gather in told),
         "shapes": summary_of_shapes(shapes),
         "shape_entries": "".join(_entry(gather, sizes, ()) for gather in shapes),
@@ -87,6 +83,10 @@ def audit_page(name: str, compared: Compared) -> bytes:
 
 def _text(text: str) -> str:
     return escape(printable(text))
+
+
+def _listed(before: str, lines: Iterable[str], after: str) -> str:
+    return "".join(f"{before}{_text(line)}{after}" for line in lines)
 
 
 def _badge(colour: str, text: str) -> str:
@@ -103,14 +103,11 @@ def _filter(counted: tuple[str, int]) -> str:
 def _entry(gather: AuditedGather, sizes: NamedSizes, results: Sequence[CaseResult]) -> str:
     """The facts about a gather, in an entry that opens."""
     found, where = gather.range, f"{gather.op}, {gather.place}"
-    conditions = conditions_text(gather, sizes) if found.conditions else None
     facts = [
         ("operator", where),
+        (found.state, said(gather, sizes)),
         ("indices are", indices_text(found)),
         ("in the run", found.seen and f"{found.seen[0]}..{found.seen[1]}"),
-        ("holds if", conditions),
-        ("proof", found.why if found.state == "proved" else None),
-        ("depends on", found.input),
         *(out_of_range(gather.op).items() if found.state in ("not-proved", "out-of-range") else ()),
         ("sizes from", found.sizes_from),
         ("data", _tensor(gather.data)),
@@ -128,7 +125,7 @@ def _entry(gather: AuditedGather, sizes: NamedSizes, results: Sequence[CaseResul
     badges += [_badge("ERROR", "refused")] if gather.refused else []
     badges += [_badge(state, f"{lane} {state}") for lane, state in gather.lanes.items()]
     title = f'<span class="name">{_text(gather.node)}</span>'
-    reason = f'<span class="reason">{_text(f"{where}: {conditions or indices_text(found)}")}</span>'
+    reason = f'<span class="reason">{_text(f"{where}: {said(gather, sizes)}")}</span>'
     summary = f'<span class="badges">{"".join(badges)}</span>{title}{reason}'
     body = f'<div class="body"><dl class="fields">{listed}</dl></div>'
     head = f'<details data-state="{found.state}" data-operator="{_text(gather.op)}">'

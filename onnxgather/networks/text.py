@@ -23,22 +23,18 @@ def lines(name: str, audit: Audit, every: bool = False) -> Iterator[str]:
     """
     shapes = [gather for gather in audit.gathers if gather.shape_computation]
     proved = [g for g in audit.gathers if g.range.state == "proved" and (every or g not in shapes)]
-
-    def proof(gather: AuditedGather) -> str:
-        found = gather.range
-        return f"{indices_text(found)}, {found.why}" if every else found.why
-
+    say = partial(said, sizes=audit.contract["sizes"])
     yield f"{name}: {summary(audit)}"
     for gather in audit.out_of_range:
-        yield f"OUT OF RANGE  {named(gather)}: {_where(gather.range)}"
+        yield f"OUT OF RANGE  {named(gather)}: {say(gather)}"
     for gather in audit.refused:
         yield f"REFUSED       {named(gather)}: {gather.refused}"
-    for text in _alike(audit.not_proved, reason_text, every):
+    for text in _alike(audit.not_proved, say, every):
         yield f"not proved    {text}"
     yield from _provider_lines([*audit.out_of_range, *audit.not_proved])
     for text in proved_if_lines(audit, every):
         yield f"proved if     {text}"
-    for text in _alike(proved, proof, every):
+    for text in _alike(proved, say if every else lambda gather: gather.range.why, every):
         yield f"proved        {text}"
     if shapes and not every:
         yield f"shapes        {summary_of_shapes(shapes)}"
@@ -59,12 +55,23 @@ def _alike(
         yield named(first) + (f" and {len(others):,} more" if others else "") + f": {said}"
 
 
-def reason_text(gather: AuditedGather) -> str:
-    """Why the range of the indices of a gather is not proved."""
+def said(gather: AuditedGather, sizes: NamedSizes) -> str:
+    """The index of a gather that is out of range, why it is not proved, its conditions or proof.
+
+    Args:
+        gather: The gather.
+        sizes: The places of the open sizes.
+    """
     found = gather.range
+    if found.state == "proved-if":
+        return _conditions(found, sizes)
+    if found.state == "out-of-range":
+        return _where(found)
+    ends = (*(found.low or (None,)), *(found.high or (None,)), *(found.size or (None,)))
+    if found.state == "proved":
+        return found.why if None in ends else f"{indices_text(found)}, {found.why}"
     seen = "" if found.seen is None else f"; the run had {_ends(*found.seen)}"
-    stop = f"; it depends on {found.input}" if found.input else ""
-    return indices_text(found) + seen + stop
+    return indices_text(found) + seen + (f"; it depends on {found.input}" if found.input else "")
 
 
 def _provider_lines(gathers: Sequence[AuditedGather]) -> Iterator[str]:
@@ -79,18 +86,16 @@ def _provider_lines(gathers: Sequence[AuditedGather]) -> Iterator[str]:
 
 def proved_if_lines(audit: Audit, every: bool = False) -> Iterator[str]:
     """Yield the conditions under which gathers are proved, with these gathers."""
-    sizes: NamedSizes = audit.contract["sizes"]
-    return _alike(audit.proved_if, partial(conditions_text, sizes=sizes), every)
+    return _alike(audit.proved_if, partial(said, sizes=audit.contract["sizes"]), every)
 
 
-def conditions_text(gather: AuditedGather, sizes: NamedSizes) -> str:
-    """The conditions under which a gather is proved, and where its indices are without them.
+def _conditions(found: IndexRange, sizes: NamedSizes) -> str:
+    """The conditions under which a range is proved, and where the indices are without them.
 
     Args:
-        gather: The gather.
+        found: The range.
         sizes: The places of the open sizes, which are told of an expression.
     """
-    found = gather.range
     terms = (terms_in(one.expression or "") for one in found.conditions if one.of == "sizes")
     factors = (factor for each in terms for _, product in each for factor in product.split("*"))
     places = {name: sizes[name][0] for name in factors if name in sizes}

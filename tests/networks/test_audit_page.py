@@ -63,8 +63,8 @@ def test_a_gather_has_its_graph_its_proof_and_its_picture() -> None:
     assert "lane          cpu: 3 PASS" in found.texts["li"]
     facts = dict([*zip(found.texts["dt"], found.texts["dd"], strict=True)][::-1])
     assert facts["indices are"] == "index unbounded; the axis has 4 elements"
-    assert (facts["in the run"], facts["depends on"]) == ("0..3", "ids")
-    assert facts["holds if"] == "each value of ids is from -4 to 3"
+    assert facts["in the run"] == "0..3"
+    assert facts["proved-if"] == "each value of ids is from -4 to 3"
     assert found.texts["span"].count("cpu PASS") == 3
 
 
@@ -85,6 +85,7 @@ def test_an_index_out_of_range_is_told_with_what_each_provider_makes_of_it() -> 
     found = Page(page(inputs={"ids": np.array([3, 4])})[0])
     facts = dict(zip(found.texts["dt"], found.texts["dd"], strict=True))
     assert facts["cpu"] == "The node fails."
+    assert facts["out-of-range"] == "indices[1] is 4, by the given inputs, on an axis of 4"
     assert ("class", "bad") in found.attributes
     assert found.details[0]["picture"]["outside"] == [1]
 
