@@ -303,13 +303,18 @@ class Ranges:
             inputs = [value or unknown("", None) for value in call.inputs]
             return self.evaluate(operation.bodies["function"], inputs)
         nothing = [unknown(*told) for told in call.types]
-        if not operation.domain and operation.operator in _CONTROL:
+        # Before version 9 a Scan has a batch, and its lengths in front of the state.
+        is_batch = operation.operator == "Scan" and call.version < 9
+        if not operation.domain and operation.operator in _CONTROL and not is_batch:
             control = {"If": self._if, "Loop": self._loop, "Scan": self._scan}
             depth = self._depth
             with suppress(LookupError, TypeError, ValueError):  # not as ONNX asks
                 return control[operation.operator](call)
             self._depth = depth
             return nothing
+        for body in operation.bodies.values():  # what is declared of its inputs may not be so
+            types = [body.types[name].data_type for name in body.inputs]
+            self.evaluate(body, list(map(unknown, types, itertools.repeat(None), body.inputs)))
         if operation.domain or operation.operator not in TRANSFERS:
             return nothing
         if operation.operator == "Where":
@@ -346,10 +351,6 @@ class Ranges:
     def _scan(self, call: Call) -> Sequence[Bounds]:
         """The state after all iterations, and what is kept of each, along the axis of outputs."""
         body, attributes = call.operation.bodies["body"], call.attributes
-        if call.version < 9:  # earlier ones have a batch, and its lengths in front of the state
-            types = [body.types[name].data_type for name in body.inputs]
-            self.evaluate(body, list(map(unknown, types, itertools.repeat(None), body.inputs)))
-            return []
         scanned = int(attributes["num_scan_inputs"])
         first = [value or unknown("", None) for value in call.inputs[:-scanned]]
         axes = attributes.get("scan_input_axes", (0,) * scanned)

@@ -421,6 +421,22 @@ def test_an_index_that_may_come_from_an_input_through_a_sequence_is_not_proved()
     )
 
 
+def test_nothing_is_known_of_what_a_sequence_map_takes() -> None:
+    inner = [node("Gather", "row seven", "y")]
+    body = helper.make_graph(inner, "body", [info("row", 8)], [info("y")])
+    nodes = [node("SequenceConstruct", "x x", "s"), node("SequenceMap", "s", "t", body=body)]
+    nodes.append(node("SequenceAt", "t last", "a"))
+    model = model_of(nodes, "a", info("x", "N"), seven=np.int64(7), **LAST)
+    assert told(known(model, x=np.arange(8))[0])[1:] == (None, -np.inf, np.inf)
+    with pytest.raises(Exception, match="indices element out of data bounds"):
+        run(model, 0, {"x": np.arange(3)})
+    network = read_network(model)
+    found, inside = ranges_of(network), network.main.operations[1].bodies["body"]
+    assert proof_of(found, inside, inside.operations[0]) == IndexRange(
+        "not-proved", (7,), (7,), (None,), "constant", input="the size of row"
+    )
+
+
 def scan(inner: Sequence[onnx.NodeProto], **attributes: Any) -> onnx.NodeProto:
     """A Scan whose state is the row before, and which keeps each row plus this state."""
     infos = [info("state", None), info("row", None)]
