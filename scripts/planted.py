@@ -11,6 +11,14 @@ mistake is caught by a failing test, or when it needs much more time or memory t
 A mistake with which the file cannot be imported does not count. On stdout are the mistakes that
 survive: each either changes nothing, or shows a test that is missing. On stderr is every mistake,
 with the test that caught it.
+
+Mistakes that change nothing survive, such as these:
+
+- In sizes and conditions, a coefficient of 0 counts as negative or positive: no coefficient is 0.
+- In sizes, a symbol counts twice in `_shifted`: the signs of the terms are the same.
+- In sizes, a symbol may have the order of a mark: none has.
+- In operator_types, the number for sizes that are not known is -1: it is not above 0 either.
+- In operator_bounds, a Range of floats may count to -1: it counts to nothing either.
 """
 
 from __future__ import annotations

@@ -168,11 +168,11 @@ def known_sizes(sizes: Sequence[AnySize | None] | None) -> tuple[int, ...] | Non
 
 def elements_of(sizes: Sequence[AnySize | None] | None) -> AnySize | None:
     """The number of elements, or None where it is not known, or too large a sum."""
-    if sizes is None or None in sizes:
-        return 0 if sizes and 0 in sizes else None
-    count: AnySize = 1
-    for size in sizes:
-        count = count * (1 if size is None else size)
+    if sizes is not None and 0 in sizes:
+        return 0
+    count: AnySize | None = None if sizes is None else 1
+    for size in sizes or ():
+        count = None if count is None or size is None else count * size
         if isinstance(count, Size) and count.is_large:
             return None
     return count

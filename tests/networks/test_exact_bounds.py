@@ -448,6 +448,7 @@ POSITIONS: list[Case] = [
         {"sizes": (5,)},
         "nothing",
     ),
+    ("Range", [known(0, "FLOAT"), known(0, "FLOAT"), known(1, "FLOAT")], {}, "nothing"),
     ("Range", [known(0), known(2**52), known(1)], {"sizes": (2**52,)}, "[[0, 4503599627370495]]"),
     ("Range", [known(0), known(2**52 + 1), known(1)], {"sizes": (2**52 + 1,)}, "nothing"),
     ("Range", [known(-(2**52) - 1), known(0), known(1)], {"sizes": (2**52 + 1,)}, "nothing"),
