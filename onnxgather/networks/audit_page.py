@@ -51,7 +51,7 @@ def audit_page(name: str, compared: Compared) -> bytes:
     every = operations_of(compared.network)
     places = {key: (scope, one) for key, scope, one in every if key in cases}
     each = [*zip(cases, audit.gathers, strict=True)]
-    told = [(key, gather) for key, gather in each if not gather.shape_computation]
+    told = [(key, g) for key, g in each if not (g.shape_computation and g.range.state == "proved")]
     told.sort(key=lambda pair: [*_COLOURS].index(pair[1].range.state))
     sizes: NamedSizes = audit.contract["sizes"]
     operators = dict.fromkeys(gather.op for _, gather in told)
@@ -75,7 +75,7 @@ def audit_page(name: str, compared: Compared) -> bytes:
         "notes": _listed("<li>", notes, "</li>"),
         "gathers": "".join(_entry(gather, sizes, results[key]) for key, gather in told),
         "shapes": summary_of_shapes(shapes),
-        "shape_entries": "".join(_entry(gather, sizes, ()) for gather in shapes),
+        "shape_entries": "".join(_entry(g, sizes, ()) for g in shapes if g.range.state == "proved"),
     }
     details = compressed(_detail(*places[key], cases[key], results[key]) for key, _ in told)
     return filled("networks/audit", texts, {"cases": [], "details": [*details]})

@@ -22,7 +22,8 @@ def lines(name: str, audit: Audit, every: bool = False) -> Iterator[str]:
         every: Whether each gather has its line: one that computes shapes, or is proved, too.
     """
     shapes = [gather for gather in audit.gathers if gather.shape_computation]
-    proved = [g for g in audit.gathers if g.range.state == "proved" and (every or g not in shapes)]
+    told = audit.gathers if every else [g for g in audit.gathers if not g.shape_computation]
+    proved = [gather for gather in told if gather.range.state == "proved"]
     say = partial(said, sizes=audit.contract["sizes"])
     yield f"{name}: {summary(audit)}"
     for gather in audit.out_of_range:

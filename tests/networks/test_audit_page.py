@@ -81,6 +81,16 @@ def test_gathers_of_shapes_are_one_line() -> None:
     assert found.texts["label"] == [" proved-if 1", "Operator ", "Find "]
 
 
+def test_a_gather_of_shapes_that_is_not_proved_stands_among_the_others() -> None:
+    nodes = [node("Shape", ["x"], "shape"), node("Gather", ["shape", "five"], "y")]
+    inputs = [info("x", FLOAT, ["n"])]
+    audited = audit_model(model(nodes, inputs, ["y"], [constant("five", np.array(5))]))
+    found = Page(audit_page("m", compare(audited, [])))
+    assert "1 gather computes shapes on the CPU, 0 of them proved" in found.texts["span"]
+    assert found.texts["label"][0] == " out-of-range 1"
+    assert len(found.details) == 1
+
+
 def test_an_index_out_of_range_is_told_with_what_each_provider_makes_of_it() -> None:
     found = Page(page(inputs={"ids": np.array([3, 4])})[0])
     facts = dict(zip(found.texts["dt"], found.texts["dd"], strict=True))
