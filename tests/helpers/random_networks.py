@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 from network_chains import CHAINS, add_chain
 from network_draft import (
     OPSETS,
@@ -80,9 +81,15 @@ class Graph:
 
     @property
     def divides(self) -> bool:
-        """Whether a node divides by what is no constant: by 0, ONNX Runtime ends the process."""
+        """Whether a node divides by what may be 0, at which ONNX Runtime ends the process.
+
+        The TopK of ONNX Runtime 1.24 divides by the number of rows.
+        """
         nodes = [node for node in self.draft.nodes if node.op_type in ("Div", "Mod", "Picked")]
-        return any(node.input[1] not in self.draft.constants for node in nodes)
+        if any(node.input[1] not in self.draft.constants for node in nodes):
+            return True
+        is_old = onnxruntime.__version__.startswith("1.24.")
+        return is_old and any(node.op_type == "TopK" for node in self.draft.nodes)
 
     def part(self, outputs: Sequence[str], sizes: dict[str, Any] | None = None) -> onnx.ModelProto:
         """A model of the nodes that lead to some values.
