@@ -374,6 +374,7 @@ def test_inputs_that_break_a_contract_are_one_sentence(
     with pytest.raises(og.OnnxGatherError) as caught:
         check_inputs(WHOLE, inputs)
     assert str(caught.value) == sentence
+    assert is_refused(WHOLE, inputs)
 
 
 def test_open_sizes_may_be_0_where_the_contract_says_so() -> None:
