@@ -440,10 +440,10 @@ def _shape(call: Call) -> Bounds | None:
     if call.operator == "Size":
         sizes = (elements_of(sizes),)
     elif sizes is None:
-        return call.value(0, MOST)
+        return call.value(0, LARGEST_SIZE)
     else:
         sizes = sizes[call.attributes.get("start", 0) : call.attributes.get("end", len(sizes))]
-    ends = [(0, MOST) if n is None or is_doubtful(n) else (n, n) for n in sizes]
+    ends = [(0, LARGEST_SIZE) if n is None or is_doubtful(n) else (n, n) for n in sizes]
     bounds = np.array(ends, object).reshape(-1, 2)
     return call.value(bounds[:, :1], bounds[:, 1:])
 

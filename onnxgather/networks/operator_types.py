@@ -28,6 +28,7 @@ from onnxgather.networks.sizes import (
     is_doubtful,
     larger,
     lesser,
+    low_of,
     quotient,
     unknown_size,
 )
@@ -92,7 +93,12 @@ def output_types(call: Call) -> list[OpenType]:
         with suppress(ArithmeticError, LookupError, TypeError, ValueError):  # not as ONNX asks
             sizes = [*RULES[call.operator](call, [each.sizes for each in types])][: len(types)]
     pairs = itertools.zip_longest(types, sizes)
-    return [OpenType(each.data_type, known) for each, known in pairs]
+    return [OpenType(each.data_type, known and _possible(known)) for each, known in pairs]
+
+
+def _possible(sizes: AnySizes) -> AnySizes:
+    """The sizes without negative ones, which ONNX Runtime refuses or does not come to compute."""
+    return tuple(None if isinstance(size, int) and size < 0 else size for size in sizes)
 
 
 def _inferred(call: Call) -> list[OpenType]:
@@ -197,7 +203,9 @@ def _elementwise(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSize
 
 @sized("Expand")
 def _expand(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
-    return [_broadcast([call.x.sizes, _elements(call.of(1))])]
+    sizes = call.x.sizes  # ONNX Runtime leaves out an Expand that, as it believes, does nothing
+    is_clear = sizes is not None and not is_doubtful(*sizes)
+    return [_broadcast([sizes if is_clear else None, _elements(call.of(1))])]
 
 
 # Sizes that numbers tell.
@@ -238,7 +246,8 @@ def _range(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
         return [(None,)]
     span = limit - start if delta > 0 else start - limit
     count = _rounded_up(larger(0, span), abs(delta))
-    return [(count if high_of(span) < INTEGERS[call.x.data_type][1] / 2 else None,)]
+    most = max(high_of(span), -low_of(span))  # older versions subtract in the data type
+    return [(count if most < INTEGERS[call.x.data_type][1] / 2 else None,)]
 
 
 @sized("Tile")

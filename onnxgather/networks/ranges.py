@@ -120,8 +120,10 @@ def _open_sizes(
     network: Network, conditions: Sequence[Condition], allow_empty: bool
 ) -> dict[str, Size]:
     """The open sizes of the inputs, with what the conditions tell of them."""
+    dims = network.dimensions  # an input without elements may have any sizes
+    filled = {name for name in dims if not allow_empty and 0 not in (dims[name] or ())}
     symbols = {
-        name: Symbol(name, 1 - allow_empty, MOST_OF_INPUT, tensors={which for which, _ in where})
+        name: Symbol(name, 1 - allow_empty, MOST_OF_INPUT, tensors={n for n, _ in where} & filled)
         for name, where in open_sizes(network).items()
     }
     for condition in conditions:
@@ -336,9 +338,10 @@ class Ranges:
         trips, body = call.has(0), call.operation.bodies["body"]
         last = MOST if trips is None else trips.whole[1]
         last = max(last, 1) if isinstance(last, int) else last
-        sizes = [body.types[name].sizes for name in body.inputs[:2]]
+        declared = body.types[body.inputs[0]].sizes  # of which the rank alone counts
+        one = declared and (1,)
         why = (f"the iterations of {call.operation.label}",)
-        fixed = [interval("INT64", sizes[0], 0, last - 1, why=why), unknown("BOOL", sizes[1])]
+        fixed = [interval("INT64", one, 0, last - 1, why=why), unknown("BOOL", None)]
         first = [value or unknown("", None) for value in call.inputs[2:]]
         state, outputs = self._repeated(body, first, fixed, [], 1)
         runs = trips is not None and trips.whole[0] >= 1 and call.has(1) is None

@@ -301,6 +301,7 @@ def quotient(size: AnySize, divisor: AnySize) -> AnySize:
     made, key = _maker(size, divisor).made, ("quotient", size, divisor)
     if key not in made:
         one = Symbol("", 0, high_of(size) // max(1, low_of(divisor)))
+        one.doubtful = is_doubtful(size, divisor)
         made[key] = Size({(one,): 1})
         rest = size - made[key] * divisor
         _tell(one, rest, divisor - 1 - rest)
@@ -345,7 +346,7 @@ def _larger(a: AnySize, b: AnySize) -> AnySize:
     a, b = sorted((a, b), key=lambda size: sorted(map(_rank, terms_of(size))))
     made, key = _maker(a, b).made, ("larger", a, b)
     if key not in made:
-        above = Symbol("", 0, high_of(b) - low_of(a))
+        above = Symbol("", 0, high_of(b) - low_of(a), doubtful=is_doubtful(a, b))
         found = Size({(above,): 1})
         _tell(
             above, found + a - b, *([b - found] if never_negative(a) and never_negative(b) else [])
@@ -375,7 +376,7 @@ def mark() -> int:
     return next(_order)
 
 
-def is_doubtful(*sizes: AnySize) -> bool:
+def is_doubtful(*sizes: AnySize | None) -> bool:
     """Whether ONNX Runtime may believe another number of one of some sizes."""
     every = (symbol for size in sizes if isinstance(size, Size) for symbol in size.symbols)
     return any(symbol.doubtful for symbol in every)

@@ -381,7 +381,7 @@ def test_sizes_that_grow_with_each_operation_become_open() -> None:
     x = helper.make_tensor_value_info("x", FLOAT, dims[:30])
     nodes = [node("Pad", "x pads", "p"), node("Reshape", "p all", "f"), node("Shape", "f", "i")]
     found = proof([*nodes, GATHER], TABLE, x, pads=[1] * 60, all=[-1])
-    assert (found.state, found.low, found.high) == ("not-proved", (0,), (2**48,))
+    assert (found.state, found.low, found.high) == ("not-proved", (0,), (None,))
 
 
 @pytest.mark.parametrize(("sizes", "size"), [([], 4), ([1], 1)])
