@@ -438,7 +438,8 @@ def _resize(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
     wanted, policy = _elements(call.has(3)), call.attributes.get("keep_aspect_ratio_policy", "")
     if wanted and "axes" not in call.attributes and policy in ("", "stretch"):
         return [wanted]
-    return told if _stretches(call) else []
+    is_so = _stretches(call) and all(high_of(n or 0) <= 2**24 for n in (told[0] or ()))
+    return told if is_so else []  # ONNX Runtime multiplies them as FLOAT
 
 
 @sized(*TRUSTED.split(), *REDUCTIONS.split())
