@@ -20,7 +20,7 @@ from onnxgather.networks.sizes import AnySize, Size, in_named
 MOST_OPERATIONS = 200
 """The most operations from the inputs of a model to a gather for which ranges are tried."""
 
-MOST_TRIED = 100_000
+MOST_TRIED = 30_000
 """The most values that are computed anew in all trials; after these, only sizes are looked at."""
 
 STARTS = ((0, 1), (0, 0), (1, 1))
