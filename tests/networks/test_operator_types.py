@@ -508,6 +508,7 @@ CASES: list[tuple[str, list[Bounds | None], dict[str, Any], str]] = [
     ("Slice", [floats(N), integers(9), integers(0), integers(0), integers(-1)], {}, "(None,)"),
     ("Slice", [floats(9, 9), some(1), integers(5)], {}, "(?, 9)"),
     ("Slice", [floats(9, 9), integers(0), some(1)], {}, "(?, 9)"),
+    ("Slice", [floats(9, 9), integers(0), some(N)], {}, "(?, 9)"),
     ("Slice", [floats(9, 9), some(1), integers(5), some(1)], {}, "(None, None)"),
     ("Slice", [floats(9, 9), integers(0), integers(5), integers(0), some(1)], {}, "(None, None)"),
     ("Slice", [floats(9, 9), integers(0), integers(5), None, integers(1)], {}, "(None, None)"),
