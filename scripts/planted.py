@@ -19,6 +19,7 @@ Mistakes that change nothing survive, such as these:
 - In sizes, a symbol may have the order of a mark: none has.
 - In operator_types, the number for sizes that are not known is -1: it is not above 0 either.
 - In operator_bounds, a Range of floats may count to -1: it counts to nothing either.
+- In operator_bounds, a Range of known numbers reads their greatest: it is the least one, too.
 """
 
 from __future__ import annotations

@@ -412,7 +412,7 @@ def _counts_axes(call: Call) -> bool:
 
 def _stretches(call: Call) -> bool:
     """Whether each axis gets a size that is given, or a whole multiple of what it has."""
-    position = 1 if call.operator == "Upsample" or call.version < 11 else 2
+    position = 1 if call.version < 11 else 2  # later there is no Upsample
     scales, policy = call.has(position), call.attributes.get("keep_aspect_ratio_policy", "stretch")
     factors = call.attributes.get("scales", () if scales is None else scales.known)
     return policy == "stretch" and factors is not None and all(n == int(n) for n in factors)

@@ -598,6 +598,7 @@ CASES: list[tuple[str, list[Bounds | None], dict[str, Any], str]] = [
     ("Upsample 9", [floats(1, 1, 10), DOUBLED], {}, "(1, 1, 20)"),
     ("Upsample 7", [floats(1, 1, 10)], {"scales": (1.0, 1.0, 2.0)}, "(1, 1, 20)"),
     ("Upsample 7", [floats(1, 1, 10)], {"scales": (1.0, 1.0, 1.5)}, "None"),
+    ("Upsample 13", [floats(1, 1, 10), STRETCHED], {}, "None"),
     # What ONNX infers, where it is so.
     ("MatMul", [floats(N, 4), floats(4, 5)], {}, "(N, 5)"),
     ("MatMul", [floats(N, K), floats(K, 5)], {}, "(N, 5)"),
