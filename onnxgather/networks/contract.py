@@ -89,7 +89,9 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return f"{subject} is {low if low == high else f'from {low} to {high}'}"
 
 
-class Contract(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Contract(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
     """What the inputs of a model must be, so that what an audit proves holds."""
 
     digest: str
@@ -99,6 +101,9 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     sizes: NamedSizes
     """The dimensions of inputs that share each open size, each an input and a number from 0, by the
     names of the sizes."""
+    scalars: tuple[str, ...] = ()
+    """The inputs that have no dimension, which ONNX Runtime does not check; left out where there is
+    no such input."""
     conditions: tuple[Condition, ...]
     """All of these hold."""
 
@@ -106,7 +111,13 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def of(cls, network: Network, conditions: tuple[Condition, ...], allow_empty: bool) -> Contract:
         """The contract of a model; `allow_empty` is as of `audit`."""
         assumes, sizes = MAY_BE_EMPTY if allow_empty else NOT_EMPTY, open_sizes(network)
-        return cls(digest=digest_of(network), assumes=assumes, sizes=sizes, conditions=conditions)
+        return cls(
+            digest=digest_of(network),
+            assumes=assumes,
+            sizes=sizes,
+            scalars=scalars(network),
+            conditions=conditions,
+        )
 
     def joined(self, conditions: Iterable[Condition]) -> Contract:
         """The contract with more conditions; as it is where they exclude its own."""
@@ -148,6 +159,11 @@ def open_sizes(network: Network) -> NamedSizes:
             if isinstance(size, str):
                 sizes.setdefault(size, []).append((name, k))
     return sizes
+
+
+def scalars(network: Network) -> tuple[str, ...]:
+    """The inputs that the model declares without a dimension."""
+    return tuple(name for name, sizes in network.dimensions.items() if sizes == ())
 
 
 def sizes_given(sizes: NamedSizes, shapes: Mapping[str, Sequence[int]]) -> list[Condition]:
@@ -240,7 +256,12 @@ def read_contract(given: GivenContract, network: Network) -> Contract:
     from onnxgather.networks.network import check_input  # which imports onnx
 
     contract, where = decoded(given), _named(given)
-    for field, own in (("digest", digest_of(network)), ("sizes", open_sizes(network))):
+    every = {
+        "digest": digest_of(network),
+        "sizes": open_sizes(network),
+        "scalars": scalars(network),
+    }
+    for field, own in every.items():
         if (found := getattr(contract, field)) != own:
             rule = f"must be that of {network.path}, {shown(own)}"
             raise FileFormatError(f"{where}: $.{field} {rule}, got {shown(found)}")
@@ -275,6 +296,10 @@ def check_inputs(contract: GivenContract, inputs: Mapping[str, Any]) -> None:
             rule = f"{_one_number(name, least)} ({at})"
             raise OnnxGatherError(f"{rule}, got {', '.join(map(str, found))}")
         numbers[name] = found[0]
+    for name in told.scalars:
+        if name in inputs and (sizes := _array(inputs, name).shape):
+            rule = f"input {shown(name)} must have no dimension"
+            raise OnnxGatherError(f"{rule}, got the shape {[*sizes]}")
     for condition in told.conditions:
         if condition.of == "values":
             _check_values(condition, _array(inputs, condition.input or ""))
@@ -338,6 +363,9 @@ def guard(contract: GivenContract) -> str:
         each = [f"inputs[{which!r}].shape[{k}]" for which, k in dims]
         require(f"{least} <= {' == '.join(each)} <= {MOST_OF_INPUT}", _one_number(name, least))
         counts[name] = each[0]
+    for name in told.scalars:
+        rule = f"input {shown(name)} must have no dimension"
+        require(f"{name!r} not in inputs or inputs[{name!r}].shape == ()", rule)
     for condition in told.conditions:
         low = "" if condition.low is None else f"{condition.low} <= "
         high = "" if condition.high is None else f" <= {condition.high}"

@@ -19,7 +19,7 @@ import pytest
 from folders import ROOT
 from hypothesis import example, find, given
 from hypothesis import strategies as st
-from onnx_graphs import INT64, info, model, node
+from onnx_graphs import INT64, constant, info, model, node
 
 import onnxgather as og
 from onnxgather.networks.contract import (
@@ -375,6 +375,32 @@ def test_inputs_that_break_a_contract_are_one_sentence(
         check_inputs(WHOLE, inputs)
     assert str(caught.value) == sentence
     assert is_refused(WHOLE, inputs)
+
+
+def test_an_input_without_a_dimension_has_none() -> None:
+    """ONNX Runtime takes an array of 5 elements for it, and the index is then 4."""
+    nodes = [node("Size", ["x"], "n"), node("Sub", ["n", "one"], "i")]
+    nodes += [node("Gather", ["table", "i"], "y")]
+    made = model(
+        nodes,
+        [info("x", INT64, [])],
+        ["y"],
+        [constant("one", 1), constant("table", np.zeros(3, np.float32))],
+    )
+    audited = og.audit(made)
+    assert audited.gathers[0].range.state == "proved"
+    assert audited.contract["scalars"] == ["x"]
+    good, wrong = {"x": np.array(7)}, {"x": np.arange(5)}
+    assert not is_refused(audited.contract, good)
+    assert is_refused(audited.contract, wrong)
+    with pytest.raises(og.OnnxGatherError) as caught:
+        check_inputs(audited.contract, wrong)
+    assert str(caught.value) == "input 'x' must have no dimension, got the shape [5]"
+    with pytest.raises(og.OnnxGatherError) as caught:
+        read_contract(audited.contract | {"scalars": []}, read_network(made))
+    assert str(caught.value) == (
+        "the contract: $.scalars must be that of the model, ('x',), got ()"
+    )
 
 
 def test_open_sizes_may_be_0_where_the_contract_says_so() -> None:
