@@ -31,9 +31,36 @@ class _Added(msgspec.Struct):
     id: _Id
 
 
+class _Padding(msgspec.Struct):
+    """What short texts of a batch end with."""
+
+    pad_id: _Id = 0
+
+
+class _Special(msgspec.Struct):
+    ids: list[_Id]
+
+
+class _Processor(msgspec.Struct):
+    """What puts special tokens around a text; nothing says that the vocabulary has their ids."""
+
+    sep: tuple[str, _Id] = ("", 0)
+    cls: tuple[str, _Id] = ("", 0)
+    special_tokens: dict[str, _Special] = {}
+    processors: list[_Processor] = []
+
+    @property
+    def ids(self) -> list[int]:
+        """The ids that it puts in."""
+        own = [n for special in self.special_tokens.values() for n in special.ids]
+        return [self.sep[1], self.cls[1], *own, *(n for one in self.processors for n in one.ids)]
+
+
 class _Tokenizer(msgspec.Struct):
     model: _Model
     added_tokens: list[_Added] = []
+    padding: _Padding | None = None
+    post_processor: _Processor | None = None
 
 
 def token_range(path: str) -> tuple[int, int]:
@@ -50,7 +77,8 @@ def token_range(path: str) -> tuple[int, int]:
     highest = max([*ids, *(added.id for added in told.added_tokens)], default=None)
     if highest is None:
         raise OnnxGatherError(f"{path}: $.model.vocab must have a token, got none")
-    return 0, highest
+    padding, around = told.padding or _Padding(), told.post_processor or _Processor()
+    return 0, max(highest, padding.pad_id, *around.ids)
 
 
 def token_condition(text: str, network: Network) -> Condition:

@@ -39,6 +39,39 @@ def test_the_range_ends_at_the_highest_id(
 
 
 @pytest.mark.parametrize(
+    ("more", "highest"),
+    [
+        ({"padding": None, "post_processor": None}, 7),
+        ({"padding": {"strategy": "BatchLongest", "pad_id": 9, "pad_type_id": 20}}, 9),
+        ({"post_processor": {"type": "BertProcessing", "sep": ["[S]", 11], "cls": ["[C]", 2]}}, 11),
+        ({"post_processor": {"type": "RobertaProcessing", "sep": ["s", 1], "cls": ["c", 12]}}, 12),
+        (
+            {
+                "post_processor": {
+                    "type": "Sequence",
+                    "processors": [
+                        {"type": "ByteLevel", "trim_offsets": True},
+                        {
+                            "type": "TemplateProcessing",
+                            "single": [{"Sequence": {"id": "A", "type_id": 0}}],
+                            "special_tokens": {"[C]": {"id": "[C]", "ids": [13, 1]}},
+                        },
+                    ],
+                }
+            },
+            13,
+        ),
+    ],
+)
+def test_ids_that_are_put_around_a_text_and_behind_it_count(
+    tmp_path: Path, more: dict[str, Any], highest: int
+) -> None:
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps({"model": {"vocab": {"a": 7}}, **more}), encoding="utf-8")
+    assert token_range(str(path)) == (0, highest)
+
+
+@pytest.mark.parametrize(
     ("content", "sentence"),
     [
         (b"{}", "$ must have model"),
