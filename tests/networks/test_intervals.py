@@ -28,7 +28,7 @@ from onnxgather.networks.intervals import (
     unknown,
     widened,
 )
-from onnxgather.networks.sizes import MOST, Size, Symbol, larger, lesser
+from onnxgather.networks.sizes import MOST, MOST_FACTORS, Size, Symbol, larger, lesser
 
 FIRST, LAST = -(2**63), 2**63 - 1
 INF = math.inf
@@ -430,3 +430,11 @@ def test_the_last_6_reasons_count_each_once() -> None:
 def test_a_count_of_columns_that_is_open_has_no_bounds_of_its_own() -> None:
     array: Array = np.arange(3)[:, None]
     assert interval("INT64", (N,), array, array).bounds.tolist() == [[0, 2]]
+
+
+def test_both_ends_are_numbers_where_one_is_too_large_to_be_kept() -> None:
+    two: Any = Size({(Symbol("two", 1, 2),): 1})
+    kept = math.prod([two] * MOST_FACTORS)
+    assert interval("INT64", (1,), N, N + kept).bounds.tolist() == [[N, N + kept]]
+    large = interval("INT64", (1,), N, kept * two)
+    assert large.bounds.tolist() == [[1, 2 ** (MOST_FACTORS + 1)]]

@@ -379,6 +379,8 @@ CASES: list[tuple[str, list[Bounds | None], dict[str, Any], str]] = [
     # Elements side by side.
     ("Add", [floats(0), floats(N)], {}, "(0,)"),
     ("Add", [floats(1), floats(0)], {}, "(0,)"),
+    ("Add", [floats(1), floats(K)], {}, "(K,)"),
+    ("Add", [floats(K), floats(1)], {}, "(K,)"),
     ("Add", [floats(N + 1), floats(M)], {}, "(N + 1,)"),
     ("Add", [floats(N), floats(M)], {}, "(? + N,)"),
     ("Add", [floats(N), unknown("FLOAT", (None,))], {}, "(None,)"),
@@ -493,6 +495,7 @@ CASES: list[tuple[str, list[Bounds | None], dict[str, Any], str]] = [
         "(None,)",
     ),
     ("Slice", [floats(9), integers(5), integers(1), integers(0), integers(1 - 2**31)], {}, "(1,)"),
+    ("Slice", [floats(9), integers(5), integers(2**31 - 2), integers(0), integers(-1)], {}, "(0,)"),
     ("Slice", [floats(9), integers(0), integers(9), integers(0), integers(2**31 - 1)], {}, "(?,)"),
     ("Slice", [floats(9), integers(0), integers(9), integers(0), integers(2**31 - 2)], {}, "(1,)"),
     ("Slice", [floats(9), integers(0), integers(9), integers(0), integers(0)], {}, "(None,)"),
