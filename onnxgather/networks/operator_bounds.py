@@ -649,7 +649,7 @@ def _gather(call: Call) -> Bounds:
 
 @computes("ConstantOfShape", quiet=True)
 def _constant_of_shape(call: Call) -> Bounds:
-    number = np.ravel(call.attributes.get("value", np.float32(0)))[0]
+    number = np.asarray(np.ravel(call.attributes.get("value", np.float32(0)))[0])
     value = bounds_of_array(call.types[0].data_type, number)
     return call.value(value.low, value.high, value.nan)
 

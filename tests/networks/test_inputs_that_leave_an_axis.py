@@ -95,6 +95,16 @@ MODELS: dict[str, tuple[onnx.ModelProto, dict[str, Any], set[int]]] = {
         {"x": np.ones(1, np.float32), "n": np.array(2**60)},
         {0, 3},
     ),
+    "the pads that a pool leaves out count in its Shape": (
+        model(
+            "float[1, 5] x",
+            """p0 = Unsqueeze(x, axes)  p1 = AveragePool<kernel_shape = [2], auto_pad = "VALID",
+            pads = [1, 1]>(p0)  p = Squeeze(p1, axes)"""
+            + ALL_OF_P,
+        ),
+        {"x": np.ones((1, 5), np.float32)},
+        {3},
+    ),
     "a Resize computes sizes as FLOAT": (
         model(
             "int8[16777217, 1] x",
