@@ -379,6 +379,8 @@ def _window(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
             room = size + strides[k] - 1 if dilations[k] == 1 else -1
         elif padding == "NOTSET":
             room = room + pads[k] + pads[k + rank]
+        elif any(pads):  # VALID: ONNX infers sizes with pads that ONNX Runtime leaves out
+            room = -1
         # A pool wider than its input has 1 window; of 0, SAME is inferred as 1.
         least = 0 if "Conv" in call.operator and "SAME" not in padding else strides[k]
         is_clear = room >= least and not options.get("ceil_mode", 0)

@@ -445,6 +445,15 @@ def test_sizes_are_computed_through_floats() -> None:
     assert [(g.indices.sizes, g.range.sizes_from) for g in found] == [((4, 2), "file")]
 
 
+def test_an_attribute_that_onnx_does_not_allow_is_no_traceback() -> None:
+    sparse = onnx.SparseTensorProto(dims=[1])
+    nodes = [
+        node("ConstantOfShape", ["ids"], "i", value=sparse),
+        node("Gather", ["table", "i"], "y"),
+    ]
+    assert one(model(nodes, [info("ids", INT64, [1])], ["y"], [TABLE])).range.state == "not-proved"
+
+
 def test_a_body_that_onnx_does_not_allow_is_no_traceback() -> None:
     broken = node("Loop", ["ids"], "rows", body=graph([GATHER], (), ["rows"]))
     assert one(model([broken], [IDS], ["rows"], [TABLE])).range.state == IF_KEPT
