@@ -17,7 +17,9 @@ Mistakes that change nothing survive, such as these:
 - In sizes and conditions, a coefficient of 0 counts as negative or positive: no coefficient is 0.
 - In sizes, a symbol counts twice in `_shifted`: the signs of the terms are the same.
 - In sizes, a symbol may have the order of a mark: none has.
+- In operator_types, a Range may count up in steps of 0: it is left before.
 - In operator_types, the number for sizes that are not known is -1: it is not above 0 either.
+- In operator_bounds, a float that does not fit is another integer: both are left out.
 - In operator_bounds, a Range of floats may count to -1: it counts to nothing either.
 - In operator_bounds, a Range of known numbers reads their greatest: it is the least one, too.
 """

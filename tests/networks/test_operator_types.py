@@ -628,6 +628,7 @@ CASES: list[tuple[str, list[Bounds | None], dict[str, Any], str]] = [
     ("ReduceMax 17", [floats(N, 3)], {"axes": (1,), "keepdims": 0}, "(N,)"),
     ("ReduceMax 17", [floats(N, 0)], {"axes": (1,), "keepdims": 0}, "None"),
     ("ReduceMax 17", [UNRANKED], {"axes": (1,), "keepdims": 0}, "None"),
+    ("ReduceMax 17", [unknown("FLOAT", (None, 3))], {"axes": (0,), "keepdims": 0}, "None"),
     ("Abs", [floats(N, M)], {}, "(N, M)"),
     ("Abs 6", [floats(N, M)], {}, "None"),
     ("Abs 7", [floats(N, M)], {}, "(N, M)"),
