@@ -526,6 +526,12 @@ CASES: list[tuple[str, list[Bounds | None], dict[str, Any], str]] = [
         "Conv",
         [floats(N, 3, 9), floats(8, 3, 3)],
         {"auto_pad": "VALID", "pads": (5, 5)},
+        "(N, 8, None)",
+    ),
+    (
+        "Conv",
+        [floats(N, 3, 9), floats(8, 3, 3)],
+        {"auto_pad": "VALID", "pads": (0, 0)},
         "(N, 8, 7)",
     ),
     (
