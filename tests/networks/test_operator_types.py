@@ -552,6 +552,7 @@ CASES: list[tuple[str, list[Bounds | None], dict[str, Any], str]] = [
         {"auto_pad": "SAME_LOWER", "dilations": (2,)},
         "(N, 8, None)",
     ),
+    ("Conv", [floats(N, 3, 9), floats(8, 3, 3)], {"auto_pad": "VALID"}, "(N, 8, 7)"),
     ("Conv", [floats(N, 3, 2), floats(8, 3, 3)], {}, "(N, 8, 0)"),
     ("Conv", [floats(N, 3, 1), floats(8, 3, 3)], {}, "(N, 8, None)"),
     ("Conv", [floats(N, 3, 1), floats(8, 3, 3)], {"strides": (2,)}, "(N, 8, 0)"),
