@@ -17,20 +17,20 @@ BUDGETS = {
     "top": 1_000,
     "descriptors": 1_040,
     "lowering": 1_620,
-    "model": 480,
+    "model": 490,
     "execution": 1_130,
     "programs": 980,
     "parity": 2_320,
     "report": 700,
     "repro": 750,
     "doctor": 270,
-    "networks": 2_800,
-    "cli": 1_490,
+    "networks": 4_110,
+    "cli": 1_550,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 14_550
+WHOLE = 15_920
 """The most lines of code of the package."""
 
 ENTRIES = 22
