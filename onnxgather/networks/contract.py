@@ -170,7 +170,7 @@ def sizes_given(sizes: NamedSizes, shapes: Mapping[str, Sequence[int]]) -> list[
     """The conditions that open sizes are those of given shapes of inputs."""
     found = list[Condition]()
     for name, dimensions in sizes.items():
-        for which, k in [each for each in dimensions if each[0] in shapes][:1]:
+        for which, k in [pair for pair in dimensions if pair[1] < len(shapes.get(pair[0], ()))][:1]:
             n = shapes[which][k]
             found.append(Condition(of="size", input=which, dim=k, expression=name, low=n, high=n))
     return found

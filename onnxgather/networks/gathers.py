@@ -316,7 +316,8 @@ def _refine(
             except (IndexError, TypeError, ValueError):
                 where = f"{network.path}: node {shown(operation.label)}"
                 raise OnnxGatherError(f"{where} must be one that ONNX allows") from None
-            if proof.state == "not-proved" and (found := search.conditions(scope, operation)):
+            found = search.conditions(scope, operation) if proof.state == "not-proved" else ()
+            if found and known.joined(found) is not known:  # else nothing meets both
                 proof = replace(proof, state="proved-if", conditions=found)
             executions = captured.gathers.get(operation, [])
             ranges.append(_range(scope, operation, proof, source, executions))

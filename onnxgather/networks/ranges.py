@@ -437,7 +437,8 @@ class Ranges:
         if is_ahead and is_inside(low, high, size):
             return call
         least, count = None, sizes[axis]
-        is_from_0 = is_ahead and [ends[0].whole[1], *ends[2].whole] == [0, 1, 1]
+        is_own = made == [self._makers[scope].get(call.operation.inputs[1])]
+        is_from_0 = is_own and is_ahead and [ends[0].whole[1], *ends[2].whole] == [0, 1, 1]
         if is_from_0 and count is not None and size is not None:
             least = lesser(count, size)
         told = OpenType(call.types[0].data_type, (*sizes[:axis], least, *sizes[axis + 1 :]))

@@ -516,3 +516,33 @@ def test_a_proof_tells_the_open_size_unless_only_a_run_would_tell_it() -> None:
         ("named", "Range, at most n - 1 of n"),
         ("made", "Range"),
     ]
+
+
+def test_conditions_that_exclude_what_is_known_prove_nothing() -> None:
+    assert one(embedding(), ranges={"ids": (3, 64)}).range.state == IF_KEPT
+    found = one(embedding(), ranges={"ids": (5, 64)}).range
+    assert (found.state, found.conditions) == ("not-proved", ())
+
+
+def test_a_shape_with_too_few_sizes_is_refused() -> None:
+    with pytest.raises(og.OnnxGatherError) as caught:
+        og.audit(
+            model([GATHER], [info("ids", INT64, [2, "n"])], ["rows"], [TABLE]), shapes={"ids": [2]}
+        )
+    assert str(caught.value) == "the model: input 'ids' must be INT64 [2, ?], got [2]"
+
+
+def test_a_gather_of_what_a_range_becomes_may_have_more_indices_than_the_axis() -> None:
+    nodes = [
+        node("Size", ["x"], "count"),
+        node("Range", ["zero", "count", "single"], "every"),
+        node("Add", ["every", "less"], "below"),
+        node("Gather", ["row", "below"], "y", "gather"),
+        node("Gather", ["row", "every"], "z", "own"),
+    ]
+    constants = [constant("row", np.zeros(1, np.float32)), constant("less", np.int64(-1))]
+    constants += [constant("zero", np.int64(0)), constant("single", np.int64(1))]
+    made = model(nodes, [info("x", FLOAT, ["n"])], ["y", "z"], constants)
+    assert [each.output.sizes for each in og.audit(made).gathers] == [(None,), (1,)]
+    made = model(nodes[:4], [info("x", FLOAT, ["n"])], ["y"], constants)
+    assert og.Session(made).run(np.zeros(2, np.float32)).shape == (2,)

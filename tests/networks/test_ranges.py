@@ -212,7 +212,7 @@ def test_a_tuple_of_any_length_must_be_within_each_axis() -> None:
         (0, 4, 1, "Identity", 4),
         (0, 6, 2, "Identity", 3),
         (3, 0, -1, "Identity", 3),
-        (0, 9, 1, "Identity", 6),
+        (0, 9, 1, "Identity", None),
         (1, 9, 1, "Identity", None),
         (3, -1, -1, "Identity", None),
         (-3, 0, 1, "Identity", None),
