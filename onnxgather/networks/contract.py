@@ -256,12 +256,9 @@ def read_contract(given: GivenContract, network: Network) -> Contract:
     from onnxgather.networks.network import check_input  # which imports onnx
 
     contract, where = decoded(given), _named(given)
-    every = {
-        "digest": digest_of(network),
-        "sizes": open_sizes(network),
-        "scalars": scalars(network),
-    }
-    for field, own in every.items():
+    model = Contract.of(network, (), allow_empty=False)
+    for field in ("digest", "sizes", "scalars"):
+        own = getattr(model, field)
         if (found := getattr(contract, field)) != own:
             rule = f"must be that of {network.path}, {shown(own)}"
             raise FileFormatError(f"{where}: $.{field} {rule}, got {shown(found)}")
