@@ -291,12 +291,13 @@ class Ranges:
             return sizes
         if len(declared) != len(sizes):
             return None
-        pairs = zip(declared, sizes, strict=True)
-        told = [(self._named.setdefault(d, n) if isinstance(d, str) else d, n) for d, n in pairs]
-        return tuple(
-            n if n == other or d == "" else None
-            for d, (other, n) in zip(declared, told, strict=True)
-        )
+        return tuple(map(self._agreed, declared, sizes))
+
+    def _agreed(self, declared: int | str, size: AnySize | None) -> AnySize | None:
+        """The size, if the model declares no other of it; a name is that of its first size."""
+        if isinstance(declared, str):
+            return size if not declared or self._named.setdefault(declared, size) == size else None
+        return size if size == declared else None
 
     def _computed(self, scope: Scope, call: Call) -> Sequence[Bounds]:
         """The bounds of the outputs of an operation."""
