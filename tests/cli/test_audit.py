@@ -344,6 +344,15 @@ def test_json_has_every_field_of_schema_2() -> None:
     digest = f"sha256:{hashlib.sha256(Path(path).read_bytes()).hexdigest()}"
     code, text, _ = outcome("audit", path, "--range", "ids=-4:5", "--json")
     assert code == 0
+    condition = {
+        "of": "values",
+        "input": "ids",
+        "columns": None,
+        "dim": None,
+        "expression": None,
+        "low": -4,
+        "high": 3,
+    }
     assert json.loads(text) == {
         "schema": 2,
         "assumes": "open sizes of inputs are at least 1",
@@ -351,17 +360,7 @@ def test_json_has_every_field_of_schema_2() -> None:
             "digest": digest,
             "assumes": "open sizes of inputs are at least 1",
             "sizes": {"b": [["ids", 0]]},
-            "conditions": [
-                {
-                    "of": "values",
-                    "input": "ids",
-                    "columns": None,
-                    "dim": None,
-                    "expression": None,
-                    "low": -4,
-                    "high": 3,
-                }
-            ],
+            "conditions": [condition],
         },
         "gathers": [
             {
@@ -387,17 +386,7 @@ def test_json_has_every_field_of_schema_2() -> None:
                     "input": "the range given of ids",
                     "found": None,
                     "seen": None,
-                    "conditions": [
-                        {
-                            "of": "values",
-                            "input": "ids",
-                            "columns": None,
-                            "dim": None,
-                            "expression": None,
-                            "low": -4,
-                            "high": 3,
-                        }
-                    ],
+                    "conditions": [condition],
                 },
                 "lanes": {},
             }
