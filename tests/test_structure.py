@@ -38,9 +38,9 @@ ORDER = {
     "repro": "candidates folder reduce flow plan __init__",
     "doctor": "",
     "pytest_plugin": "",
-    "networks": "sizes network contract inside capture inputs intervals tokenizer calls "
-    "operator_types operator_bounds ranges conditions shapes gathers cropping extraction text "
-    "comparison hardening audit_page __init__",
+    "networks": "sizes network contract inside inputs intervals tokenizer calls index_operators "
+    "capture operator_types operator_bounds ranges conditions shapes gathers cropping extraction "
+    "text comparison hardening audit_page __init__",
     "cli": "arguments terminal commands sources outputs check examine networks translate __init__",
 }
 """The way of a descriptor through the package, and for each package its files in their order. Each
