@@ -25,7 +25,7 @@ BUDGETS = {
     "repro": 750,
     "doctor": 270,
     "networks": 4_300,
-    "cli": 1_550,
+    "cli": 1_564,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""

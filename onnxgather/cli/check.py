@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain, count
 from signal import Signals
 from typing import TYPE_CHECKING, Any
@@ -16,10 +15,10 @@ import msgspec
 from onnxgather.checks import check_choice, listed
 from onnxgather.cli import arguments
 from onnxgather.cli.outputs import Outputs, codes
-from onnxgather.cli.sources import STANDARD, Batch, FileCases, Reading, cases_in
+from onnxgather.cli.sources import Batch, FileCases, JsonBeforePaths, Reading, cases_in
 from onnxgather.cli.terminal import Interrupted, first_signal_kept, say
 from onnxgather.errors import GOOD, UNUSABLE, DescriptorError
-from onnxgather.files import is_model, is_report
+from onnxgather.files import is_model
 from onnxgather.options import FORMATS, FormatName, OutOfRange, Target
 from onnxgather.parity.asked import CHECK_OPTIONS
 
@@ -125,7 +124,7 @@ class CheckOptions:
     with_paths: bool
 
 
-@click.command("check", epilog=_STATES)
+@click.command("check", cls=JsonBeforePaths, epilog=_STATES)
 @click.argument("paths", nargs=-1, type=arguments.FILE, metavar="[PATH]...")
 @arguments.of_check("corpus")
 @arguments.of_check("random", "count")
@@ -167,21 +166,13 @@ def check_command(**given: Any) -> int:
     """Compare what each lane returns with the reference, bit by bit.
 
     A lane is an execution provider, in this environment or another. A PATH is a program; or an
-    ONNX model, with --inputs; or a folder: all *.json files in it and below it.
+    ONNX model, with --inputs; or a folder: all *.json files in it and below it; or a pattern in
+    quotes, such as 'tests/*.json'.
     """
-    asked = CheckOptions(**given)
-    json_file = asked.outputs.json_file
-    if json_file is not None and _is_input(json_file):  # the flag, and then a path
-        outputs = replace(asked.outputs, json_file=STANDARD)
-        asked = replace(asked, paths=(*asked.paths, json_file), outputs=outputs)
-    return _run(asked)
-
-
-def _run(asked: CheckOptions) -> int:
     from onnxgather.parity.checking import check
     from onnxgather.parity.reading import known_from
 
-    batch = Batch(prints=False)
+    asked, batch = CheckOptions(**given), Batch(prints=False)
     known = known_from(asked.known_files, ours=not asked.no_known)
     lanes = asked.lanes.open()
     paths = list(dict.fromkeys(source.path for source in batch.sources(asked.paths)))
@@ -231,15 +222,6 @@ def _write(asked: CheckOptions, batch: Batch, report: Report) -> None:
     report = msgspec.structs.replace(report, unusable=unusable, shard=shard)
     shown = report if asked.with_paths else without_paths(report, asked.lanes.libraries)
     asked.outputs.write_report(batch, report, shown)
-
-
-def _is_input(path: str) -> bool:
-    """Whether a path exists and is neither a report nor empty, so that it is a PATH to check."""
-    if not os.path.isfile(path):
-        return os.path.isdir(path)
-    with open(path, "rb") as file:
-        start = file.read(100)
-    return bool(start) and not is_report(start)
 
 
 def _found(

@@ -11,15 +11,15 @@ from msgspec.structs import asdict
 from onnxgather.checks import number_of
 from onnxgather.cli import arguments
 from onnxgather.cli.outputs import Outputs, check_no_terminal, codes, write_output
-from onnxgather.cli.sources import STANDARD, Batch
+from onnxgather.cli.sources import STANDARD, Batch, JsonBeforePaths
 from onnxgather.cli.terminal import json_bytes, say
 from onnxgather.errors import FINDINGS, GOOD
 from onnxgather.execution.providers import NAMES
 from onnxgather.options import OutOfRange
 
 
-@click.command("audit")
-@click.argument("models", nargs=-1, required=True, type=arguments.FILE, metavar="MODEL...")
+@click.command("audit", cls=JsonBeforePaths)
+@click.argument("paths", nargs=-1, required=True, type=arguments.FILE, metavar="MODEL...")
 @arguments.file("--inputs", help="The model's inputs, as .npz; the model then runs.")
 @arguments.given
 @arguments.flag("--allow-empty", help="Let open sizes of inputs be 0; else they are at least 1.")
@@ -44,7 +44,7 @@ from onnxgather.options import OutOfRange
 )
 @arguments.as_records(outputs=Outputs, given=arguments.Given)
 def audit_command(
-    models: tuple[str, ...],
+    paths: tuple[str, ...],
     inputs: str | None,
     given: arguments.Given,
     allow_empty: bool,
@@ -58,7 +58,8 @@ def audit_command(
 ) -> int:
     """Say of each gather what DirectML makes of it, and whether its indices are in range.
 
-    A range is proved from the constants and the operators of the model; --shape, --range,
+    A MODEL may also be a folder: all *.onnx files in it and below it; or a pattern in quotes. A
+    range is proved from the constants and the operators of the model; --shape, --range,
     --tokenizer, --assume and --inputs tell more. A gather out of range, or one that the DirectML
     provider refuses, is a finding, and so is one that a lane computes wrongly.
     """
@@ -69,21 +70,23 @@ def audit_command(
     from onnxgather.networks.text import lines
     from onnxgather.parity.lanes import open_lanes
 
+    batch, done = Batch(prints=False), dict[str, Compared]()
+    models = [*dict.fromkeys(source.path for source in batch.sources(paths, ".onnx"))]
+    is_one = models == [*dict.fromkeys(paths)] and len(models) == 1
     outputs.check_apart([*models, *given.files, *([] if inputs is None else [inputs])])
-    if len(models) > 1 and (outputs.html_file or outputs.contract_file):
+    if not is_one and (outputs.html_file or outputs.contract_file):
         raise click.UsageError("--html and --contract must be given with one model")
     asked = bool(lanes or pythons or plugins)
     if asked and inputs is None:
         raise click.UsageError("--inputs must be given with lanes, which get what a run shows")
-    batch, done = Batch(prints=False), dict[str, Compared]()
     with ExitStack() as stack:
         with arguments.as_usage(click.UsageError):
             opened = open_lanes(lanes, pythons, plugins, "portable", timeout) if asked else []
         for lane in opened:
             stack.callback(lane.close)
         arrays = read_inputs(inputs) if inputs is not None else None
-        for model in models:
-            with batch.step(model):
+        for number, model in enumerate(models, 1):
+            with batch.step(model, number, len(models)):
                 network, conditions = given.read(model)
                 audited = audit_model(network, arrays, given.shapes, conditions, allow_empty)
                 done[model] = compare(audited, opened)
@@ -91,7 +94,7 @@ def audit_command(
         return batch.finish()
     model, one = next(iter(done.items()))
     every_model = [{"model": path, **asdict(each.audit)} for path, each in done.items()]
-    record = one.audit if len(models) == 1 else {"schema": 2, "models": every_model}
+    record = one.audit if is_one else {"schema": 2, "models": every_model}
     contents = {"--json": partial(json_bytes, record), "--html": partial(audit_page, model, one)}
     contents["--contract"] = partial(json_bytes, one.audit.contract)
     if not outputs.write(batch, contents):

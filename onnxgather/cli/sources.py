@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from glob import glob
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import click
@@ -24,7 +27,7 @@ from onnxgather.errors import (
     FileFormatError,
     OnnxGatherError,
 )
-from onnxgather.files import is_model, reason
+from onnxgather.files import is_model, is_report, reason
 from onnxgather.options import OutOfRange
 from onnxgather.programs.program import MAX_PROGRAM_BYTES, Program, parse_program, read_program
 
@@ -33,6 +36,9 @@ if TYPE_CHECKING:
 
 STANDARD = "-"
 """The name of the standard input as a source, and of the standard output as a file to write."""
+
+_AUDIT = re.compile(rb'\{\s*("schema":\s*2,\s*"models"|"gathers"):')
+"""How the JSON of an audit starts."""
 
 _BEST_TO_WORST = (GOOD, NOT_RUN, FINDINGS, UNUSABLE)
 
@@ -130,12 +136,12 @@ class Batch:
         """The names of the files that failed, each with its error."""
         self.progress = Progress(hidden=prints and is_terminal(sys.stdout))
 
-    def sources(self, paths: Sequence[str]) -> list[Source]:
-        """The programs that the paths stand for."""
+    def sources(self, paths: Sequence[str], ending: str = ".json") -> list[Source]:
+        """The files that the paths stand for, as `find_sources` has them."""
         sources: list[Source] = []
         for path in paths:
             with self.step(path):
-                sources += find_sources(path)
+                sources += find_sources(path, ending)
         return sources
 
     @contextlib.contextmanager
@@ -147,7 +153,7 @@ class Batch:
             number: The number of the file, for the progress.
             total: How many files there are; 0 if that is not known.
         """
-        self.progress.show((f"{number}/{total} " if total else "") + name)
+        self.progress.show((f"{number:,} of {total:,}: " if total > 1 else "") + name)
         try:
             yield
         except OnnxGatherError as error:
@@ -290,28 +296,53 @@ def read_source(path: str, allow_outside: bool) -> Program:
     return parse_program(content, name, allow_outside=allow_outside)
 
 
-def find_sources(path: str) -> list[Source]:
-    """The programs that a path stands for: the file itself, or all *.json files of a folder.
+def find_sources(path: str, ending: str) -> list[Source]:
+    """The files that a path stands for, sorted.
 
-    A pipe or a device in a folder is not read.
+    These are the file itself; the files of a folder, and below it, whose names have an ending; or
+    what a pattern such as `models/*` names, as shells expand it. A pipe or a device in a folder is
+    not read.
 
     Raises:
         FileFormatError: A folder has none, or one of its folders cannot be read.
     """
+    if not os.path.lexists(path) and (named := sorted(glob(path, recursive=True))):
+        return [source for each in named for source in find_sources(each, ending)]
     if not os.path.isdir(path):
         return [Source(path, "stdin" if path == STANDARD else os.path.basename(path))]
     found: list[str] = []
     try:
         for folder, folders, names in os.walk(path, onerror=_stop):
             folders.sort()
-            programs = (name for name in sorted(names) if name.lower().endswith(".json"))
-            files = (os.path.join(folder, name) for name in programs)
+            wanted = (name for name in sorted(names) if name.lower().endswith(ending))
+            files = (os.path.join(folder, name) for name in wanted)
             found += [file for file in files if os.path.isfile(file) or not os.path.exists(file)]
     except OSError as error:
         raise FileFormatError(f"{error.filename}: {reason(error)}") from None
     if not found:
-        raise FileFormatError(f"{path}: the folder must have a *.json file, got none")
+        raise FileFormatError(f"{path}: the folder must have a *{ending} file, got none")
     return [Source(file, os.path.relpath(file, path)) for file in found]
+
+
+class JsonBeforePaths(click.Command):
+    """A command whose --json may stand, without a FILE, before a path that the command reads."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the arguments."""
+        options = args[: args.index("--")] if "--" in args else args
+        for k, (option, value) in enumerate(pairwise(options)):
+            if option == "--json" and _is_input(value):
+                args[k] = f"--json={STANDARD}"
+        return super().parse_args(ctx, args)
+
+
+def _is_input(path: str) -> bool:
+    """Whether a path is none to write JSON to: a folder, a pattern, or a file of another kind."""
+    if os.path.isfile(path):
+        with open(path, "rb") as file:
+            start = file.read(100)
+        return bool(start) and not (is_report(start) or _AUDIT.match(start))
+    return os.path.isdir(path) or is_model(path) or (not os.path.exists(path) and bool(glob(path)))
 
 
 def _stop(error: OSError) -> None:

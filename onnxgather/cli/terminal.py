@@ -23,6 +23,9 @@ BY_SIGNAL = 128
 LONGEST_INDENTED = 2**22
 """JSON of so many bytes is not indented."""
 
+SECONDS_BETWEEN_LINES = 10
+"""How often a log has a line on how far the work is."""
+
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 """The signals that end a command."""
 
@@ -65,22 +68,28 @@ def first_signal_kept(kept: list[Interrupted]) -> Generator[None]:
 
 
 class Progress:
-    """One line on the standard error that says how far the work is.
+    """What the standard error says of how far the work is.
 
-    The line appears if the standard error is a terminal and the work has taken a second.
+    A terminal has one line, once the work has taken a second; a log has a line now and then.
 
     Args:
-        hidden: Whether the line never appears.
+        hidden: Whether nothing is said.
     """
 
     def __init__(self, *, hidden: bool = False) -> None:
-        self._start = time.monotonic()
-        self._shows = is_terminal(sys.stderr) and not hidden
+        self._start = self._told = time.monotonic()
+        self._hidden, self._on_terminal = hidden, is_terminal(sys.stderr)
         self._width = self._done = 0
 
     def show(self, text: str) -> None:
         """Show a text in place of the last one."""
-        if self._shows and time.monotonic() - self._start > 1:
+        now = time.monotonic()
+        if self._hidden:
+            return
+        if not self._on_terminal and now - self._told >= SECONDS_BETWEEN_LINES:
+            self._told = now
+            say(text, err=True)
+        if self._on_terminal and now - self._start > 1:
             self.clear()
             text = printable(text)[: min(79, shutil.get_terminal_size().columns - 1)]
             say(text, err=True, end="")

@@ -81,10 +81,10 @@ def convert_command(
 ) -> int:
     """Write an ONNX model for each gather of each program.
 
-    A FILE may also be a folder: all *.json files in it and below it; or -, the standard input.
-    Models go beside their programs as NAME.onnx, or as NAME.DISPATCHABLE.onnx where a program has
-    several gathers. With --whole a program is one model, and an index out of range does by default
-    what it does in run.
+    A FILE may also be a folder: all *.json files in it and below it; or a pattern in quotes; or -,
+    the standard input. Models go beside their programs as NAME.onnx, or as NAME.DISPATCHABLE.onnx
+    where a program has several gathers. With --whole a program is one model, and an index out of
+    range does by default what it does in run.
     """
     if resources and not whole:
         raise click.UsageError("--input must come with --whole")
@@ -199,7 +199,8 @@ def show_command(
 ) -> int:
     """Explain each gather of each program: its descriptor, its formula, its ONNX nodes.
 
-    A FILE may also be a folder: all *.json files in it and below it; or -, the standard input. With
+    A FILE may also be a folder: all *.json files in it and below it; or -, the standard
+    input; or a pattern in quotes. With
     --json, several files, or a folder, are a list. With --html, the page has a picture of each
     gather, in which pointing at an element shows where it came from.
     """

@@ -286,7 +286,7 @@ def test_a_tokenizer_gives_the_range_of_ids() -> None:
             "t.json must not be written, as it is an input",
         ),
         (
-            ["--tokenizer", "ids=t.json", "--json", "t.json"],
+            ["--tokenizer", "ids=t.json", "--json=t.json"],
             "t.json must not be written, as it is an input",
         ),
         (
@@ -436,7 +436,7 @@ def test_a_lane_that_does_not_start_is_exit_code_3() -> None:
             "Error: m.onnx: a range must be of an input ('ids'), got 'no'\n",
         ),
         (("--inputs", "none.npz"), 2, "Error: none.npz: no such file or directory\n"),
-        (("--json", "m.onnx"), 2, "Error: m.onnx must not be written, as it is an input\n"),
+        (("--json=m.onnx",), 2, "Error: m.onnx must not be written, as it is an input\n"),
         (("--html", "m.onnx"), 2, "Error: m.onnx must not be written, as it is an input\n"),
     ],
 )

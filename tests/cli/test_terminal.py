@@ -34,13 +34,15 @@ class TestProgress:
     @pytest.mark.parametrize(
         ("stdout", "stderr", "seconds", "shown"),
         [
-            (False, True, 2, "1/2 xxx\r       \r"),
+            (False, True, 2, "1 of 2: xxx\r           \r"),
             (False, True, 0.5, ""),
             (True, True, 2, ""),
-            (False, False, 2, ""),
+            (False, False, 9, ""),
+            (False, False, 10, "1 of 2: xxx\n"),
+            (True, False, 10, ""),
         ],
     )
-    def test_progress_shows_after_a_second_on_a_terminal(
+    def test_progress_shows_after_a_second_on_a_terminal_and_every_ten_seconds_in_a_log(
         self,
         monkeypatch: pytest.MonkeyPatch,
         stdout: bool,
@@ -72,6 +74,18 @@ class TestProgress:
             raise og.OnnxGatherError("no")
         assert err.text == "xxx\r   \rError: no\n"
         assert batch.finish() == 2
+
+    def test_a_log_has_no_second_line_before_ten_more_seconds(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        err, now = _Terminal(False), [100.0]
+        monkeypatch.setattr(sys, "stderr", err)
+        monkeypatch.setattr(terminal.time, "monotonic", lambda: now[0])
+        progress = terminal.Progress()
+        for _ in range(60):
+            now[0] += 0.5
+            progress.count("Checking")
+        assert err.text == "Checking 20\nChecking 40\nChecking 60\n"
 
     def test_a_count_tells_the_time_that_is_left(self, monkeypatch: pytest.MonkeyPatch) -> None:
         err = _Terminal(True)

@@ -1,0 +1,113 @@
+"""Paths that stand for several files, and --json before one: nothing that is read is written."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from command_line import POSIX, files, outcome, posix, program
+from onnx_graphs import FLOAT, info, model, node
+
+NEG = model([node("Neg", ["x"], "y")], [info("x", FLOAT, [2])], ["y"]).SerializeToString()
+
+
+def save(*paths: str) -> None:
+    for path in paths:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_bytes(NEG)
+
+
+def audited(*arguments: str) -> list[str]:
+    """The models that an audit tells of, in its order."""
+    code, text, error = outcome("audit", *arguments, "--json")
+    assert (code, error) == (0, "")
+    return [posix(each["model"]) for each in json.loads(text)["models"]]
+
+
+def test_a_folder_gives_its_models_sorted_and_those_below_it() -> None:
+    save("m/b.onnx", "m/a.ONNX", "m/below/c.onnx", "m/weights.bin", "d.onnx")
+    assert audited("m", "d.onnx") == ["m/a.ONNX", "m/b.onnx", "m/below/c.onnx", "d.onnx"]
+
+
+def test_a_pattern_gives_what_a_shell_would_and_a_model_counts_once() -> None:
+    save("m/b.onnx", "m/a.onnx", "m/below/c.onnx", "[x].onnx", "x.onnx")
+    assert audited("[x].onnx", "x.onnx") == ["[x].onnx", "x.onnx"]
+    assert audited("m/*.onnx") == ["m/a.onnx", "m/b.onnx"]
+    assert audited("m/**/*.onnx", "m/b.onnx") == ["m/a.onnx", "m/b.onnx", "m/below/c.onnx"]
+    assert audited("m/*") == ["m/a.onnx", "m/b.onnx", "m/below/c.onnx"]
+
+
+def test_a_folder_of_one_model_has_the_json_of_several() -> None:
+    save("m/a.onnx")
+    assert audited("m") == audited("m/*") == ["m/a.onnx"]
+    assert "models" not in json.loads(outcome("audit", "m/a.onnx", "m/a.onnx", "--json")[1])
+
+
+@pytest.mark.parametrize(
+    ("path", "sentence"),
+    [
+        ("m", "m: the folder must have a *.onnx file, got none"),
+        ("m/*.onnx", "m/*.onnx: no such file or directory"),
+    ],
+)
+def test_where_no_model_is_found_it_is_one_sentence(path: str, sentence: str) -> None:
+    Path("m").mkdir()
+    assert outcome("audit", path) == (2, "", f"Error: {sentence}\n")
+
+
+def test_programs_come_from_patterns_too() -> None:
+    program("p/b.json")
+    program("p/a.json")
+    converted = "p/a.json -> p/a.onnx\np/b.json -> p/b.onnx\n"
+    assert outcome("convert", "p/*.json") == (0, converted, "")
+    code, text, _ = outcome("check", "p/?.json", "--json")
+    assert (code, len(json.loads(text)["cases"])) == (0, 2)
+
+
+def test_json_without_a_file_stands_before_any_path() -> None:
+    save("a.onnx", "m/b.onnx", "extensionless")
+    before = files()
+    assert audited("--json", "a.onnx", "m") == ["a.onnx", "m/b.onnx"]
+    assert audited("--json", "m", "a.onnx") == ["m/b.onnx", "a.onnx"]
+    assert audited("m", "--json", "extensionless", "a.onnx") == [
+        "m/b.onnx",
+        "extensionless",
+        "a.onnx",
+    ]
+    assert audited("--json", "*.onnx", "m") == ["a.onnx", "m/b.onnx"]
+    assert outcome("audit", "--json", "none.onnx", "a.onnx")[2] == (
+        "Error: none.onnx: no such file or directory\n"
+    )
+    program("p/x.json")
+    code, text, _ = outcome("check", "--json", "p/*.json")
+    assert (code, len(json.loads(text)["cases"])) == (0, 1)
+    assert files() == [*before, "p/x.json"]
+
+
+def test_json_with_a_file_replaces_what_json_wrote_and_nothing_else() -> None:
+    save("a.onnx", "b.onnx")
+    for paths in (["a.onnx"], ["a.onnx", "b.onnx"]):
+        for _ in range(2):
+            assert outcome("audit", *paths, "--json", "out.json")[0] == 0
+        assert json.loads(Path("out.json").read_bytes())["schema"] == 2
+    Path("notes").write_text("mine", encoding="utf-8")
+    code, _, error = outcome("audit", "a.onnx", "--json", "notes")
+    assert (code, error) == (2, "Error: notes: must be an ONNX model\n")
+    assert Path("notes").read_text(encoding="utf-8") == "mine"
+    assert outcome("audit", "--json=notes", "--", "a.onnx")[0] == 0
+    assert json.loads(Path("notes").read_bytes())["gathers"] == []
+
+
+@POSIX
+@pytest.mark.parametrize("paths", [["m"], ["m/*"], ["link.onnx"], ["m/a.onnx"], ["linked"]])
+@pytest.mark.parametrize("output", ["m/a.onnx", "link.onnx", "m/../m/a.onnx", "linked/a.onnx"])
+def test_an_output_is_no_input_by_whatever_name(paths: list[str], output: str) -> None:
+    save("m/a.onnx")
+    os.symlink("m/a.onnx", "link.onnx")
+    os.symlink("m", "linked")
+    code, text, error = outcome("audit", *paths, f"--json={output}")
+    assert (code, text) == (2, "")
+    assert error.startswith(f"Error: {output} must not be written, as it is an input")
+    assert Path("m/a.onnx").read_bytes() == NEG
