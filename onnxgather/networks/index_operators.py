@@ -59,12 +59,13 @@ _FAILS = "The node fails."
 _ON_CPU = "The provider has no such operator; the node runs on the CPU provider."
 _UNCHECKED_WRITE = (
     "No error: the element is written at the offset that the index gives in the buffer, so in "
-    "another row, or nowhere beyond the buffer."
+    "another row, or nowhere beyond the buffer. With a reduction, and from opset 18 on, the node "
+    "runs on the CPU provider."
 )
+_OFF = "No error by design: the row is all off."
 _SCATTERS = {"cpu": _FAILS, "directml": _UNCHECKED_WRITE}
 _TABLES = (IndexInput("input_ids", 0, 2), IndexInput("segment_ids", 1, 4))
-_EMBEDS = {"cpu": _FAILS, "directml": "Not known; the provider refuses the node on some devices."}
-_UNCHECKED_CACHE = "1.24.4 reads outside of its memory."
+_UNCHECKED = "1.24.4 reads outside of its memory"
 
 INDEX_OPERATORS: dict[tuple[str, str], IndexOperator] = {
     ("", "Gather"): IndexOperator(_gathered("axis"), "clamp"),
@@ -76,23 +77,33 @@ INDEX_OPERATORS: dict[tuple[str, str], IndexOperator] = {
         {"cpu": "No error: the output is 0 there; 1.24.4 fails instead.", "directml": _ON_CPU},
     ),
     ("com.microsoft", "EmbedLayerNormalization"): IndexOperator(
-        (*_TABLES, IndexInput("position_ids", 8, 3)), "clamp", _EMBEDS
+        (*_TABLES, IndexInput("position_ids", 8, 3)),
+        "clamp",
+        {
+            "cpu": f"{_FAILS} {_UNCHECKED} for a position below 0.",
+            "directml": "Not known; the provider refuses the node on some devices.",
+        },
     ),
-    ("com.microsoft", "QEmbedLayerNormalization"): IndexOperator(_TABLES, "clamp", _EMBEDS),
+    ("com.microsoft", "QEmbedLayerNormalization"): IndexOperator(
+        _TABLES, "clamp", {"cpu": _FAILS, "directml": _ON_CPU}
+    ),
     ("com.microsoft", "RotaryEmbedding"): IndexOperator(
         (IndexInput("position_ids", 1, 2),),
         "clamp",
-        {"cpu": f"{_FAILS} {_UNCHECKED_CACHE}", "directml": "No error: the output is 0 there."},
+        {
+            "cpu": f"{_FAILS} {_UNCHECKED}.",
+            "directml": "No error: one below 0 counts from the end, else the output is 0 there.",
+        },
     ),
     ("", "RotaryEmbedding"): IndexOperator(
         (IndexInput("position_ids", 3, 1),),
         "clamp",
-        {"cpu": f"{_FAILS} {_UNCHECKED_CACHE}", "directml": _ON_CPU},
+        {"cpu": f"{_FAILS} {_UNCHECKED}.", "directml": _ON_CPU},
     ),
     ("com.microsoft", "WordConvEmbedding"): IndexOperator(
         (IndexInput("Sequence", 0, 3),),
         "leave",
-        {"cpu": "No error: the output has other values.", "directml": _ON_CPU},
+        {"cpu": f"No error: a row of zeros is read. {_UNCHECKED}.", "directml": _ON_CPU},
     ),
     ("", "Scatter"): IndexOperator(_gathered("axis"), "drop", _SCATTERS),
     ("", "ScatterElements"): IndexOperator(_gathered("axis"), "drop", _SCATTERS),
@@ -108,27 +119,30 @@ INDEX_OPERATORS: dict[tuple[str, str], IndexOperator] = {
     ("", "RoiAlign"): IndexOperator(
         (IndexInput("batch_indices", 2, 0),),
         "leave",
-        {"cpu": _FAILS, "directml": "No error: another image of the batch is read."},
+        {"cpu": _FAILS, "directml": "No error: the last image of the batch is read."},
     ),
     ("", "MaxRoiPool"): IndexOperator(
         (IndexInput("rois", 1, 0),),
         "leave",
-        {"cpu": _FAILS, "directml": "No error: another image of the batch is read."},
+        {"cpu": _FAILS, "directml": "No error: the first or the last image is read."},
     ),
     ("", "ReverseSequence"): IndexOperator(
         (IndexInput("sequence_lens", 1, 0, 0, "time_axis"),),
         "leave",
-        {"cpu": _FAILS, "directml": "No error: the elements stand in a wrong order."},
+        {"cpu": _FAILS, "directml": "No error: some elements stand there twice."},
     ),
     ("", "TensorScatter"): IndexOperator(
         (IndexInput("write_indices", 2, 0, -2, "axis"),),
         "leave",
-        {"cpu": "The node fails. 1.24.4 has no such operator.", "directml": _ON_CPU},
+        {
+            "cpu": f"{_FAILS} 1.24.4 has no such operator.",
+            "directml": "ONNX Runtime 1.24.4 has no such operator.",
+        },
     ),
     ("", "OneHot"): IndexOperator(
-        (IndexInput("indices", 0, 2),),
+        (IndexInput("indices", 0, 2, from_end=True),),
         "nothing",
-        {"cpu": "No error by design: the row is all off.", "directml": "The same."},
+        {"cpu": _OFF, "directml": _OFF},
     ),
 }
 """The operators, by domain ("" is ONNX's own) and name."""

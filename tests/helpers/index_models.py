@@ -1,0 +1,411 @@
+"""Small models of the operators that carry indices, and what a provider makes of an index."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import onnx
+from network_draft import Feeds, data_type
+from onnx import helper, numpy_helper
+
+from onnxgather.descriptors.arrays import Array
+from onnxgather.execution.child import Breakdown, NoAnswerError
+from onnxgather.execution.runtime import NotRunError, RefusedError
+from onnxgather.execution.worker import Worker
+from onnxgather.networks.index_operators import INDEX_OPERATORS, IndexOperator
+
+MICROSOFT = "com.microsoft"
+
+
+@dataclass(frozen=True)
+class IndexModel:
+    """A model of one node, one of whose inputs holds indices."""
+
+    name: str
+    """The operator, with what else tells the model from others."""
+    op: str
+    domain: str
+    which: str
+    """The input whose index is changed."""
+    place: tuple[int | slice, ...]
+    """Where it stands there."""
+    size: int
+    """How many indices from 0 on are in range."""
+    inputs: Feeds
+    """Inputs with all indices in range."""
+    model: onnx.ModelProto
+    wraps: bool = False
+    """Whether indices beyond the last start again at the first."""
+
+    @property
+    def row(self) -> IndexOperator:
+        """The row of the operator in the package's table."""
+        return INDEX_OPERATORS[self.domain, self.op]
+
+    @property
+    def outside(self) -> list[int]:
+        """Indices out of range, near and far."""
+        from_end = next(one.from_end for one in self.row.inputs)
+        below = [-self.size - 1, -1000] if from_end else [-1, -self.size, -1000]
+        return below if self.wraps else [*below, self.size, self.size + 1, 1000]
+
+    def with_index(self, index: int) -> Feeds:
+        """The inputs with another index."""
+        changed = self.inputs[self.which].copy()
+        changed[self.place] = index
+        return {**self.inputs, self.which: changed}
+
+
+def made(
+    op: str,
+    inputs: Mapping[str, Any],
+    which: str,
+    size: int,
+    *,
+    name: str = "",
+    domain: str = "",
+    opset: int = 17,
+    place: tuple[int | slice, ...] = (0,),
+    constants: Mapping[str, Any] | None = None,
+    outputs: int = 1,
+    wraps: bool = False,
+    **attributes: Any,
+) -> IndexModel:
+    """A model of one node. Inputs None are left out; constants are the model's own."""
+    feeds: Feeds = {k: np.asarray(v) for k, v in inputs.items() if v is not None}
+    kept = dict(constants or {})
+    graph_inputs = [
+        helper.make_tensor_value_info(k, data_type(v), [None] * v.ndim)
+        for k, v in feeds.items()
+        if k not in kept
+    ]
+    tensors = [
+        v if isinstance(v, onnx.TensorProto) else numpy_helper.from_array(np.asarray(v), k)
+        for k, v in kept.items()
+    ]
+    names = [("" if v is None else k) for k, v in inputs.items()]
+    out = [f"y{k}" for k in range(outputs)]
+    node = helper.make_node(op, names, out, name=op, domain=domain, **attributes)
+    value = helper.make_tensor_value_info("y0", onnx.TensorProto.FLOAT, None)
+    graph = helper.make_graph([node], "index", graph_inputs, [value], tensors)
+    opsets = [helper.make_opsetid("", opset)]
+    opsets += [helper.make_opsetid(domain, 1)] if domain else []
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8 if opset < 18 else 10)
+    fed = {k: v for k, v in feeds.items() if k not in kept}
+    return IndexModel(name or op, op, domain, which, place, size, fed, model, wraps)
+
+
+def _f(*shape: int) -> Any:
+    """Distinct floats from 1 on."""
+    return np.arange(1, 1 + np.prod(shape), dtype=np.float32).reshape(shape)
+
+
+def _i(*values: Any) -> Any:
+    return np.array(values, np.int64)
+
+
+def _i32(*values: Any) -> Any:
+    return np.array(values, np.int32)
+
+
+def _f32(*values: Any) -> Any:
+    return np.array(values, np.float32)
+
+
+def _quantized(kind: int, name: str) -> IndexModel:
+    rows, columns = 4, 32
+    codes = [(3 * k + 1) % 16 for k in range(rows * columns)]
+    if kind == onnx.TensorProto.UINT8:  # two codes a byte
+        packed = [a | b << 4 for a, b in zip(codes[::2], codes[1::2], strict=True)]
+        data = numpy_helper.from_array(np.array(packed, np.uint8).reshape(rows, -1), "data")
+        more: dict[str, Any] = {"bits": 4}
+    else:
+        data, more = helper.make_tensor("data", kind, [rows, columns], codes), {}
+    inputs = {"data": np.zeros(1, np.uint8), "indices": _i(1, 2), "scales": _f(rows, 2)}
+    constants = {"data": data, "scales": _f(rows, 2)}
+    return made(
+        *("GatherBlockQuantized", inputs, "indices", rows),
+        name=name,
+        domain=MICROSOFT,
+        opset=21,
+        constants=constants,
+        block_size=16,
+        gather_axis=0,
+        quantize_axis=1,
+        **more,
+    )
+
+
+def _embed(which: str, quantized: bool = False, positions: bool = True) -> IndexModel:
+    hidden, tokens, places, kinds = 8, 6, 5, 3
+    op = "QEmbedLayerNormalization" if quantized else "EmbedLayerNormalization"
+    random = np.random.default_rng(0)
+
+    def table(*shape: int) -> Any:
+        values = random.integers(0, 255, shape)
+        return values.astype(np.uint8 if quantized else np.float32)
+
+    ids = {
+        "input_ids": _i32([1, 2, 3]),
+        "segment_ids": _i32([0, 1, 0]),
+    }
+    inputs: dict[str, Any] = {
+        **ids,
+        "word": table(tokens, hidden),
+        "position": table(places, hidden),
+        "segment": table(kinds, hidden),
+        "gamma": table(hidden),
+        "beta": table(hidden),
+    }
+    inputs["mask"] = None
+    if quantized:
+        parts = ("word", "position", "segment", "gamma", "beta")
+        inputs |= {f"{part}_scale": np.float32(0.1) for part in parts}
+        inputs |= {f"{part}_zero": np.uint8(3) for part in parts}
+    elif positions:
+        inputs["position_ids"] = _i32([0, 1, 2])
+    size = {"input_ids": tokens, "segment_ids": kinds}.get(which, places)
+    constants = {k: v for k, v in inputs.items() if not k.endswith("_ids") and v is not None}
+    return made(
+        *(op, inputs, which, size),
+        name=f"{op} {which}",
+        domain=MICROSOFT,
+        place=(0, 1),
+        constants=constants,
+        outputs=2,
+    )
+
+
+def _rotary(domain: str, *, offset: bool = False, rank: int = 4) -> IndexModel:
+    longest, heads, length, width = 6, 2, 3, 4
+    angles = np.random.default_rng(1).uniform(0.1, 1, (longest, width // 2)).astype(np.float32)
+    x = _f(1, heads, length, width) if rank == 4 else _f(1, length, heads * width)
+    positions = _i(1) if offset else _i([0, 1, 2])
+    tables = {"cos": np.cos(angles), "sin": np.sin(angles)}
+    if domain:
+        inputs = {"x": x, "positions": positions, **tables}
+    else:
+        inputs = {"x": x, **tables, "positions": positions}
+    more: dict[str, Any] = {"num_heads": heads} if rank == 3 else {}
+    # As an offset the last of the positions is index + length - 1.
+    size = longest - length + 1 if offset else longest
+    return made(
+        *("RotaryEmbedding", inputs, "positions", size),
+        name=f"RotaryEmbedding {domain or 'ONNX'} {'offset' if offset else f'rank {rank}'}",
+        domain=domain,
+        opset=17 if domain else 23,
+        place=(0,) if offset else (0, 1),
+        constants=tables,
+        **more,
+    )
+
+
+def _scatter(op: str, opset: int, **attributes: Any) -> IndexModel:
+    reduction = attributes.get("reduction", "")
+    axis = attributes.get("axis", 0)
+    indices = _i([0, 1, 2], [1, 2, 0])
+    indices = indices.T if axis else indices  # DirectML takes no other sizes
+    inputs = {"data": _f(3, 3), "indices": indices, "updates": -_f(*indices.shape)}
+    return made(
+        *(op, inputs, "indices", 3),
+        name=f"{op} {opset}{f' axis {axis}' * bool(axis)}{f' {reduction}' * bool(reduction)}",
+        opset=opset,
+        place=(1, 1),
+        **attributes,
+    )
+
+
+def _scatter_nd(opset: int, reduction: str = "") -> IndexModel:
+    more: dict[str, Any] = {"reduction": reduction} if reduction else {}
+    inputs = {"data": _f(3, 3), "indices": _i([0, 1]), "updates": -_f(1)}
+    return made(
+        *("ScatterND", inputs, "indices", 3),
+        name=f"ScatterND {opset}{f' {reduction}' * bool(reduction)}",
+        opset=opset,
+        place=(0, 1),
+        **more,
+    )
+
+
+def index_models() -> list[IndexModel]:
+    """The models, in the order of the package's table."""
+    image = _f(3, 1, 4, 4)
+    cache = {"cache": _f(2, 4, 3), "update": -_f(2, 2, 3), "starts": _i(0, 0)}
+    words = {
+        "sequence": _i32([1, 2, 3], [3, 2, 1]),
+        "kernel": _f(2, 1, 2, 4) / 1000,
+        "bias": _f(2) / 10,
+        "table": _f(10, 4) / 50,
+    }
+    return [
+        made("Gather", {"data": _f(4, 3), "indices": _i(1, 2)}, "indices", 4),
+        made(
+            *("GatherElements", {"data": _f(4, 3), "indices": _i([1, 2, 0])}, "indices", 4),
+            place=(0, 1),
+        ),
+        made("GatherND", {"data": _f(4, 3), "indices": _i([1, 2])}, "indices", 4, place=(0, 0)),
+        made(
+            *("GatherND", {"data": _f(4, 3), "indices": _i([1, 2])}, "indices", 3),
+            name="GatherND column",
+            place=(0, 1),
+        ),
+        _quantized(onnx.TensorProto.UINT4, "GatherBlockQuantized UINT4"),
+        _quantized(onnx.TensorProto.INT4, "GatherBlockQuantized INT4"),
+        _quantized(onnx.TensorProto.UINT8, "GatherBlockQuantized UINT8"),
+        *(_embed(which) for which in ("input_ids", "segment_ids", "position_ids")),
+        *(_embed(which, quantized=True) for which in ("input_ids", "segment_ids")),
+        _rotary(MICROSOFT),
+        _rotary(MICROSOFT, rank=3),
+        _rotary(MICROSOFT, offset=True),
+        _rotary(""),
+        _rotary("", rank=3),
+        made(
+            *("WordConvEmbedding", words, "sequence", 10),
+            domain=MICROSOFT,
+            place=(0, 1),
+            embedding_size=2,
+            conv_window_size=2,
+            char_embedding_size=4,
+        ),
+        _scatter("ScatterElements", 13),
+        _scatter("ScatterElements", 13, axis=1),
+        _scatter("ScatterElements", 16, axis=1),
+        _scatter("ScatterElements", 18, axis=1),
+        _scatter("ScatterElements", 16, axis=1, reduction="add"),
+        _scatter("ScatterElements", 18, axis=1, reduction="add"),
+        _scatter_nd(13),
+        _scatter_nd(16),
+        _scatter_nd(18),
+        _scatter_nd(16, "add"),
+        _scatter_nd(18, "add"),
+        _scatter("Scatter", 10),
+        _scatter("Scatter", 10, axis=1),
+        made(
+            *("MaxUnpool", {"x": _f(1, 1, 1, 2), "indices": _i([[[0, 2]]])}),
+            *("indices", 8),
+            place=(0, 0, 0, 1),
+            kernel_shape=[2, 2],
+            strides=[2, 2],
+        ),
+        made(
+            *("RoiAlign", {"x": image, "rois": _f32([0, 0, 3, 3]), "batches": _i(1)}),
+            *("batches", 3),
+        ),
+        made(
+            *("MaxRoiPool", {"x": image, "rois": _f32([1, 0, 0, 3, 3])}),
+            *("rois", 3),
+            place=(0, 0),
+            pooled_shape=[1, 1],
+        ),
+        made(
+            *("ReverseSequence", {"x": _f(4, 2), "lengths": _i(2, 3)}),
+            *("lengths", 5),
+            batch_axis=1,
+            time_axis=0,
+        ),
+        made(
+            *("TensorScatter", cache, "starts", 3),
+            name="TensorScatter linear",
+            opset=24,
+            axis=1,
+        ),
+        made(
+            *("TensorScatter", cache, "starts", 4),
+            name="TensorScatter circular",
+            opset=24,
+            axis=1,
+            mode="circular",
+            wraps=True,
+        ),
+        made(
+            *("OneHot", {"indices": _i(1, 2), "depth": _i(4)[0], "values": _f32(0, 1)}),
+            *("indices", 4),
+            constants={"depth": _i(4)[0]},
+        ),
+    ]
+
+
+def without_positions(op: str) -> IndexModel:
+    """A model of (Q)EmbedLayerNormalization without position_ids, whose table has 5 positions."""
+    return _embed("input_ids", quantized=op.startswith("Q"), positions=False)
+
+
+class Outcome(StrEnum):
+    """What a provider makes of an index."""
+
+    FAILS = "the run fails"
+    ENDS = "the process ends"
+    ELSEWHERE = "the node runs on another provider"
+    REFUSED = "the model does not load"
+    ZERO = "the elements that depend on the index are 0"
+    DROPPED = "nothing is written"
+    OFFSET = "the element at the index's offset in the buffer is written"
+    FIRST = "as the first index"
+    LAST = "as the last index"
+    INSIDE = "as another index in range"
+    OTHER = "another value"
+
+
+class Asked:
+    """A model on a provider in another program, whose end is an answer too.
+
+    Args:
+        worker: The program.
+        provider: The full name of the provider.
+        made: The model.
+    """
+
+    def __init__(self, worker: Worker, provider: str, made: IndexModel) -> None:
+        self._made, self._worker, self._provider = made, worker, provider
+        self.inside = [self.answer(made.with_index(k)) for k in range(made.size)]
+        """The output for each index in range, or what the provider makes of it."""
+
+    def answer(self, feeds: Feeds) -> Array | Outcome:
+        """The output for inputs, or what the provider makes of them."""
+        session = {"provider": self._provider, "threads": 1}
+        model = self._made.model.SerializeToString()
+        try:
+            (output,) = self._worker.run(model, session, [feeds], keep=True).outputs
+        except NotRunError as error:
+            if error.kind != "elsewhere":
+                raise
+            return Outcome.ELSEWHERE
+        except RefusedError:
+            return Outcome.REFUSED
+        except NoAnswerError as error:
+            if error.how not in (Breakdown.DIED, Breakdown.EXITED):
+                raise
+            return Outcome.ENDS
+        return Outcome.FAILS if isinstance(output, str) else output
+
+    def outcome(self, index: int) -> Outcome:
+        """What the provider makes of an index."""
+        answer = self.answer(self._made.with_index(index))
+        if isinstance(answer, Outcome):
+            return answer
+        inside = [each for each in self.inside if not isinstance(each, Outcome)]
+        assert len(inside) == self._made.size
+        flat, got = np.stack([each.ravel() for each in inside]), answer.ravel()
+        # An index in range writes one element; in most of the others that element is not written.
+        nothing = np.median(flat, axis=0)
+        places = [np.flatnonzero(each != nothing) for each in flat]
+        same = [k for k, each in enumerate(flat) if each.tobytes() == got.tobytes()]
+        if same:
+            last = self._made.size - 1
+            return {0: Outcome.FIRST, last: Outcome.LAST}.get(same[0], Outcome.INSIDE)
+        if len({*map(tuple, places)}) == len(flat) and {*map(len, places)} == {1}:
+            if (got == nothing).all():
+                return Outcome.DROPPED
+            place = int(places[0][0])  # of index 0; one below 0 counts from the end
+            step = int(places[1][0]) - place
+            written = place + step * (index + len(flat) * (index < 0))
+            if 0 <= written < nothing.size:
+                nothing[written] = flat[0][place]
+            return Outcome.OFFSET if (got == nothing).all() else Outcome.OTHER
+        depends = (flat != flat[0]).any(0)
+        is_zero = not got[depends].any() and (got == flat[0])[~depends].all()
+        return Outcome.ZERO if is_zero else Outcome.OTHER
