@@ -49,10 +49,19 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 NETWORKS = ROOT / "onnxgather/networks"
 
-FILES = "sizes intervals calls operator_types operator_bounds ranges conditions"
+FILES = "sizes intervals calls index_operators operator_types operator_bounds ranges conditions"
 """Where mistakes are planted: the algebra, the tables of operators, and the proofs."""
 
-PARTS = {"ranges": ["proof_of", "indexed", "bounds_of_coordinates", "_numbers", "is_inside"]}
+PARTS = {
+    "ranges": ["proof_of", "_number"],
+    "index_operators": [
+        "coordinates_of",
+        "bounds_of_coordinates",
+        "is_inside",
+        "_room",
+        "_unpooled",
+    ],
+}
 """The functions in which mistakes are planted, of a file where it is not all of them."""
 
 TESTS = (

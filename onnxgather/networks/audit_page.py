@@ -103,12 +103,13 @@ def _filter(counted: tuple[str, int]) -> str:
 def _entry(gather: AuditedGather, sizes: NamedSizes, results: Sequence[CaseResult]) -> str:
     """The facts about a gather, in an entry that opens."""
     found, where = gather.range, f"{gather.op}, {gather.place}"
+    providers = out_of_range(gather.op, gather.domain)
     facts = [
         ("operator", where),
         (found.state, said(gather, sizes)),
         ("indices are", indices_text(found)),
         ("in the run", found.seen and f"{found.seen[0]}..{found.seen[1]}"),
-        *(out_of_range(gather.op).items() if found.state in ("not-proved", "out-of-range") else ()),
+        *(providers.items() if found.state in ("not-proved", "out-of-range") else ()),
         ("sizes from", found.sizes_from),
         ("data", _tensor(gather.data)),
         ("indices", _tensor(gather.indices)),

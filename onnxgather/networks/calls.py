@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from onnxgather.descriptors.arrays import Array
-from onnxgather.networks.intervals import FLOATS, LIMITS, Bounds, interval
+from onnxgather.model.values import type_name
+from onnxgather.networks.intervals import (
+    ELEMENTS,
+    FLOATS,
+    LIMITS,
+    Bounds,
+    bounds_of_array,
+    interval,
+    unknown,
+)
 from onnxgather.networks.network import Operation
 from onnxgather.networks.sizes import AnySizes
 
@@ -32,6 +41,16 @@ class Call:
     version: int
     """Of ONNX's own operators."""
     types: Sequence[OpenType] = ()
+
+    def with_arrays(self, arrays: Sequence[Array | None]) -> Call:
+        """The call with what its inputs were in a run; None is one that is known already."""
+        made = [*self.inputs]
+        for k, array in enumerate(arrays):
+            if array is not None:
+                large = array.size > ELEMENTS  # whose elements tell no sizes
+                name = type_name(array)
+                made[k] = unknown(name, array.shape) if large else bounds_of_array(name, array)
+        return replace(self, inputs=tuple(made))
 
     @property
     def operator(self) -> str:

@@ -1,4 +1,4 @@
-"""The data, indices and output of each gather in a run on the CPU provider, in bodies too.
+"""The inputs and output of each gather in a run on the CPU provider, in bodies too.
 
 A graph runs with its inner values as outputs. Then each body runs by itself, with the values that
 its node had; a loop's once per iteration.
@@ -22,6 +22,7 @@ from onnxgather.execution import runtime
 from onnxgather.execution.child import Breakdown, NoAnswerError
 from onnxgather.execution.providers import PROVIDERS
 from onnxgather.execution.worker import Worker
+from onnxgather.networks.index_operators import given_indices, operator_of
 from onnxgather.networks.inside import model_of
 from onnxgather.networks.network import MAIN, Network, Operation, Scope, folder_of, uses
 
@@ -35,23 +36,23 @@ _NO_CRASH = (Breakdown.NOT_STARTED, Breakdown.LATE, Breakdown.EXITED)
 
 
 class Gathered(NamedTuple):
-    """The data, the indices and the output of one execution of a gather."""
+    """The inputs and the output of one execution of an operation that carries indices."""
 
-    data: Array | None
-    """None where it is a constant of the model, which may be large."""
-    indices: Array
+    inputs: tuple[Any, ...]
+    """Arrays; None where one is left out, or is a constant of the model, which may be large. Those
+    of indices are there."""
     output: Array | None
-    """None where the gather fails."""
+    """The first one; None where the operation fails."""
 
 
 @dataclass(eq=False)
 class Captured:
-    """The executions of gathers in a run."""
+    """The executions of the operations that carry indices in a run."""
 
     gathers: dict[Operation, list[Gathered]] = field(
         default_factory=dict[Operation, "list[Gathered]"]
     )
-    """The executions of each gather."""
+    """The executions of each."""
     stop: str | None = None
     """Where the run fails, and how; None where it does not."""
     cut: set[str] = field(default_factory=set[str])
@@ -73,7 +74,7 @@ class _UnknownError(Exception):
 
 
 def capture(network: Network, inputs: Mapping[str, Array], timeout: float) -> Captured:
-    """Run a model and keep the executions of its gathers.
+    """Run a model and keep the executions of the operations that carry indices.
 
     Args:
         network: The model.
@@ -106,7 +107,7 @@ class _Run:
         """The values of a scope that its gathers and bodies take, and its outputs."""
         wanted = dict.fromkeys(scope.outputs)
         for operation in scope.operations:
-            if operation.is_gather or operation.bodies:
+            if operator_of(operation) or operation.bodies:
                 taken = (name for body in operation.bodies.values() for name in uses(body))
                 wanted |= dict.fromkeys((*operation.inputs, *operation.outputs, *taken))
         given = fed.keys() | scope.stored.keys() | {*scope.inputs}
@@ -114,7 +115,7 @@ class _Run:
         values = fed | self._longest(scope, names, fed)
         for operation in scope.operations:
             try:
-                if operation.is_gather:
+                if operator_of(operation):
                     self._gather(scope, operation, values)
                 elif operation.bodies:
                     self._bodies(scope, operation, values)
@@ -123,13 +124,14 @@ class _Run:
         return values
 
     def _gather(self, scope: Scope, operation: Operation, values: Mapping[str, Array]) -> None:
-        """Keep an execution of a gather whose data and indices are known."""
-        name = operation.inputs[0]
-        indices = self._value(scope, operation.inputs[1], values)
-        data, output = values.get(name), values.get(operation.outputs[0])
-        if data is not None or scope.is_constant(name) or name in scope.defaults:
-            gathered = Gathered(data, indices, output)
-            self.found.gathers.setdefault(operation, []).append(gathered)
+        """Keep an execution of an operation whose inputs are known."""
+        inputs, held = list[Any](), given_indices(operation)
+        for name in operation.inputs:
+            is_constant = not name or scope.is_constant(name) or name in scope.defaults
+            is_left = name not in held and is_constant and name not in values
+            inputs.append(None if is_left else self._value(scope, name, values))
+        gathered = Gathered(tuple(inputs), values.get(operation.outputs[0]))
+        self.found.gathers.setdefault(operation, []).append(gathered)
 
     def _value(self, scope: Scope, name: str, values: Mapping[str, Array]) -> Array:
         found = values.get(name)

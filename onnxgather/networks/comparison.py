@@ -62,7 +62,7 @@ def compare(
     cases, path = {key: list[Case]() for key in audited.gathers}, audited.network.path
     left_out = dict[OperationKey, str]()
     for key, scope, operation in operations_of(audited.network):
-        if key in cases:
+        if key in cases and operation.is_gather:
             for seen in audited.captured.gathers.get(operation, [])[:MOST_EXECUTIONS] or [None]:
                 told, case = taken_out(path, scope, operation, [seen] if seen else [])
                 cases[key] += [case] if case else []

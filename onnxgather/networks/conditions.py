@@ -12,9 +12,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from onnxgather.networks.contract import Condition, open_sizes
+from onnxgather.networks.index_operators import coordinates_of, given_indices
 from onnxgather.networks.intervals import COLUMNS, FLOATS, INTEGERS, Bounds, interval
 from onnxgather.networks.network import Network, Operation, Scope, taken
-from onnxgather.networks.ranges import Ranges, indexed
+from onnxgather.networks.ranges import Ranges
 from onnxgather.networks.sizes import AnySize, Size, in_named
 
 MOST_OPERATIONS = 200
@@ -121,10 +122,10 @@ class Search:
     ) -> tuple[Condition, ...] | None:
         """What a proof asks of open sizes; None where they alone do not make one."""
         found = list[Condition]()
-        for low, high, size in indexed(ranges, scope, operation):
-            if size is None:
+        for c in coordinates_of(ranges.given(scope, operation)):
+            if c.size is None:
                 return None
-            for room in (size - 1 - high, low + size):
+            for room in (c.size - 1 - c.high, c.low + c.size * c.input.from_end):
                 if not room >= 0:
                     condition = self._asked(room)
                     if condition is None:
@@ -152,7 +153,7 @@ class Search:
         """The inputs behind the indices of a gather, and the operations that lead there."""
         main, home = self._network.main, self._homes.get(scope)
         kept, seen = set[int]() if home is None else {home}, set[str]()
-        wanted = [operation.inputs[1]] if home is None else [*taken(main.operations[home])]
+        wanted = given_indices(operation) if home is None else [*taken(main.operations[home])]
         while wanted and len(kept) <= MOST_OPERATIONS:
             name = wanted.pop()
             if name not in seen and not self._ranges.value(main, name).is_exact:

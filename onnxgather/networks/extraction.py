@@ -194,7 +194,7 @@ def taken_out(
     if not seen:
         left_out = stop or "it did not run with these inputs"
         return msgspec.structs.replace(told, left_out=left_out), None
-    data, indices = seen[0].data, seen[0].indices
+    data, indices = seen[0].inputs
     if data is None:
         data, indices = constant_data(scope, operation, indices)
         whole = scope.type_of(operation.inputs[0]).sizes

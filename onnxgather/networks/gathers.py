@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from itertools import zip_longest
+from itertools import groupby, zip_longest
 from shlex import quote
 from typing import Any, Literal
 
@@ -30,6 +30,7 @@ from onnxgather.model.values import (
     common_sizes,
     type_name,
 )
+from onnxgather.networks.calls import Call
 from onnxgather.networks.capture import MOST_ITERATIONS, MOST_OF_ALL, Captured, Gathered, capture
 from onnxgather.networks.conditions import Search
 from onnxgather.networks.contract import (
@@ -42,6 +43,13 @@ from onnxgather.networks.contract import (
     sizes_given,
     tightened,
 )
+from onnxgather.networks.index_operators import (
+    INDEX_OPERATORS,
+    Coordinate,
+    coordinates_of,
+    given_indices,
+    operator_of,
+)
 from onnxgather.networks.inputs import MOST_INPUTS_LISTED, checked
 from onnxgather.networks.network import (
     Network,
@@ -53,6 +61,7 @@ from onnxgather.networks.network import (
 )
 from onnxgather.networks.ranges import Found, IndexRange, SizesFrom, proof_of, ranges_of
 from onnxgather.networks.shapes import shape_computations
+from onnxgather.networks.sizes import numbers_in
 from onnxgather.parity.known import known_differences
 from onnxgather.parity.states import State
 
@@ -99,6 +108,8 @@ class AuditedGather(msgspec.Struct, frozen=True):
     range: IndexRange
     lanes: dict[str, State] = {}
     """The state on each lane that was asked; of several executions, the worst."""
+    domain: str = ""
+    """Of the operator; "" is ONNX's own."""
 
     @property
     def is_settled(self) -> bool:
@@ -190,6 +201,16 @@ def audit(
     network = read_network(model)
     conditions = given_conditions(network, ranges, [] if assume is None else [assume])
     return audit_model(network, inputs, shapes, conditions, allow_empty).audit
+
+
+def counted(gathers: Collection[AuditedGather]) -> str:
+    """How many gathers there are, and how many other operators that carry indices."""
+    others = sum(not gather.op.startswith("Gather") for gather in gathers)
+    count = number_of(len(gathers) - others, "gather")
+    if not others:
+        return count
+    more = number_of(others, "other operator" if others < len(gathers) else "operator")
+    return (f"{count} and {more}" if others < len(gathers) else more) + " with indices"
 
 
 def given_conditions(
@@ -299,7 +320,7 @@ def _refine(
     every = [*operations_of(network)]
     calls = dict[OperationKey, list[tuple[Scope, Operation]]]()
     for key, scope, operation in every:
-        if operation.is_gather and not (key in gathers and gathers[key].is_settled):
+        if operator_of(operation) and not (key in gathers and gathers[key].is_settled):
             calls.setdefault(key, []).append((scope, operation))
     if source == "run" and not calls:
         return
@@ -313,14 +334,15 @@ def _refine(
         for scope, operation in each:
             try:
                 proof = proof_of(bounds, scope, operation)
-            except (IndexError, TypeError, ValueError):
+            except (LookupError, TypeError, ValueError):
                 where = f"{network.path}: node {shown(operation.label)}"
                 raise OnnxGatherError(f"{where} must be one that ONNX allows") from None
             found = search.conditions(scope, operation) if proof.state == "not-proved" else ()
             if found and known.joined(found) is not known:  # else nothing meets both
                 proof = replace(proof, state="proved-if", conditions=found)
+            call = bounds.given(scope, operation)
             executions = captured.gathers.get(operation, [])
-            ranges.append(_range(scope, operation, proof, source, executions))
+            ranges.append(_range(scope, call, proof, source, executions))
         record = _record(each, ranges, on_cpu, names)
         if key in gathers and gathers[key].range.state in ("proved", "out-of-range"):
             record = replace(record, range=gathers[key].range)
@@ -342,7 +364,7 @@ def _record(
         names: How many operations have a name.
     """
     scope, operation = calls[0]
-    types = [[each.type_of(name) for name in (*n.inputs, *n.outputs)] for each, n in calls]
+    types = [[each.type_of(name) for name in _data_indices_output(n)] for each, n in calls]
     made = [_translated(n, *known[:2]) for (_, n), known in zip(calls, types, strict=True)]
     data, indices, output = (
         _tensor(reduce(ValueType.common, each)) for each in zip(*types, strict=True)
@@ -360,20 +382,32 @@ def _record(
         data,
         indices,
         output,
-        all(each.is_constant(one.inputs[1]) for each, one in calls),
+        all(each.is_constant(given_indices(one)[0]) for each, one in calls),
         to_dict(descriptor) if descriptor else None,
         next((rule for _, rule in made if rule), None),
         minimum_feature_level(descriptor) if descriptor else None,
         indices_range,
+        domain=operation.domain,
     )
+
+
+def _data_indices_output(operation: Operation) -> tuple[str, str, str]:
+    """The names of the indices of an operation, the first ones, of their data and the output."""
+    row = operator_of(operation)
+    one = next(one for one in (row.inputs if row else ()) if one.value_in(operation))
+    data = operation.inputs[one.data] if one.data < len(operation.inputs) else ""
+    return data, one.value_in(operation), operation.outputs[0]
 
 
 def _translated(operation: Operation, *known: ValueType) -> tuple[Descriptor | None, str | None]:
     """The descriptor of a gather, or the rule that the DirectML provider refuses it by.
 
-    Neither where the types of its data and indices are not known, or one of them is empty.
+    Neither where the types of its data and indices are not known, or one of them is empty; nor of
+    another operator.
     """
-    if not all(each.data_type and each.is_static and 0 not in (each.sizes or ()) for each in known):
+    if not operation.is_gather or not all(
+        each.data_type and each.is_static and 0 not in (each.sizes or ()) for each in known
+    ):
         return None, None
     pairs: Any = [(each.type, each.sizes) for each in map(_tensor, known)]
     number = {ATTRIBUTES[operation.operator]: operation.number}
@@ -385,48 +419,65 @@ def _translated(operation: Operation, *known: ValueType) -> tuple[Descriptor | N
 
 def _range(
     scope: Scope,
-    operation: Operation,
+    call: Call,
     proof: IndexRange,
     source: SizesFrom,
     executions: Sequence[Gathered],
 ) -> IndexRange:
-    """The range of the indices of a gather, from its proof and from what its executions had."""
-    found, seen, every = None, None, proof.size or ()
+    """The range of the indices of an operation, from its proof and from what executions had."""
+    found, seen, operation = None, list[Array](), call.operation
     if proof.state == "out-of-range":
-        constant = scope.constant(operation.inputs[1])
-        if constant is not None:
-            found = _found(operation, "constant", constant, every)
+        held = given_indices(operation)
+        arrays = [scope.constant(name) if name in held else None for name in operation.inputs]
+        found = _found(call, "constant", arrays)
     elif proof.state != "proved":
-        axes = [operation.number + k for k in range(len(every))]
         for one in executions:
-            sizes = every if one.data is None else [one.data.shape[axis] for axis in axes]
-            found = found or _found(operation, "inputs", one.indices, sizes)
-        arrays = [one.indices for one in executions if one.indices.size]
-        if arrays and arrays[0].dtype.kind in "iu":
-            seen = min(int(a.min()) for a in arrays), max(int(a.max()) for a in arrays)
-    proof = replace(proof, sizes_from=source, seen=seen)
+            ran = call.with_arrays(one.inputs)
+            found = found or _found(ran, "inputs", one.inputs)
+            seen += filter(np.size, (array for array, _ in _indices(ran, one.inputs)))
+    ends = (min(int(a.min()) for a in seen), max(int(a.max()) for a in seen)) if seen else None
+    proof = replace(proof, sizes_from=source, seen=ends)
     return replace(proof, state="out-of-range", input=None, found=found) if found else proof
 
 
+def _indices(
+    call: Call, arrays: Sequence[Array | None]
+) -> Iterator[tuple[Array, list[Coordinate]]]:
+    """Yield the arrays that hold indices, each with its coordinates."""
+    for one, each in groupby(coordinates_of(call), key=lambda coordinate: coordinate.input):
+        every, is_given = [*each], bool(one.value_in(call.operation))
+        array = arrays[one.position] if is_given else None
+        if not is_given and isinstance(every[0].high, int):
+            array = np.arange(every[0].high + 1)
+        if array is not None and array.dtype.kind in "iuf":
+            part = array if one.column is None else array[..., one.column :][..., :1]
+            with np.errstate(invalid="ignore"):  # of NaN, of which a provider makes some integer
+                yield part.astype(np.int64) if part.dtype.kind == "f" else part, every
+
+
 def _found(
-    operation: Operation,
-    source: Literal["constant", "inputs"],
-    indices: Array,
-    sizes: Sequence[int | None],
+    call: Call, source: Literal["constant", "inputs"], arrays: Sequence[Array | None]
 ) -> Found | None:
     """The first index out of range; None where all are in range, or an axis is not known."""
-    if None in sizes or indices.dtype.kind not in "iu":
-        return None
-    mask = is_outside(indices, np.array(sizes)).reshape(indices.shape)
-    if not mask.any():
-        return None
-    first = np.unravel_index(np.argmax(mask), mask.shape)
-    at, value = tuple(map(int, first)), int(indices[first])
-    return Found(source, at, value, int(mask.sum()), out_of_range(operation.operator))
+    number = 0
+    for array, each in _indices(call, arrays):
+        one, sizes = each[0].input, numbers_in([c.size for c in each]) or ()
+        if None not in sizes:
+            mask = is_outside(array, np.array(sizes)).reshape(array.shape)
+            mask |= (array < 0) & (not one.from_end)
+            if mask.any():
+                at = tuple(map(int, np.unravel_index(np.argmax(mask), mask.shape)))
+                told = out_of_range(call.operator, call.operation.domain)
+                k = number + (at[-1] if len(each) > 1 else 0)
+                return Found(source, at, int(array[at]), int(mask.sum()), told, one.name, k)
+        number += len(each)
+    return None
 
 
-def out_of_range(op: str) -> dict[str, str]:
-    """What each provider does with an index out of range of an ONNX operator."""
+def out_of_range(op: str, domain: str = "") -> dict[str, str]:
+    """What each provider does with an index out of range of an operator."""
+    if told := INDEX_OPERATORS.get((domain, op), INDEX_OPERATORS["", "Gather"]).providers:
+        return {**told}
     told = {"cpu": "The node fails.", "webnn": "The index is clamped to its own axis."}
     directml = {name for name, row in FACTS.items() if row.onnx == op}
     short = {provider.name: name for name, provider in PROVIDERS.items()}
@@ -476,7 +527,8 @@ def _sizes_seen(scope: Scope, captured: Captured) -> dict[str, ValueType]:
     types = dict[str, ValueType]()
     for operation in scope.operations:
         for arrays in captured.gathers.get(operation, ()):
-            for name, array in zip((*operation.inputs, *operation.outputs), arrays, strict=True):
+            every = (*arrays.inputs, arrays.output)
+            for name, array in zip((*operation.inputs, operation.outputs[0]), every, strict=True):
                 if array is not None:
                     seen = ValueType(type_name(array), array.shape)
                     types[name] = seen.common(types.get(name, seen))
@@ -495,18 +547,18 @@ def _notes(
     for where in sorted(captured.cut):
         limits = f"{MOST_ITERATIONS} of a loop, {MOST_OF_ALL:,} of all"
         yield f"the {where} has more iterations than are seen: {limits}"
-    unknown = sum(not (g.data.is_static and g.indices.is_static) for g in gathers)
+    unknown = [g for g in gathers if not (g.data.is_static and g.indices.is_static)]
     missing = [*_shape_options(plain, shapes)]
     if unknown and not (captured.gathers or captured.stop):
         options = [f"`{' '.join(missing[:MOST_INPUTS_LISTED])}`, or "] if missing else []
-        have = "gather has an unknown size" if unknown == 1 else "gathers have unknown sizes"
-        yield f"{unknown:,} {have}: add {''.join(options)}`--inputs FILE.npz`"
-    open_at = Counter(g.range.input for g in gathers if g.range.state == "not-proved")
+        have = "has an unknown size" if len(unknown) == 1 else "have unknown sizes"
+        yield f"{counted(unknown)} {have}: add {''.join(options)}`--inputs FILE.npz`"
+    not_proved = [gather for gather in gathers if gather.range.state == "not-proved"]
     for name in plain.main.inputs:
-        if count := open_at[name]:
-            depends = "depends" if count == 1 else "depend"
+        if here := [gather for gather in not_proved if gather.range.input == name]:
+            depends = "depends" if len(here) == 1 else "depend"
             option = f"--range {quote(f'{name}=LO:HI')}"
-            yield f"{number_of(count, 'gather')} {depends} on {name}: `{option}` may prove more"
+            yield f"{counted(here)} {depends} on {name}: `{option}` may prove more"
     if any(gather.range.state == "proved-if" for gather in gathers):
         yield (
             "`--contract contract.json` writes the conditions; where inputs keep them, `--assume "

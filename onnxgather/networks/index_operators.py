@@ -5,11 +5,28 @@ Slice and Compress carry bounds and a mask, which ONNX cuts to the axis: they ar
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
+import numpy as np
+
+from onnxgather.descriptors.arrays import Array
+from onnxgather.networks.calls import Call
+from onnxgather.networks.intervals import (
+    AXES,
+    COLUMNS,
+    FLOATS,
+    INTEGERS,
+    Bounds,
+    elements_of,
+    hull,
+    interval,
+    unknown,
+)
 from onnxgather.networks.network import Operation
+from onnxgather.networks.sizes import AnySize, Size
 
 Hardened = Literal["clamp", "drop", "leave", "nothing"]
 """What harden does with indices out of range: it clamps them, drops the writes at them, leaves
@@ -33,6 +50,15 @@ class IndexInput:
     """Whether indices below 0 count from the end of the axis."""
     is_tuple: bool = False
     """Whether each row of the last axis is one index into several axes."""
+    column: int | None = None
+    """The column of the last axis that holds the indices, where not all do."""
+    counts: bool = False
+    """Whether the positions of the second axis of the first input are the indices where the input
+    is left out."""
+
+    def value_in(self, operation: Operation) -> str:
+        """The name of the value that an operation has there; "" where the input is left out."""
+        return next(iter(operation.inputs[self.position : self.position + 1]), "")
 
     def axis_of(self, operation: Operation) -> int:
         """The axis in an operation, which may count from the end."""
@@ -44,7 +70,7 @@ class IndexOperator:
     """An operator that carries indices."""
 
     inputs: tuple[IndexInput, ...]
-    """Those that hold indices; the first one is always there, or the operator checks no index."""
+    """Those that hold indices."""
     hardened: Hardened
     providers: Mapping[str, str] = field(default_factory=dict[str, str])
     """What each provider does with an index out of range, by its short name, as far as it is not
@@ -64,8 +90,14 @@ _UNCHECKED_WRITE = (
 )
 _OFF = "No error by design: the row is all off."
 _SCATTERS = {"cpu": _FAILS, "directml": _UNCHECKED_WRITE}
-_TABLES = (IndexInput("input_ids", 0, 2), IndexInput("segment_ids", 1, 4))
 _UNCHECKED = "1.24.4 reads outside of its memory"
+
+
+def _embedded(position_ids: int, cpu: str, directml: str) -> IndexOperator:
+    positions = IndexInput("position_ids", position_ids, 3, counts=True)
+    tables = IndexInput("input_ids", 0, 2), IndexInput("segment_ids", 1, 4)
+    return IndexOperator((*tables, positions), "clamp", {"cpu": cpu, "directml": directml})
+
 
 INDEX_OPERATORS: dict[tuple[str, str], IndexOperator] = {
     ("", "Gather"): IndexOperator(_gathered("axis"), "clamp"),
@@ -76,17 +108,12 @@ INDEX_OPERATORS: dict[tuple[str, str], IndexOperator] = {
         "clamp",
         {"cpu": "No error: the output is 0 there; 1.24.4 fails instead.", "directml": _ON_CPU},
     ),
-    ("com.microsoft", "EmbedLayerNormalization"): IndexOperator(
-        (*_TABLES, IndexInput("position_ids", 8, 3)),
-        "clamp",
-        {
-            "cpu": f"{_FAILS} {_UNCHECKED} for a position below 0.",
-            "directml": "Not known; the provider refuses the node on some devices.",
-        },
+    ("com.microsoft", "EmbedLayerNormalization"): _embedded(
+        8,
+        f"{_FAILS} {_UNCHECKED} for a position below 0.",
+        "Not known; the provider refuses the node on some devices.",
     ),
-    ("com.microsoft", "QEmbedLayerNormalization"): IndexOperator(
-        _TABLES, "clamp", {"cpu": _FAILS, "directml": _ON_CPU}
-    ),
+    ("com.microsoft", "QEmbedLayerNormalization"): _embedded(18, _FAILS, _ON_CPU),  # of 18 inputs
     ("com.microsoft", "RotaryEmbedding"): IndexOperator(
         (IndexInput("position_ids", 1, 2),),
         "clamp",
@@ -122,7 +149,7 @@ INDEX_OPERATORS: dict[tuple[str, str], IndexOperator] = {
         {"cpu": _FAILS, "directml": "No error: the last image of the batch is read."},
     ),
     ("", "MaxRoiPool"): IndexOperator(
-        (IndexInput("rois", 1, 0),),
+        (IndexInput("rois", 1, 0, column=0),),
         "leave",
         {"cpu": _FAILS, "directml": "No error: the first or the last image is read."},
     ),
@@ -150,6 +177,124 @@ INDEX_OPERATORS: dict[tuple[str, str], IndexOperator] = {
 
 def operator_of(operation: Operation) -> IndexOperator | None:
     """The row of an operation; None where the operation carries no indices."""
-    if "function" in operation.bodies:
+    row = INDEX_OPERATORS.get((operation.domain, operation.operator))
+    return row if row and any(one.value_in(operation) for one in row.inputs) else None
+
+
+def given_indices(operation: Operation) -> list[str]:
+    """The names of the values that hold the indices of an operation."""
+    row = operator_of(operation)
+    return [name for one in (row.inputs if row else ()) if (name := one.value_in(operation))]
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinate:
+    """The indices of an input, or one coordinate of its tuples, beside the axis."""
+
+    input: IndexInput
+    value: Bounds
+    """The input."""
+    low: AnySize
+    high: AnySize
+    size: AnySize | None
+    """The indices must be below it; None where it is not known."""
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether all indices are surely in range."""
+        inside = is_inside(self.low, self.high, self.size, self.input.from_end)
+        return inside or self.value.is_empty
+
+
+def coordinates_of(call: Call) -> list[Coordinate]:
+    """The coordinates of the indices of an operation, whose inputs alone the call needs."""
+    row, found = operator_of(call.operation), list[Coordinate]()
+    for one in row.inputs if row else ():
+        value = call.has(one.position)
+        if value is None and one.counts:
+            count = _size(call.has(0), 1)
+            value = unknown("INT64", None)
+            if count is not None:
+                value = interval("INT64", (count,), 0, count - 1)
+        if value is None:
+            continue
+        rows = bounds_of_coordinates(value, one.is_tuple or one.column is not None)
+        rows = rows if one.column is None else rows[one.column :][:1]
+        first, data = one.axis_of(call.operation), call.has(one.data)
+        last = value.sizes[-1] if value.sizes else None
+        if one.is_tuple and not isinstance(last, int):  # each axis may have its coordinate
+            rank = len((data and data.sizes) or ())
+            rows = np.broadcast_to(rows, (max(rank - first, 1), 2))
+        for axis, (low, high) in enumerate(rows.tolist(), first):
+            ends = _integer(value, low, 0), _integer(value, high, 1)
+            found.append(Coordinate(one, value, *ends, _room(call, one, axis)))
+    return found
+
+
+def bounds_of_coordinates(value: Bounds, is_tuple: bool) -> Array:
+    """The bounds of each coordinate of a tuple, shape (coordinates, 2); (1, 2) if all are alike."""
+    columns = value.sizes[-1] if value.sizes and not value.is_empty else None
+    if not is_tuple or not isinstance(columns, int):
+        return value.whole.reshape(1, 2)
+    axes = range(value.bounds.ndim - (2 if columns <= COLUMNS else 1))
+    return np.broadcast_to(hull(value.bounds, axes).reshape(-1, 2), (min(columns, AXES), 2))
+
+
+def is_inside(low: AnySize, high: AnySize, size: AnySize | None, from_end: bool = True) -> bool:
+    """Whether all indices of an interval are surely in range of an axis; False if not known."""
+    return size is not None and (-size if from_end else 0) <= low and high <= size - 1
+
+
+def _integer(value: Bounds, end: Any, k: int) -> AnySize:
+    """The end of a bound: of a float what a cast makes of it, else the limit of INT64."""
+    if isinstance(end, int | Size):
+        return end
+    is_number = value.data_type in FLOATS and not value.nan and math.isfinite(end)
+    return int(end) if is_number else INTEGERS["INT64"][k]
+
+
+def _size(value: Bounds | None, axis: int) -> AnySize | None:
+    """The size of an axis; None where it is not known."""
+    sizes = (value and value.sizes) or ()
+    return sizes[axis] if -len(sizes) <= axis < len(sizes) else None
+
+
+def _room(call: Call, one: IndexInput, axis: int) -> AnySize | None:
+    """The least number that is no index of an axis any more; None where it is not known."""
+    size, x, operator = _size(call.has(one.data), axis), call.x, call.operator
+    length: AnySize | None = 1
+    if operator == "OneHot":
+        size, high = call.of(1).whole.tolist()
+        return size if size == high and isinstance(size, int) else None
+    if operator == "MaxUnpool":
+        return _unpooled(call)
+    if operator == "ReverseSequence":  # the input holds lengths
+        length = 0
+    elif operator == "TensorScatter":  # a circular one wraps around the end
+        is_circular = call.attributes.get("mode") == "circular"
+        size = INTEGERS["INT64"][1] if is_circular else size
+        length = 0 if is_circular else _size(call.of(1), axis)
+    elif call.operation.domain and operator == "RotaryEmbedding":
+        ids, rank = call.of(1).sizes, len(x.sizes or ())
+        if ids is None or rank not in (3, 4):
+            return None
+        length = 1 if len(ids) > 1 else _size(x, rank - 2)  # else it is that of the first position
+    return None if size is None or length is None else size + 1 - length
+
+
+def _unpooled(call: Call) -> AnySize | None:
+    """How many elements the output of a MaxUnpool has."""
+    wanted = call.has(2)
+    if wanted is not None:
+        return None if wanted.known is None else math.prod(map(int, wanted.known))
+    kernel, sizes = call.attributes["kernel_shape"], call.x.sizes
+    rank = len(kernel)
+    strides = call.attributes.get("strides", (1,) * rank)
+    pads = call.attributes.get("pads", (0,) * 2 * rank)
+    if sizes is None or len(sizes) != rank + 2:
         return None
-    return INDEX_OPERATORS.get((operation.domain, operation.operator))
+    made = [
+        None if n is None else (n - 1) * strides[k] - pads[k] - pads[k + rank] + kernel[k]
+        for k, n in enumerate(sizes[2:])
+    ]
+    return elements_of([*sizes[:2], *made])

@@ -16,16 +16,16 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from onnxgather.descriptors.arrays import Array
 from onnxgather.errors import OnnxGatherError
 from onnxgather.model.values import ValueType
 from onnxgather.networks.calls import Call, OpenType
 from onnxgather.networks.contract import Condition, open_sizes
+from onnxgather.networks.index_operators import Coordinate, coordinates_of, is_inside, operator_of
 from onnxgather.networks.intervals import (
     COLUMNS,
     ELEMENTS,
-    FLOATS,
     INTEGERS,
+    LIMITS,
     UNBOUNDED,
     Bounds,
     bounds_of_array,
@@ -66,7 +66,7 @@ from onnxgather.networks.sizes import (
 )
 
 WEIGHTS, MOST_READ = 2**16, 2**26
-"""Float constants, and other ones, of more elements are not read."""
+"""Constants, and those of integers, of more elements are not read."""
 
 KEPT = 2**23
 """The most bounds that are kept of elements of large values; of more, those of the whole are."""
@@ -193,7 +193,7 @@ class Ranges:
             around = around.outer
         data_type, sizes = scope.type_of(name)
         value, count = unknown(data_type, sizes, name), elements_of(sizes)
-        most = WEIGHTS if data_type in FLOATS else MOST_READ
+        most = MOST_READ if data_type in LIMITS else WEIGHTS
         if not isinstance(count, int) or count > most:
             return value
         with suppress(OnnxGatherError):  # such as a file that is missing; a run would tell
@@ -246,10 +246,14 @@ class Ranges:
                 self._keep(scope, name, _reasoned(call, value))
                 self._makers[scope][name] = operation
 
+    def given(self, scope: Scope, operation: Operation) -> Call:
+        """An operation with the bounds of its inputs."""
+        known = (self.value(scope, name) if name else None for name in operation.inputs)
+        return Call(operation, tuple(known), scope.version)
+
     def call(self, scope: Scope, operation: Operation) -> Call:
         """An operation with the bounds of its inputs and the types of its outputs."""
-        known = (self.value(scope, name) if name else None for name in operation.inputs)
-        call = Call(operation, tuple(known), scope.version)
+        call = self.given(scope, operation)
         if "function" in operation.bodies or operation.operator in _CONTROL:
             return call
         told = (scope.types.get(name, ValueType()).data_type for name in operation.outputs)
@@ -555,6 +559,10 @@ class Found(msgspec.Struct, frozen=True):
     """How many indices are out of range."""
     providers: dict[str, str]
     """What each provider does with such an index, by the provider's short name."""
+    name: str = "indices"
+    """The input that holds the index, as the operator's definition has it."""
+    coordinate: int = 0
+    """Which of the coordinates that the range has."""
 
 
 class IndexRange(msgspec.Struct, frozen=True):
@@ -584,62 +592,35 @@ class IndexRange(msgspec.Struct, frozen=True):
 
 
 def proof_of(ranges: Ranges, scope: Scope, operation: Operation) -> IndexRange:
-    """The range of the indices of a gather: proved, not proved, or out of it for any inputs."""
-    indices, every = ranges.value(scope, operation.inputs[1]), indexed(ranges, scope, operation)
-    lows, highs, sizes = zip(*every, strict=True)
-    low, high = (_numbers(ends, indices.data_type, k) for k, ends in enumerate((lows, highs)))
-    numbers = numbers_in(sizes) or ()
-    why = ", ".join(indices.why)
-    if indices.is_empty:
+    """The range of the indices of an operation: proved, not proved, or out of it for any inputs."""
+    every, row = coordinates_of(ranges.given(scope, operation)), operator_of(operation)
+    low, high = (tuple(_number(c, k) for c in every) for k in range(2))
+    numbers = numbers_in([c.size for c in every]) or ()
+    why = ", ".join(merged_reasons(c.value.why for c in every))
+    if all(c.value.is_empty for c in every):
         return IndexRange("proved", None, None, numbers, "there is no index")
-    if all(map(is_inside, lows, highs, sizes)):
-        pairs = zip(highs, sizes, strict=True)
-        named = [(end, n) for end, n in pairs if isinstance(n, Size) and in_named(n) == n]
-        opened = [f"at most {end} of {size}" for end, size in named]
-        return IndexRange("proved", low, high, numbers, ", ".join([why, *opened]))
-    # Where both ends of an interval are reached, one beyond the axis is an index beyond it.
-    is_reached = indices.is_exact or scope.is_constant(operation.inputs[1])
-    count = elements_of(indices.sizes)
-    if is_reached and count is not None and count >= 1 and None not in (*numbers, *low, *high):
-        return IndexRange("out-of-range", low, high, numbers, why)
-    unsized = f"the size of {operation.inputs[0]}" if None in numbers else ""
-    stop = ", ".join(indices.stops) or unsized or why
+    if row and row.hardened == "nothing":
+        return IndexRange("proved", low, high, numbers, "any index is in range by design")
+    if all(c.is_inside for c in every):
+        named = [c for c in every if isinstance(c.size, Size) and in_named(c.size) == c.size]
+        opened = [f"at most {c.high} of {c.size}" for c in named]
+        return IndexRange("proved", low, high, numbers, ", ".join(filter(None, [why, *opened])))
+    outside = [c for c in every if not c.is_inside]
+    for c in outside:
+        # Where both ends of an interval are reached, one beyond the axis is an index beyond it.
+        is_reached = c.value.is_exact or scope.is_constant(c.input.value_in(operation))
+        count, ends = elements_of(c.value.sizes), (_number(c, 0), _number(c, 1))
+        is_known = None not in ends and isinstance(c.size, int)
+        if is_reached and is_known and count is not None and count >= 1:
+            return IndexRange("out-of-range", low, high, numbers, why)
+    unsized = [operation.inputs[c.input.data] for c in outside if not isinstance(c.size, int)]
+    stops = ", ".join(merged_reasons(c.value.stops for c in outside))
+    stop = stops or (f"the size of {unsized[0]}" if unsized else "") or why
     return IndexRange("not-proved", low, high, numbers, why, input=stop)
 
 
-def indexed(
-    ranges: Ranges, scope: Scope, operation: Operation
-) -> list[tuple[AnySize, AnySize, AnySize | None]]:
-    """For each coordinate of a gather: the least and the greatest index, and the size of the axis.
-
-    The size is None where it is not known.
-    """
-    data, indices = (ranges.value(scope, name) for name in operation.inputs[:2])
-    ends = bounds_of_coordinates(indices, operation.operator).tolist()
-    rank, first, own = len(data.sizes or ()), operation.number, data.sizes or ()
-    is_tuple = operation.operator == "GatherND"
-    if is_tuple and not (indices.sizes and isinstance(indices.sizes[-1], int)):
-        ends *= max(rank - first, 1)  # a tuple of any length may have a coordinate of each axis
-    axes = range(first, first + len(ends))
-    sizes = [own[k] if -rank <= k < rank else None for k in axes]
-    return [(low, high, size) for (low, high), size in zip(ends, sizes, strict=True)]
-
-
-def bounds_of_coordinates(indices: Bounds, operator: str) -> Array:
-    """The bounds of each coordinate of a tuple, shape (coordinates, 2); (1, 2) if all are alike."""
-    columns = indices.sizes[-1] if indices.sizes and not indices.is_empty else None
-    if operator != "GatherND" or not isinstance(columns, int) or columns > COLUMNS:
-        return indices.whole.reshape(1, 2)
-    rows = hull(indices.bounds, range(indices.bounds.ndim - 2))
-    return np.broadcast_to(rows.reshape(-1, 2), (columns, 2))
-
-
-def _numbers(ends: Sequence[AnySize], data_type: str, k: int) -> tuple[int | None, ...]:
-    """The least or the greatest numbers; None for an open size, or the data type's own limit."""
-    limit = INTEGERS.get(data_type, UNBOUNDED)[k]
-    return tuple(n if isinstance(n, int) and n != limit else None for n in ends)
-
-
-def is_inside(low: AnySize, high: AnySize, size: AnySize | None) -> bool:
-    """Whether all indices of an interval are surely in range of an axis; False if not known."""
-    return size is not None and -size <= low and high <= size - 1
+def _number(coordinate: Coordinate, k: int) -> int | None:
+    """The least or the greatest number; None for an open size, or the data type's own limit."""
+    end = (coordinate.low, coordinate.high)[k]
+    limit = INTEGERS.get(coordinate.value.data_type, INTEGERS["INT64"])[k]
+    return end if isinstance(end, int) and end != limit else None

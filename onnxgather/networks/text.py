@@ -8,7 +8,7 @@ from shlex import quote
 
 from onnxgather.checks import number_of
 from onnxgather.networks.contract import NamedSizes
-from onnxgather.networks.gathers import Audit, AuditedGather, out_of_range
+from onnxgather.networks.gathers import Audit, AuditedGather, counted, out_of_range
 from onnxgather.networks.ranges import IndexRange
 from onnxgather.networks.sizes import terms_in
 
@@ -78,8 +78,8 @@ def said(gather: AuditedGather, sizes: NamedSizes) -> str:
 def _provider_lines(gathers: Sequence[AuditedGather]) -> Iterator[str]:
     """Yield what each provider does with an index out of range of these gathers, once."""
     operators = dict[tuple[tuple[str, str], ...], list[str]]()
-    for op in dict.fromkeys(gather.op for gather in gathers):
-        operators.setdefault(tuple(out_of_range(op).items()), []).append(op)
+    for op, domain in dict.fromkeys((gather.op, gather.domain) for gather in gathers):
+        operators.setdefault(tuple(out_of_range(op, domain).items()), []).append(op)
     for told, each in operators.items():
         yield f"providers     what an index out of range of {', '.join(each)} does:"
         yield from (f"    {name:<9} {made}" for name, made in told)
@@ -119,12 +119,12 @@ def summary_of_shapes(shapes: Sequence[AuditedGather]) -> str:
     """One line on the gathers that compute shapes."""
     known = sum(gather.range.state == "proved" for gather in shapes)
     proved = "all" if known == len(shapes) else f"{known:,} of them"
-    gathers = "1 gather computes" if len(shapes) == 1 else f"{len(shapes):,} gathers compute"
-    return f"{gathers} shapes on the CPU, {proved} proved"
+    compute = "computes" if len(shapes) == 1 else "compute"
+    return f"{counted(shapes)} {compute} shapes on the CPU, {proved} proved"
 
 
 def summary(audit: Audit) -> str:
-    """How many gathers there are, and how many are in range."""
+    """How many gathers and other operators with indices there are, and how many are in range."""
     counts = [
         (len(audit.out_of_range), "out of range"),
         (len(audit.refused), "refused by DirectML"),
@@ -133,7 +133,7 @@ def summary(audit: Audit) -> str:
         (sum(g.range.state == "proved" for g in audit.gathers), "proved in range"),
     ]
     said = ", ".join(f"{count:,} {what}" for count, what in counts if count)
-    return number_of(len(audit.gathers), "gather") + (f": {said}" if said else "")
+    return counted(audit.gathers) + (f": {said}" if said else "")
 
 
 def indices_text(found: IndexRange) -> str:

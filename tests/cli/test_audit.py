@@ -389,6 +389,7 @@ def test_json_has_every_field_of_schema_2() -> None:
                     "conditions": [condition],
                 },
                 "lanes": {},
+                "domain": "",
             }
         ],
         "notes": [

@@ -21,7 +21,9 @@ from onnxgather.descriptors.arrays import Array
 from onnxgather.networks.gathers import Audit
 
 GATHERS = ("Gather", "GatherElements", "GatherND")
-OUT_OF_BOUNDS = re.compile("out of (data )?bounds|out of range|invalid ind", re.IGNORECASE)
+OUT_OF_BOUNDS = re.compile(
+    "out of (data )?bounds|out of range|invalid (ind|sequence length)|cache range", re.IGNORECASE
+)
 """What the CPU provider says of an index out of range."""
 
 DRAWS = 5

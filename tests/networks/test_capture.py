@@ -22,7 +22,7 @@ def seen(made: onnx.ModelProto, **inputs: Any) -> dict[str, list[list[Any]]]:
     """The indices and the output of each gather by its place, once per execution."""
     network, found = captured(made, **inputs)
     return {
-        scope.where: [[one.indices.tolist(), _listed(one.output)] for one in found.gathers[node]]
+        scope.where: [[one.inputs[1].tolist(), _listed(one.output)] for one in found.gathers[node]]
         for scope in network.scopes()
         for node in scope.operations
         if node in found.gathers
@@ -55,7 +55,7 @@ def test_a_model_of_texts_runs() -> None:
     made.opset_import[0].version = 19  # Equal of texts
     _, found = captured(made, words=["the", "cat"])
     assert found.stop is None
-    assert [one.indices.tolist() for (one,) in found.gathers.values()] == [[1, 0]]
+    assert [one.inputs[1].tolist() for (one,) in found.gathers.values()] == [[1, 0]]
 
 
 def test_only_the_branch_that_runs_is_seen() -> None:
@@ -93,7 +93,7 @@ def test_the_number_of_an_iteration_has_the_sizes_that_the_body_declares(sizes: 
     _, found = captured(made)
     assert found.stop is None
     (rows,) = found.gathers.values()
-    assert [one.indices.shape for one in rows] == [tuple(sizes)] * 2
+    assert [one.inputs[1].shape for one in rows] == [tuple(sizes)] * 2
     assert [one.output.shape for one in rows if one.output is not None] == [(*sizes, 3)] * 2
 
 
@@ -165,7 +165,7 @@ def test_a_failure_in_a_branch_is_named_there() -> None:
     assert found.stop is not None
     assert found.stop.startswith("if_1 fails: ")
     ((one,),) = found.gathers.values()
-    assert (one.indices.tolist(), one.output) == ([7], None)
+    assert (one.inputs[1].tolist(), one.output) == ([7], None)
     assert network.main.operations[0].bodies["then_branch"].operations[0] in found.gathers
 
 
@@ -174,4 +174,4 @@ def test_a_gather_from_the_default_of_an_input_is_seen() -> None:
     table = info("table", onnx.TensorProto.FLOAT, [4, 3])
     made = model([gather], [IDS, table], ["rows"], [TABLE])
     ((one,),) = captured(made, ids=[1])[1].gathers.values()
-    assert (one.data, one.indices.tolist()) == (None, [1])
+    assert (one.inputs[0], one.inputs[1].tolist()) == (None, [1])

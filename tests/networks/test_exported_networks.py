@@ -14,7 +14,6 @@ from network_draft import Feeds, numbers, results, session
 from strength import exported, measured
 
 import onnxgather as og
-from onnxgather.gather import ATTRIBUTES
 
 NETWORKS = {name: (model, inputs) for name, model, inputs in exported()}
 
@@ -35,6 +34,13 @@ HARMLESS = {
 """Where a contract asks for more than it must: the inputs, and numbers just beyond its ends with
 which no index leaves its axis. A coordinate of an image is clipped, and must only not be NaN; a sum
 of a mask is bounded for the elements 0 and 1 alone."""
+
+NO_ERROR = {
+    "gpt2_bits4.onnx": {("in0", -1001), ("in0", 1000), ("in0", 1025)},
+    "roberta_bits4.onnx": {("in0", -1001), ("in0", 1000)},
+}
+"""Inputs of GatherBlockQuantized beyond a contract, which ONNX Runtime gives rows of zeros for; its
+version 1.24 fails there."""
 
 LARGEST_SIZE = 2000
 """The largest open size with which a network runs."""
@@ -63,9 +69,7 @@ def test_no_index_of_a_network_leaves_its_axis_under_its_contract(name: str) -> 
     model, inputs = NETWORKS[name]
     audited = og.audit(model)
     og.check_inputs(audited.contract, inputs)
-    # The audit does not read the indices of other operators, such as GatherBlockQuantized.
     free = {g.node for g in audited.gathers if g.range.state == "not-proved"}
-    free |= {node.name for node in model.graph.node if node.op_type not in ATTRIBUTES}
     random, ended = Random(name), 0
     for level in (0, 3):
         whole = session(model, level)
@@ -95,7 +99,7 @@ def test_just_beyond_each_end_of_a_contract_an_index_leaves_its_axis(name: str) 
                 fed = {**inputs, which: np.full_like(inputs[which], beyond)}
             if not OUT_OF_BOUNDS.search(failure(whole, fed)):
                 harmless.add((which, beyond))
-    assert harmless == HARMLESS.get(name, set())
+    assert harmless - NO_ERROR.get(name, set()) == HARMLESS.get(name, set())
 
 
 def resized(inputs: Feeds, contract: dict[str, Any], sizes: dict[str, int]) -> Feeds:
