@@ -67,7 +67,7 @@ def audit_command(
     from onnxgather.networks.comparison import Compared, compare, lane_lines
     from onnxgather.networks.gathers import audit_model
     from onnxgather.networks.inputs import read_inputs
-    from onnxgather.networks.text import lines
+    from onnxgather.networks.text import lines, next_lines
     from onnxgather.parity.lanes import open_lanes
 
     batch, done = Batch(prints=False), dict[str, Compared]()
@@ -95,11 +95,12 @@ def audit_command(
     model, one = next(iter(done.items()))
     every_model = [{"model": path, **asdict(each.audit)} for path, each in done.items()]
     record = one.audit if is_one else {"schema": 2, "models": every_model}
-    contents = {"--json": partial(json_bytes, record), "--html": partial(audit_page, model, one)}
+    contents = {"--json": partial(json_bytes, record), "--html": partial(audit_page, {model: one})}
     contents["--contract"] = partial(json_bytes, one.audit.contract)
     if not outputs.write(batch, contents):
         for path, each in done.items():
-            for text in [*lines(path, each.audit, every), *lane_lines(each)]:
+            told = [*lines(path, each.audit, every), *lane_lines(each)]
+            for text in [*told, *next_lines(path, each.audit)]:
                 say(text)
     found = list[int]()
     for audit, report in ((each.audit, each.report) for each in done.values()):

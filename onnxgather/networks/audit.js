@@ -1,42 +1,61 @@
-// The page of an audit: its filters, and what is drawn of a gather when its entry is opened.
+// The page of audits: its filters, which the address keeps, and the picture of an entry.
 
-async function drawEntry(item, number) {
-  if (!item.open || item.dataset.drawn) return;
+async function drawEntry(item) {
+  if (!item.open || item.dataset.drawn || !item.dataset.detail) return;
   item.dataset.drawn = "yes";
-  const body = item.querySelector(".body");
-  const detail = await detailOf({ detail: number });
-  const frame = { class: "scroll", tabindex: 0, role: "group", "aria-label": "Drawing of the graph" };
-  const drawing = make("div", frame, graphDrawing(detail.around));
-  body.append(make("section", { class: "graph" }, make("h3", {}, "In the model"), drawing));
-  const hint =
-    "There is no picture: the gather did not run (--inputs lets the model run), or DirectML gathers no such type.";
-  body.append(
-    ...(detail.picture ? detailSections(detail, detail) : [make("p", { class: "hint" }, hint)]),
-  );
+  const detail = await detailOf({ detail: Number(item.dataset.detail) });
+  item.querySelector(".body").append(...detailSections(detail, detail));
 }
 
-const entries = [...document.querySelectorAll("#gathers > details")];
-entries.forEach((item, number) => item.addEventListener("toggle", () => drawEntry(item, number)));
+const entries = [...document.querySelectorAll(".entry")];
+for (const item of entries) item.addEventListener("toggle", () => drawEntry(item));
 const texts = entries.map((item) => item.textContent.toLowerCase());
 const filters = document.getElementById("filters");
+const boxes = [...filters.querySelectorAll("[type=checkbox]")];
+const { model, operator, text } = filters.elements;
 
-/** Show the gathers that pass the filters, and how many these are. */
+/** Show the gathers that pass the filters, how many these are, and the filters in the address. */
 function showChosen() {
-  const states = [...filters.querySelectorAll(":checked[type]")].map((box) => box.value);
-  const operator = filters.elements.operator.value;
-  const text = filters.elements.text.value.trim().toLowerCase();
+  const states = boxes.filter((box) => box.checked).map((box) => box.value);
+  const wanted = text.value.trim().toLowerCase();
+  for (const section of document.querySelectorAll(".model"))
+    section.hidden = model.value && model.value !== section.dataset.model;
   entries.forEach((item, number) => {
     const { state, operator: its } = item.dataset;
     item.hidden =
-      !states.includes(state) || (operator && operator !== its) || !texts[number].includes(text);
+      item.closest(".model").hidden ||
+      !states.includes(state) ||
+      (operator.value && operator.value !== its) ||
+      !texts[number].includes(wanted);
   });
+  if (wanted) for (const group of document.querySelectorAll(".group")) group.open = true;
   const count = entries.filter((item) => !item.hidden).length;
   document.getElementById("shown").textContent = `${count} of ${entries.length} gathers`;
+  const chosen = new URLSearchParams();
+  if (states.length < boxes.length) chosen.set("states", states.join(" "));
+  for (const one of [model, operator, text]) if (one.value) chosen.set(one.name, one.value);
+  history.replaceState(null, "", `#${chosen}`);
+}
+
+/** Set the filters that the address has. */
+function readAddress() {
+  const chosen = new URLSearchParams(location.hash.slice(1));
+  const states = chosen.get("states")?.split(" ");
+  for (const box of boxes) box.checked = !states || states.includes(box.value);
+  for (const one of [model, operator, text]) one.value = chosen.get(one.name) ?? "";
+  showChosen();
 }
 
 filters.addEventListener("input", showChosen);
 filters.addEventListener("reset", () => setTimeout(showChosen));
 filters.addEventListener("submit", (event) => event.preventDefault());
-showChosen();
+addEventListener("hashchange", readAddress);
+document.getElementById("models").addEventListener("click", ({ target }) => {
+  if (!target.value) return;
+  model.value = target.value;
+  showChosen();
+  document.querySelector(".model:not([hidden])").scrollIntoView();
+});
+readAddress();
 for (const pasted of document.querySelectorAll(".repro > div"))
   pasted.append(copyButton(pasted.textContent));

@@ -1,84 +1,153 @@
-"""An audit as one HTML page: what it says of each gather, the graph around it, and its picture.
+"""Audits as one HTML page: what they say of each gather, and its picture.
 
-The texts stand in the page itself; the script adds the drawings where an entry is opened.
+The texts stand in the page itself; the script adds a picture where an entry is opened.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
 import msgspec
 
-from onnxgather.checks import printable
+from onnxgather.checks import number_of, printable
 from onnxgather.model.values import sizes_text
 from onnxgather.networks.comparison import Compared, lane_lines
 from onnxgather.networks.contract import NamedSizes, guard
-from onnxgather.networks.gathers import AuditedGather, Tensor, operations_of, out_of_range
-from onnxgather.networks.network import Operation, Scope
+from onnxgather.networks.gathers import Audit, AuditedGather, Tensor, counted
 from onnxgather.networks.text import (
+    SHAPES,
+    cause_of,
     commands,
     indices_text,
-    proved_if_lines,
+    providers_of,
+    read_by_directml,
     said,
+    seen_text,
     summary,
-    summary_of_shapes,
+    where,
 )
 from onnxgather.parity.cases import Case, DescriptorCase
 from onnxgather.parity.results import CaseResult
 from onnxgather.parity.states import BAD
-from onnxgather.report.page import compressed, described, filled
+from onnxgather.report.page import compressed, described, filled, filled_part
 from onnxgather.report.picture import picture_of
 from onnxgather.report.sentences import why
 
-NEAR = 3
-"""How many nodes before a gather are drawn, and how many after it."""
+_COLOURS = {
+    "out-of-range": "DIFF",
+    "refused": "ERROR",
+    "not-proved": "NOT-RUN",
+    "proved-if": "KNOWN",
+    "proved": "PASS",
+}
+"""The states of a gather from the worst, each with the state of a result that has its colour."""
 
-_COLOURS = {"out-of-range": "DIFF", "not-proved": "NOT-RUN", "proved-if": "KNOWN", "proved": "PASS"}
-"""The states of a range from the worst, each with the state of a result that has its colour."""
+_MOODS = {"bad": "out-of-range", "open": "not-proved", "good": "proved"}
+"""What a page or a model may be from the worst, each with the state that has its colour."""
+
+_EMBEDDED = (
+    "This page holds elements of the weights and of the inputs, some hundred of each gather that "
+    "ran: look before you pass it on."
+)
 
 
-def audit_page(name: str, compared: Compared) -> bytes:
-    """An audit as an HTML page in UTF-8.
+_Row = tuple[str, int, str, str]
+"""Of a model: what it may be, its number, its path and its summary."""
+
+
+def audit_page(done: Mapping[str, Compared]) -> bytes:
+    """Audits as one HTML page in UTF-8.
 
     Args:
-        name: What was audited.
-        compared: The model with its audit, and what became of its gathers on lanes.
+        done: The models with their audits, and what became of their gathers on lanes, by path. Each
+            is taken once, in its order.
     """
-    audit, cases, results = compared.audit, compared.cases, compared.results
-    every = operations_of(compared.network)
-    places = {key: (scope, one) for key, scope, one in every if key in cases}
-    each = [*zip(cases, audit.gathers, strict=True)]
-    told = [(key, g) for key, g in each if not (g.shape_computation and g.range.state == "proved")]
-    told.sort(key=lambda pair: [*_COLOURS].index(pair[1].range.state))
-    sizes: NamedSizes = audit.contract["sizes"]
-    operators = dict.fromkeys(gather.op for _, gather in told)
-    shapes = [gather for gather in audit.gathers if gather.shape_computation]
-    states = [state for gather in audit.gathers for state in gather.lanes.values()]
-    bad = audit.out_of_range or audit.refused or not set(BAD).isdisjoint(states)
-    notes = [*lane_lines(compared), *audit.notes]
+    every, details, rows = list[AuditedGather](), list[Any](), list[_Row]()
+    parts = list[dict[str, str]]()
+    for path, compared in done.items():
+        every += compared.audit.gathers
+        rows.append((_mood(compared.audit), len(parts), path, summary(compared.audit)))
+        parts.append({"number": str(len(parts)), **_part(path, compared, details)})
+    every.sort(key=_rank)
+    several = len(rows) > 1
+    named = number_of(len(rows), "model") if several else rows[0][2]
+    options = [f'<option value="{number}">{_text(path)}</option>' for _, number, path, _ in rows]
+    rows.sort(key=lambda row: [*_MOODS].index(row[0]))
+    form = filled_part(
+        "networks/audit_filters",
+        {
+            "states": "".join(map(_filter, Counter(map(_state, every)).items())),
+            "models": "".join(options if several else ()),
+            "operators": _listed("<option>", sorted({g.op for g in every}), "</option>"),
+        },
+    )
     texts = {
-        "title": f"{_text(name)} · onnxgather audit",
-        "name": _text(name),
-        "verdict": _text(summary(audit)),
-        "mood": "bad" if bad else "open" if audit.not_proved or audit.proved_if else "good",
-        "commands": _listed("<div><pre>", commands(name, audit), "</pre></div>"),
-        "filters": "".join(map(_filter, Counter(g.range.state for _, g in told).items())),
-        "operators": _listed("<option>", operators, "</option>"),
-        "assumes": audit.assumes,
-        "conditions": _listed(
-            f"<li>{_badge('KNOWN', 'proved-if')} ", proved_if_lines(audit), "</li>"
+        "title": f"{_text(named)} · onnxgather audit",
+        "verdict": _text(f"{named}: " * several + summary(Audit(every))),
+        "mood": rows[0][0],
+        "rows": "".join(map(_row, rows)) if several else "",
+        "form": form if several else "",
+        "models": "".join(
+            filled_part("networks/audit_model", {**part, "form": "" if several else form})
+            for part in parts
         ),
-        "guard": "\n".join(map(_text, guard(audit.contract).splitlines())),
-        "notes": _listed("<li>", notes, "</li>"),
-        "gathers": "".join(_entry(gather, sizes, results[key]) for key, gather in told),
-        "shapes": summary_of_shapes(shapes),
-        "shape_entries": "".join(_entry(g, sizes, ()) for g in shapes if g.range.state == "proved"),
     }
-    details = compressed(_detail(*places[key], cases[key], results[key]) for key, _ in told)
-    return filled("networks/audit", texts, {"cases": [], "details": [*details]})
+    return filled("networks/audit", texts, {"cases": [], "details": [*compressed(details)]})
+
+
+def _part(path: str, compared: Compared, details: list[Any]) -> dict[str, str]:
+    """What stands on the page of a model; its pictures go to the details."""
+    audit, groups = compared.audit, dict[tuple[str, str], list[tuple[AuditedGather, str]]]()
+    sizes: NamedSizes = audit.contract["sizes"]
+    pairs = zip(compared.cases.items(), audit.gathers, strict=True)
+    for (key, cases), gather in sorted(pairs, key=lambda pair: _rank(pair[1])):
+        results = compared.results[key]
+        drawn = _drawn(cases, results)
+        entry = _entry(gather, sizes, results, len(details) if drawn else None)
+        group = _state(gather), cause_of(gather, sizes)
+        groups.setdefault(group, []).append((gather, entry))
+        details += [drawn] if drawn else []
+    providers = providers_of([*audit.out_of_range, *audit.not_proved])
+    return {
+        "path": _text(path),
+        "next": "<h3>Next</h3>" if next(commands(path, audit), None) else "",
+        "notes": _listed("<li>", [*lane_lines(compared), *audit.notes], "</li>"),
+        "commands": "".join(
+            f"<p>{_text(what[:1].upper() + what[1:])}</p>"
+            + _listed("<div><pre tabindex=0>", each, "</pre></div>")
+            for what, each in commands(path, audit)
+        ),
+        "embedded": f'<p class="hint">{_EMBEDDED}</p>' if any(compared.cases.values()) else "",
+        "providers": "".join(
+            f"<h3>What an index out of range of {_text(op)} does</h3>{_fields(told.items())}"
+            for op, told in providers.items()
+        ),
+        "gathers": "".join(_group(*group, told) for group, told in groups.items()),
+        "assumes": audit.assumes,
+        "guard": "\n".join(map(_text, guard(audit.contract).splitlines())),
+    }
+
+
+def _mood(audit: Audit) -> str:
+    """Whether a model has findings, may have some, or is good."""
+    states = [state for gather in audit.gathers for state in gather.lanes.values()]
+    if audit.out_of_range or audit.refused or not set(BAD).isdisjoint(states):
+        return "bad"
+    return "open" if audit.not_proved or audit.proved_if else "good"
+
+
+def _state(gather: AuditedGather) -> str:
+    is_refused = gather.refused and not gather.shape_computation
+    state = gather.range.state
+    return "refused" if is_refused and state != "out-of-range" else state
+
+
+def _rank(gather: AuditedGather) -> tuple[int, bool]:
+    """The open ones come first, and those that compute shapes last."""
+    return [*_COLOURS].index(_state(gather)), gather.shape_computation
 
 
 def _text(text: str) -> str:
@@ -89,48 +158,66 @@ def _listed(before: str, lines: Iterable[str], after: str) -> str:
     return "".join(f"{before}{_text(line)}{after}" for line in lines)
 
 
+def _fields(facts: Iterable[tuple[str, str | None]]) -> str:
+    told = (pair for pair in facts if pair[1])
+    rows = (f"<div><dt>{_text(n)}</dt><dd>{_text(fact or '')}</dd></div>" for n, fact in told)
+    return f'<dl class="fields">{"".join(rows)}</dl>'
+
+
 def _badge(colour: str, text: str) -> str:
     return f'<span class="badge {colour}">{_text(text)}</span>'
 
 
-def _filter(counted: tuple[str, int]) -> str:
+def _row(row: _Row) -> str:
+    """A row of the table of models, whose button shows one model alone."""
+    mood, number, path, told = row
+    button = f'<button type="button" value="{number}">{_text(path)}</button>'
+    badge = _badge(_COLOURS[_MOODS[mood]], mood)
+    return f'<tr><td>{badge}</td><th scope="row">{button}</th><td>{_text(told)}</td></tr>'
+
+
+def _filter(states: tuple[str, int]) -> str:
     """A box that shows or hides the gathers of a state."""
-    state, count = counted
+    state, count = states
     box = f'<input type="checkbox" value="{state}" checked>'
     return f'<label class="{_COLOURS[state]}">{box} {state} {count:,}</label>'
 
 
-def _entry(gather: AuditedGather, sizes: NamedSizes, results: Sequence[CaseResult]) -> str:
-    """The facts about a gather, in an entry that opens."""
-    found, where = gather.range, f"{gather.op}, {gather.place}"
-    providers = out_of_range(gather.op, gather.domain)
+def _group(state: str, cause: str, told: Sequence[tuple[AuditedGather, str]]) -> str:
+    """The gathers of one state and one cause."""
+    is_open = "" if cause == SHAPES else " open"
+    gathers, entries = zip(*told, strict=True)
+    head = f"{_badge(_COLOURS[state], state)} {counted(gathers)}: {_text(cause)}"
+    return f'<details class="group"{is_open}><summary>{head}</summary>{"".join(entries)}</details>'
+
+
+def _entry(
+    gather: AuditedGather, sizes: NamedSizes, results: Sequence[CaseResult], detail: int | None
+) -> str:
+    """The facts about a gather, in an entry that opens; `detail` is the number of its picture."""
+    found, state = gather.range, _state(gather)
     facts = [
-        ("operator", where),
+        ("operator", where(gather)),
         (found.state, said(gather, sizes)),
-        ("indices are", indices_text(found)),
-        ("in the run", found.seen and f"{found.seen[0]}..{found.seen[1]}"),
-        *(providers.items() if found.state in ("not-proved", "out-of-range") else ()),
+        ("indices", indices_text(found) + seen_text([gather])),
+        ("directml", read_by_directml(gather)),
         ("sizes from", found.sizes_from),
-        ("data", _tensor(gather.data)),
-        ("indices", _tensor(gather.indices)),
-        ("output", _tensor(gather.output)),
+        ("type of data", _tensor(gather.data)),
+        ("of indices", _tensor(gather.indices)),
+        ("of output", _tensor(gather.output)),
         ("feature level", gather.feature_level),
         ("DirectML refuses it", gather.refused),
     ]
     every = (result for case in results for result in case.results if result.state != "PASS")
     facts += [(f"{result.state} on {result.lane}", why(result)) for result in every]
-    listed = "".join(
-        f"<div><dt>{_text(what)}</dt><dd>{_text(told)}</dd></div>" for what, told in facts if told
-    )
-    badges = [_badge(_COLOURS[found.state], found.state)]
-    badges += [_badge("ERROR", "refused")] if gather.refused else []
+    badges = [_badge(_COLOURS[state], state)]
     badges += [_badge(state, f"{lane} {state}") for lane, state in gather.lanes.items()]
     title = f'<span class="name">{_text(gather.node)}</span>'
-    reason = f'<span class="reason">{_text(f"{where}: {said(gather, sizes)}")}</span>'
+    reason = f'<span class="reason">{_text(f"{where(gather)}: {said(gather, sizes)}")}</span>'
     summary = f'<span class="badges">{"".join(badges)}</span>{title}{reason}'
-    body = f'<div class="body"><dl class="fields">{listed}</dl></div>'
-    head = f'<details data-state="{found.state}" data-operator="{_text(gather.op)}">'
-    return f"{head}<summary>{summary}</summary>{body}</details>"
+    drawn = "" if detail is None else f' data-detail="{detail}"'
+    head = f'<details class="entry" data-state="{state}" data-operator="{_text(gather.op)}"{drawn}>'
+    return f'{head}<summary>{summary}</summary><div class="body">{_fields(facts)}</div></details>'
 
 
 def _tensor(tensor: Tensor) -> str:
@@ -138,11 +225,8 @@ def _tensor(tensor: Tensor) -> str:
     return f"{tensor.type or '?'} {sizes}"
 
 
-def _detail(
-    scope: Scope, operation: Operation, cases: Sequence[Case], results: Sequence[CaseResult]
-) -> dict[str, Any]:
-    """What is drawn of a gather: the graph around it, and its first execution that went wrong."""
-    drawn: dict[str, Any] = {"around": around(scope, operation)}
+def _drawn(cases: Sequence[Case], results: Sequence[CaseResult]) -> dict[str, Any]:
+    """What is drawn of a gather: its first execution that went wrong, else its first."""
     pairs = [*zip(cases, results, strict=True)]
     wrong = [pair for pair in pairs if any(result.is_wrong for result in pair[1].results)]
     for case, found in (wrong or pairs)[:1]:
@@ -150,54 +234,9 @@ def _detail(
         arrays = {lane: blob.array() for lane, blob in got.items()}
         desc = case.descriptor if isinstance(case, DescriptorCase) else None
         shown = picture_of(desc, case.data, case.indices, case.out_of_range, arrays)
-        drawn |= {"type": case.data_type, "indexType": case.index_type}
-        drawn |= {"picture": msgspec.to_builtins(shown)}
+        drawn = {"type": case.data_type, "indexType": case.index_type}
+        drawn["picture"] = msgspec.to_builtins(shown)
         if isinstance(case, DescriptorCase):
-            drawn |= described(case.descriptor, case.out_of_range, ["portable"])
-        else:
-            drawn["node"] = msgspec.to_builtins(case.node)
-    return drawn
-
-
-def around(scope: Scope, operation: Operation) -> dict[str, Any]:
-    """The operations near a gather, as the page draws a graph."""
-    makers = {name: one for one in scope.operations for name in one.outputs if name}
-
-    def makers_of(reached: Sequence[Operation]) -> list[Operation]:
-        return [makers[name] for one in reached for name in one.inputs if name in makers]
-
-    def readers_of(reached: Sequence[Operation]) -> list[Operation]:
-        made = {name for one in reached for name in one.outputs if name}
-        return [one for one in scope.operations if not made.isdisjoint(one.inputs)]
-
-    near = {*_nearest(operation, makers_of), *_nearest(operation, readers_of)}
-    drawn = [one for one in scope.operations if one in near]
-    made = {name for one in drawn for name in one.outputs}
-    taken = dict.fromkeys(name for one in drawn for name in one.inputs if name)
-    used = {name for one in scope.operations for name in one.inputs}
-
-    def value(name: str) -> dict[str, Any]:
-        known = scope.type_of(name)
-        sizes = ["?" if n is None else n for n in known.sizes or ()]
-        return {"name": name, "data_type": known.data_type, "shape": sizes}
-
-    nodes = [
-        {
-            "operator": f"▸ {one.operator}" if one is operation else one.operator,
-            "inputs": one.inputs,
-            "output": value(next((n for n in one.outputs if n in used), one.outputs[0])),
-        }
-        for one in drawn
-        if one.outputs
-    ]
-    return {"inputs": [value(name) for name in taken if name not in made], "nodes": nodes}
-
-
-def _nearest(
-    operation: Operation, step: Callable[[Sequence[Operation]], Sequence[Operation]]
-) -> list[Operation]:
-    """An operation, and up to `NEAR` more that steps from it lead to, the nearest first."""
-    reached = [operation]
-    for _ in range(NEAR):
-        reached = [*dict.fromkeys([*reached, *step(reached)])]
-    return reached[: NEAR + 1]
+            return drawn | described(case.descriptor, case.out_of_range, ["portable"])
+        return drawn | {"node": msgspec.to_builtins(case.node)}
+    return {}

@@ -55,6 +55,8 @@ class Captured:
     """The executions of each."""
     stop: str | None = None
     """Where the run fails, and how; None where it does not."""
+    stopped_at: str = ""
+    """The node that fails, and its place."""
     cut: set[str] = field(default_factory=set[str])
     """The bodies of loops and scans of which not all iterations are run."""
 
@@ -154,7 +156,8 @@ class _Run:
             tried = (works + fails) // 2
         if fails <= len(scope.operations) and self.found.stop is None:
             where = "" if scope.where == MAIN else f" in {scope.where}"
-            self.found.stop = f"{scope.operations[fails - 1].label}{where} fails: {reason}"
+            self.found.stopped_at = f"{scope.operations[fails - 1].label}{where}"
+            self.found.stop = f"{self.found.stopped_at} fails: {reason}"
         return found
 
     def _ask(

@@ -60,11 +60,12 @@ def compare(
         known: The known differences; None means those that come with onnxgather.
     """
     cases, path = {key: list[Case]() for key in audited.gathers}, audited.network.path
-    left_out = dict[OperationKey, str]()
+    left_out, at = dict[OperationKey, str](), audited.captured.stopped_at
+    stop = f"the run stopped at {at}" if at else None
     for key, scope, operation in operations_of(audited.network):
         if key in cases and operation.is_gather:
             for seen in audited.captured.gathers.get(operation, [])[:MOST_EXECUTIONS] or [None]:
-                told, case = taken_out(path, scope, operation, [seen] if seen else [])
+                told, case = taken_out(path, scope, operation, [seen] if seen else [], stop)
                 cases[key] += [case] if case else []
                 left_out[key] = told.left_out or ""
     report = check([case for each in cases.values() for case in each], lanes, known=known)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from onnxgather.networks.contract import Condition, open_sizes
+from onnxgather.networks.contract import FARTHEST, Condition, open_sizes
 from onnxgather.networks.index_operators import coordinates_of, given_indices
 from onnxgather.networks.intervals import COLUMNS, FLOATS, INTEGERS, Bounds, interval
 from onnxgather.networks.network import Network, Operation, Scope, taken
@@ -26,9 +26,6 @@ MOST_TRIED = 30_000
 
 STARTS = ((0, 1), (0, 0), (1, 1))
 """The ranges of the inputs that are tried first."""
-
-FARTHEST = 2**62
-"""The largest number that is tried for a float input, where its data type has it."""
 
 LIMITS_TRIED = INTEGERS | {
     name: (-min(FARTHEST, int(np.finfo(dtype).max)), min(FARTHEST, int(np.finfo(dtype).max)))

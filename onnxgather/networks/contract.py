@@ -25,6 +25,9 @@ from onnxgather.parity.decoding import decoding, whole
 if TYPE_CHECKING:
     from onnxgather.networks.network import Network
 
+FARTHEST = 2**62
+"""The largest number that is tried for a float input, where its data type has it."""
+
 LARGEST_CONTRACT = 2**20
 """The most bytes of a file of a contract."""
 
@@ -84,8 +87,14 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             numbers = ", ".join(map(str, self.columns or ()))
             columns = f"{noun} {numbers} of the last axis of " if numbers else ""
             subject = f"each value of {columns}{self.input}"
+        within = ""
+        if FARTHEST in (high, -(low or 0)):
+            low, high = (None if n in (FARTHEST, -FARTHEST) else n for n in (low, high))
+            within = f" (within 2^{FARTHEST.bit_length() - 1}, not NaN)"
+        if low is None and high is None:
+            return f"{subject} is any number{within}"
         if low is None or high is None:
-            return f"{subject} is at {f'most {high}' if low is None else f'least {low}'}"
+            return f"{subject} is at {f'most {high}' if low is None else f'least {low}'}{within}"
         return f"{subject} is {low if low == high else f'from {low} to {high}'}"
 
 

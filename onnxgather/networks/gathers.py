@@ -50,7 +50,8 @@ from onnxgather.networks.index_operators import (
     given_indices,
     operator_of,
 )
-from onnxgather.networks.inputs import MOST_INPUTS_LISTED, checked
+from onnxgather.networks.inputs import checked
+from onnxgather.networks.intervals import unknown
 from onnxgather.networks.network import (
     Network,
     Operation,
@@ -123,7 +124,10 @@ class Audit(msgspec.Struct, frozen=True):
 
     gathers: list[AuditedGather]
     notes: list[str] = []
-    """Sentences: where the run ended early, which sizes or ranges of inputs would prove more."""
+    """Sentences: where the run ended early, and which iterations of a loop were not seen."""
+    options: list[str] = []
+    """Options of the command that would tell more, such as `--shape ids=2,12`; LO and HI stand for
+    the least and the greatest number of an input, and FILE.npz for a file of arrays."""
     contract: dict[str, Any] = {}
     """The conditions on inputs under which every gather is proved that can be, as `Contract` has
     them; `check_inputs` takes it."""
@@ -165,7 +169,8 @@ class AuditedModel:
     """The model, with the sizes that were given or that a run showed."""
     gathers: dict[OperationKey, AuditedGather]
     captured: Captured
-    notes: list[str]
+    options: list[str]
+    """As of `Audit`."""
     contract: Contract
     """With the conditions that were given, and those of all gathers."""
 
@@ -173,7 +178,8 @@ class AuditedModel:
     def audit(self) -> Audit:
         """The records, in the JSON of the command."""
         contract, gathers = self.contract, [*self.gathers.values()]
-        return Audit(gathers, self.notes, contract.plain, contract.assumes)
+        notes = [*_notes(self.captured)]
+        return Audit(gathers, notes, self.options, contract.plain, contract.assumes)
 
 
 def audit(
@@ -277,12 +283,13 @@ def audit_model(
     if inputs:
         captured = capture(network, inputs, RUN_TIMEOUT)
         _refine(gathers, network, "run", captured, known)
+        _put_seen(gathers, network, captured)
     is_given = any(gather.range.sizes_from != "file" for gather in gathers.values())
     contract = known.joined(given) if is_given else known
     for gather in gathers.values():
         contract = contract.joined(gather.range.conditions)
-    notes = [*_notes(plain, captured, gathers.values(), shapes)]
-    return AuditedModel(network, gathers, captured, notes, contract)
+    options = [*_options(plain, captured, gathers.values(), shapes)]
+    return AuditedModel(network, gathers, captured, options, contract)
 
 
 def operations_of(network: Network) -> Iterator[tuple[OperationKey, Scope, Operation]]:
@@ -425,7 +432,7 @@ def _range(
     executions: Sequence[Gathered],
 ) -> IndexRange:
     """The range of the indices of an operation, from its proof and from what executions had."""
-    found, seen, operation = None, list[Array](), call.operation
+    found, operation = None, call.operation
     if proof.state == "out-of-range":
         held = given_indices(operation)
         arrays = [scope.constant(name) if name in held else None for name in operation.inputs]
@@ -434,10 +441,23 @@ def _range(
         for one in executions:
             ran = call.with_arrays(one.inputs)
             found = found or _found(ran, "inputs", one.inputs)
-            seen += filter(np.size, (array for array, _ in _indices(ran, one.inputs)))
-    ends = (min(int(a.min()) for a in seen), max(int(a.max()) for a in seen)) if seen else None
-    proof = replace(proof, sizes_from=source, seen=ends)
+    proof = replace(proof, sizes_from=source)
     return replace(proof, state="out-of-range", input=None, found=found) if found else proof
+
+
+def _put_seen(
+    gathers: dict[OperationKey, AuditedGather], network: Network, captured: Captured
+) -> None:
+    """Put the least and the greatest index that a run had in the records."""
+    for key, scope, operation in operations_of(network):
+        call = Call(operation, (unknown("", None),) * len(operation.inputs), scope.version)
+        for one in captured.gathers.get(operation, ()):
+            for array, _ in _indices(call.with_arrays(one.inputs), one.inputs):
+                if array.size:
+                    found, ends = gathers[key].range, (int(array.min()), int(array.max()))
+                    low, high = found.seen or ends
+                    found = replace(found, seen=(min(low, ends[0]), max(high, ends[1])))
+                    gathers[key] = replace(gathers[key], range=found)
 
 
 def _indices(
@@ -535,35 +555,31 @@ def _sizes_seen(scope: Scope, captured: Captured) -> dict[str, ValueType]:
     return types
 
 
-def _notes(
-    plain: Network,
-    captured: Captured,
-    gathers: Collection[AuditedGather],
-    shapes: Mapping[str, Sequence[int]],
-) -> Iterator[str]:
-    """Yield the notes of an audit, with what to add to the command."""
+def _notes(captured: Captured) -> Iterator[str]:
+    """Yield the notes of an audit."""
     if captured.stop:
         yield f"the run with the given inputs ends early: {captured.stop}"
     for where in sorted(captured.cut):
         limits = f"{MOST_ITERATIONS} of a loop, {MOST_OF_ALL:,} of all"
         yield f"the {where} has more iterations than are seen: {limits}"
-    unknown = [g for g in gathers if not (g.data.is_static and g.indices.is_static)]
-    missing = [*_shape_options(plain, shapes)]
+
+
+def _options(
+    plain: Network,
+    captured: Captured,
+    gathers: Collection[AuditedGather],
+    shapes: Mapping[str, Sequence[int]],
+) -> Iterator[str]:
+    """Yield the options of the command that would tell more."""
+    unknown = sum(not (g.data.is_static and g.indices.is_static) for g in gathers)
     if unknown and not (captured.gathers or captured.stop):
-        options = [f"`{' '.join(missing[:MOST_INPUTS_LISTED])}`, or "] if missing else []
-        have = "has an unknown size" if len(unknown) == 1 else "have unknown sizes"
-        yield f"{counted(unknown)} {have}: add {''.join(options)}`--inputs FILE.npz`"
-    not_proved = [gather for gather in gathers if gather.range.state == "not-proved"]
+        yield from _shape_options(plain, shapes)
+        yield "--inputs FILE.npz"
+    ranges = [each.range for each in gathers if each.range.state == "not-proved"]
+    stops = {found.input for found in ranges if None not in (found.size or (None,))}
     for name in plain.main.inputs:
-        if here := [gather for gather in not_proved if gather.range.input == name]:
-            depends = "depends" if len(here) == 1 else "depend"
-            option = f"--range {quote(f'{name}=LO:HI')}"
-            yield f"{counted(here)} {depends} on {name}: `{option}` may prove more"
-    if any(gather.range.state == "proved-if" for gather in gathers):
-        yield (
-            "`--contract contract.json` writes the conditions; where inputs keep them, `--assume "
-            "contract.json` proves more"
-        )
+        if name in stops:
+            yield f"--range {quote(f'{name}=LO:HI')}"
 
 
 def _shape_options(plain: Network, shapes: Mapping[str, Sequence[int]]) -> Iterator[str]:

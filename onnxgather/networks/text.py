@@ -6,11 +6,19 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from shlex import quote
 
+import numpy as np
+
 from onnxgather.checks import number_of
+from onnxgather.descriptors.explain import explain
+from onnxgather.descriptors.operators import GatherDesc
+from onnxgather.descriptors.spelling import from_dict
 from onnxgather.networks.contract import NamedSizes
 from onnxgather.networks.gathers import Audit, AuditedGather, counted, out_of_range
 from onnxgather.networks.ranges import IndexRange
 from onnxgather.networks.sizes import terms_in
+
+SHAPES = "shapes are computed on the CPU"
+"""What is said of a proved gather that computes shapes."""
 
 
 def lines(name: str, audit: Audit, every: bool = False) -> Iterator[str]:
@@ -25,24 +33,62 @@ def lines(name: str, audit: Audit, every: bool = False) -> Iterator[str]:
     told = audit.gathers if every else [g for g in audit.gathers if not g.shape_computation]
     proved = [gather for gather in told if gather.range.state == "proved"]
     say = partial(said, sizes=audit.contract["sizes"])
+    causes = dict[str, list[AuditedGather]]()
+    for gather in audit.not_proved:
+        causes.setdefault(cause_of(gather, {}), []).append(gather)
     yield f"{name}: {summary(audit)}"
     for gather in audit.out_of_range:
         yield f"OUT OF RANGE  {named(gather)}: {say(gather)}"
+        if read := read_by_directml(gather):
+            yield f"    directml  {read}"
     for gather in audit.refused:
         yield f"REFUSED       {named(gather)}: {gather.refused}"
-    for text in _alike(audit.not_proved, say, every):
-        yield f"not proved    {text}"
-    yield from _provider_lines([*audit.out_of_range, *audit.not_proved])
-    for text in proved_if_lines(audit, every):
+    for cause, gathers in causes.items():
+        yield f"not proved    {counted(gathers)}, {cause}:"
+        yield from (f"    {text}" for text in _alike(gathers, say, every))
+    for op, providers in providers_of([*audit.out_of_range, *audit.not_proved]).items():
+        yield f"providers     what an index out of range of {op} does:"
+        yield from (f"    {name:<9} {made}" for name, made in providers.items())
+    for text in _alike(audit.proved_if, say, every):
         yield f"proved if     {text}"
     for text in _alike(proved, say if every else lambda gather: gather.range.why, every):
         yield f"proved        {text}"
     if shapes and not every:
         yield f"shapes        {summary_of_shapes(shapes)}"
+    if ran := sum(gather.range.seen is not None for gather in audit.gathers):
+        found = sum(gather.range.found is not None for gather in audit.out_of_range)
+        were = f"{found:,} had one out of range" if found else "each was in range"
+        yield f"run           the run had indices of {ran:,} of {counted(audit.gathers)}: {were}"
     if audit.gathers and audit.contract["sizes"]:
         yield f"assumes       {audit.assumes}"
     for note in audit.notes:
         yield f"note          {note}"
+
+
+def next_lines(name: str, audit: Audit) -> Iterator[str]:
+    """Yield the lines that say what may be done next; `name` is the path of the model."""
+    for what, each in commands(name, audit):
+        yield f"next          {what}"
+        yield from (f"    {command}" for command in each)
+
+
+def cause_of(gather: AuditedGather, sizes: NamedSizes) -> str:
+    """What gathers of one state have in common: what stops their proof, or what proves them.
+
+    Args:
+        gather: One of the gathers.
+        sizes: The places of the open sizes.
+    """
+    found = gather.range
+    if found.state == "not-proved":
+        is_known = found.size is not None and None not in found.size
+        return f"because of {found.input if is_known else 'axes of unknown size'}"
+    if found.state == "out-of-range":
+        is_constant = found.found is None or found.found.source == "constant"
+        return "the model has such an index" if is_constant else "the given inputs lead to it"
+    if found.state == "proved":
+        return SHAPES if gather.shape_computation else found.why
+    return said(gather, sizes)
 
 
 def _alike(
@@ -52,12 +98,20 @@ def _alike(
     groups = dict[tuple[str, str], list[AuditedGather]]()
     for k, gather in enumerate(gathers):
         groups.setdefault((say(gather), str(k) if every else gather.op), []).append(gather)
-    for (said, _), (first, *others) in groups.items():
-        yield named(first) + (f" and {len(others):,} more" if others else "") + f": {said}"
+    for (said, _), each in groups.items():
+        more = f" and {len(each) - 1:,} more" if len(each) > 1 else ""
+        yield f"{named(each[0])}{more}: {said}{seen_text(each)}"
+
+
+def seen_text(gathers: Sequence[AuditedGather]) -> str:
+    """The least and the greatest index that a run had, such as `; seen 3..998`."""
+    seen = [g.range.seen for g in gathers if g.range.seen and not g.constant_indices]
+    lows, highs = zip(*seen, strict=True) if seen else ((), ())
+    return f"; seen {_ends(min(lows), max(highs))}" if seen else ""
 
 
 def said(gather: AuditedGather, sizes: NamedSizes) -> str:
-    """The index of a gather that is out of range, why it is not proved, its conditions or proof.
+    """The index of a gather that is out of range, its bounds, its conditions or its proof.
 
     Args:
         gather: The gather.
@@ -68,26 +122,35 @@ def said(gather: AuditedGather, sizes: NamedSizes) -> str:
         return _conditions(found, sizes)
     if found.state == "out-of-range":
         return _where(found)
+    if found.state == "not-proved":
+        return indices_text(found)
     ends = (*(found.low or (None,)), *(found.high or (None,)), *(found.size or (None,)))
-    if found.state == "proved":
-        return found.why if None in ends else f"{indices_text(found)}, {found.why}"
-    seen = "" if found.seen is None else f"; the run had {_ends(*found.seen)}"
-    return indices_text(found) + seen + (f"; it depends on {found.input}" if found.input else "")
+    return found.why if None in ends else f"{indices_text(found)}, {found.why}"
 
 
-def _provider_lines(gathers: Sequence[AuditedGather]) -> Iterator[str]:
-    """Yield what each provider does with an index out of range of these gathers, once."""
+def providers_of(gathers: Sequence[AuditedGather]) -> dict[str, dict[str, str]]:
+    """What each provider does with an index out of range of these gathers, by their operators."""
     operators = dict[tuple[tuple[str, str], ...], list[str]]()
     for op, domain in dict.fromkeys((gather.op, gather.domain) for gather in gathers):
         operators.setdefault(tuple(out_of_range(op, domain).items()), []).append(op)
-    for told, each in operators.items():
-        yield f"providers     what an index out of range of {', '.join(each)} does:"
-        yield from (f"    {name:<9} {made}" for name, made in told)
+    return {", ".join(each): dict(told) for told, each in operators.items()}
 
 
-def proved_if_lines(audit: Audit, every: bool = False) -> Iterator[str]:
-    """Yield the conditions under which gathers are proved, with these gathers."""
-    return _alike(audit.proved_if, partial(said, sizes=audit.contract["sizes"]), every)
+def read_by_directml(gather: AuditedGather) -> str:
+    """What DirectML does with the index that is out of range, where its element is known."""
+    found = gather.range.found
+    if found is None or gather.descriptor is None or gather.op == "GatherND":
+        return ""
+    desc = from_dict(gather.descriptor)
+    tensors = desc.input_tensor, desc.indices_tensor
+    data, indices = (np.zeros(one.array_shape, one.data_type.numpy) for one in tensors)
+    indices[(..., *found.at)] = found.value
+    behind = data.ndim - desc.axis - 1 if isinstance(desc, GatherDesc) else 0
+    ahead = desc.output_tensor.dimension_count - len(found.at) - behind
+    at = (*[0] * ahead, *found.at, *[0] * behind)
+    after = explain(desc, data, indices, at, "directml").after or ()
+    element = ",".join(map(str, after[-len(gather.data.sizes or ()) :]))
+    return f"No error: returns another element of the tensor, here `input[{element}]`"
 
 
 def _conditions(found: IndexRange, sizes: NamedSizes) -> str:
@@ -106,13 +169,27 @@ def _conditions(found: IndexRange, sizes: NamedSizes) -> str:
     return " and ".join(map(str, found.conditions)) + (f", where {told}" if told else "") + beside
 
 
-def commands(name: str, audit: Audit) -> Iterator[str]:
-    """Yield the commands that keep the conditions of a model, and that mend it."""
+def commands(name: str, audit: Audit) -> Iterator[tuple[str, list[str]]]:
+    """Yield what may be done next, with the commands that do it."""
+    again, options = f"onnxgather audit {quote(name)}", audit.options
+    shapes, inputs, ranges = (
+        [option for option in options if option.startswith(f"--{kind} ")]
+        for kind in ("shape", "inputs", "range")
+    )
+    if inputs:
+        open_ones = [g for g in audit.gathers if not (g.data.is_static and g.indices.is_static)]
+        each = [" ".join([again, *more]) for more in (shapes, inputs) if more]
+        yield f"to know the sizes of {counted(open_ones)}:", each
+    if ranges:
+        told = "to prove more, with the least and the greatest number of an input for LO and HI:"
+        yield told, [" ".join([again, *ranges])]
     if audit.proved_if:
-        yield f"onnxgather audit {quote(name)} --contract contract.json"
-        yield f"onnxgather audit {quote(name)} --assume contract.json --fail-on not-proved"
+        contract = f"{again} --contract contract.json"
+        assume = f"{again} --assume contract.json --fail-on not-proved"
+        yield "to write the conditions to a file, and to take them as given:", [contract, assume]
     if audit.proved_if or audit.not_proved or audit.out_of_range:
-        yield f"onnxgather harden {quote(name)} -o hardened.onnx"
+        harden = f"onnxgather harden {quote(name)} -o hardened.onnx"
+        yield "to make a model in which each index stays in range:", [harden]
 
 
 def summary_of_shapes(shapes: Sequence[AuditedGather]) -> str:
@@ -162,7 +239,12 @@ def _ends(low: int, high: int) -> str:
 
 def named(gather: AuditedGather) -> str:
     """A gather with its operator and where it is."""
-    return f"{gather.node} ({gather.op}, {gather.place})"
+    return f"{gather.node} ({where(gather)})"
+
+
+def where(gather: AuditedGather) -> str:
+    """The operator of a gather and where it is."""
+    return f"{gather.op}, {gather.place}"
 
 
 def _where(found: IndexRange) -> str:

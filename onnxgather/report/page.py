@@ -54,6 +54,11 @@ def html(report: Report) -> bytes:
     return filled("report/page", escaped, _data(report), (*SCRIPTS, "overview"))
 
 
+def filled_part(template: str, texts: Mapping[str, str]) -> str:
+    """A part of a page made from a template; `template` and `texts` are as of `filled`."""
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: texts[match[1]], _resource(f"{template}.html"))
+
+
 def filled(
     template: str,
     texts: Mapping[str, str],
