@@ -40,8 +40,9 @@ ORDER = {
     "pytest_plugin": "",
     "networks": "sizes network contract inside inputs intervals tokenizer calls index_operators "
     "capture operator_types operator_bounds ranges conditions shapes gathers cropping extraction "
-    "text comparison hardening audit_page __init__",
-    "cli": "arguments terminal commands sources outputs check examine networks translate __init__",
+    "text comparison findings audit_reports hardening audit_page __init__",
+    "cli": "arguments terminal commands sources outputs audit check examine networks "
+    "translate __init__",
 }
 """The way of a descriptor through the package, and for each package its files in their order. Each
 file imports only what stands before it."""

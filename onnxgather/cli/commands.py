@@ -18,7 +18,7 @@ from onnxgather.errors import GOOD, UNUSABLE, OnnxGatherError
 _BROKEN_PIPE = BY_SIGNAL + 13
 
 COMMANDS = {
-    "audit": ("networks", "Say what becomes of each gather of an ONNX model."),
+    "audit": ("audit", "Say what becomes of each gather of an ONNX model."),
     "check": ("check", "Compare providers with the reference."),
     "convert": ("translate", "Write programs as ONNX models."),
     "corpus": ("check", "Export the built-in corpus."),

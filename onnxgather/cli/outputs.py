@@ -47,12 +47,15 @@ class Outputs:
     html_file: str | None = None
     markdown_file: str | None = None
     contract_file: str | None = None
+    sarif_file: str | None = None
+    write_baseline_file: str | None = None
 
     @property
     def by_option(self) -> dict[str, str]:
         """The files that are asked for, by their options."""
-        named = [(f"--{field.name.removesuffix('_file')}", field.name) for field in fields(self)]
-        files = {option: getattr(self, name) for option, name in named}
+        names = [field.name for field in fields(self)]
+        options = (f"--{name.removesuffix('_file').replace('_', '-')}" for name in names)
+        files = {option: getattr(self, name) for option, name in zip(options, names, strict=True)}
         return {option: file for option, file in files.items() if file is not None}
 
     def check_apart(self, inputs: Iterable[str]) -> None:

@@ -31,21 +31,26 @@ def junit(report: Report) -> bytes:
         _properties(suite, report, k, headline)
         if lane.name in missing:
             lines = [missing[lane.name]]
-            _testcase(suite, lane.name, "the lane runs every case", "error", "NOT-RUN", lines)
+            add_testcase(suite, lane.name, "the lane runs every case", "error", "NOT-RUN", lines)
         for case in report.cases:
             result = case.results[k]
             group = f"{lane.name}.{case.operator}.{case.data_type}"
             element = STATES[result.state].element
-            _testcase(suite, group, title(case), element, result.state, evidence_lines(result))
+            add_testcase(suite, group, title(case), element, result.state, evidence_lines(result))
     if reasons := cut(report):
         suite = _suite(root, report, "check")
-        _testcase(suite, "check", "the check runs every case", "error", "interrupted", reasons)
+        add_testcase(suite, "check", "the check runs every case", "error", "interrupted", reasons)
     if report.invalid or report.unusable:
         suite = _suite(root, report, "files")
         for found in report.invalid:
-            _testcase(suite, "files", found.file, "error", "invalid", [found.reason])
+            add_testcase(suite, "files", found.file, "error", "invalid", [found.reason])
         for message in report.unusable:
-            _testcase(suite, "files", message, "error", "unusable", [message])
+            add_testcase(suite, "files", message, "error", "unusable", [message])
+    return junit_document(root)
+
+
+def junit_document(root: ET.Element) -> bytes:
+    """A document in UTF-8 of testsuites, which get the numbers of their testcases."""
     for element in (root, *root):
         element.set("tests", str(sum(1 for _ in element.iter("testcase"))))
         for attribute, tag in _COUNTED.items():
@@ -81,7 +86,7 @@ def _properties(suite: ET.Element, report: Report, number: int, headline: str) -
             ET.SubElement(group, "property", {"name": name, "value": value})
 
 
-def _testcase(
+def add_testcase(
     suite: ET.Element, group: str, name: str, element: str, kind: str, lines: list[str]
 ) -> None:
     """Add a testcase.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from onnxgather.checks import number_of, printable
 from onnxgather.parity.results import Report
@@ -22,27 +23,28 @@ _MARKS = re.compile(r"[\\`*_\[\]<>|&~#@$!]")
 def markdown(report: Report) -> bytes:
     """A report as a Markdown document in UTF-8: the verdict, the lanes, the results by cause."""
     headline, more, _ = verdict(report)
-    lines = [f"## {_plain(headline)}", "", _plain(more), ""]
+    lines = [f"## {plain(headline)}", "", plain(more), ""]
     counts = [report.counts(k) for k in range(len(report.lanes))]
     states: list[State] = [state for state in STATES if any(count[state] for count in counts)]
-    lines += [_row(["lane", "", *states]), _row(["---", "---", *["---:"] * len(states)])]
+    lines += [table_row(["lane", "", *states]), table_row(["---", "---", *["---:"] * len(states)])]
     for lane, count in zip(report.lanes, counts, strict=True):
         numbers = [f"{count[state]:,}" for state in states]
-        lines.append(_row([_plain(lane.name), _plain(about_lane(lane)), *numbers]))
+        lines.append(table_row([plain(lane.name), plain(about_lane(lane)), *numbers]))
     lines.append("")
     for cause in causes(report):
         state = cause.first.state
-        lines.append(f"- **{state}** {_plain(cause.title(report))}: {_plain(why(cause.first))}")
+        lines.append(f"- **{state}** {plain(cause.title(report))}: {plain(why(cause.first))}")
     for text in [*(f"{found.file}: {found.reason}" for found in report.invalid), *report.unusable]:
-        lines.append(f"- {_plain(text)}")
-    return _bounded(lines)
+        lines.append(f"- {plain(text)}")
+    return markdown_document(lines)
 
 
-def _row(cells: list[str]) -> str:
+def table_row(cells: Iterable[str]) -> str:
+    """A row of a table."""
     return f"| {' | '.join(cells)} |"
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Text that reads as it is: on one line, and without a meaning to Markdown or HTML."""
     text = printable(text)
     if len(text) > LONGEST_TEXT:
@@ -50,7 +52,7 @@ def _plain(text: str) -> str:
     return _MARKS.sub(r"\\\g<0>", text)
 
 
-def _bounded(lines: list[str]) -> bytes:
+def markdown_document(lines: list[str]) -> bytes:
     """The lines as bytes, at most `MOST_BYTES`; a last line says how many are left off."""
     left = MOST_BYTES - 100
     for k, line in enumerate(lines):

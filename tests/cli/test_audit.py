@@ -333,14 +333,24 @@ def test_json_is_printed_or_written() -> None:
     assert json.loads(Path("a.json").read_text(encoding="utf-8")) == printed
 
 
-def test_several_models_have_their_lines_and_one_json() -> None:
+def test_several_models_have_a_table_the_lines_of_those_with_open_gathers_and_one_json() -> None:
     one, other = (
         embedding(),
         save(model([node("Neg", ["x"], "y")], [info("x", FLOAT, [2])]), "n.onnx"),
     )
     code, text, error = outcome("audit", one, "none.onnx", other)
     assert (code, error) == (2, "Error: none.onnx: no such file or directory\n")
-    assert text == outcome("audit", one)[1] + "n.onnx: 0 gathers\n"
+    table = """\
+model     operators  out of range  refused  not proved  proved if  proved
+m.onnx            3             0        0           0          1       2
+n.onnx            0             0        0           0          0       0
+2 models          3             0        0           0          1       2
+
+"""
+    assert text == table + outcome("audit", one)[1]
+    code, text, _ = outcome("audit", one, "none.onnx", other, "--json")
+    assert (code, json.loads(text)["unusable"]) == (2, [error[7:-1]])
+    assert outcome("audit", other, one, "--all")[1].count("\n\nn.onnx: 0 gathers\nm.onnx: 3 ") == 1
     each = [json.loads(outcome("audit", path, "--json")[1]) for path in (one, other)]
     told = [{"model": path, **audit} for path, audit in zip((one, other), each, strict=True)]
     code, text, _ = outcome("audit", one, other, "--json", "--fail-on", "not-proved")

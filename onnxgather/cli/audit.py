@@ -1,0 +1,275 @@
+"""The command `audit`, for the gathers of ONNX models."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Generator, Mapping, Sequence
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import active_children, get_context
+from typing import TYPE_CHECKING, Any
+
+import click
+from msgspec.structs import asdict
+
+from onnxgather.checks import number_of
+from onnxgather.cli import arguments
+from onnxgather.cli.outputs import Outputs, codes
+from onnxgather.cli.sources import Batch, JsonBeforePaths
+from onnxgather.cli.terminal import Interrupted, json_bytes, say
+from onnxgather.errors import FINDINGS, OnnxGatherError
+from onnxgather.execution.providers import NAMES
+
+if TYPE_CHECKING:
+    from onnxgather.descriptors.arrays import Array
+    from onnxgather.networks.comparison import Compared
+    from onnxgather.networks.findings import AuditReport
+    from onnxgather.networks.gathers import Audit
+    from onnxgather.parity.lanes.lane import Lane
+
+
+@dataclass(frozen=True, slots=True)
+class AuditOptions:
+    """The arguments and options of `onnxgather audit`."""
+
+    paths: tuple[str, ...]
+    inputs: str | None
+    given: arguments.Given
+    allow_empty: bool
+    every: bool
+    lanes: list[str]
+    pythons: dict[str, str]
+    plugins: dict[str, str]
+    timeout: float
+    outputs: Outputs
+    fail_on: str | None
+    baseline: str | None
+    jobs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """What is kept of a model."""
+
+    audit: Audit
+    lanes: list[str]
+    """Lines on what lanes made of its gathers."""
+    codes: list[int]
+    """The exit codes that these call for."""
+    compared: Compared | None
+    """The model itself, for the page."""
+
+
+@click.command("audit", cls=JsonBeforePaths)
+@click.argument("paths", nargs=-1, required=True, type=arguments.FILE, metavar="MODEL...")
+@arguments.file("--inputs", help="The model's inputs, as .npz; the model then runs.")
+@arguments.given
+@arguments.flag("--allow-empty", help="Let open sizes of inputs be 0; else they are at least 1.")
+@arguments.flag("--all", "every", help="List each gather, those too that compute shapes.")
+@arguments.lane_names(
+    help=f"Providers that run each gather with what it gets on the CPU, with commas: {NAMES}; "
+    "directml-dll is DirectML itself.",
+)
+@arguments.lanes
+@arguments.json_file("records")
+@arguments.reports
+@arguments.file("--sarif", "sarif_file", help="Write the findings as SARIF 2.1.0.")
+@arguments.file(
+    "--contract",
+    "contract_file",
+    help="Write the conditions on inputs under which the gathers are proved.",
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice(["not-proved"]),
+    metavar="not-proved",
+    help="Let a gather that is not proved in range, or under conditions alone, be a finding too.",
+)
+@arguments.file("--baseline", help="Known findings; the exit code counts new and worse ones only.")
+@arguments.file(
+    "--write-baseline",
+    "write_baseline_file",
+    help="Write the findings as a baseline, which makes them known; reasons in FILE stay.",
+)
+@arguments.number("--jobs", most=64, default=1, help="How many models are audited side by side.")
+@arguments.as_records(outputs=Outputs, given=arguments.Given)
+def audit_command(**given: Any) -> int:
+    """Say of each gather what DirectML makes of it, and whether its indices are in range.
+
+    A MODEL may also be a folder: all *.onnx files in it and below it; or a pattern in quotes. A
+    range is proved from the constants and the operators of the model; --shape, --range,
+    --tokenizer, --assume and --inputs tell more. A gather out of range, or one that the DirectML
+    provider refuses, is a finding, and so is one that a lane computes wrongly.
+    """
+    from onnxgather.networks.findings import AuditReport, Baseline, findings_of
+
+    asked, batch = AuditOptions(**given), Batch(prints=False)
+    outputs, strict = asked.outputs, asked.fail_on is not None
+    models = [*dict.fromkeys(source.path for source in batch.sources(asked.paths, ".onnx"))]
+    is_one = models == [*dict.fromkeys(asked.paths)] and len(models) == 1
+    outputs.check_apart(
+        [*models, *asked.given.files, *filter(None, (asked.inputs, asked.baseline))]
+    )
+    if outputs.contract_file and not is_one:
+        raise click.UsageError("--contract must be given with one model")
+    baseline = Baseline.read(asked.baseline) if asked.baseline else None
+    target = outputs.write_baseline_file or ""
+    earlier = Baseline.read(target) if os.path.isfile(target) else Baseline(target, {})
+    outputs.check_writable()
+    done, stop = _each(asked, batch, models, is_one)
+    if stop and not done:
+        raise stop
+    if not done:
+        return batch.finish()
+    report = AuditReport(
+        {model: one.audit for model, one in done.items()},
+        {model: findings_of(model, one.audit, strict, baseline) for model, one in done.items()},
+        [str(error) for _, error in batch.failures],
+        {model: one.lanes for model, one in done.items()},
+        {model for model, one in done.items() if one.codes},
+        baseline,
+    )
+    contents = _contents(report, is_one, done)
+    contents["--write-baseline"] = lambda: earlier.of_today(report, {*models} - done.keys())
+    if not outputs.write(batch, contents):
+        _say(report, is_one, asked.every)
+    if stop:
+        raise stop
+    new = not target and any(one.is_new for one in report.every)
+    found = [code for one in done.values() for code in one.codes]
+    return batch.finish([*found, *([FINDINGS] if new else [])])
+
+
+def _each(
+    asked: AuditOptions, batch: Batch, models: Sequence[str], is_one: bool
+) -> tuple[dict[str, Audited], Interrupted | None]:
+    """The models that are audited, in their order, and the signal that ended this."""
+    from onnxgather.networks.inputs import read_inputs
+    from onnxgather.parity.lanes import open_lanes
+
+    with_lanes, total = bool(asked.lanes or asked.pythons or asked.plugins), len(models)
+    if with_lanes and asked.inputs is None:
+        raise click.UsageError("--inputs must be given with lanes, which get what a run shows")
+    if with_lanes and asked.jobs > 1:
+        raise click.UsageError("--jobs must be 1 with lanes, which take one model at a time")
+    done = dict[str, Audited]()
+    with ExitStack() as stack:
+        named = asked.lanes, asked.pythons, asked.plugins, "portable", asked.timeout
+        with arguments.as_usage(click.UsageError):
+            lanes = open_lanes(*named) if with_lanes else []
+        for lane in lanes:
+            stack.callback(lane.close)
+        arrays = None if asked.inputs is None else read_inputs(asked.inputs)
+        keeps = asked.outputs.html_file is not None
+        work = partial(_audited, arrays, asked.given, asked.allow_empty, lanes, keeps)
+        results = stack.enter_context(closing(_results(min(asked.jobs, total), work, models)))
+        try:
+            for number, (model, result) in enumerate(zip(models, results, strict=True), 1):
+                with batch.step(model, number, total):
+                    try:
+                        done[model] = result()
+                    except BrokenExecutor:
+                        rule = "its process ended, as when memory is short; --jobs 1 needs less"
+                        raise OnnxGatherError(f"{model}: {rule}") from None
+                    except MemoryError:
+                        if is_one:
+                            raise
+                        raise OnnxGatherError(f"{model}: there is not enough memory") from None
+        except Interrupted as stop:
+            text = f"interrupted by {stop.name} after {len(done):,} of {number_of(total, 'model')}"
+            batch.failures.append(("", OnnxGatherError(text)))
+            batch.tell(text)
+            return done, stop
+    return done, None
+
+
+def _results(
+    jobs: int, work: Callable[[str], Audited], models: Sequence[str]
+) -> Generator[Callable[[], Audited]]:
+    """Yield what gives the result of each model, in their order, from so many processes."""
+    if jobs < 2:
+        yield from (partial(work, model) for model in models)
+        return
+    pool = ProcessPoolExecutor(jobs, get_context("spawn"), _ignore_interrupts)
+    try:
+        handler = _ignore_interrupts()  # so that a process that starts is not interrupted either
+        futures = [pool.submit(work, model) for model in models]
+        signal.signal(signal.SIGINT, handler)
+        for future in futures:
+            yield future.result
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in active_children():
+            process.terminate()
+
+
+def _ignore_interrupts() -> Any:
+    """Leave Ctrl-C, which a terminal sends to all processes, to the one that started them."""
+    return signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _audited(
+    arrays: Mapping[str, Array] | None,
+    given: arguments.Given,
+    allow_empty: bool,
+    lanes: Sequence[Lane],
+    keeps: bool,
+    model: str,
+) -> Audited:
+    """Audit a model; where the page does not need it, only the records are kept."""
+    from onnxgather.networks.comparison import compare, lane_lines
+    from onnxgather.networks.gathers import audit_model
+
+    network, conditions = given.read(model)
+    compared = compare(audit_model(network, arrays, given.shapes, conditions, allow_empty), lanes)
+    told, found = [*lane_lines(compared)], [*codes(compared.report)]
+    return Audited(compared.audit, told, found, compared if keeps else None)
+
+
+def _contents(
+    report: AuditReport, is_one: bool, done: Mapping[str, Audited]
+) -> dict[str, Callable[[], bytes]]:
+    """What makes the content of each file, by the options."""
+    from onnxgather.networks.audit_page import audit_page
+    from onnxgather.networks.audit_reports import audit_junit, audit_markdown, audit_sarif
+
+    def json() -> bytes:
+        each = [{"model": model, **asdict(audit)} for model, audit in report.audits.items()]
+        whole: dict[str, Any] = {"schema": 2, "models": each}
+        if is_one:
+            whole = asdict(*report.audits.values())
+        elif report.unusable:
+            whole["unusable"] = report.unusable
+        if report.baseline:
+            whole["baseline"] = report.baseline.compared(report)
+        return json_bytes(whole)
+
+    kept = {model: one.compared for model, one in done.items() if one.compared}
+    contracts = [audit.contract for audit in report.audits.values()]
+    return {
+        "--json": json,
+        "--junit": partial(audit_junit, report),
+        "--markdown": partial(audit_markdown, report),
+        "--sarif": lambda: json_bytes(audit_sarif(report)),
+        "--html": partial(audit_page, kept),
+        "--contract": partial(json_bytes, *contracts[:1]),
+    }
+
+
+def _say(report: AuditReport, is_one: bool, every: bool) -> None:
+    """Print a table of several models, what is open in each, and what the baseline lacks."""
+    from onnxgather.networks.audit_reports import baseline_lines, table
+    from onnxgather.networks.text import lines, next_lines
+
+    for text in () if is_one else [*table(report.audits), ""]:
+        say(text)
+    for model, audit in report.audits.items():
+        if is_one or every or any(report.findings[model]) or report.lanes[model]:
+            then = next_lines(model, audit) if is_one else ()
+            for text in [*lines(model, audit, every), *report.lanes[model], *then]:
+                say(text)
+    for text in baseline_lines(report):
+        say(text)

@@ -1,0 +1,169 @@
+"""The audits of several models as a table, as JUnit XML, as Markdown, and as SARIF."""
+
+from __future__ import annotations
+
+import os
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator, Mapping
+from importlib.metadata import version
+from typing import Any
+from urllib.parse import quote
+
+from onnxgather.checks import number_of, printable
+from onnxgather.networks.findings import AuditReport, FindingState, GatherFinding, path_from
+from onnxgather.networks.gathers import Audit
+from onnxgather.networks.text import named
+from onnxgather.report.junit import add_testcase, junit_document
+from onnxgather.report.markdown import markdown_document, plain, table_row
+
+_HEADINGS = (
+    "model",
+    "operators",
+    "out of range",
+    "refused",
+    "not proved",
+    "proved if",
+    "proved",
+)
+
+LEVELS: Mapping[FindingState, tuple[str, str]] = {
+    "out-of-range": ("error", "An index is out of range."),
+    "refused": ("error", "The DirectML provider refuses the operator."),
+    "not-proved": ("warning", "An index may be out of range."),
+    "proved-if": ("note", "The indices are in range under conditions on the inputs."),
+}
+"""The states of findings from the worst: SARIF's level of each, and what it means."""
+
+
+def table(audits: Mapping[str, Audit]) -> Iterator[str]:
+    """Yield a line for each model, in the order given, and one for all."""
+    rows = [*_rows(audits)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for name, *numbers in rows:
+        cells = [f"{text:>{width}}" for text, width in zip(numbers, widths[1:], strict=True)]
+        yield "  ".join([f"{name:<{widths[0]}}", *cells])
+
+
+def baseline_lines(report: AuditReport) -> Iterator[str]:
+    """Yield what is new beside the baseline, what is gone of it, and how many findings it has."""
+    if report.baseline:
+        told = report.baseline.compared(report)
+        for one in report.every:
+            if one.is_new:
+                yield f"NEW           {one.model}: {named(one.gather)}: {one.state}: {one.said}"
+        for one in told["gone"]:
+            yield f"gone          {one.model}: {one.node} ({one.op}, {one.place}): {one.state}"
+        new, gone = len(told["new"]), len(told["gone"])
+        known = number_of(told["known"], "known finding")
+        yield f"baseline      {report.baseline.path}: {known}, {new:,} new, {gone:,} gone"
+
+
+def _rows(audits: Mapping[str, Audit]) -> Iterator[tuple[str, ...]]:
+    yield _HEADINGS
+    counts = {name: _counts(audit) for name, audit in audits.items()}
+    totals = map(sum, zip(*counts.values(), strict=True))
+    for name, numbers in [*counts.items(), (number_of(len(audits), "model"), totals)]:
+        yield printable(name), *(f"{number:,}" for number in numbers)
+
+
+def _counts(audit: Audit) -> list[int]:
+    open_ones = (audit.out_of_range, audit.refused, audit.not_proved, audit.proved_if)
+    proved = sum(gather.range.state == "proved" for gather in audit.gathers)
+    return [len(audit.gathers), *map(len, open_ones), proved]
+
+
+def audit_junit(report: AuditReport) -> bytes:
+    """The audits as JUnit XML: a model is a testsuite, a gather a testcase.
+
+    A finding is a failure; one that the baseline has is skipped; a model that was not audited is an
+    error, and so is one with a bad lane.
+    """
+    root = ET.Element("testsuites", {"name": "onnxgather audit"})
+    for model, audit in report.audits.items():
+        suite = ET.SubElement(root, "testsuite", {"name": model})
+        for gather, found in zip(audit.gathers, report.findings[model], strict=True):
+            counted = sorted((one for one in found if one.counts), key=lambda one: not one.is_new)
+            told = [one.said if one.is_new else f"known: {_reason(one)}" for one in counted]
+            element = "failure" if counted and counted[0].is_new else "skipped"
+            state = counted[0].state if counted else ""
+            add_testcase(suite, model, named(gather), element if counted else "", state, told)
+        if model in report.bad_lanes:
+            add_testcase(suite, model, "lanes", "error", "lanes", [*report.lanes[model]])
+    if report.unusable:
+        suite = ET.SubElement(root, "testsuite", {"name": "files"})
+        for message in report.unusable:
+            add_testcase(suite, "files", message, "error", "unusable", [message])
+    return junit_document(root)
+
+
+def _reason(finding: GatherFinding) -> str:
+    known = finding.known
+    return f"{finding.said} ({known.reason})" if known and known.reason else finding.said
+
+
+def audit_markdown(report: AuditReport) -> bytes:
+    """The audits as Markdown for the summary of a build; findings that are alike stand once."""
+    new = sum(one.is_new for one in report.every)
+    noun = "new finding" if report.baseline else "finding"
+    head = f"{number_of(new, noun)} in {number_of(len(report.audits), 'model')}"
+    headings, *rows = _rows(report.audits)
+    lines = [f"## {head}", "", table_row(headings), table_row(["---", *["---:"] * 6])]
+    lines += [*(table_row([plain(name), *numbers]) for name, *numbers in rows), ""]
+    alike = dict[tuple[str, ...], list[GatherFinding]]()
+    for one in sorted(report.every, key=lambda one: [*LEVELS].index(one.state)):
+        kind = "new " if one.is_new and report.baseline else "known " if one.known else ""
+        key = kind + one.state, one.model, one.gather.op, _reason(one)
+        alike.setdefault(key, []).append(one)
+    for (state, model, _, reason), (first, *others) in alike.items():
+        more = f" and {len(others):,} more" if others else ""
+        lines.append(f"- **{state}** {plain(f'{model}: {named(first.gather)}{more}: {reason}')}")
+    told = (text for each in report.lanes.values() for text in each)
+    return markdown_document([*lines, *(f"- {plain(text)}" for text in [*told, *report.unusable])])
+
+
+def audit_sarif(report: AuditReport) -> dict[str, Any]:
+    """The findings as a log of SARIF 2.1.0, whose places are models and the nodes in them."""
+    rules = [
+        {"id": rule, "shortDescription": {"text": text}, "defaultConfiguration": {"level": level}}
+        for rule, (level, text) in LEVELS.items()
+    ]
+    about = {"name": "onnxgather", "version": version("onnxgather"), "rules": rules}
+    notes = [{"level": "error", "message": _message(text)} for text in report.unusable]
+    ran = {"executionSuccessful": not notes, "toolExecutionNotifications": notes}
+    results = [_result(one, report.baseline is not None) for one in report.every]
+    run = {"tool": {"driver": about}, "invocations": [ran], "results": results}
+    schema = "https://json.schemastore.org/sarif-2.1.0.json"
+    return {"$schema": schema, "version": "2.1.0", "runs": [run]}
+
+
+def _result(finding: GatherFinding, compared: bool) -> dict[str, Any]:
+    gather, state, known = finding.gather, finding.state, finding.known
+    uri = quote(os.fsencode(path_from("", finding.model)))
+    name = printable(gather.node)
+    place = printable(f"{gather.place}/{gather.node}")
+    level = "error" if finding.counts else LEVELS[state][0]
+    result: dict[str, Any] = {
+        "ruleId": state,
+        "ruleIndex": [*LEVELS].index(state),
+        "level": level,
+        "message": _message(f"{named(gather)}: {finding.said}"),
+        "locations": [
+            {
+                "physicalLocation": {"artifactLocation": {"uri": uri}},
+                "logicalLocations": [{"name": name, "fullyQualifiedName": place}],
+            }
+        ],
+        "partialFingerprints": {"gather/v1": f"{place}: {gather.op}: {state}"},
+    }
+    if compared:
+        result["baselineState"] = "unchanged" if known else "new"
+    if known:
+        result["suppressions"] = [{"kind": "external", "justification": known.reason}]
+    return result
+
+
+def _message(text: str) -> dict[str, str]:
+    """A text as SARIF writes it: braces are doubled, and a bracket starts no link."""
+    text = re.sub(r"[{}]", r"\g<0>\g<0>", printable(text))
+    return {"text": re.sub(r"\[(?=[^\]]*\]\()", r"\\[", text)}

@@ -1,0 +1,138 @@
+"""Models that are audited side by side: the order, the memory, the progress, and interruptions."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command_line import POSIX, outcome
+from onnx_graphs import INT64, constant, info, model, node
+
+from onnxgather.cli import audit, sources, terminal
+
+
+def save(path: str, rows: int = 4, gathers: int = 1) -> str:
+    nodes = [node("Gather", ["table", "ids"], f"y{k}", f"tokens{k}") for k in range(gathers)]
+    table = constant("table", np.zeros((rows, 3), np.float32))
+    made = model(nodes, [info("ids", INT64, ["b", 2])], ["y0"], [table])
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_bytes(made.SerializeToString())
+    return path
+
+
+def test_jobs_give_what_one_process_gives() -> None:
+    for k in range(6):
+        save(f"m/{k}.onnx", gathers=7 - k)
+    Path("m/2b.onnx").write_bytes(b"none")
+    one = outcome("audit", "m", "--json")
+    assert (one[0], one[2]) == (2, "Error: m/2b.onnx: must be an ONNX model\n")
+    assert [each["model"] for each in json.loads(one[1])["models"]] == [
+        f"m/{k}.onnx" for k in range(6)
+    ]
+    assert outcome("audit", "m", "--json", "--jobs", "2") == one
+
+
+def test_lanes_take_one_model_at_a_time() -> None:
+    np.savez("x.npz", ids=np.array([[0, 1]]))
+    given = ("--inputs", "x.npz", "--lanes", "cpu", "--jobs", "2")
+    code, text, error = outcome("audit", save("m.onnx"), *given)
+    said = "Error: --jobs must be 1 with lanes, which take one model at a time\n"
+    assert (code, text, error.endswith(said)) == (2, "", True)
+
+
+def test_a_model_that_memory_does_not_hold_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = audit._audited  # pyright: ignore[reportPrivateUsage]
+
+    def fails(*given: object) -> object:
+        if given[-1] == "b.onnx":
+            raise MemoryError
+        return made(*given)  # pyright: ignore[reportArgumentType]
+
+    monkeypatch.setattr(audit, "_audited", fails)
+    code, text, error = outcome("audit", save("a.onnx"), save("b.onnx"), save("c.onnx"), "--json")
+    assert (code, error) == (2, "Error: b.onnx: there is not enough memory\n")
+    assert [each["model"] for each in json.loads(text)["models"]] == ["a.onnx", "c.onnx"]
+
+
+@POSIX
+def test_a_process_that_ends_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit, "partial", lambda *_: eval)
+    ends = "__import__('os')._exit(1)"
+    code, text, error = outcome("audit", save(ends), save(f" {ends}"), "--jobs", "2")
+    said = "its process ended, as when memory is short; --jobs 1 needs less"
+    assert (code, text) == (2, "")
+    assert error == f"Error: {ends}: {said}\nError:  {ends}: {said}\n"
+
+
+def test_progress_has_the_number_and_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(terminal.time, "monotonic", lambda: now[0])
+    show = sources.Progress.show
+
+    def slow(self: sources.Progress, text: str) -> None:
+        now[0] += 5
+        show(self, text)
+
+    monkeypatch.setattr(sources.Progress, "show", slow)
+    for k in range(4):
+        save(f"m/{k}.onnx")
+    error = outcome("audit", "m", "--json")[2]
+    assert error == "1 of 4: m/0.onnx\n3 of 4: m/2.onnx\n"
+
+
+@POSIX
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_an_interruption_writes_what_there_is(jobs: int) -> None:
+    save("m/0.onnx", gathers=20)
+    for k in range(1, 2000):
+        os.link("m/0.onnx", f"m/{k}.onnx")
+    command = [sys.executable, "-m", "onnxgather", "audit", "m", "--jobs", str(jobs)]
+    with subprocess.Popen(
+        [*command, "--json", "out.json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        time.sleep(2.5 + jobs)
+        os.killpg(process.pid, signal.SIGINT)
+        text, error = process.communicate(timeout=30)
+    assert process.returncode == 130
+    told = re.fullmatch(r"interrupted by SIGINT after ([\d,]+) of 2,000 models\n", error)
+    assert told is not None, error
+    found = json.loads(Path("out.json").read_bytes())
+    assert found["unusable"] == [error.strip()]
+    assert 0 < len(found["models"]) == int(told[1].replace(",", "")) < 2000
+    assert f"{told[1]} models" in text
+
+
+def test_a_folder_of_models_takes_linear_time_and_the_memory_of_one() -> None:
+    code = """
+import resource, sys, time
+from onnxgather.cli import main
+start = time.perf_counter()
+try:
+    main(["audit", sys.argv[1], "--json", "out.json"])
+finally:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(peak, time.perf_counter() - start, file=sys.stderr)
+"""
+    pytest.importorskip("resource", reason="Windows has no such figures")
+    figures = list[tuple[int, float]]()
+    for count in (2, 40):
+        for k in range(count):
+            save(f"m{count}/{k}.onnx", rows=400_000)
+        command = [sys.executable, "-c", code, f"m{count}"]
+        told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+        peak, seconds = told.stderr.split()
+        figures.append((int(peak), float(seconds)))
+    (few, _), (many, _) = figures
+    assert many < few + 3 * 4800  # kilobytes; a model has 4,800 of them

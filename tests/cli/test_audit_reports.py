@@ -1,0 +1,420 @@
+"""The findings of several models as a table, JUnit, Markdown and SARIF, and the baseline."""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from command_line import POSIX, call, outcome
+from html_page import HOSTILE
+from onnx_graphs import FLOAT, INT64, constant, info, model, node
+
+import onnxgather
+from onnxgather.checks import printable
+
+TABLE, FAR = constant("table", np.zeros((4, 3), np.float32)), constant("far", np.array([1, 9]))
+WHICH = constant("which", np.zeros((1, 2), np.int64))
+OPEN = node("Gather", ["table", "ids"], "rows", "tokens")
+WRONG = node("Gather", ["table", "far"], "row", "fixed")
+ODD = node("GatherElements", ["table", "which"], "some", "odd")
+WILD = [
+    node("Exp", ["x"], "big"),
+    node("Cast", ["big"], "index", to=INT64),
+    node("Gather", ["table", "index"], "values", "wild"),
+]
+
+
+def save(path: str, *nodes: Any) -> str:
+    inputs = [info("ids", INT64, ["b", 2]), info("x", FLOAT, ["n"])]
+    outputs = [one.output[0] for one in nodes]
+    made = model([*nodes], inputs, outputs, [TABLE, FAR, WHICH])
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_bytes(made.SerializeToString())
+    return path
+
+
+@pytest.fixture
+def models() -> None:
+    """A folder with a finding of each state, in two models, and a file that is no model."""
+    save("m/a b.onnx", OPEN, *WILD)
+    save("m/c.onnx", WRONG, ODD)
+    Path("m/d.onnx").write_bytes(b"none")
+
+
+BROKEN = "m/d.onnx: must be an ONNX model"
+SAID = {
+    "tokens": "each value of ids is from -4 to 3",
+    "wild": "index unbounded; the axis has 4 elements; it depends on x",
+    "fixed": "indices[1] is 9, a constant, on an axis of 4",
+    "odd": "IndicesTensor.Sizes[1] must be InputTensor.Sizes[1] (3), as it is not at Axis, got 2",
+}
+
+
+@pytest.mark.usefixtures("models")
+def test_a_table_has_a_line_for_each_model_and_one_for_all() -> None:
+    code, text, error = outcome("audit", "m")
+    assert (code, error) == (2, f"Error: {BROKEN}\n")
+    assert text.startswith("""\
+model       operators  out of range  refused  not proved  proved if  proved
+m/a b.onnx          2             0        0           1          1       0
+m/c.onnx            2             1        1           0          0       1
+2 models            4             1        1           1          1       1
+
+m/a b.onnx: 2 gathers: """)
+
+
+@pytest.mark.usefixtures("models")
+@pytest.mark.parametrize("strict", [False, True])
+def test_junit_has_a_testcase_for_each_gather_and_each_file_that_is_none(strict: bool) -> None:
+    more = ["--fail-on", "not-proved"] if strict else []
+    assert outcome("audit", "m", "--junit", "-", *more)[0] == 2
+    root = ET.fromstring(outcome("audit", "m", "--junit", "-", *more)[1])
+    told = {
+        (case.get("classname"), case.get("name")): [
+            (one.tag, one.get("type"), one.get("message"), one.text) for one in case
+        ]
+        for case in root.iter("testcase")
+    }
+
+    def failure(state: str, name: str) -> list[Any]:
+        return [("failure", state, f"{state}: {SAID[name]}", SAID[name])]
+
+    assert told == {
+        ("m/a b.onnx", "tokens (Gather, main graph)"): (
+            failure("proved-if", "tokens") if strict else []
+        ),
+        ("m/a b.onnx", "wild (Gather, main graph)"): (
+            failure("not-proved", "wild") if strict else []
+        ),
+        ("m/c.onnx", "fixed (Gather, main graph)"): failure("out-of-range", "fixed"),
+        ("m/c.onnx", "odd (GatherElements, main graph)"): failure("refused", "odd"),
+        ("files", BROKEN): [("error", "unusable", f"unusable: {BROKEN}", BROKEN)],
+    }
+    assert root.attrib == {
+        "name": "onnxgather audit",
+        "tests": "5",
+        "failures": "4" if strict else "2",
+        "errors": "1",
+    }
+
+
+@pytest.mark.usefixtures("models")
+def test_markdown_has_the_table_and_what_is_alike_once_the_worst_first() -> None:
+    save("m/c.onnx", WRONG, ODD, *(node("Gather", ["table", "far"], f"y{k}") for k in range(2)))
+    text = outcome("audit", "m", "--markdown", "-")[1]
+    assert (
+        text
+        == f"""\
+## 4 findings in 2 models
+
+| model | operators | out of range | refused | not proved | proved if | proved |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: |
+| m/a b.onnx | 2 | 0 | 0 | 1 | 1 | 0 |
+| m/c.onnx | 4 | 3 | 1 | 0 | 0 | 1 |
+| 2 models | 6 | 3 | 1 | 1 | 1 | 1 |
+
+- **out-of-range** m/c.onnx: fixed (Gather, main graph) and 2 more: indices\\[1\\] is 9, a \
+constant, on an axis of 4
+- **refused** m/c.onnx: odd (GatherElements, main graph): IndicesTensor.Sizes\\[1\\] must be \
+InputTensor.Sizes\\[1\\] (3), as it is not at Axis, got 2
+- **not-proved** m/a b.onnx: wild (Gather, main graph): {SAID["wild"]}
+- **proved-if** m/a b.onnx: tokens (Gather, main graph): {SAID["tokens"]}
+- {BROKEN}
+
+"""
+    )
+
+
+@pytest.mark.usefixtures("models")
+def test_sarif_has_rules_results_by_node_and_what_was_not_audited() -> None:
+    code, text, _ = outcome("audit", "m", "--sarif", "-")
+    found = json.loads(text)
+    assert (code, found["version"]) == (2, "2.1.0")
+    assert found["$schema"] == "https://json.schemastore.org/sarif-2.1.0.json"
+    (run,) = found["runs"]
+    driver = run["tool"]["driver"]
+    assert (driver["name"], driver["version"]) == ("onnxgather", onnxgather.__version__)
+    rules = [rule["id"] for rule in driver["rules"]]
+    assert rules == ["out-of-range", "refused", "not-proved", "proved-if"]
+    assert run["invocations"] == [
+        {
+            "executionSuccessful": False,
+            "toolExecutionNotifications": [{"level": "error", "message": {"text": BROKEN}}],
+        }
+    ]
+    told = [(one["ruleId"], one["level"]) for one in run["results"]]
+    assert told == [
+        ("proved-if", "note"),
+        ("not-proved", "warning"),
+        ("out-of-range", "error"),
+        ("refused", "error"),
+    ]
+    assert run["results"][0] == {
+        "ruleId": "proved-if",
+        "ruleIndex": 3,
+        "level": "note",
+        "message": {"text": f"tokens (Gather, main graph): {SAID['tokens']}"},
+        "locations": [
+            {
+                "physicalLocation": {"artifactLocation": {"uri": "m/a%20b.onnx"}},
+                "logicalLocations": [{"name": "tokens", "fullyQualifiedName": "main graph/tokens"}],
+            }
+        ],
+        "partialFingerprints": {"gather/v1": "main graph/tokens: Gather: proved-if"},
+    }
+    strict = json.loads(outcome("audit", "m", "--sarif", "-", "--fail-on", "not-proved")[1])
+    assert {one["level"] for one in strict["runs"][0]["results"]} == {"error"}
+
+
+def test_the_uri_of_sarif_is_relative_and_encoded() -> None:
+    path = save("a#b?%:c[é].onnx", WRONG)
+    for given in (path, str(Path(path).absolute())):
+        (one,) = json.loads(outcome("audit", given, "--sarif", "-")[1])["runs"][0]["results"]
+        place = one["locations"][0]["physicalLocation"]["artifactLocation"]
+        assert place == {"uri": "a%23b%3F%25%3Ac%5B%C3%A9%5D.onnx"}
+
+
+def test_the_message_of_sarif_has_no_placeholder_and_no_link() -> None:
+    name = "{0} [see](https://example.org) [a]"
+    save("m.onnx", node("Gather", ["table", "far"], "row", name))
+    (one,) = json.loads(outcome("audit", "m.onnx", "--sarif", "-")[1])["runs"][0]["results"]
+    start = "{{0}} \\[see](https://example.org) [a] (Gather, main graph): indices[1] is 9"
+    assert one["message"]["text"].startswith(start)
+
+
+def test_a_lane_that_fails_is_an_error_of_the_model() -> None:
+    save("m.onnx", OPEN)
+    np.savez("x.npz", ids=np.array([[0, 1]]), x=np.zeros(1, np.float32))
+    lane = ("--inputs", "x.npz", "--lane", f"cpu={Path('python').absolute()}")
+    root = ET.fromstring(outcome("audit", "m.onnx", *lane, "--junit", "-")[1])
+    (error,) = root.iter("error")
+    assert (error.text or "").startswith("lane          cpu: did not start: ")
+    assert (
+        "- lane          cpu: did not start: "
+        in outcome("audit", "m.onnx", *lane, "--markdown", "-")[1]
+    )
+
+
+NAME = HOSTILE.replace("\udc80", "").replace("\x00", "") + " | `x` [l](http://x) \n# $(rm) 'q' \x7f"
+
+
+@POSIX
+@pytest.mark.parametrize("option", ["--junit", "--markdown", "--sarif", "--json", "--html", ""])
+def test_names_from_models_are_escaped_in_every_output(option: str) -> None:
+    nodes = [node("Gather", ["table", "far"], "row", NAME), node("Gather", ["table", NAME], "y")]
+    made = model(nodes, [info(NAME, INT64, ["b"])], ["row", "y"], [TABLE, FAR])
+    file = "a\x1b[31m|`<b>\n.onnx"
+    Path(file).write_bytes(made.SerializeToString())
+    result = call("audit", file, *([option, "-"] if option else []))
+    text = result.stdout_bytes.decode()
+    assert result.exit_code == 1
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e]", text)
+    if option == "--junit":
+        root = ET.fromstring(text)
+        assert printable(file) in {suite.get("name") for suite in root}
+    elif option in ("--json", "--sarif"):
+        assert json.loads(text)
+    elif option == "--markdown":
+        assert not re.search(r"(?<!\\)[<`\[]", text)
+        assert all(line.count("|") - line.count("\\|") in (0, 8) for line in text.splitlines())
+    elif option == "--html":
+        assert "<script>alert" not in text
+    else:
+        assert all(line.startswith((" ", "a\\x1b", *STARTS)) for line in text.splitlines())
+
+
+STARTS = ("OUT", "not", "providers", "proved", "assumes", "note")
+
+
+def baseline(path: str = "b.json") -> list[tuple[str, str, str, str]]:
+    """The model, the node, the state and the reason of each finding in a baseline."""
+    found = json.loads(Path(path).read_bytes())
+    assert [*found] == ["schema", "findings"]
+    assert found["schema"] == 1
+    fields = ["model", "place", "node", "op", "state", "reason"]
+    assert all([*one] == fields for one in found["findings"])
+    return [(one["model"], one["node"], one["state"], one["reason"]) for one in found["findings"]]
+
+
+STRICT = ("--fail-on", "not-proved")
+KNOWN = [
+    ("../m/a b.onnx", "tokens", "proved-if", ""),
+    ("../m/a b.onnx", "wild", "not-proved", ""),
+    ("../m/c.onnx", "fixed", "out-of-range", ""),
+    ("../m/c.onnx", "odd", "refused", ""),
+]
+
+
+@pytest.mark.usefixtures("models")
+class TestBaseline:
+    @pytest.fixture(autouse=True)
+    def readable(self, models: None) -> None:
+        Path("m/d.onnx").unlink()
+
+    def test_it_is_sorted_and_has_what_counts(self) -> None:
+        assert call("audit", "m", "--write-baseline", "ci/b.json").exit_code == 0
+        assert baseline("ci/b.json") == KNOWN[2:]
+        assert (
+            call("audit", "m/c.onnx", "m", *STRICT, "--write-baseline", "ci/b.json").exit_code == 0
+        )
+        assert baseline("ci/b.json") == KNOWN
+        content = Path("ci/b.json").read_bytes()
+        assert content.startswith(
+            b'{\n  "schema": 1,\n  "findings": [\n    {\n      "model": "../m/a b'
+        )
+        assert content.endswith(b"}\n  ]\n}\n")
+        assert call("audit", "m", *STRICT, "--write-baseline", "ci/b.json").exit_code == 0
+        assert Path("ci/b.json").read_bytes() == content
+
+    def test_known_findings_are_good_and_new_ones_are_told(self) -> None:
+        call("audit", "m", *STRICT, "--write-baseline", "b.json")
+        given = ("audit", "m", *STRICT, "--baseline", "b.json")
+        code, text, error = outcome(*given)
+        last = "baseline      b.json: 4 known findings, 0 new, 0 gone\n"
+        assert (code, error) == (0, "")
+        assert text.endswith(last)
+        save("m/c.onnx", node("Gather", ["table", "far"], "row", "renamed"), ODD)
+        code, text, _ = outcome(*given)
+        assert code == 1
+        assert text.endswith(f"""\
+NEW           m/c.onnx: renamed (Gather, main graph): out-of-range: {SAID["fixed"]}
+gone          m/c.onnx: fixed (Gather, main graph): out-of-range
+baseline      b.json: 3 known findings, 1 new, 1 gone
+""")
+        found = json.loads(outcome(*given, "--json")[1])["baseline"]
+        entry = {"model": "m/c.onnx", "place": "main graph", "op": "Gather", "reason": ""}
+        assert found == {
+            "known": 3,
+            "new": [{**entry, "node": "renamed", "state": "out-of-range"}],
+            "gone": [{**entry, "node": "fixed", "state": "out-of-range"}],
+        }
+
+    def test_a_worse_state_is_new_and_a_better_one_is_known(self) -> None:
+        text = outcome("audit", "m/c.onnx", "--write-baseline", "-")[1]
+        for state, code in (("proved-if", 1), ("not-proved", 1), ("out-of-range", 0)):
+            Path("b.json").write_text(text.replace("out-of-range", state), encoding="utf-8")
+            told = outcome("audit", "m/c.onnx", "--baseline", "b.json")
+            assert (told[0], "0 gone" in told[1]) == (code, True)
+        save("m/c.onnx", ODD, node("Gather", ["table", "ids"], "row", "fixed"))
+        assert outcome("audit", "m/c.onnx", *STRICT, "--baseline", "b.json")[0] == 0
+        refused = text.replace("out-of-range", "refused")
+        Path("b.json").write_text(refused, encoding="utf-8")
+        assert outcome("audit", "m/c.onnx", *STRICT, "--baseline", "b.json")[0] == 1
+
+    def test_reasons_stay_where_the_finding_does(self) -> None:
+        call("audit", "m", *STRICT, "--write-baseline", "b.json")
+        found = json.loads(Path("b.json").read_bytes())
+        for one in found["findings"]:
+            one["reason"] = f"why {one['node']}"
+        Path("b.json").write_text(json.dumps(found), encoding="utf-8")
+        save("m/a b.onnx", OPEN, node("Gather", ["table", "far"], "row", "wild"))
+        assert call("audit", "m", *STRICT, "--write-baseline", "b.json").exit_code == 0
+        assert baseline() == [
+            ("m/a b.onnx", "tokens", "proved-if", "why tokens"),
+            ("m/a b.onnx", "wild", "out-of-range", ""),
+            ("m/c.onnx", "fixed", "out-of-range", "why fixed"),
+            ("m/c.onnx", "odd", "refused", "why odd"),
+        ]
+        again = ("--baseline", "b.json", "--write-baseline", "other/b.json")
+        assert call("audit", "m", *STRICT, *again).exit_code == 0
+        assert [one[1:] for one in baseline("other/b.json")] == [one[1:] for one in baseline()]
+
+    def test_a_model_that_was_not_audited_keeps_its_entries(self) -> None:
+        call("audit", "m", *STRICT, "--write-baseline", "b.json")
+        before = baseline()
+        Path("m/c.onnx").write_bytes(b"none")
+        code, _, error = outcome("audit", "m", *STRICT, "--write-baseline", "b.json")
+        assert (code, baseline()) == (2, before)
+        assert error == "Error: m/c.onnx: must be an ONNX model\n"
+        given = ("audit", "m/a b.onnx", *STRICT, "--baseline", "b.json")
+        assert outcome(*given)[1].endswith("b.json: 2 known findings, 0 new, 0 gone\n")
+        Path("m/c.onnx").unlink()
+        assert outcome(*given)[1].endswith("b.json: 2 known findings, 0 new, 2 gone\n")
+        assert call("audit", "m", *STRICT, "--write-baseline", "b.json").exit_code == 0
+        assert baseline() == before[:2]
+
+    def test_reports_tell_known_findings_from_new_ones(self) -> None:
+        call("audit", "m/c.onnx", "--write-baseline", "b.json")
+        found = json.loads(Path("b.json").read_bytes())
+        found["findings"] = [one | {"reason": "old"} for one in found["findings"][:1]]
+        Path("b.json").write_text(json.dumps(found), encoding="utf-8")
+        given = ("audit", "m/c.onnx", "--baseline", "b.json")
+        root = ET.fromstring(outcome(*given, "--junit", "-")[1])
+        texts = [(one.tag, one.text) for case in root.iter("testcase") for one in case]
+        assert texts == [
+            ("skipped", f"known: {SAID['fixed']} (old)"),
+            ("failure", SAID["odd"]),
+        ]
+        text = outcome(*given, "--markdown", "-")[1]
+        assert text.startswith("## 1 new finding in 1 model\n")
+        assert "- **known out-of-range** m/c.onnx: fixed " in text
+        assert "- **new refused** m/c.onnx: odd " in text
+        (run,) = json.loads(outcome(*given, "--sarif", "-")[1])["runs"]
+        told = [(one["baselineState"], one.get("suppressions")) for one in run["results"]]
+        known = [{"kind": "external", "justification": "old"}]
+        assert told == [("unchanged", known), ("new", None)]
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("", "b.json: $: Input data was truncated"),
+        ("[]", "b.json: $ must be `object`, got `array`"),
+        (
+            '{"schema": 2, "findings": []}',
+            "b.json: $.schema must be a value that docs/models.md lists, got 2",
+        ),
+        ('{"schema": 1}', "b.json: $ must have findings"),
+        ('{"schema": 1, "findings": [{}]}', "b.json: $.findings[0] must have model"),
+        (
+            '{"schema": 1, "findings": [{"model": 1}]}',
+            "b.json: $.findings[0].model must be `str`, got `int`",
+        ),
+        (
+            '{"schema": 1, "findings": [{"model": "m", "place": "p", "node": "n", "op": "o", '
+            '"state": "bad"}]}',
+            "b.json: $.findings[0].state must be a value that docs/models.md lists, got 'bad'",
+        ),
+        (
+            '{"schema": 1, "findings": [{"model": "m", "place": "p", "node": "n", "op": "o", '
+            '"state": "refused", "why": ""}]}',
+            "b.json: $.findings[0] must not have why",
+        ),
+    ],
+)
+@pytest.mark.parametrize("option", ["--baseline", "--write-baseline"])
+def test_a_broken_baseline_is_one_sentence(option: str, content: str, sentence: str) -> None:
+    path = save("m.onnx", WRONG)
+    Path("b.json").write_text(content, encoding="utf-8")
+    assert outcome("audit", path, option, "b.json") == (2, "", f"Error: {sentence}\n")
+    assert Path("b.json").read_text(encoding="utf-8") == content
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--baseline", "none.json"], "none.json: no such file or directory"),
+        (["--write-baseline", "m.onnx"], "m.onnx must not be written, as it is an input"),
+        (
+            ["--baseline", "b.json", "--write-baseline", "b.json"],
+            "b.json must not be written, as it is an input",
+        ),
+        (["--sarif", "./m.onnx"], "./m.onnx must not be written, as it is an input: m.onnx"),
+        (
+            ["--sarif", "x", "--write-baseline", "x"],
+            "x must not be written twice, for --sarif and --write-baseline",
+        ),
+    ],
+)
+def test_what_cannot_be_read_or_written_is_one_sentence(
+    arguments: list[str], sentence: str
+) -> None:
+    path = save("m.onnx", WRONG)
+    content = Path(path).read_bytes()
+    assert outcome("audit", path, *arguments) == (2, "", f"Error: {sentence}\n")
+    assert Path(path).read_bytes() == content
