@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from onnxgather.checks import printable
 from onnxgather.networks.gathers import Audit, AuditedGather
-from onnxgather.networks.text import said
+from onnxgather.networks.text import cause_of, said
 from onnxgather.parity.decoding import decoding, whole
 
 LARGEST_BASELINE = 2**28
@@ -179,7 +179,8 @@ def findings_of(
         found, state = list[GatherFinding](), gather.range.state
         if state != "proved":
             counts = strict or state == "out-of-range"
-            found.append(GatherFinding(model, gather, state, say(gather), counts))
+            cause = f"; {cause_of(gather, {})}" if state == "not-proved" else ""
+            found.append(GatherFinding(model, gather, state, say(gather) + cause, counts))
         if gather.refused and not gather.shape_computation:
             found.append(GatherFinding(model, gather, "refused", gather.refused, counts=True))
         if baseline:

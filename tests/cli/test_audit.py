@@ -347,7 +347,10 @@ n.onnx            0             0        0           0          0       0
 2 models          3             0        0           0          1       2
 
 """
-    assert text == table + outcome("audit", one)[1]
+    assert text == table + outcome("audit", one)[1].partition("next ")[0]
+    code = outcome("audit", one, other, "--html", "a.html", "--jobs", "2")[0]
+    page = Path("a.html").read_text(encoding="utf-8")
+    assert (code, "m.onnx" in page, "n.onnx" in page) == (0, True, True)
     code, text, _ = outcome("audit", one, "none.onnx", other, "--json")
     assert (code, json.loads(text)["unusable"]) == (2, [error[7:-1]])
     assert outcome("audit", other, one, "--all")[1].count("\n\nn.onnx: 0 gathers\nm.onnx: 3 ") == 1
@@ -358,11 +361,11 @@ n.onnx            0             0        0           0          0       0
     assert call("audit", other, other, "--fail-on", "not-proved").exit_code == 0
 
 
-@pytest.mark.parametrize("option", ["--html", "--contract"])
-def test_a_page_and_a_contract_are_of_one_model(option: str) -> None:
-    code, text, error = outcome("audit", embedding(), "none.onnx", option, "c")
-    assert (code, text) == (2, "")
-    assert error.endswith("Error: --html and --contract must be given with one model\n")
+def test_a_contract_is_of_one_model() -> None:
+    for models in ([embedding(), "none.onnx"], ["."]):
+        code, text, error = outcome("audit", *models, "--contract", "c")
+        assert (code, text) == (2, "")
+        assert error.endswith("Error: --contract must be given with one model\n")
 
 
 def test_json_has_every_field_of_schema_2() -> None:

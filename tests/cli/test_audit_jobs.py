@@ -64,7 +64,10 @@ def test_a_model_that_memory_does_not_hold_is_one_line(monkeypatch: pytest.Monke
 
 @POSIX
 def test_a_process_that_ends_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audit, "partial", lambda *_: eval)
+    def evaluates(*_: object) -> object:
+        return eval
+
+    monkeypatch.setattr(audit, "partial", evaluates)
     ends = "__import__('os')._exit(1)"
     code, text, error = outcome("audit", save(ends), save(f" {ends}"), "--jobs", "2")
     said = "its process ended, as when memory is short; --jobs 1 needs less"

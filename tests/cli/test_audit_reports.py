@@ -49,7 +49,7 @@ def models() -> None:
 BROKEN = "m/d.onnx: must be an ONNX model"
 SAID = {
     "tokens": "each value of ids is from -4 to 3",
-    "wild": "index unbounded; the axis has 4 elements; it depends on x",
+    "wild": "index unbounded; the axis has 4 elements; because of x",
     "fixed": "indices[1] is 9, a constant, on an axis of 4",
     "odd": "IndicesTensor.Sizes[1] must be InputTensor.Sizes[1] (3), as it is not at Axis, got 2",
 }
@@ -228,7 +228,7 @@ def test_names_from_models_are_escaped_in_every_output(option: str) -> None:
         assert all(line.startswith((" ", "a\\x1b", *STARTS)) for line in text.splitlines())
 
 
-STARTS = ("OUT", "not", "providers", "proved", "assumes", "note")
+STARTS = ("OUT", "not", "providers", "proved", "assumes", "note", "next")
 
 
 def baseline(path: str = "b.json") -> list[tuple[str, str, str, str]]:
