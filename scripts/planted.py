@@ -58,7 +58,7 @@ PARTS = {
         "coordinates_of",
         "bounds_of_coordinates",
         "is_inside",
-        "_room",
+        "room_of",
         "_unpooled",
     ],
 }

@@ -62,12 +62,14 @@ from onnxgather.networks.network import (
 )
 from onnxgather.networks.ranges import Found, IndexRange, SizesFrom, proof_of, ranges_of
 from onnxgather.networks.shapes import shape_computations
-from onnxgather.networks.sizes import numbers_in
 from onnxgather.parity.known import known_differences
 from onnxgather.parity.states import State
 
 RUN_TIMEOUT = 60.0
 """Seconds that a run of the model may take."""
+
+LARGEST = 2**63 - 1
+"""The largest size that an index is compared with."""
 
 EMPTY = "the DirectML provider does nothing, as a tensor is empty"
 
@@ -481,8 +483,8 @@ def _found(
     """The first index out of range; None where all are in range, or an axis is not known."""
     number = 0
     for array, each in _indices(call, arrays):
-        one, sizes = each[0].input, numbers_in([c.size for c in each]) or ()
-        if None not in sizes:
+        one, sizes = each[0].input, [min(c.size, LARGEST) for c in each if isinstance(c.size, int)]
+        if len(sizes) == len(each):
             mask = is_outside(array, np.array(sizes)).reshape(array.shape)
             mask |= (array < 0) & (not one.from_end)
             if mask.any():

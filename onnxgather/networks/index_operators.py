@@ -227,7 +227,7 @@ def coordinates_of(call: Call) -> list[Coordinate]:
             rows = np.broadcast_to(rows, (max(rank - first, 1), 2))
         for axis, (low, high) in enumerate(rows.tolist(), first):
             ends = _integer(value, low, 0), _integer(value, high, 1)
-            found.append(Coordinate(one, value, *ends, _room(call, one, axis)))
+            found.append(Coordinate(one, value, *ends, room_of(call, one, axis)))
     return found
 
 
@@ -259,7 +259,7 @@ def _size(value: Bounds | None, axis: int) -> AnySize | None:
     return sizes[axis] if -len(sizes) <= axis < len(sizes) else None
 
 
-def _room(call: Call, one: IndexInput, axis: int) -> AnySize | None:
+def room_of(call: Call, one: IndexInput, axis: int) -> AnySize | None:
     """The least number that is no index of an axis any more; None where it is not known."""
     size, x, operator = _size(call.has(one.data), axis), call.x, call.operator
     length: AnySize | None = 1

@@ -251,8 +251,8 @@ def _where(found: IndexRange) -> str:
     wrong = found.found
     if wrong is None or found.size is None:
         return indices_text(found)
-    size = found.size[wrong.at[-1] if len(found.size) > 1 else 0]
+    size = found.size[wrong.coordinate]
     at = ",".join(map(str, wrong.at))
     source = "a constant" if wrong.source == "constant" else "by the given inputs"
     more = f"; {wrong.count:,} indices are out of range" if wrong.count > 1 else ""
-    return f"indices[{at}] is {wrong.value}, {source}, on an axis of {size}{more}"
+    return f"{wrong.name}[{at}] is {wrong.value}, {source}, on an axis of {size}{more}"

@@ -85,7 +85,9 @@ def test_each_operator_of_the_table_has_a_model() -> None:
     assert {(made.domain, made.op) for made in MODELS.values()} == INDEX_OPERATORS.keys()
     indexed = {(made.domain, made.op, made.which) for made in MODELS.values()}
     for (domain, op), row in INDEX_OPERATORS.items():
-        assert len({key for key in indexed if key[:2] == (domain, op)}) == len(row.inputs), op
+        # The positions of QEmbedLayerNormalization count themselves; no input holds them.
+        held = len(row.inputs) - (op == "QEmbedLayerNormalization")
+        assert len({key for key in indexed if key[:2] == (domain, op)}) == held, op
 
 
 @pytest.mark.parametrize("name", MODELS)

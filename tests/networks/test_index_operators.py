@@ -1,0 +1,220 @@
+"""The audit of every operator that carries indices: proved, proved under conditions, out of range.
+
+What providers do with an index out of range is in `test_index_outcomes.py`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from index_models import Asked, IndexModel, index_models, without_positions
+from onnx_graphs import FLOAT, INT64, constant, info, model, node
+
+import onnxgather as og
+from onnxgather.execution.runtime import CPU
+from onnxgather.execution.worker import Worker
+from onnxgather.networks import index_operators
+from onnxgather.networks.gathers import Audit, AuditedGather
+from onnxgather.networks.text import lines, said, summary
+
+MODELS = {made.name: made for made in index_models()}
+JUDGED = {name: made for name, made in MODELS.items() if made.op != "OneHot"}
+HIGHEST = {
+    **dict.fromkeys(["GatherND", "ScatterND"], 2),  # of (4, 3) and of (3, 3), for both coordinates
+    "TensorScatter circular": None,
+}
+"""The end of the indices of a model, where it is not its own last index."""
+
+
+def only(audit: Audit) -> AuditedGather:
+    (found,) = audit.gathers
+    return found
+
+
+def shapes(made: IndexModel) -> dict[str, tuple[int, ...]]:
+    return {name: array.shape for name, array in made.inputs.items()}
+
+
+def ends(made: IndexModel) -> tuple[int | None, int | None]:
+    """The ends of the indices under which an operator is proved."""
+    contract = og.audit(made.model, shapes=shapes(made)).contract
+    told = [c for c in contract["conditions"] if (c["of"], c["input"]) == ("values", made.which)]
+    return (told[0]["low"], told[0]["high"]) if len(told) == 1 else (None, None)
+
+
+def wanted(made: IndexModel) -> tuple[int | None, int | None]:
+    high = HIGHEST.get(made.name, made.size - 1)
+    is_from_end = made.row.inputs[0].from_end
+    return (-made.size if high is None or high == made.size - 1 else -3) * is_from_end, high
+
+
+@pytest.fixture(scope="module")
+def cpu() -> Iterator[Worker]:
+    worker = Worker(sys.executable, 60)
+    yield worker
+    worker.close()
+
+
+@pytest.mark.parametrize("name", JUDGED)
+def test_an_operator_is_proved_for_the_indices_in_range_and_no_others(name: str) -> None:
+    made = JUDGED[name]
+    assert only(og.audit(made.model)).range.state == "proved-if"
+    assert ends(made) == wanted(made)
+
+
+@pytest.mark.parametrize("name", JUDGED)
+def test_a_mistake_in_the_size_of_an_axis_is_caught(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, right = JUDGED[name], index_operators.room_of
+
+    def wrong(*given: Any) -> Any:
+        size = right(*given)
+        return None if size is None else size - 1
+
+    monkeypatch.setattr(index_operators, "room_of", wrong)
+    assert ends(made) != wanted(made)
+
+
+@pytest.mark.parametrize("name", [name for name in JUDGED if "circular" not in name])
+def test_under_its_contract_an_operator_is_proved_and_runs(name: str, cpu: Worker) -> None:
+    made = JUDGED[name]
+    contract = og.audit(made.model, shapes=shapes(made)).contract
+    under = only(og.audit(made.model, shapes=shapes(made), assume=contract)).range
+    assert (under.state, under.found, under.input) == ("proved", None, None)
+    asked = Asked(cpu, CPU, made)
+    for k in range(2):
+        fed = dict(made.inputs)
+        for one in contract["conditions"]:
+            if one["of"] == "values":
+                fed[one["input"]] = fed[one["input"]].copy()
+                fed[one["input"]][..., one["columns"] or slice(None)] = one[("low", "high")[k]]
+        og.check_inputs(contract, fed)
+        assert isinstance(asked.answer(fed), np.ndarray)
+
+
+@pytest.mark.parametrize("name", JUDGED)
+def test_an_index_out_of_range_in_a_run_is_found(name: str) -> None:
+    made = JUDGED[name]
+    inside = only(og.audit(made.model, inputs=made.inputs)).range
+    assert (inside.state, inside.found) == ("proved-if", None)
+    for index in made.outside:
+        found = only(og.audit(made.model, inputs=made.with_index(index))).range.found
+        assert found is not None
+        assert (found.source, found.value, found.count) == ("inputs", index, 1)
+        assert found.providers == (made.row.providers or found.providers)
+        assert found.at == made.place
+
+
+@pytest.mark.parametrize("op", ["EmbedLayerNormalization", "QEmbedLayerNormalization"])
+def test_positions_that_count_themselves_are_as_many_as_the_ids(op: str) -> None:
+    made = without_positions(op)
+    kept = {"input_ids": (0, 5), "segment_ids": (0, 2)}
+    found = only(og.audit(made.model, ranges=kept))
+    assert said(found, og.audit(made.model).contract["sizes"]) == (
+        "size 1 of input_ids (input_ids.1) is at most 5"
+    )
+    assert only(og.audit(made.model, shapes=of(5), ranges=kept)).range.state == "proved"
+    assert only(og.audit(made.model, shapes=of(6), ranges=kept)).range.state == "not-proved"
+    ids = np.ones((1, 6), np.int32)
+    beyond = only(og.audit(made.model, {"input_ids": ids, "segment_ids": ids})).range.found
+    assert beyond is not None
+    assert (beyond.name, beyond.at, beyond.value) == ("position_ids", (5,), 5)
+
+
+def of(count: int) -> dict[str, tuple[int, int]]:
+    return {"input_ids": (1, count), "segment_ids": (1, count)}
+
+
+TABLE = constant("table", np.zeros((4, 3), np.float32))
+KINDS = constant("kinds", np.zeros((2, 3), np.float32))
+ROW = constant("row", np.zeros(3, np.float32))
+FIXED = constant("fixed", np.array([[1, 5]], np.int32))
+
+
+def embedding(ids: str = "ids", kinds: str = "") -> onnx.ModelProto:
+    names = [ids, kinds, "table", "table", "kinds", "row", "row"]
+    made = node("EmbedLayerNormalization", names, "y", "embed", domain="com.microsoft")
+    inputs = [
+        info(name, onnx.TensorProto.INT32, [None, 2]) for name in {ids, kinds} - {"", "fixed"}
+    ]
+    return model([made], inputs, ["y"], [TABLE, KINDS, ROW, FIXED])
+
+
+def told(*given: Any, **more: Any) -> list[str]:
+    return [*lines("m", og.audit(*given, **more))]
+
+
+def test_every_input_that_holds_indices_has_its_coordinate() -> None:
+    found = only(og.audit(embedding(kinds="types"), ranges={"ids": (0, 3)}))
+    record = found.range
+    assert (record.low, record.high, record.size) == ((0, None, 0), (3, None, 1), (4, 2, 4))
+    assert (found.data.sizes, found.indices.sizes) == ((4, 3), (None, 2))
+    assert (found.op, found.domain, found.descriptor, found.refused) == (
+        *("EmbedLayerNormalization", "com.microsoft"),
+        *(None, None),
+    )
+    assert told(embedding(kinds="types"), ranges={"ids": (0, 3)}) == [
+        "m: 1 operator with indices: 1 proved under conditions",
+        "proved if     embed (EmbedLayerNormalization, main graph): each value of types is from 0 "
+        "to 1",
+        "assumes       open sizes of inputs are at least 1",
+    ]
+
+
+def test_a_constant_out_of_range_is_told_with_the_input_that_holds_it() -> None:
+    assert told(embedding("fixed")) == [
+        "m: 1 operator with indices: 1 out of range",
+        "OUT OF RANGE  embed (EmbedLayerNormalization, main graph): input_ids[0,1] is 5, a "
+        "constant, on an axis of 4",
+        "providers     what an index out of range of EmbedLayerNormalization does:",
+        "    cpu       The node fails. 1.24.4 reads outside of its memory for a position below 0.",
+        "    directml  Not known; the provider refuses the node on some devices.",
+    ]
+    assert told(embedding("fixed", "types"), {"types": np.full((1, 2), 2, np.int32)})[1] == (
+        "OUT OF RANGE  embed (EmbedLayerNormalization, main graph): input_ids[0,1] is 5, a "
+        "constant, on an axis of 4"
+    )
+
+
+def mixed() -> onnx.ModelProto:
+    """A Gather, a ScatterND and two others, of whose indices nothing is known."""
+    nodes = [
+        node("Gather", ["table", "ids"], "rows", "gather"),
+        node("ScatterND", ["table", "places", "update"], "written", "scatter"),
+        node("ReverseSequence", ["rows", "lengths"], "turned", "turn"),
+        node("OneHot", ["ids", "depth", "values"], "hot", "hot"),
+    ]
+    inputs = [info("ids", INT64, [3]), info("places", INT64, [1, 1]), info("lengths", INT64, [3])]
+    update = constant("update", np.zeros((1, 3), np.float32))
+    values = [constant("depth", 4), constant("values", np.array([0.0, 1.0], np.float32))]
+    return model(nodes, inputs, ["turned", "written", "hot"], [TABLE, update, *values])
+
+
+def test_all_operators_are_counted() -> None:
+    bare = og.audit(mixed())
+    assert summary(bare) == (
+        "1 gather and 3 other operators with indices: 3 proved under conditions, 1 proved in range"
+    )
+    kept = {"ids": (0, 3), "places": (-4, 3), "lengths": (0, 3)}
+    assert summary(og.audit(mixed(), ranges=kept)) == (
+        "1 gather and 3 other operators with indices: 4 proved in range"
+    )
+
+
+def test_a_hot_row_is_proved_by_design() -> None:
+    (_, _, _, hot) = og.audit(mixed()).gathers
+    assert hot.range.why == "any index is in range by design"
+    assert (hot.op, hot.range.state, hot.range.size) == ("OneHot", "proved", (4,))
+
+
+def test_an_operator_without_indices_is_not_listed() -> None:
+    table = ["cos", "sin"]
+    made = node("RotaryEmbedding", ["x", *table], "y")
+    caches = [info(name, FLOAT, [2, 3, 2]) for name in table]
+    assert not og.audit(model([made], [info("x", FLOAT, [2, 1, 3, 4]), *caches], ["y"])).gathers
