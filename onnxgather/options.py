@@ -20,6 +20,8 @@ class Policy:
     """The rule in a few words, as the end of the same sentence."""
     returns: str
     """What the output holds where the index is out of range."""
+    element: str = ""
+    """The same of one index, where it reads otherwise."""
 
 
 POLICIES: dict[OutOfRange, Policy] = {
@@ -27,6 +29,7 @@ POLICIES: dict[OutOfRange, Policy] = {
         "moves to the nearest element of its own axis, below -n to element 0",
         "is clamped",
         "the elements at the clamped indices",
+        "the clamped element",
     ),
     "error": Policy("is an error", "is an error", "an output"),
     "zero": Policy("makes the output elements that it leads to 0", "gives 0", "zeros"),
@@ -38,8 +41,9 @@ POLICIES: dict[OutOfRange, Policy] = {
 }
 """The one table of policies."""
 
-HARDENED: tuple[OutOfRange, ...] = tuple(name for name in POLICIES if name != "error")
-"""The policies that make a value of an index out of range."""
+HARDENED = (*(name for name in POLICIES if name != "error"), "index=N")
+"""The policies that make a value of an index out of range; under the last it means row N."""
+
 
 Target = Literal["portable", "cpu", "webgpu", "native"]
 """The name of a target: the provider or providers that a model is for; see `TARGETS`."""

@@ -14,9 +14,9 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parents[1] / "onnxgather"
 
 BUDGETS = {
-    "top": 1_000,
+    "top": 1_002,
     "descriptors": 1_040,
-    "lowering": 1_620,
+    "lowering": 1_728,
     "model": 490,
     "execution": 1_130,
     "programs": 980,
@@ -24,13 +24,13 @@ BUDGETS = {
     "report": 700,
     "repro": 750,
     "doctor": 270,
-    "networks": 4_727,
-    "cli": 1_708,
+    "networks": 4_850,
+    "cli": 1_721,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 16_702
+WHOLE = 16_948
 """The most lines of code of the package."""
 
 ENTRIES = 22
@@ -47,7 +47,7 @@ print(*(m.__file__ for name, m in sys.modules.items() if name.split(".")[0] == "
 
 CALLS = {
     "to_onnx": ("og.to_onnx(desc)", 24, 2_450),
-    "run": ("og.run(desc, np.zeros(4, np.float32), np.array([0, 1]))", 35, 3_660),
+    "run": ("og.run(desc, np.zeros(4, np.float32), np.array([0, 1]))", 35, 3_662),
 }
 """What a new process does, and the most files and lines of code of the package that it may load."""
 

@@ -182,7 +182,14 @@ def _choice(
 _POLICY = "--out-of-range", "RULE"
 _INDEX = "What an index out of range does"
 policy = partial(_choice, *_POLICY, POLICIES, _INDEX)
-hardening = _choice(*_POLICY, HARDENED, _INDEX, "clamp", "clamp")
+
+hardening = click.option(
+    _POLICY[0],
+    default="clamp",
+    metavar=_POLICY[1],
+    help=f"{_INDEX}: {either(HARDENED)}.  [default: clamp]",
+)
+allow_empty = flag("--allow-empty", help="Let open sizes of inputs be 0; else they are at least 1.")
 target = partial(_choice, "--target", "TARGET", TARGETS, "Lowering to use")
 
 

@@ -67,7 +67,7 @@ class Audited:
 @click.argument("paths", nargs=-1, required=True, type=arguments.FILE, metavar="MODEL...")
 @arguments.file("--inputs", help="The model's inputs, as .npz; the model then runs.")
 @arguments.given
-@arguments.flag("--allow-empty", help="Let open sizes of inputs be 0; else they are at least 1.")
+@arguments.allow_empty
 @arguments.flag("--all", "every", help="List each gather, those too that compute shapes.")
 @arguments.lane_names(
     help=f"Providers that run each gather with what it gets on the CPU, with commas: {NAMES}; "

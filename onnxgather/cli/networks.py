@@ -12,7 +12,7 @@ from onnxgather.cli.outputs import check_no_terminal, write_output
 from onnxgather.cli.sources import STANDARD
 from onnxgather.cli.terminal import json_bytes, say
 from onnxgather.errors import GOOD
-from onnxgather.options import OutOfRange
+from onnxgather.options import POLICIES
 
 
 @click.command("extract")
@@ -55,22 +55,25 @@ def extract_command(
 )
 @arguments.hardening
 @arguments.given
+@arguments.allow_empty
 @arguments.as_json
 @arguments.as_records(given=arguments.Given)
 def harden_command(
     model: str,
     output: str,
-    out_of_range: OutOfRange,
+    out_of_range: str,
     given: arguments.Given,
+    allow_empty: bool,
     as_json: bool,
 ) -> int:
     """Write an ONNX model in which no index that may be out of range is an error.
 
-    Only gathers that the audit does not prove are rewritten, and GatherElements whose data DirectML
-    refuses; every other part keeps its bytes. External data stays in its files, so OUT must then be
-    in the folder of MODEL.
+    Only nodes that the audit does not prove are rewritten, and GatherElements whose data DirectML
+    refuses; every other part keeps its bytes. A scatter drops writes out of range. A node that
+    cannot be kept in range is left, and named. External data stays in its files, so OUT must then
+    be in the folder of MODEL.
     """
-    from onnxgather.networks.hardening import harden_file
+    from onnxgather.networks.hardening import harden_file, hardening_rule
 
     prints = output == STANDARD
     if prints and as_json:
@@ -78,14 +81,19 @@ def harden_command(
     check_no_terminal(output)
     network, conditions = given.read(model)
     write = partial(write_output, end="")
-    done = harden_file(network, output, out_of_range, given.shapes, conditions, write)
+    done = harden_file(network, output, out_of_range, given.shapes, conditions, allow_empty, write)
+    rewritten, left = done.rewritten, done.left
     if as_json:
-        say(json_bytes({"model": model, "output": output, "rewritten": done}))
+        say(json_bytes({"model": model, "output": output, "rewritten": rewritten, "left": left}))
         return GOOD
-    for one in done:
+    for one in [*rewritten, *left]:
         say(str(one), err=prints)
-    rewritten = f"{model} -> {output}: {number_of(len(done), 'gather')} rewritten"
-    say(rewritten, err=prints)
-    if done:
-        say("An index out of range is no error there any more: it is a value.", err=True)
+    say(f"{model} -> {output}: {number_of(len(rewritten), 'node')} rewritten", err=prints)
+    if rewritten:
+        rule = hardening_rule(out_of_range)
+        policy = POLICIES.get(rule) if isinstance(rule, str) else None
+        value = policy.element or policy.returns if policy else f"row {rule}"
+        nodes = f", but in {number_of(len(left), 'node')} left" if left else ""
+        name = "the model" if prints else output
+        say(f"{name} no longer fails on a bad index{nodes}; it returns {value}.", err=True)
     return GOOD

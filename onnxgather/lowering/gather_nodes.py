@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -17,9 +17,22 @@ from onnxgather.descriptors.tensors import TensorDesc
 from onnxgather.errors import OnnxGatherError
 from onnxgather.gather import gather_of_node
 from onnxgather.lowering.graph import Graph, Value, constant
-from onnxgather.lowering.indices import INDICES, clamp, clamp_biased, non_negative, outside_mask
+from onnxgather.lowering.indices import (
+    EXACT_FLOAT,
+    INDICES,
+    LONGEST_INT32,
+    bounded,
+    clamp,
+    is_negative,
+)
 from onnxgather.lowering.portable import INPUT, OUTPUT, lower_into
-from onnxgather.options import OutOfRange
+from onnxgather.options import DEFAULT_OPSET
+
+Limit = Literal["clamp", "zero"]
+
+SLICE_INPUTS, UNSIGNED_MIN, AXES_INPUT = 10, 12, 13
+"""The opsets from which Slice takes its limits as inputs, Min and Max take UINT64, and ReduceSum
+takes its axes as an input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +63,20 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class GatherNode:
-    """A gather node of a larger model."""
+    """A node of a larger model, with the index input that is looked at."""
 
     operator: str
-    """Gather, GatherElements or GatherND."""
     number: int
-    """`axis`, which may count from the end, or `batch_dims`."""
+    """The first dimension of the data that is indexed, which may count from the end."""
     data: Operand
     indices: Operand
+    opset: int = DEFAULT_OPSET
+    is_tuple: bool = False
+    """Whether the last dimension of the indices holds the coordinates of a tuple."""
+    from_end: bool = True
+    """Whether indices below 0 count from the end."""
+    empty: frozenset[int] = frozenset()
+    """The dimensions that are indexed, each counted as `indexed` does, and may have no element."""
 
     def indexed(self) -> np.ndarray[Any, np.dtype[np.int64]]:
         """The dimensions of the data that are indexed: a scalar, or one per coordinate.
@@ -65,9 +84,7 @@ class GatherNode:
         Raises:
             OnnxGatherError: How many they are is not known, or the data has no such dimensions.
         """
-        count = 1
-        if self.operator == "GatherND":
-            count = (self.indices.sizes or (None,))[-1]
+        count = (self.indices.sizes or (None,))[-1] if self.is_tuple else 1
         if count is None:
             raise OnnxGatherError("the last size of the indices must be known, but is not")
         rank = len(self.data.sizes) if self.data.sizes is not None else 2**31
@@ -79,59 +96,156 @@ class GatherNode:
             )
         return np.array(self.number if count == 1 else range(self.number, self.number + count))
 
+    def padded(self, out_of_range: Limit | int) -> list[int]:
+        """The dimensions of the data that get zeros behind their last element."""
+        dimensions = [*map(int, self.indexed().flat)]
+        first = dimensions[0] if out_of_range == "zero" else None
+        return [k for k in dimensions if k in self.empty or k == first]
+
 
 def limited_operands(
-    node: GatherNode, out_of_range: OutOfRange | None, cropped: Sequence[int] = ()
+    node: GatherNode,
+    out_of_range: Limit | int | None,
+    cropped: Sequence[int] = (),
 ) -> tuple[Graph, Value, Value]:
-    """The nodes before a gather that keep its indices in range and crop its data.
+    """The nodes before a gather or a scatter that keep its indices in range, and crop its data.
 
     Args:
-        node: The gather.
-        out_of_range: "clamp" or "zero"; None where the indices stay as they are.
+        node: The node.
+        out_of_range: "clamp"; "zero", for a row of zeros behind the data, which a scatter may write
+            to; the number of the row that an index out of range means; or None where the indices
+            stay as they are.
         cropped: The dimensions in which the data gets the sizes of the indices.
 
     Returns:
         A graph of the inputs InputTensor and IndicesTensor, without an output; and the data and
-        the indices for the gather.
+        the indices for the node. Behind each dimension that may be empty the data has zeros.
 
     Raises:
         OnnxGatherError: What is not known of the node makes it impossible.
     """
-    graph = Graph()
+    graph = Graph(narrow=node.opset < UNSIGNED_MIN)
     data, index = node.data.value(graph, INPUT), node.indices.value(graph, INDICES)
     if cropped:
         node, data = _crop(graph, node, data, index, np.array(cropped))
     if out_of_range is None:
         return graph, data, index
-    sizes = _sizes(graph, data, node.data.sizes, node.indexed())
-    known = sizes.constant
-    if known is None or out_of_range == "zero" or node.indices.dtype is None:
-        index = graph.cast(index, np.int64, "indices_int64", "a type that holds every index")
-    if known is None:
-        limited = clamp_biased(graph, index, sizes)
-    else:
-        known = known[:1].reshape(()) if known.ndim and len({*known.tolist()}) == 1 else known
-        limited = clamp(graph, index, known)
+    dimensions = node.indexed()
+    sizes = _sizes(graph, data, node.data.sizes, dimensions)
+    known, dtype = sizes.constant, node.indices.dtype
+    padded = node.padded(out_of_range)
+    is_plain = out_of_range == "clamp" and node.from_end and not padded and not graph.narrow
+    if is_plain and dtype is not None and known is not None and known.max() <= EXACT_FLOAT:
+        known = known[:1].reshape(()) if known.ndim and len({*known.flat}) == 1 else known
+        limited, why = clamp(graph, index, known), "the type of the indices"
+        return graph, data, graph.cast(limited, index.dtype, "indices_in_range", why)
+    index = graph.cast(index, np.int64, "indices_int64", "a type that holds every index")
+    index = _limited(graph, node, index, sizes, out_of_range, bool(padded))
+    if dtype is not None and not node.from_end:  # the operator takes no other type
+        index = graph.cast(index, dtype, "indices_in_range", "the type of the indices")
+    for dimension in padded:
+        node, data = _with_zeros(graph, node, data, dimension)
+    return graph, data, index
+
+
+def _limited(
+    graph: Graph,
+    node: GatherNode,
+    index: Value,
+    sizes: Value,
+    out_of_range: Limit | int,
+    is_padded: bool,
+) -> Value:
+    """The indices in range, INT64: each as how far it is from its end of the axis, and its sign.
+
+    As UINT64 that distance is compared rightly: INT64 is not, by its low half. So the bounds of an
+    audit prove the indices for any size.
+    """
+    one, minus_one = constant("one", np.array(1)), constant("minus_one", np.array(-1))
+    why = "the distance from the beginning, or from the last element"
+    negative = is_negative(graph, index)
+    turned = constant("zero", np.array(0))
+    if node.from_end:
+        turned = graph.add("Sub", "from_last", minus_one, index, why="the distance from the last")
+    distance = graph.add(
+        "Where", "distance", negative, turned, index, why=why, dtype=np.int64, shape=index.shape
+    )
+    longest = sizes
+    if node.empty:
+        if graph.narrow:
+            raise OnnxGatherError(f"the axis may be empty, and the opset is below {UNSIGNED_MIN}")
+        longest = _unsigned(graph, "Max", "size_or_one", sizes, one, "1 where the axis is empty")
+    last = graph.add("Sub", "last_index", longest, one, why="the last index in range")
+    limited = _least(graph, distance, last)
+    signed = limited
+    if node.from_end:
+        back = minus_one
+        if is_padded:
+            back = graph.add("Sub", "last_position", sizes, one, why="from which it counts back")
+        raised = graph.add("Sub", "from_end", back, limited, why="counts from the end again")
+        why = "takes that where the index is negative"
+        signed = graph.add(
+            "Where", "indices_clamped", negative, raised, limited, why=why, dtype=np.int64
+        )
     if out_of_range == "clamp":
-        limited = graph.cast(limited, index.dtype, "indices_in_range", "the type of the indices")
-        return graph, data, limited
-    mask = outside_mask(graph, index, limited, np.array(0) if known is None else known)
-    limited = graph.cast(limited, np.int64, "indices_in_range", "the type of the indices")
-    limited = non_negative(graph, limited, sizes)
+        return signed
+    inside = graph.add(
+        "Equal", "is_inside", limited, distance, why="finds the indices in range", dtype=bool
+    )
+    if not node.from_end:
+        below = graph.add("Not", "is_not_negative", negative, why="finds those from 0 on")
+        inside = graph.add("And", "is_inside", inside, below, why="finds the indices in range")
     beyond = sizes
+    if out_of_range != "zero":
+        beyond = _least(graph, constant("row", np.array(out_of_range)), last)
     if sizes.shape:
-        count = graph.cast(mask, np.int64, "is_outside_int64", "a type that ReduceSum takes")
-        axes, zero = constant("tuple_axis", np.array([-1])), constant("zero", np.array(0))
-        why, shape = "counts the coordinates of a tuple", (*index.shape[:-1], 1)
+        inside, first = _tuples_inside(graph, node, inside), np.arange(sizes.shape[0]) == 0
+        first = constant("first_coordinate", first.astype(np.int64))
+        beyond = graph.add("Mul", "tuple_beyond", beyond, first, why="0 in the other coordinates")
+    why = "sends the indices out of range elsewhere"
+    return graph.add("Where", "indices_sent", inside, signed, beyond, why=why, dtype=np.int64)
+
+
+def _tuples_inside(graph: Graph, node: GatherNode, inside: Value) -> Value:
+    """Whether each tuple is in range, from whether each of its coordinates is."""
+    outside = graph.add("Not", "is_outside", inside, why="finds the coordinates out of range")
+    count = graph.cast(outside, np.int64, "is_outside_int64", "a type that ReduceSum takes")
+    last, why = len(inside.shape) - 1, "counts those of a tuple"
+    shape = (*inside.shape[:-1], 1)
+    if node.opset < AXES_INPUT:
+        count = graph.add(
+            "ReduceSum", "outside", count, why=why, shape=shape, axes=(last,), keepdims=1
+        )
+    else:
+        axes = constant("tuple_axis", np.array([last]))
         count = graph.add("ReduceSum", "outside", count, axes, why=why, shape=shape, keepdims=1)
-        why = "any coordinate out of range"
-        mask = graph.add("Less", "is_tuple_outside", zero, count, why=why, dtype=bool)
-        first = constant("first", np.arange(sizes.shape[0]) == 0)
-        first = graph.cast(first, np.int64, "first_coordinate", "")
-        beyond = graph.add("Mul", "tuple_of_zeros", sizes, first, why="leads to the zeros")
-    why = "the zeros where the index is out of range"
-    index = graph.add("Where", "indices_or_zeros", mask, beyond, limited, why=why, dtype=np.int64)
-    return graph, _with_zeros(graph, node, data), index
+    zero, why = constant("zero", np.array(0)), "finds the tuples in range"
+    return graph.add("Equal", "is_tuple_inside", count, zero, why=why, dtype=bool)
+
+
+def _unsigned(graph: Graph, op: str, name: str, a: Value, b: Value, why: str) -> Value:
+    """The Min or Max of two values from 0 on, INT64."""
+    told = "a type that is compared rightly"
+    pair = [graph.cast(value, np.uint64, f"{value.name}_uint64", told) for value in (a, b)]
+    found = graph.add(op, f"{name}_uint64", *pair, why=why)
+    return graph.cast(found, np.int64, name, "the type of the indices")
+
+
+def _least(graph: Graph, distance: Value, last: Value) -> Value:
+    """The distances, at most that to the last element."""
+    why = "limits it to the axis"
+    if not graph.narrow:
+        return _unsigned(graph, "Min", "distance_limited", distance, last, why)
+    rough = graph.cast(distance, np.float32, "distance_float32", "keeps the order")
+    most = constant("most", np.array(LONGEST_INT32, np.float32))
+    fits = graph.add("Less", "fits", rough, most, why="finds those that INT32 holds", dtype=bool)
+    word = graph.cast(distance, np.int32, "distance_int32", "a type that is compared rightly")
+    last = graph.cast(last, np.int32, "last_int32", "to compare with it")
+    word = graph.add("Where", "distance_or_last", fits, word, last, why=why, dtype=np.int32)
+    word = bounded(graph, "Min", "distance_least", word, last, why)
+    zero = constant("zero_int32", np.array(0, np.int32))
+    word = bounded(graph, "Max", "distance_limited", word, zero, "which no distance is below")
+    return graph.cast(word, np.int64, "distance_int64", "the type of the indices")
 
 
 def _sizes(
@@ -166,23 +280,50 @@ def _crop(
     return node, graph.add("Slice", "data_cropped", data, starts, ends, axes, why=why, shape=shape)
 
 
-def _with_zeros(graph: Graph, node: GatherNode, data: Value) -> Value:
-    """The data with zeros behind the last element of its first indexed dimension."""
+def _with_zeros(
+    graph: Graph, node: GatherNode, data: Value, dimension: int
+) -> tuple[GatherNode, Value]:
+    """The data with zeros behind the last element of a dimension."""
     sizes, dtype = node.data.sizes, node.data.dtype
     if dtype is None or sizes is None:
         raise OnnxGatherError("the type and the rank of the data must be known for zeros")
-    axis = range(len(sizes))[node.number]
+    axis = range(len(sizes))[dimension]
     why = "zeros, for the indices out of range"
     here = np.arange(len(sizes)) == axis
+    longer = tuple(n if n is None or k != axis else n + 1 for k, n in enumerate(sizes))
+    padded = replace(node, data=Operand(dtype, longer))
     if None not in (*sizes[:axis], *sizes[axis + 1 :]):
-        return graph.with_zeros(data, axis, ("zeros", why), ("data_and_zeros", why))
+        return padded, graph.with_zeros(data, axis, ("zeros", why), ("data_and_zeros", why))
     shape = _sizes(graph, data, sizes, np.arange(len(sizes)))
     one, others = constant("one", here.astype(np.int64)), constant("others", 1 - here)
     shape = graph.add("Mul", "shape_off_axis", shape, others, why="the sizes off the axis")
     shape = graph.add("Add", "zeros_shape", shape, one, why="and one on it")
     zero = constant("zero", np.zeros((1,) * len(sizes), dtype))
     zero = graph.add("Expand", "zeros", zero, shape, why=why, shape=data.shape)
-    return graph.add("Concat", "data_and_zeros", data, zero, why=why, shape=data.shape, axis=axis)
+    both = graph.add("Concat", "data_and_zeros", data, zero, why=why, shape=data.shape, axis=axis)
+    return padded, both
+
+
+def without_zeros(node: GatherNode, dimensions: Sequence[int]) -> Graph:
+    """The data of a scatter without the zeros behind some of its dimensions.
+
+    Returns:
+        A graph of the input InputTensor and the output OutputTensor.
+    """
+    graph, rank = Graph(), len(node.data.sizes or ())
+    axes = [range(rank)[k] for k in dimensions]
+    starts, ends, why = [0] * len(axes), [-1] * len(axes), "leaves the zeros out again"
+    value, limits = graph.input(INPUT, np.dtype(np.int32), (1,) * rank), (starts, ends, axes)
+    if node.opset < SLICE_INPUTS:
+        pairs = zip(("starts", "ends", "axes"), map(tuple, limits), strict=True)
+        value = graph.add("Slice", OUTPUT, value, why=why, **dict(pairs))
+    else:
+        parts = zip(("starts", "ends", "axes"), map(np.array, limits), strict=True)
+        value = graph.add(
+            "Slice", OUTPUT, value, *(constant(*part) for part in parts), why=why, shape=value.shape
+        )
+    graph.finish(value, OUTPUT)
+    return graph
 
 
 def as_directml(node: GatherNode) -> Graph:

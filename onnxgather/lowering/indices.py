@@ -128,7 +128,7 @@ def _clamp_fitting(graph: Graph, index: Value, sizes: Array) -> Value:
     word = _low_word(graph, index)
     back = graph.cast(word, np.int64, "words_int64", "to compare with the whole indices")
     fits = graph.add("Equal", "fits", back, index, why="finds those that INT32 holds", dtype=bool)
-    negative = _is_negative(graph, index)
+    negative = is_negative(graph, index)
     why = "the end of the axis on the side of the index"
     end = graph.add("Where", "nearest_end", negative, first, last, why=why, dtype=np.int32)
     limited = _limit(graph, word, first, last)
@@ -165,7 +165,7 @@ def _low_word(graph: Graph, index: Value) -> Value:
     return graph.cast(index, np.int32, "index_words", "the low 32 bits")
 
 
-def _is_negative(graph: Graph, index: Value, largest: int | None = None) -> Value:
+def is_negative(graph: Graph, index: Value, largest: int | None = None) -> Value:
     """A mask: true where an index is negative.
 
     Args:
@@ -222,7 +222,7 @@ def non_negative(
     size = sizes if isinstance(sizes, Value) else constant("axis_size", sizes)
     if negative is None:
         largest = None if size.constant is None else int(size.constant.max()) - 1
-        negative = _is_negative(graph, index, largest)
+        negative = is_negative(graph, index, largest)
     size = graph.cast(size, index.dtype, "axis_size", "the type of the indices")
     raised = graph.add("Add", "indices_raised", index, size, why="counts them from the end")
     why = "takes that where the index is negative"
@@ -240,7 +240,7 @@ def wrapped_word(graph: Graph, index: Value, sizes: Array) -> Value:
         return index
     if index.dtype == np.uint64:
         index = graph.cast(index, np.int64, "indices_int64", "DirectML reads UINT64 as INT64")
-    negative = _is_negative(graph, index)
+    negative = is_negative(graph, index)
     raised = non_negative(graph, _low_word(graph, index), sizes, negative)
     return graph.cast(raised, np.uint32, "indices_uint32", "DirectML keeps the low 32 bits")
 

@@ -1,13 +1,14 @@
-"""ONNX models whose gathers do not fail: those that are not proved in range are rewritten.
+"""ONNX models that no index makes fail: the nodes that are not proved in range are rewritten.
 
-Gathers are rewritten where they stand; every other part of a model keeps its bytes.
+They are rewritten where they stand; every other part of a model keeps its bytes.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
 
@@ -15,81 +16,144 @@ import msgspec
 import onnx
 from onnx import ModelProto, helper, numpy_helper
 
-from onnxgather.checks import check_choice, shown
+from onnxgather.checks import shown
 from onnxgather.descriptors.arrays import Array
 from onnxgather.errors import OnnxGatherError, located
 from onnxgather.files import check_apart, write_whole
-from onnxgather.gather import ATTRIBUTES
-from onnxgather.lowering.gather_nodes import GatherNode, Operand, as_directml, limited_operands
-from onnxgather.lowering.graph import ONNX_TYPES, Graph, Value, new_name
+from onnxgather.lowering.gather_nodes import (
+    GatherNode,
+    Limit,
+    Operand,
+    as_directml,
+    limited_operands,
+    without_zeros,
+)
+from onnxgather.lowering.graph import ONNX_TYPES, Graph, new_name
 from onnxgather.lowering.indices import INDICES
 from onnxgather.lowering.portable import INPUT, OUTPUT
 from onnxgather.model.protos import bodies_of, external_files, key_of, names_in
 from onnxgather.model.values import ValueType, name_of, serialized
 from onnxgather.model.write import add_nodes
 from onnxgather.networks.contract import Condition, GivenContract
-from onnxgather.networks.gathers import audit_model, given_conditions, operations_of
+from onnxgather.networks.gathers import (
+    AuditedGather,
+    AuditedModel,
+    audit_model,
+    given_conditions,
+    operations_of,
+)
+from onnxgather.networks.index_operators import IndexInput, operator_of
 from onnxgather.networks.network import Network, Operation, Scope, read_network
-from onnxgather.networks.ranges import ranges_of
-from onnxgather.options import HARDENED, OPSETS, POLICIES, OutOfRange
+from onnxgather.networks.ranges import Ranges, ranges_of
+from onnxgather.options import HARDENED, POLICIES, OutOfRange
 
 _DTYPES = {name_of(number): dtype for dtype, number in ONNX_TYPES.items()}
 """numpy's types by ONNX's names, such as FLOAT."""
 
+OLDEST_OPSET = 9
+"""The first opset with the operators of the index arithmetic."""
+
+
+def hardening_rule(out_of_range: object) -> OutOfRange | int:
+    """The policy with a name of `HARDENED`, or the number of the row.
+
+    Raises:
+        OnnxGatherError: There is no such policy.
+    """
+    text = out_of_range if isinstance(out_of_range, str) else ""
+    if text in POLICIES and text in HARDENED:
+        return text
+    if row := re.fullmatch(r"index=([0-9]{1,18})", text):
+        return int(row[1])
+    raise OnnxGatherError(
+        f"out_of_range must be one of {', '.join(HARDENED)}, got {shown(out_of_range)}"
+    )
+
 
 class Rewritten(msgspec.Struct, frozen=True):
-    """What became of a gather."""
+    """What became of a node that carries indices."""
 
     place: str
     """Such as "main graph"."""
     node: str
     operator: str
     changes: tuple[str, ...]
-    """Sentences: what the gather did, and what it does now."""
+    """Sentences: what the node did, and what it does now."""
 
     def __str__(self) -> str:
         return f"{self.place}: {self.operator} {shown(self.node)}: {'; '.join(self.changes)}"
 
 
+class Left(msgspec.Struct, frozen=True):
+    """A node that stays as it is, although its indices may be out of range."""
+
+    place: str
+    node: str
+    operator: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"left: {self.place}: {self.operator} {shown(self.node)}: {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
+class HardenedModel:
+    """A hardened model."""
+
+    model: ModelProto
+    rewritten: list[Rewritten] = field(default_factory=list[Rewritten])
+    """In the order of the nodes, as `left`."""
+    left: list[Left] = field(default_factory=list[Left])
+    made: dict[tuple[str, str], list[Operation]] = field(default_factory=dict[Any, Any])
+    """The operations that were rewritten, by their place and the first output they have now."""
+
+
 def harden(
     model: str | os.PathLike[str] | ModelProto,
-    out_of_range: OutOfRange = "clamp",
+    out_of_range: str = "clamp",
     shapes: Mapping[str, Sequence[int]] | None = None,
     ranges: Mapping[str, tuple[int, int]] | None = None,
     assume: GivenContract | None = None,
+    allow_empty: bool = False,
 ) -> ModelProto:
     """A model in which each index that is not proved in range is kept in it.
 
-    Gathers that are proved stay as they are, and so does every other part of the model, to the
-    byte. Where DirectML refuses a GatherElements because it has more data than indices off the
-    axis, the data is cropped. The outputs for indices in range are those of the model.
+    Nodes that are proved stay as they are, and so does every other part of the model, to the byte.
+    A write out of range of a scatter is dropped. Where DirectML refuses a GatherElements because
+    it has more data than indices off the axis, the data is cropped. The outputs for indices in
+    range are those of the model. A node that cannot be kept in range, such as RoiAlign, stays as it
+    is: an audit of the result does not prove it.
 
     Args:
         model: A file, or the model itself; external data is neither read nor moved.
-        out_of_range: What an index out of range does: "clamp", "zero", or "directml", which needs
-            sizes that are known.
+        out_of_range: What an index out of range does: "clamp", "zero", "index=N" for row N, or
+            "directml", which needs sizes that are known. An operator that is no gather of ONNX
+            clamps in place of "zero" and "directml"; positions and segments also in place of
+            "index=N".
         shapes: The sizes of graph inputs, by name. Proofs hold for these sizes.
         ranges: The least and the largest element of graph inputs, by name. Proofs hold for these.
         assume: A contract of the model, a file or a plain dict. Proofs hold under its conditions.
+        allow_empty: Whether open sizes of inputs may be 0; else they are at least 1.
 
     Raises:
-        OnnxGatherError: The model cannot be read, its opset is too old for the index arithmetic,
-            or what is not known of a gather makes the policy impossible.
+        OnnxGatherError: The model cannot be read, or an axis has no row N; or under "directml" a
+            size is not known.
     """
     plain = read_network(model)
     conditions = given_conditions(plain, ranges, [] if assume is None else [assume])
-    return _hardened(plain, out_of_range, shapes, conditions)[0]
+    return hardened(plain, out_of_range, shapes, conditions, allow_empty).model
 
 
 def harden_file(
     plain: Network,
     output: str,
-    out_of_range: OutOfRange = "clamp",
+    out_of_range: str = "clamp",
     shapes: Mapping[str, Sequence[int]] | None = None,
     conditions: Iterable[Condition] = (),
+    allow_empty: bool = False,
     write: Callable[[str, bytes], None] = write_whole,
-) -> list[Rewritten]:
-    """Write what `harden` makes of the model in a file; return what was rewritten.
+) -> HardenedModel:
+    """Write what `harden` makes of the model in a file; return it.
 
     Args:
         plain: The model, with the sizes of its file.
@@ -97,6 +161,7 @@ def harden_file(
         out_of_range: As of `harden`.
         shapes: As of `harden`.
         conditions: What holds for the inputs.
+        allow_empty: As of `harden`.
         write: What writes the file.
 
     Raises:
@@ -105,40 +170,72 @@ def harden_file(
     """
     path = plain.path
     check_apart([(output, "the model")], [path])
-    hardened, done = _hardened(plain, out_of_range, shapes, conditions)
+    done = hardened(plain, out_of_range, shapes, conditions, allow_empty)
     folders = [os.path.dirname(os.path.realpath(file)) for file in (path, output)]
-    external = external_files(hardened)
+    external = external_files(done.model)
     if external and folders[0] != folders[1]:
         rule = f"{output} must be in the folder of {path}, as it refers to its external data"
         raise OnnxGatherError(f"{rule}, {shown(external[0])}")
-    write(output, serialized(hardened))
+    write(output, serialized(done.model))
     return done
 
 
-def _hardened(
+def hardened(
     plain: Network,
-    out_of_range: OutOfRange,
-    shapes: Mapping[str, Sequence[int]] | None,
-    conditions: Iterable[Condition],
-) -> tuple[ModelProto, list[Rewritten]]:
-    check_choice("out_of_range", out_of_range, HARDENED)
-    audited = audit_model(plain, None, shapes, conditions)
-    network = audited.network
-    if shapes:
-        ranges_of(plain)  # which tells the sizes
-    unproved = {key for key, gather in audited.gathers.items() if gather.range.state != "proved"}
-    limited = {operation for key, _, operation in operations_of(network) if key in unproved}
-    return rewrite(network, plain, limited, out_of_range)
+    out_of_range: str,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    conditions: Iterable[Condition] = (),
+    allow_empty: bool = False,
+) -> HardenedModel:
+    """What `harden` makes of a model, with what became of its nodes.
+
+    A node whose new indices an audit would not prove is left as it is.
+
+    Args:
+        plain: The model, with the sizes of its file.
+        out_of_range: As of `harden`.
+        shapes: As of `harden`.
+        conditions: What holds for the inputs.
+        allow_empty: As of `harden`.
+
+    Raises:
+        OnnxGatherError: As `harden`.
+    """
+    rule, known = hardening_rule(out_of_range), (shapes, [*conditions], allow_empty)
+    audited = audit_model(plain, None, *known)
+    own = ranges_of(plain, (), allow_empty)  # which tells the sizes
+    limited, stops = dict[Operation, str](), dict[Operation, str | None]()
+    for scope, one, gather in _not_proved(audited):
+        limited[one], stops[one] = "", gather.range.input
+        n = (gather.range.size or (None,))[0]
+        if n is not None and isinstance(_limit_of(one, 0, rule), int) and n <= int(rule):
+            where = f"{scope.where}: {one.operator} {shown(one.label)}"
+            raise OnnxGatherError(f"{where}: {out_of_range} must be in the axis, of {n} elements")
+    while True:
+        done, undone = rewrite(audited.network, plain, own, limited, rule), dict[Operation, str]()
+        for scope, one, _ in _not_proved(audit_model(done.model, None, *known)):
+            for made in done.made.get((scope.place, one.outputs[0]), ()):
+                undone[made] = f"no limit of its indices would be proved, as {stops[made]} is open"
+        if not undone:
+            return done
+        limited |= undone
+
+
+def _not_proved(audited: AuditedModel) -> Iterator[tuple[Scope, Operation, AuditedGather]]:
+    for key, scope, operation in operations_of(audited.network):
+        gather = audited.gathers.get(key)
+        if gather is not None and gather.range.state != "proved":
+            yield scope, operation, gather
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A gather in one call of the graph that it is in."""
+    """A node that carries indices in one call of the graph that it is in."""
 
     scope: Scope
     operation: Operation
     siblings: Any
-    """The nodes of the onnx graph or function that the gather is in."""
+    """The nodes of the onnx graph or function that it is in."""
     proto: onnx.NodeProto
 
     def known(self, k: int) -> ValueType:
@@ -148,57 +245,82 @@ class _Found:
 def rewrite(
     network: Network,
     plain: Network,
-    limited: Collection[Operation],
-    out_of_range: OutOfRange,
-) -> tuple[ModelProto, list[Rewritten]]:
-    """A model with some of its gathers rewritten, and what was changed, in the order of the nodes.
+    own: Ranges,
+    limited: Mapping[Operation, str],
+    rule: OutOfRange | int,
+) -> HardenedModel:
+    """A model with some of the nodes rewritten that carry indices.
 
-    A gather in a function is one node, however often the function is called.
+    A node in a function is one, however often the function is called.
 
     Args:
         network: The model, with the sizes that were given.
         plain: The same model with the sizes of its file alone. The index arithmetic reads all other
             sizes from the data, so that the result is right for every size.
-        limited: The gathers of `network` whose indices may be out of range.
-        out_of_range: What such an index does: "clamp", "zero" or "directml".
+        own: The bounds of the values of `plain`.
+        limited: The operations of `network` whose indices may be out of range; each with why it is
+            to be left as it is, or "".
+        rule: What such an index does: "clamp", "zero" or "directml", or the row that it means.
 
     Raises:
-        OnnxGatherError: The opset is too old for the nodes, or what is not known of a gather makes
-            the nodes impossible.
+        OnnxGatherError: A size is not known under "directml".
     """
     model = ModelProto()
     model.CopyFrom(network.proto)
     found: dict[int, list[tuple[_Found, _Found]]] = {}
-    for given, own in zip(_gathers(network, model), _gathers(plain, model), strict=True):
-        found.setdefault(id(given.proto), []).append((given, own))
-    taken, done = names_in(model), list[Rewritten]()
+    for given, bare in zip(_carriers(network, model), _carriers(plain, model), strict=True):
+        found.setdefault(id(given.proto), []).append((given, bare))
+    taken, done = names_in(model), HardenedModel(model)
     for calls in found.values():
-        first = calls[0][0]
-        scope, operation = first.scope, first.operation
-        unsafe = any(given.operation in limited for given, _ in calls)
-        cropped = () if unsafe and out_of_range == "directml" else _cropped(g for g, _ in calls)
-        if unsafe or cropped:
-            with located(f"{scope.where}: {operation.operator} {shown(operation.label)}"):
-                rule = f"the opset must be at least {OPSETS[0]} for the index arithmetic"
-                if scope.version < OPSETS[0]:
-                    raise OnnxGatherError(f"{rule}, got {scope.version}")
-                as_given = unsafe and out_of_range == "directml"
-                node = _common([given if as_given else own for given, own in calls])
-                _replace(first, node, out_of_range if unsafe else None, cropped, taken)
-            told = [_told_limit(node, out_of_range)] if unsafe else []
-            told += [_told_crop(cropped)] if cropped else []
-            name = operation.label
-            done.append(Rewritten(scope.where, name, operation.operator, tuple(told)))
-    return model, done
+        first, operation = calls[0][0], calls[0][0].operation
+        unsafe = [one.operation for one, _ in calls if one.operation in limited]
+        named = first.scope.where, operation.label, operation.operator
+        cropped = _cropped(given for given, _ in calls)
+        if unsafe and rule == "directml" and operation.is_gather:
+            with located(f"{named[0]}: {named[2]} {shown(named[1])}"):
+                node = _node([given for given, _ in calls], _inputs(operation)[0], own)
+                _replace(first, as_directml(node), taken)
+            output, told = operation.outputs[0], [_told_limit(node, "directml", operation)]
+        elif unsafe or cropped:
+            try:
+                if why := "".join(limited[one] for one in unsafe[:1]):
+                    raise OnnxGatherError(why)
+                bares, limit = [bare for _, bare in calls], rule if unsafe else None
+                output, told = _limit(bares, own, limit, cropped, taken)
+            except OnnxGatherError as error:
+                done.left.append(Left(named[0], named[1], named[2], str(error)))
+                continue
+        else:
+            continue
+        done.made[first.scope.place, output] = unsafe
+        done.rewritten.append(Rewritten(named[0], named[1], named[2], tuple(told)))
+    return done
 
 
-def _gathers(network: Network, model: ModelProto) -> Iterator[_Found]:
-    """Yield the gathers of a network beside the nodes of its model, in subgraphs and calls too."""
+def _inputs(operation: Operation) -> list[IndexInput]:
+    """The inputs of an operation that hold indices."""
+    row = operator_of(operation)
+    every = row.inputs if row and row.hardened != "nothing" else ()
+    return [one for one in every if one.value_in(operation)]
+
+
+def _limit_of(operation: Operation, k: int, rule: OutOfRange | int) -> Limit | int:
+    """What an index out of range of the k-th input of an operation with indices does."""
+    row = operator_of(operation)
+    is_drop = row is not None and row.hardened == "drop"
+    if is_drop or (rule == "zero" and operation.is_gather):
+        return "zero"
+    is_row = k == 0 and operation.operator != "RotaryEmbedding"
+    return rule if isinstance(rule, int) and is_row else "clamp"
+
+
+def _carriers(network: Network, model: ModelProto) -> Iterator[_Found]:
+    """Yield what carries indices beside the nodes of the model, in subgraphs and calls too."""
     functions: dict[Any, Any] = {key_of(function): function for function in model.functions}
 
     def walk(scope: Scope, siblings: Any) -> Iterator[_Found]:
         for operation, proto in zip(scope.operations, list(siblings), strict=True):
-            if operation.is_gather:
+            if _inputs(operation):
                 yield _Found(scope, operation, siblings, proto)
             bodies: dict[str, Any] = {
                 **dict(bodies_of(proto)),
@@ -210,59 +332,113 @@ def _gathers(network: Network, model: ModelProto) -> Iterator[_Found]:
     return walk(network.main, model.graph.node)
 
 
-def _common(calls: list[_Found]) -> GatherNode:
-    """What is known of a gather in all calls of the function that it is in.
+def _node(calls: list[_Found], one: IndexInput, own: Ranges) -> GatherNode:
+    """What is known of a node in all calls of the function that it is in.
 
     Raises:
-        OnnxGatherError: The calls give it different axes.
+        OnnxGatherError: The calls give it different axes, or too little is known of it.
     """
-    operator = calls[0].operation.operator
-    numbers = {found.operation.number for found in calls}
+    operator, version = calls[0].operation.operator, calls[0].scope.version
+    numbers = {one.axis_of(found.operation) for found in calls}
     if len(numbers) > 1:
-        listed = ", ".join(map(str, sorted(numbers)))
-        name = ATTRIBUTES[operator]
-        raise OnnxGatherError(f"{name} must be the same in all calls of the function, got {listed}")
-    known = [reduce(ValueType.common, (found.known(k) for found in calls)) for k in (0, 1)]
+        rule = f"{one.attribute} must be the same in all calls of the function"
+        raise OnnxGatherError(f"{rule}, got {', '.join(map(str, sorted(numbers)))}")
+    if version < OLDEST_OPSET:
+        rule = f"the opset must be at least {OLDEST_OPSET} for the index arithmetic"
+        raise OnnxGatherError(f"{rule}, got {version}")
+    pair = one.data, one.position
+    known = [reduce(ValueType.common, (found.known(k) for found in calls)) for k in pair]
     data, indices = (Operand(_DTYPES.get(each.data_type), each.sizes) for each in known)
-    return GatherNode(operator, numbers.pop(), data, indices)
+    if operator == "RotaryEmbedding" and len(indices.sizes or ()) != 2:
+        raise OnnxGatherError("position_ids must have two dimensions, as else others follow it")
+    node = GatherNode(operator, numbers.pop(), data, indices, version, one.is_tuple, one.from_end)
+    every = [own.value(found.scope, found.operation.inputs[one.data]).sizes for found in calls]
+    empty = set[int]()
+    for k in map(int, node.indexed().flat):
+        for sizes in every:
+            if sizes is None:
+                raise OnnxGatherError("the rank of the data must be known, but is not")
+            size = sizes[k]
+            empty |= {k} if size is None or not size >= 1 else set()
+    return replace(node, empty=frozenset(empty))
 
 
 def _cropped(calls: Iterable[_Found]) -> tuple[int, ...]:
     """The dimensions off the axis where GatherElements has more data than indices."""
     dimensions: set[int] = set()
     for found in calls:
-        data, indices = (found.known(k).sizes for k in (0, 1))
-        if found.operation.operator == "GatherElements" and data and indices:
-            axis = found.operation.number % len(data)
-            pairs = enumerate(zip(data, indices, strict=False))  # ONNX forbids other ranks
+        if found.operation.operator == "GatherElements" and found.operation.is_gather:
+            data, indices = (found.known(k).sizes for k in (0, 1))
+            axis = found.operation.number % len(data or (1,))
+            pairs = enumerate(zip(data or (), indices or (), strict=False))  # ONNX forbids others
             dimensions |= {k for k, (n, m) in pairs if k != axis and n and m and m < n}
     return tuple(sorted(dimensions))
 
 
-def _replace(
-    found: _Found,
-    node: GatherNode,
-    out_of_range: OutOfRange | None,
+def _limit(
+    calls: list[_Found],
+    own: Ranges,
+    rule: OutOfRange | int | None,
     cropped: tuple[int, ...],
     taken: set[str],
-) -> None:
-    """Put the nodes of the lowering before a gather, or under "directml" in its stead."""
+) -> tuple[str, list[str]]:
+    """Put nodes before a node that keep its indices in range, and behind it.
+
+    Returns:
+        The first output of the node then, and sentences on what was changed.
+
+    Raises:
+        OnnxGatherError: Too little is known of it; it is then as it was.
+    """
+    first, operation, row = calls[0], calls[0].operation, operator_of(calls[0].operation)
+    if row is not None and row.hardened == "leave":
+        raise OnnxGatherError("its indices are not limited")
+    made = list[tuple[IndexInput, GatherNode, Limit | int | None]]()
+    for k, one in enumerate(_inputs(operation)):
+        node, limit = (
+            _node(calls, one, own),
+            None if rule is None else _limit_of(operation, k, rule),
+        )
+        if node.empty and limit == "clamp" and not operation.is_gather:
+            raise OnnxGatherError("its axis may be empty")
+        made.append((one, node, limit))
+    graphs = [limited_operands(node, limit, cropped) for _, node, limit in made]
+    siblings, told = first.siblings, list[str]()
+    at = next(k for k, each in enumerate(siblings) if each.output == first.proto.output)
+    for (one, node, limit), (graph, *operands) in zip(made, graphs, strict=True):
+        names = {"": "", INPUT: siblings[at].input[one.data]}
+        names[INDICES] = siblings[at].input[one.position]
+        at = _inserted(siblings, at, _protos(graph, names, f"{operation.label}/", taken))
+        for k, value in zip((one.data, one.position), operands, strict=True):
+            siblings[at].input[k] = names[value.name]
+        told += [] if limit is None else [_told_limit(node, limit, operation)]
+        padded = () if limit is None else node.padded(limit)
+        if padded and limit == "zero" and not operation.is_gather:
+            output = siblings[at].output[0]
+            siblings[at].output[0] = new_name(f"{operation.label}/written", taken)
+            names = {"": "", INPUT: siblings[at].output[0], OUTPUT: output}
+            behind = _protos(without_zeros(node, padded), names, f"{operation.label}/", taken)
+            _inserted(siblings, at + 1, behind)
+        elif node.empty:
+            told.append("zeros are put behind the data, as its axis may be empty: a copy of it")
+    told += [_told_crop(cropped)] if cropped else []
+    return siblings[at].output[0], told
+
+
+def _replace(found: _Found, graph: Graph, taken: set[str]) -> None:
+    """Put the nodes of the lowering under "directml" in the stead of a gather."""
     proto, siblings = found.proto, found.siblings
-    names = {"": "", INPUT: proto.input[0], INDICES: proto.input[1]}
-    operands: list[Value] = []
-    if out_of_range == "directml":
-        graph = as_directml(node)
-        names[OUTPUT] = proto.output[0]
-    else:
-        graph, *operands = limited_operands(node, out_of_range, cropped)
-    at = next(k for k, one in enumerate(siblings) if one.output == proto.output)
-    for made in _protos(graph, names, f"{found.operation.label}/", taken):
-        siblings.insert(at, made)
-        at += 1
-    if not operands:
-        del siblings[at]
-    for k, value in enumerate(operands):
-        siblings[at].input[k] = names[value.name]
+    names = {"": "", INPUT: proto.input[0], INDICES: proto.input[1], OUTPUT: proto.output[0]}
+    at = next(k for k, each in enumerate(siblings) if each.output == proto.output)
+    at = _inserted(siblings, at, _protos(graph, names, f"{found.operation.label}/", taken))
+    del siblings[at]
+
+
+def _inserted(siblings: Any, at: int, nodes: Sequence[onnx.NodeProto]) -> int:
+    """Put nodes in front of one; return its new place."""
+    for k, node in enumerate(nodes, at):
+        siblings.insert(k, node)
+    return at + len(nodes)
 
 
 def _protos(
@@ -293,12 +469,17 @@ def _protos(
     return [*made.node]
 
 
-def _told_limit(node: GatherNode, out_of_range: OutOfRange) -> str:
+def _told_limit(node: GatherNode, limit: OutOfRange | int, operation: Operation) -> str:
     sizes, axes = node.data.sizes, [*node.indexed().flat]
     known = [sizes[k] for k in axes] if sizes else [None]
-    ranges = ", ".join(f"[-{n}, {n})" for n in known)
+    ranges = ", ".join(f"[{f'-{n}' if node.from_end else 0}, {n})" for n in known)
     outside = f"an index outside {ranges}" if None not in known else "an index out of range"
-    return f"{outside} was an error, and now the output holds {POLICIES[out_of_range].returns}"
+    row = operator_of(operation)
+    if row is not None and row.hardened == "drop":
+        return f"{outside} was an error, and now its write is dropped: two copies of the data"
+    did = "was an error" if operation.is_gather else "did what the provider makes of it"
+    held = f"row {limit}" if isinstance(limit, int) else POLICIES[limit].returns
+    return f"{outside} {did}, and now the output holds {held}"
 
 
 def _told_crop(dimensions: tuple[int, ...]) -> str:

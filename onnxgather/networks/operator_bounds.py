@@ -250,7 +250,11 @@ def _abs(call: Call) -> Bounds | None:
 
 @computes("Max", "Min", "And", "Or", broadcasts=True, numbers=False)
 def _extreme(call: Call) -> Bounds | None:
-    return call.elementwise(*_chosen(call.operator in ("Max", "Or"), *call.given))
+    values, shapes = call.given, [value.bounds.shape for value in call.given]
+    is_open = any(value.closed is not value for value in values)
+    if is_open and math.prod(np.broadcast_shapes(*shapes)) > 2 * COLUMNS:  # each makes a symbol
+        values = [replace(value, bounds=value.whole) for value in values]
+    return call.elementwise(*_chosen(call.operator in ("Max", "Or"), *values))
 
 
 def _chosen(largest: bool, *values: Bounds) -> tuple[Array, Array]:

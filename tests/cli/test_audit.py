@@ -284,7 +284,7 @@ def test_a_tokenizer_gives_the_range_of_ids() -> None:
     assert code == 1
     assert f"proved if     tokens (Gather, main graph): {said}" in text
     rewritten = outcome("harden", path, "-o", "o.onnx", "--tokenizer", "ids=t.json")[1]
-    assert rewritten.endswith("m.onnx -> o.onnx: 1 gather rewritten\n")
+    assert rewritten.endswith("m.onnx -> o.onnx: 1 node rewritten\n")
 
 
 @pytest.mark.parametrize(
