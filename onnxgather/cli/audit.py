@@ -7,7 +7,7 @@ import signal
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing import active_children, get_context
 from typing import TYPE_CHECKING, Any
@@ -26,8 +26,7 @@ from onnxgather.execution.providers import NAMES
 if TYPE_CHECKING:
     from onnxgather.descriptors.arrays import Array
     from onnxgather.networks.comparison import Compared
-    from onnxgather.networks.findings import AuditReport
-    from onnxgather.networks.gathers import Audit
+    from onnxgather.networks.findings import AuditReport, Baseline
     from onnxgather.parity.lanes.lane import Lane
 
 
@@ -48,19 +47,6 @@ class AuditOptions:
     fail_on: str | None
     baseline: str | None
     jobs: int
-
-
-@dataclass(frozen=True, slots=True)
-class Audited:
-    """What is kept of a model."""
-
-    audit: Audit
-    lanes: list[str]
-    """Lines on what lanes made of its gathers."""
-    codes: list[int]
-    """The exit codes that these call for."""
-    compared: Compared | None
-    """The model itself, for the page."""
 
 
 @click.command("audit", cls=JsonBeforePaths)
@@ -104,48 +90,44 @@ def audit_command(**given: Any) -> int:
     --tokenizer, --assume and --inputs tell more. A gather out of range, or one that the DirectML
     provider refuses, is a finding, and so is one that a lane computes wrongly.
     """
-    from onnxgather.networks.findings import AuditReport, Baseline, findings_of
+    from onnxgather.networks.findings import AuditReport, Baseline
 
     asked, batch = AuditOptions(**given), Batch(prints=False)
     outputs, strict = asked.outputs, asked.fail_on is not None
     models = [*dict.fromkeys(source.path for source in batch.sources(asked.paths, ".onnx"))]
     is_one = models == [*dict.fromkeys(asked.paths)] and len(models) == 1
-    outputs.check_apart(
-        [*models, *asked.given.files, *filter(None, (asked.inputs, asked.baseline))]
-    )
+    known, written = asked.baseline, outputs.write_baseline_file or ""
+    outputs.check_apart([*models, *asked.given.files, *filter(None, (asked.inputs, known))])
     if outputs.contract_file and not is_one:
         raise click.UsageError("--contract must be given with one model")
-    baseline = Baseline.read(asked.baseline) if asked.baseline else None
-    target = outputs.write_baseline_file or ""
-    earlier = Baseline.read(target) if os.path.isfile(target) else Baseline(target, {})
+    if known and written:
+        raise click.UsageError(
+            "--baseline must come without --write-baseline, which compares with FILE too"
+        )
+    is_read = known or os.path.isfile(written)
+    baseline = Baseline.read(known or written) if is_read else Baseline(written)
     outputs.check_writable()
     done, stop = _each(asked, batch, models, is_one)
     if stop and not done:
         raise stop
     if not done:
         return batch.finish()
-    report = AuditReport(
-        {model: one.audit for model, one in done.items()},
-        {model: findings_of(model, one.audit, strict, baseline) for model, one in done.items()},
-        [str(error) for _, error in batch.failures],
-        {model: one.lanes for model, one in done.items()},
-        {model for model, one in done.items() if one.codes},
-        baseline,
-    )
-    contents = _contents(report, is_one, done)
-    contents["--write-baseline"] = lambda: earlier.of_today(report, {*models} - done.keys())
+    found = {model: baseline.findings(model, one.audit, strict) for model, one in done.items()}
+    report = AuditReport(done, found, [str(error) for _, error in batch.failures])
+    contents = _contents(report, is_one, baseline)
+    contents["--write-baseline"] = lambda: baseline.of_today(report, {*models} - done.keys())
     if not outputs.write(batch, contents):
-        _say(report, is_one, asked.every)
+        _say(report, is_one, asked.every, baseline)
     if stop:
         raise stop
-    new = not target and any(one.is_new for one in report.every)
-    found = [code for one in done.values() for code in one.codes]
-    return batch.finish([*found, *([FINDINGS] if new else [])])
+    is_bad = not written and any(one.is_new for one in report.every)
+    of_lanes = [code for one in done.values() for code in codes(one.report)]
+    return batch.finish([*of_lanes, *([FINDINGS] if is_bad else [])])
 
 
 def _each(
     asked: AuditOptions, batch: Batch, models: Sequence[str], is_one: bool
-) -> tuple[dict[str, Audited], Interrupted | None]:
+) -> tuple[dict[str, Compared], Interrupted | None]:
     """The models that are audited, in their order, and the signal that ended this."""
     from onnxgather.networks.inputs import read_inputs
     from onnxgather.parity.lanes import open_lanes
@@ -155,7 +137,7 @@ def _each(
         raise click.UsageError("--inputs must be given with lanes, which get what a run shows")
     if with_lanes and asked.jobs > 1:
         raise click.UsageError("--jobs must be 1 with lanes, which take one model at a time")
-    done = dict[str, Audited]()
+    done = dict[str, "Compared"]()
     with ExitStack() as stack:
         named = asked.lanes, asked.pythons, asked.plugins, "portable", asked.timeout
         with arguments.as_usage(click.UsageError):
@@ -171,24 +153,23 @@ def _each(
                 with batch.step(model, number, total):
                     try:
                         done[model] = result()
-                    except BrokenExecutor:
-                        rule = "its process ended, as when memory is short; --jobs 1 needs less"
-                        raise OnnxGatherError(f"{model}: {rule}") from None
-                    except MemoryError:
+                    except (BrokenExecutor, MemoryError):
                         if is_one:
                             raise
-                        raise OnnxGatherError(f"{model}: there is not enough memory") from None
+                        text = "there is not enough memory, or the process of the audit was ended"
+                        raise OnnxGatherError(f"{model}: {text}") from None
         except Interrupted as stop:
-            text = f"interrupted by {stop.name} after {len(done):,} of {number_of(total, 'model')}"
-            batch.failures.append(("", OnnxGatherError(text)))
-            batch.tell(text)
+            with batch.step(""):
+                every = number_of(total, "model")
+                rule = f"interrupted by {stop.name} after {len(done):,} of {every}"
+                raise OnnxGatherError(rule) from None
             return done, stop
     return done, None
 
 
 def _results(
-    jobs: int, work: Callable[[str], Audited], models: Sequence[str]
-) -> Generator[Callable[[], Audited]]:
+    jobs: int, work: Callable[[str], Compared], models: Sequence[str]
+) -> Generator[Callable[[], Compared]]:
     """Yield what gives the result of each model, in their order, from so many processes."""
     if jobs < 2:
         yield from (partial(work, model) for model in models)
@@ -218,58 +199,57 @@ def _audited(
     lanes: Sequence[Lane],
     keeps: bool,
     model: str,
-) -> Audited:
-    """Audit a model; where the page does not need it, only the records are kept."""
-    from onnxgather.networks.comparison import compare, lane_lines
+) -> Compared:
+    """Audit a model; what ran is kept only where the page needs it."""
+    from onnxgather.networks.comparison import compare
     from onnxgather.networks.gathers import audit_model
 
     network, conditions = given.read(model)
     compared = compare(audit_model(network, arrays, given.shapes, conditions, allow_empty), lanes)
-    told, found = [*lane_lines(compared)], [*codes(compared.report)]
-    return Audited(compared.audit, told, found, compared if keeps else None)
+    return compared if keeps else replace(compared, cases=dict.fromkeys(compared.cases, ()))
 
 
 def _contents(
-    report: AuditReport, is_one: bool, done: Mapping[str, Audited]
+    report: AuditReport, is_one: bool, baseline: Baseline
 ) -> dict[str, Callable[[], bytes]]:
     """What makes the content of each file, by the options."""
     from onnxgather.networks.audit_page import audit_page
     from onnxgather.networks.audit_reports import audit_junit, audit_markdown, audit_sarif
 
     def json() -> bytes:
-        each = [{"model": model, **asdict(audit)} for model, audit in report.audits.items()]
+        each = [{"model": model, **asdict(one.audit)} for model, one in report.models.items()]
         whole: dict[str, Any] = {"schema": 2, "models": each}
         if is_one:
-            whole = asdict(*report.audits.values())
+            whole = asdict(first)
         elif report.unusable:
             whole["unusable"] = report.unusable
-        if report.baseline:
-            whole["baseline"] = report.baseline.compared(report)
+        if baseline.path:
+            whole["baseline"] = baseline.compared(report)
         return json_bytes(whole)
 
-    kept = {model: one.compared for model, one in done.items() if one.compared}
-    contracts = [audit.contract for audit in report.audits.values()]
+    first = next(iter(report.models.values())).audit
     return {
         "--json": json,
         "--junit": partial(audit_junit, report),
-        "--markdown": partial(audit_markdown, report),
-        "--sarif": lambda: json_bytes(audit_sarif(report)),
-        "--html": partial(audit_page, kept),
-        "--contract": partial(json_bytes, *contracts[:1]),
+        "--markdown": partial(audit_markdown, report, baseline),
+        "--sarif": lambda: json_bytes(audit_sarif(report, baseline)),
+        "--html": partial(audit_page, report.models),
+        "--contract": partial(json_bytes, first.contract),
     }
 
 
-def _say(report: AuditReport, is_one: bool, every: bool) -> None:
+def _say(report: AuditReport, is_one: bool, every: bool, baseline: Baseline) -> None:
     """Print a table of several models, what is open in each, and what the baseline lacks."""
     from onnxgather.networks.audit_reports import baseline_lines, table
+    from onnxgather.networks.comparison import lane_lines
     from onnxgather.networks.text import lines, next_lines
 
-    for text in () if is_one else [*table(report.audits), ""]:
+    for text in () if is_one else [*table(report), ""]:
         say(text)
-    for model, audit in report.audits.items():
-        if is_one or every or any(report.findings[model]) or report.lanes[model]:
-            then = next_lines(model, audit) if is_one else ()
-            for text in [*lines(model, audit, every), *report.lanes[model], *then]:
+    for model, one in report.models.items():
+        if is_one or every or any(report.findings[model]) or one.report.lanes:
+            then = next_lines(model, one.audit) if is_one else ()
+            for text in [*lines(model, one.audit, every), *lane_lines(one), *then]:
                 say(text)
-    for text in baseline_lines(report):
+    for text in baseline_lines(report, baseline) if baseline.path else ():
         say(text)

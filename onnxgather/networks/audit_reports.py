@@ -5,27 +5,25 @@ from __future__ import annotations
 import os
 import re
 import xml.etree.ElementTree as ET
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from typing import Any
 from urllib.parse import quote
 
 from onnxgather.checks import number_of, printable
-from onnxgather.networks.findings import AuditReport, FindingState, GatherFinding, path_from
-from onnxgather.networks.gathers import Audit
+from onnxgather.networks.comparison import lane_lines
+from onnxgather.networks.findings import (
+    AuditReport,
+    Baseline,
+    FindingState,
+    GatherFinding,
+    path_from,
+)
 from onnxgather.networks.text import named
 from onnxgather.report.junit import add_testcase, junit_document
 from onnxgather.report.markdown import markdown_document, plain, table_row
-
-_HEADINGS = (
-    "model",
-    "operators",
-    "out of range",
-    "refused",
-    "not proved",
-    "proved if",
-    "proved",
-)
+from onnxgather.report.sentences import verdict
 
 LEVELS: Mapping[FindingState, tuple[str, str]] = {
     "out-of-range": ("error", "An index is out of range."),
@@ -36,41 +34,39 @@ LEVELS: Mapping[FindingState, tuple[str, str]] = {
 """The states of findings from the worst: SARIF's level of each, and what it means."""
 
 
-def table(audits: Mapping[str, Audit]) -> Iterator[str]:
+def table(report: AuditReport) -> Iterator[str]:
     """Yield a line for each model, in the order given, and one for all."""
-    rows = [*_rows(audits)]
+    rows = [*_rows(report)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for name, *numbers in rows:
         cells = [f"{text:>{width}}" for text, width in zip(numbers, widths[1:], strict=True)]
         yield "  ".join([f"{name:<{widths[0]}}", *cells])
 
 
-def baseline_lines(report: AuditReport) -> Iterator[str]:
+def baseline_lines(report: AuditReport, baseline: Baseline) -> Iterator[str]:
     """Yield what is new beside the baseline, what is gone of it, and how many findings it has."""
-    if report.baseline:
-        told = report.baseline.compared(report)
-        for one in report.every:
-            if one.is_new:
-                yield f"NEW           {one.model}: {named(one.gather)}: {one.state}: {one.said}"
-        for one in told["gone"]:
-            yield f"gone          {one.model}: {one.node} ({one.op}, {one.place}): {one.state}"
-        new, gone = len(told["new"]), len(told["gone"])
-        known = number_of(told["known"], "known finding")
-        yield f"baseline      {report.baseline.path}: {known}, {new:,} new, {gone:,} gone"
+    told = baseline.compared(report)
+    for one in report.every:
+        if one.is_new:
+            yield f"NEW           {one.model}: {named(one.gather)}: {one.entry.state}: {one.said}"
+    for one in told["gone"]:
+        yield f"gone          {one.model}: {one.node} ({one.op}, {one.place}): {one.state}"
+    new, gone = len(told["new"]), len(told["gone"])
+    known = number_of(told["known"], "known finding")
+    yield f"baseline      {baseline.path}: {known}, {new:,} new, {gone:,} gone"
 
 
-def _rows(audits: Mapping[str, Audit]) -> Iterator[tuple[str, ...]]:
-    yield _HEADINGS
-    counts = {name: _counts(audit) for name, audit in audits.items()}
-    totals = map(sum, zip(*counts.values(), strict=True))
-    for name, numbers in [*counts.items(), (number_of(len(audits), "model"), totals)]:
+def _rows(report: AuditReport) -> Iterator[tuple[str, ...]]:
+    yield "model", "operators", *(state.replace("-", " ") for state in LEVELS), "proved"
+    counts = list[tuple[str, list[int]]]()
+    for name, one in report.models.items():
+        states = Counter(it.entry.state for found in report.findings[name] for it in found)
+        every = len(one.audit.gathers)
+        proved = every - states.total() + states["refused"]
+        counts.append((name, [every, *(states[state] for state in LEVELS), proved]))
+    totals = [*map(sum, zip(*(numbers for _, numbers in counts), strict=True))]
+    for name, numbers in [*counts, (number_of(len(counts), "model"), totals)]:
         yield printable(name), *(f"{number:,}" for number in numbers)
-
-
-def _counts(audit: Audit) -> list[int]:
-    open_ones = (audit.out_of_range, audit.refused, audit.not_proved, audit.proved_if)
-    proved = sum(gather.range.state == "proved" for gather in audit.gathers)
-    return [len(audit.gathers), *map(len, open_ones), proved]
 
 
 def audit_junit(report: AuditReport) -> bytes:
@@ -80,16 +76,16 @@ def audit_junit(report: AuditReport) -> bytes:
     error, and so is one with a bad lane.
     """
     root = ET.Element("testsuites", {"name": "onnxgather audit"})
-    for model, audit in report.audits.items():
+    for model, one in report.models.items():
         suite = ET.SubElement(root, "testsuite", {"name": model})
-        for gather, found in zip(audit.gathers, report.findings[model], strict=True):
-            counted = sorted((one for one in found if one.counts), key=lambda one: not one.is_new)
-            told = [one.said if one.is_new else f"known: {_reason(one)}" for one in counted]
-            element = "failure" if counted and counted[0].is_new else "skipped"
-            state = counted[0].state if counted else ""
-            add_testcase(suite, model, named(gather), element if counted else "", state, told)
-        if model in report.bad_lanes:
-            add_testcase(suite, model, "lanes", "error", "lanes", [*report.lanes[model]])
+        for gather, found in zip(one.audit.gathers, report.findings[model], strict=True):
+            told = sorted((it for it in found if it.counts), key=lambda it: it.is_known)
+            said = [f"known: {_reason(it)}" if it.is_known else it.said for it in told]
+            element = "" if not told else "skipped" if told[0].is_known else "failure"
+            state = told[0].entry.state if told else ""
+            add_testcase(suite, model, named(gather), element, state, said)
+        if verdict(one.report).mood == "bad":
+            add_testcase(suite, model, "lanes", "error", "lanes", [*lane_lines(one)])
     if report.unusable:
         suite = ET.SubElement(root, "testsuite", {"name": "files"})
         for message in report.unusable:
@@ -98,31 +94,30 @@ def audit_junit(report: AuditReport) -> bytes:
 
 
 def _reason(finding: GatherFinding) -> str:
-    known = finding.known
-    return f"{finding.said} ({known.reason})" if known and known.reason else finding.said
+    return finding.said + (f" ({finding.entry.reason})" if finding.entry.reason else "")
 
 
-def audit_markdown(report: AuditReport) -> bytes:
+def audit_markdown(report: AuditReport, baseline: Baseline) -> bytes:
     """The audits as Markdown for the summary of a build; findings that are alike stand once."""
     new = sum(one.is_new for one in report.every)
-    noun = "new finding" if report.baseline else "finding"
-    head = f"{number_of(new, noun)} in {number_of(len(report.audits), 'model')}"
-    headings, *rows = _rows(report.audits)
+    noun = "new finding" if baseline.path else "finding"
+    head = f"{number_of(new, noun)} in {number_of(len(report.models), 'model')}"
+    headings, *rows = _rows(report)
     lines = [f"## {head}", "", table_row(headings), table_row(["---", *["---:"] * 6])]
     lines += [*(table_row([plain(name), *numbers]) for name, *numbers in rows), ""]
     alike = dict[tuple[str, ...], list[GatherFinding]]()
-    for one in sorted(report.every, key=lambda one: [*LEVELS].index(one.state)):
-        kind = "new " if one.is_new and report.baseline else "known " if one.known else ""
-        key = kind + one.state, one.model, one.gather.op, _reason(one)
+    for one in sorted(report.every, key=lambda one: [*LEVELS].index(one.entry.state)):
+        kind = "known " if one.is_known else "new " if one.is_new and baseline.path else ""
+        key = kind + one.entry.state, one.model, one.gather.op, _reason(one)
         alike.setdefault(key, []).append(one)
     for (state, model, _, reason), (first, *others) in alike.items():
         more = f" and {len(others):,} more" if others else ""
         lines.append(f"- **{state}** {plain(f'{model}: {named(first.gather)}{more}: {reason}')}")
-    told = (text for each in report.lanes.values() for text in each)
+    told = (text for one in report.models.values() for text in lane_lines(one))
     return markdown_document([*lines, *(f"- {plain(text)}" for text in [*told, *report.unusable])])
 
 
-def audit_sarif(report: AuditReport) -> dict[str, Any]:
+def audit_sarif(report: AuditReport, baseline: Baseline) -> dict[str, Any]:
     """The findings as a log of SARIF 2.1.0, whose places are models and the nodes in them."""
     rules = [
         {"id": rule, "shortDescription": {"text": text}, "defaultConfiguration": {"level": level}}
@@ -131,21 +126,20 @@ def audit_sarif(report: AuditReport) -> dict[str, Any]:
     about = {"name": "onnxgather", "version": version("onnxgather"), "rules": rules}
     notes = [{"level": "error", "message": _message(text)} for text in report.unusable]
     ran = {"executionSuccessful": not notes, "toolExecutionNotifications": notes}
-    results = [_result(one, report.baseline is not None) for one in report.every]
+    results = [_result(one, bool(baseline.path)) for one in report.every]
     run = {"tool": {"driver": about}, "invocations": [ran], "results": results}
     schema = "https://json.schemastore.org/sarif-2.1.0.json"
     return {"$schema": schema, "version": "2.1.0", "runs": [run]}
 
 
 def _result(finding: GatherFinding, compared: bool) -> dict[str, Any]:
-    gather, state, known = finding.gather, finding.state, finding.known
+    gather, state = finding.gather, finding.entry.state
     uri = quote(os.fsencode(path_from("", finding.model)))
     name = printable(gather.node)
     place = printable(f"{gather.place}/{gather.node}")
     level = "error" if finding.counts else LEVELS[state][0]
     result: dict[str, Any] = {
         "ruleId": state,
-        "ruleIndex": [*LEVELS].index(state),
         "level": level,
         "message": _message(f"{named(gather)}: {finding.said}"),
         "locations": [
@@ -157,9 +151,9 @@ def _result(finding: GatherFinding, compared: bool) -> dict[str, Any]:
         "partialFingerprints": {"gather/v1": f"{place}: {gather.op}: {state}"},
     }
     if compared:
-        result["baselineState"] = "unchanged" if known else "new"
-    if known:
-        result["suppressions"] = [{"kind": "external", "justification": known.reason}]
+        result["baselineState"] = "unchanged" if finding.is_known else "new"
+    if finding.is_known:
+        result["suppressions"] = [{"kind": "external", "justification": finding.entry.reason}]
     return result
 
 

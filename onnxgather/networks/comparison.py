@@ -17,7 +17,6 @@ from onnxgather.networks.gathers import (
     OperationKey,
     operations_of,
 )
-from onnxgather.networks.network import Network
 from onnxgather.networks.text import named
 from onnxgather.parity.cases import Case
 from onnxgather.parity.checking import check
@@ -35,8 +34,6 @@ MOST_EXECUTIONS = 8
 class Compared:
     """The gathers of a model with their results on lanes."""
 
-    network: Network
-    """The model, with the sizes that were given or that a run showed."""
     audit: Audit
     """The audit, with the state of each gather on each lane, the worst of its executions."""
     cases: Mapping[OperationKey, Sequence[Case]]
@@ -78,7 +75,7 @@ def compare(
         states = zip(*ran, strict=True)
         gathers.append(replace(gather, lanes=dict(zip(names, map(worst, states), strict=False))))
     audit = replace(audited.audit, gathers=gathers)
-    return Compared(audited.network, audit, cases, judged, report, reasons)
+    return Compared(audit, cases, judged, report, reasons)
 
 
 def lane_lines(compared: Compared) -> Iterator[str]:

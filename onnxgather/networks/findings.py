@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Literal
 
@@ -14,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from onnxgather.checks import printable
+from onnxgather.networks.comparison import Compared
 from onnxgather.networks.gathers import Audit, AuditedGather
 from onnxgather.networks.text import cause_of, said
 from onnxgather.parity.decoding import decoding, whole
@@ -56,37 +55,47 @@ class GatherFinding:
 
     model: str
     gather: AuditedGather
-    state: FindingState
     said: str
     """The sentence on the gather in this state."""
+    entry: KnownFinding
+    """The finding as the baseline is to have it: with its state, and the reason there so far."""
     counts: bool
-    """Whether the exit code counts it where no baseline has it."""
-    known: KnownFinding | None = None
-    """The finding in the baseline."""
+    """Whether the exit code counts it unless it is known."""
+    is_known: bool
 
     @property
     def is_new(self) -> bool:
         """Whether the exit code counts it."""
-        return self.counts and self.known is None
+        return self.counts and not self.is_known
 
-    def entry(self, folder: str) -> KnownFinding:
-        """The finding as a baseline in a folder has it, without a reason."""
-        one, model = self.gather, printable(path_from(folder, self.model))
-        return KnownFinding(model, one.place, one.node, one.op, self.state)
+
+@dataclass(frozen=True, slots=True)
+class AuditReport:
+    """The audits of several models."""
+
+    models: Mapping[str, Compared]
+    """By their paths."""
+    findings: Mapping[str, Sequence[Sequence[GatherFinding]]]
+    """Of each model the findings on each of its gathers."""
+    unusable: Sequence[str]
+    """Why models were not audited; sentences for people."""
+
+    @property
+    def every(self) -> Iterator[GatherFinding]:
+        """All findings, in the order of the models."""
+        return chain.from_iterable(chain.from_iterable(self.findings.values()))
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
     """A file of known findings."""
 
-    path: str
-    entries: Mapping[tuple[object, ...], KnownFinding]
+    path: str = ""
+    """Empty where there is no baseline."""
+    entries: Mapping[tuple[object, ...], KnownFinding] = field(
+        default_factory=dict[tuple[object, ...], KnownFinding]
+    )
     """By what they are about."""
-
-    @property
-    def folder(self) -> str:
-        """Where the paths of its models start."""
-        return os.path.dirname(self.path)
 
     @classmethod
     def read(cls, path: str) -> Baseline:
@@ -99,12 +108,33 @@ class Baseline:
             content = msgspec.json.decode(whole(file, LARGEST_BASELINE), type=_Content)
         return cls(path, {one.subject: one for one in content.findings})
 
-    def known(self, finding: GatherFinding) -> KnownFinding | None:
-        """The entry of a finding; None where there is none, or the state has become worse."""
-        wanted = finding.entry(self.folder)
-        entry = self.entries.get(wanted.subject)
-        is_worse = entry and _RANKS.get(wanted.state, 0) > _RANKS.get(entry.state, 0)
-        return None if is_worse else entry
+    def findings(self, model: str, audit: Audit, strict: bool) -> list[list[GatherFinding]]:
+        """The findings on each gather of a model.
+
+        Args:
+            model: The path of the model.
+            audit: Its audit.
+            strict: Whether a gather counts that is not proved, or under conditions alone.
+        """
+        path, every = self._path_of(model), list[list[GatherFinding]]()
+        for gather in audit.gathers:
+            told = dict[FindingState, str]()
+            if (state := gather.range.state) != "proved":
+                cause = f"; {cause_of(gather, {})}" if state == "not-proved" else ""
+                told[state] = said(gather, audit.contract["sizes"]) + cause
+            if gather.refused and not gather.shape_computation:
+                told["refused"] = gather.refused
+            every.append([])
+            for state, sentence in told.items():
+                entry = KnownFinding(path, gather.place, gather.node, gather.op, state)
+                known = self.entries.get(entry.subject)
+                if known and _RANKS.get(known.state, 0) < _RANKS.get(state, 0):
+                    known = None
+                entry = replace(entry, reason=known.reason if known else "")
+                counts = strict or state in ("out-of-range", "refused")
+                found = GatherFinding(model, gather, sentence, entry, counts, known is not None)
+                every[-1].append(found)
+        return every
 
     def compared(self, report: AuditReport) -> dict[str, Any]:
         """How many counted findings the baseline has, the new ones, and its entries that are gone.
@@ -112,81 +142,30 @@ class Baseline:
         An entry of a model that was not audited is gone where the model is.
         """
         counted = [one for one in report.every if one.counts]
-        new = [one.entry(self.folder) for one in counted if one.is_new]
-        found = {one.entry(self.folder).subject for one in report.every}
-        audited = {printable(path_from(self.folder, model)) for model in report.audits}
-        left = (entry for subject, entry in self.entries.items() if subject not in found)
-        gone = [
-            entry
-            for entry in left
-            if entry.model in audited or not os.path.exists(os.path.join(self.folder, entry.model))
-        ]
+        new = [one.entry for one in counted if one.is_new]
+        found = {one.entry.subject for one in report.every}
+        audited, folder = {*map(self._path_of, report.models)}, os.path.dirname(self.path)
+        left = [entry for subject, entry in self.entries.items() if subject not in found]
+        models = {entry.model for entry in left}
+        lost = {model for model in models if not os.path.exists(os.path.join(folder, model))}
+        gone = [entry for entry in left if entry.model in audited | lost]
         return {"known": len(counted) - len(new), "new": new, "gone": gone}
 
     def of_today(self, report: AuditReport, missed: Collection[str]) -> bytes:
         """The baseline with the findings of a report, sorted.
 
         Args:
-            report: The report. A finding keeps the reason that it has in this or its own baseline.
+            report: The report, whose findings have the reasons of this baseline.
             missed: The models that were to be audited, but were not, whose entries stay.
         """
-        stay = {printable(path_from(self.folder, model)) for model in missed}
+        stay = {*map(self._path_of, missed)}
         entries = [entry for entry in self.entries.values() if entry.model in stay]
-        for finding in report.every:
-            known = self.known(finding) or finding.known
-            if finding.counts:
-                reason = known.reason if known else ""
-                entries.append(replace(finding.entry(self.folder), reason=reason))
-        content = _Content(1, tuple(sorted(entries)))
-        return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
+        entries += [one.entry for one in report.every if one.counts]
+        content = msgspec.json.encode(_Content(1, tuple(sorted(entries))))
+        return msgspec.json.format(content, indent=2) + b"\n"
 
-
-@dataclass(frozen=True, slots=True)
-class AuditReport:
-    """The audits of several models."""
-
-    audits: Mapping[str, Audit]
-    """By the paths of the models."""
-    findings: Mapping[str, Sequence[Sequence[GatherFinding]]]
-    """Of each model the findings on each of its gathers."""
-    unusable: Sequence[str]
-    """Why models were not audited; sentences for people."""
-    lanes: Mapping[str, Sequence[str]]
-    """Of each model what lanes made of its gathers; lines for people."""
-    bad_lanes: Collection[str]
-    """The models with a lane that did not start, or whose result is a finding."""
-    baseline: Baseline | None = None
-
-    @property
-    def every(self) -> Iterator[GatherFinding]:
-        """All findings, in the order of the models."""
-        return chain.from_iterable(chain.from_iterable(self.findings.values()))
-
-
-def findings_of(
-    model: str, audit: Audit, strict: bool, baseline: Baseline | None
-) -> list[list[GatherFinding]]:
-    """The findings on each gather of a model.
-
-    Args:
-        model: The path of the model.
-        audit: Its audit.
-        strict: Whether a gather counts that is not proved, or under conditions alone.
-        baseline: The known findings.
-    """
-    say, every = partial(said, sizes=audit.contract["sizes"]), list[list[GatherFinding]]()
-    for gather in audit.gathers:
-        found, state = list[GatherFinding](), gather.range.state
-        if state != "proved":
-            counts = strict or state == "out-of-range"
-            cause = f"; {cause_of(gather, {})}" if state == "not-proved" else ""
-            found.append(GatherFinding(model, gather, state, say(gather) + cause, counts))
-        if gather.refused and not gather.shape_computation:
-            found.append(GatherFinding(model, gather, "refused", gather.refused, counts=True))
-        if baseline:
-            found = [dataclasses.replace(one, known=baseline.known(one)) for one in found]
-        every.append(found)
-    return every
+    def _path_of(self, model: str) -> str:
+        return printable(path_from(os.path.dirname(self.path), model))
 
 
 def path_from(folder: str, path: str) -> str:

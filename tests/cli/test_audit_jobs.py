@@ -28,6 +28,9 @@ def save(path: str, rows: int = 4, gathers: int = 1) -> str:
     return path
 
 
+NO_MEMORY = "there is not enough memory, or the process of the audit was ended"
+
+
 def test_jobs_give_what_one_process_gives() -> None:
     for k in range(6):
         save(f"m/{k}.onnx", gathers=7 - k)
@@ -58,7 +61,7 @@ def test_a_model_that_memory_does_not_hold_is_one_line(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(audit, "_audited", fails)
     code, text, error = outcome("audit", save("a.onnx"), save("b.onnx"), save("c.onnx"), "--json")
-    assert (code, error) == (2, "Error: b.onnx: there is not enough memory\n")
+    assert (code, error) == (2, f"Error: b.onnx: {NO_MEMORY}\n")
     assert [each["model"] for each in json.loads(text)["models"]] == ["a.onnx", "c.onnx"]
 
 
@@ -70,9 +73,8 @@ def test_a_process_that_ends_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit, "partial", evaluates)
     ends = "__import__('os')._exit(1)"
     code, text, error = outcome("audit", save(ends), save(f" {ends}"), "--jobs", "2")
-    said = "its process ended, as when memory is short; --jobs 1 needs less"
     assert (code, text) == (2, "")
-    assert error == f"Error: {ends}: {said}\nError:  {ends}: {said}\n"
+    assert error == f"Error: {ends}: {NO_MEMORY}\nError:  {ends}: {NO_MEMORY}\n"
 
 
 def test_progress_has_the_number_and_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,10 +111,10 @@ def test_an_interruption_writes_what_there_is(jobs: int) -> None:
         os.killpg(process.pid, signal.SIGINT)
         text, error = process.communicate(timeout=30)
     assert process.returncode == 130
-    told = re.fullmatch(r"interrupted by SIGINT after ([\d,]+) of 2,000 models\n", error)
+    told = re.fullmatch(r"Error: interrupted by SIGINT after ([\d,]+) of 2,000 models\n", error)
     assert told is not None, error
     found = json.loads(Path("out.json").read_bytes())
-    assert found["unusable"] == [error.strip()]
+    assert found["unusable"] == [error[7:-1]]
     assert 0 < len(found["models"]) == int(told[1].replace(",", "")) < 2000
     assert f"{told[1]} models" in text
 
