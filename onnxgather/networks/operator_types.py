@@ -87,13 +87,40 @@ def output_types(call: Call) -> list[OpenType]:
     """
     operation = call.operation
     if operation.domain:
-        return [OpenType()] * len(operation.outputs)
+        told = None
+        with suppress(LookupError, TypeError, ValueError):  # not as ONNX Runtime asks
+            told = QUANTIZED[operation.domain, call.operator](call)
+        return [told or OpenType()] + [OpenType()] * (len(operation.outputs) - 1)
     types, sizes = _inferred(call), list[OutputSizes]()
     if call.version in VERSIONS and call.operator in RULES:
         with suppress(ArithmeticError, LookupError, TypeError, ValueError):  # not as ONNX asks
             sizes = [*RULES[call.operator](call, [each.sizes for each in types])][: len(types)]
     pairs = itertools.zip_longest(types, sizes)
     return [OpenType(each.data_type, known and _possible(known)) for each, known in pairs]
+
+
+def _gather_block_quantized(call: Call) -> OpenType:
+    """The type of ONNX Runtime's gather of data of 4 or 8 bits."""
+    sizes, indices, axis = call.x.sizes, call.of(1).sizes, call.attributes.get("gather_axis", 0)
+    if sizes is None or indices is None or not -len(sizes) <= axis < len(sizes):
+        return OpenType(call.of(2).data_type)
+    if call.x.data_type == "UINT8" and sizes[-1] is not None:  # several numbers in a byte
+        sizes = (*sizes[:-1], sizes[-1] * (8 // call.attributes.get("bits", 4)))
+    axis %= len(sizes)
+    return OpenType(call.of(2).data_type, (*sizes[:axis], *indices, *sizes[axis + 1 :]))
+
+
+def _mat_mul_n_bits(call: Call) -> OpenType:
+    """The type of ONNX Runtime's product of a matrix with weights of a few bits."""
+    rows = call.x.sizes and call.x.sizes[:-1]
+    return OpenType(call.x.data_type, (*rows, call.attributes["N"]) if rows else None)
+
+
+QUANTIZED = {
+    ("com.microsoft", "GatherBlockQuantized"): _gather_block_quantized,
+    ("com.microsoft", "MatMulNBits"): _mat_mul_n_bits,
+}
+"""The operators of ONNX Runtime's own domains whose types are known."""
 
 
 def _possible(sizes: AnySizes) -> AnySizes:
