@@ -30,7 +30,7 @@ function showChosen() {
   });
   if (wanted) for (const group of document.querySelectorAll(".group")) group.open = true;
   const count = entries.filter((item) => !item.hidden).length;
-  document.getElementById("shown").textContent = `${count} of ${entries.length} gathers`;
+  document.getElementById("shown").textContent = `${count} of ${entries.length} shown`;
   const chosen = new URLSearchParams();
   if (states.length < boxes.length) chosen.set("states", states.join(" "));
   for (const one of [model, operator, text]) if (one.value) chosen.set(one.name, one.value);

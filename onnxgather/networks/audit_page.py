@@ -39,23 +39,12 @@ from onnxgather.report.sentences import why
 _COLOURS = {
     "out-of-range": "DIFF",
     "refused": "ERROR",
+    "differs": "DIFF",
     "not-proved": "NOT-RUN",
     "proved-if": "KNOWN",
     "proved": "PASS",
 }
 """The states of a gather from the worst, each with the state of a result that has its colour."""
-
-_MOODS = {"bad": "out-of-range", "open": "not-proved", "good": "proved"}
-"""What a page or a model may be from the worst, each with the state that has its colour."""
-
-_EMBEDDED = (
-    "This page holds elements of the weights and of the inputs, some hundred of each gather that "
-    "ran: look before you pass it on."
-)
-
-
-_Row = tuple[str, int, str, str]
-"""Of a model: what it may be, its number, its path and its summary."""
 
 
 def audit_page(done: Mapping[str, Compared]) -> bytes:
@@ -65,17 +54,21 @@ def audit_page(done: Mapping[str, Compared]) -> bytes:
         done: The models with their audits, and what became of their gathers on lanes, by path. Each
             is taken once, in its order.
     """
-    every, details, rows = list[AuditedGather](), list[Any](), list[_Row]()
-    parts = list[dict[str, str]]()
-    for path, compared in done.items():
+    every, details, parts = list[AuditedGather](), list[Any](), list[dict[str, str]]()
+    rows, options = list[tuple[int, str]](), list[str]()
+    for number, (path, compared) in enumerate(done.items()):
+        worst, name = _worst(compared.audit.gathers), _text(path)
+        badge = _badge(_COLOURS[worst], worst)
+        button = f'<button type="button" value="{number}">{name}</button>'
+        told = f'<th scope="row">{button}</th><td>{_text(summary(compared.audit))}</td>'
+        rows.append(([*_COLOURS].index(worst), f"<tr><td>{badge}</td>{told}</tr>"))
+        options.append(f'<option value="{number}">{name}</option>')
+        parts.append({"number": str(number), **_part(path, compared, details)})
         every += compared.audit.gathers
-        rows.append((_mood(compared.audit), len(parts), path, summary(compared.audit)))
-        parts.append({"number": str(len(parts)), **_part(path, compared, details)})
     every.sort(key=_rank)
-    several = len(rows) > 1
-    named = number_of(len(rows), "model") if several else rows[0][2]
-    options = [f'<option value="{number}">{_text(path)}</option>' for _, number, path, _ in rows]
-    rows.sort(key=lambda row: [*_MOODS].index(row[0]))
+    several, worst = len(rows) > 1, _worst(every)
+    named = number_of(len(rows), "model") if several else next(iter(done))
+    mood = "open" if worst in ("not-proved", "proved-if") else "good"
     form = filled_part(
         "networks/audit_filters",
         {
@@ -87,8 +80,8 @@ def audit_page(done: Mapping[str, Compared]) -> bytes:
     texts = {
         "title": f"{_text(named)} · onnxgather audit",
         "verdict": _text(f"{named}: " * several + summary(Audit(every))),
-        "mood": rows[0][0],
-        "rows": "".join(map(_row, rows)) if several else "",
+        "mood": "bad" if _COLOURS[worst] in BAD else mood,
+        "rows": "".join(row for _, row in sorted(rows)) if several else "",
         "form": form if several else "",
         "models": "".join(
             filled_part("networks/audit_model", {**part, "form": "" if several else form})
@@ -110,17 +103,15 @@ def _part(path: str, compared: Compared, details: list[Any]) -> dict[str, str]:
         group = _state(gather), cause_of(gather, sizes)
         groups.setdefault(group, []).append((gather, entry))
         details += [drawn] if drawn else []
-    providers = providers_of([*audit.out_of_range, *audit.not_proved])
+    providers = providers_of(audit.gathers)
     return {
         "path": _text(path),
-        "next": "<h3>Next</h3>" if next(commands(path, audit), None) else "",
         "notes": _listed("<li>", [*lane_lines(compared), *audit.notes], "</li>"),
         "commands": "".join(
             f"<p>{_text(what[:1].upper() + what[1:])}</p>"
             + _listed("<div><pre tabindex=0>", each, "</pre></div>")
             for what, each in commands(path, audit)
         ),
-        "embedded": f'<p class="hint">{_EMBEDDED}</p>' if any(compared.cases.values()) else "",
         "providers": "".join(
             f"<h3>What an index out of range of {_text(op)} does</h3>{_fields(told.items())}"
             for op, told in providers.items()
@@ -131,18 +122,18 @@ def _part(path: str, compared: Compared, details: list[Any]) -> dict[str, str]:
     }
 
 
-def _mood(audit: Audit) -> str:
-    """Whether a model has findings, may have some, or is good."""
-    states = [state for gather in audit.gathers for state in gather.lanes.values()]
-    if audit.out_of_range or audit.refused or not set(BAD).isdisjoint(states):
-        return "bad"
-    return "open" if audit.not_proved or audit.proved_if else "good"
-
-
 def _state(gather: AuditedGather) -> str:
-    is_refused = gather.refused and not gather.shape_computation
-    state = gather.range.state
-    return "refused" if is_refused and state != "out-of-range" else state
+    """The state of the indices of a gather, or what else is wrong with it."""
+    if gather.range.state != "out-of-range":
+        if gather.refused and not gather.shape_computation:
+            return "refused"
+        if not set(BAD).isdisjoint(gather.lanes.values()):
+            return "differs"
+    return gather.range.state
+
+
+def _worst(gathers: Iterable[AuditedGather]) -> str:
+    return min(map(_state, gathers), key=[*_COLOURS].index, default="proved")
 
 
 def _rank(gather: AuditedGather) -> tuple[int, bool]:
@@ -166,14 +157,6 @@ def _fields(facts: Iterable[tuple[str, str | None]]) -> str:
 
 def _badge(colour: str, text: str) -> str:
     return f'<span class="badge {colour}">{_text(text)}</span>'
-
-
-def _row(row: _Row) -> str:
-    """A row of the table of models, whose button shows one model alone."""
-    mood, number, path, told = row
-    button = f'<button type="button" value="{number}">{_text(path)}</button>'
-    badge = _badge(_COLOURS[_MOODS[mood]], mood)
-    return f'<tr><td>{badge}</td><th scope="row">{button}</th><td>{_text(told)}</td></tr>'
 
 
 def _filter(states: tuple[str, int]) -> str:
@@ -213,8 +196,10 @@ def _entry(
     badges = [_badge(_COLOURS[state], state)]
     badges += [_badge(state, f"{lane} {state}") for lane, state in gather.lanes.items()]
     title = f'<span class="name">{_text(gather.node)}</span>'
-    reason = f'<span class="reason">{_text(f"{where(gather)}: {said(gather, sizes)}")}</span>'
-    summary = f'<span class="badges">{"".join(badges)}</span>{title}{reason}'
+    told = said(gather, sizes) if found.state in ("out-of-range", "proved") else indices_text(found)
+    reason = _text(f"{where(gather)}: {told}{seen_text([gather])}")
+    summary = f'<span class="badges">{"".join(badges)}</span>{title}'
+    summary += f'<span class="reason">{reason}</span>'
     drawn = "" if detail is None else f' data-detail="{detail}"'
     head = f'<details class="entry" data-state="{state}" data-operator="{_text(gather.op)}"{drawn}>'
     return f'{head}<summary>{summary}</summary><div class="body">{_fields(facts)}</div></details>'

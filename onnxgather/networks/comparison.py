@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from onnxgather.checks import number_of
 from onnxgather.networks.extraction import taken_out
 from onnxgather.networks.gathers import (
     Audit,
     AuditedGather,
     AuditedModel,
     OperationKey,
+    counted,
     operations_of,
 )
 from onnxgather.networks.text import named
@@ -29,6 +29,8 @@ from onnxgather.report.sentences import causes, why
 MOST_EXECUTIONS = 8
 """The most executions of one gather, as in a loop, that each lane runs."""
 
+ONNX_ALONE = "lanes run Gather, GatherElements and GatherND of ONNX alone"
+
 
 @dataclass(frozen=True, slots=True)
 class Compared:
@@ -42,8 +44,8 @@ class Compared:
     """The results of these cases."""
     report: Report
     """The same results as a report of `check`."""
-    left_out: Mapping[str, int]
-    """How many gathers ran on no lane, by the reason."""
+    left_out: Mapping[str, Sequence[AuditedGather]]
+    """The gathers that ran on no lane, by the reason."""
 
 
 def compare(
@@ -60,15 +62,20 @@ def compare(
     left_out, at = dict[OperationKey, str](), audited.captured.stopped_at
     stop = f"the run stopped at {at}" if at else None
     for key, scope, operation in operations_of(audited.network):
-        if key in cases and operation.is_gather:
+        if key in cases and not operation.is_gather:
+            left_out[key] = ONNX_ALONE
+        elif key in cases:
             for seen in audited.captured.gathers.get(operation, [])[:MOST_EXECUTIONS] or [None]:
                 told, case = taken_out(path, scope, operation, [seen] if seen else [], stop)
                 cases[key] += [case] if case else []
                 left_out[key] = told.left_out or ""
+    reasons = dict[str, list[AuditedGather]]()
+    for key, reason in left_out.items():
+        if not cases[key]:
+            reasons.setdefault(reason, []).append(audited.gathers[key])
     report = check([case for each in cases.values() for case in each], lanes, known=known)
     results = iter(report.cases)
     judged = {key: [next(results) for _ in each] for key, each in cases.items()}
-    reasons = Counter(reason for key, reason in left_out.items() if not cases[key])
     names, gathers = [lane.name for lane in report.lanes], list[AuditedGather]()
     for key, gather in audited.gathers.items():
         ran = ([result.state for result in case.results] for case in judged[key])
@@ -87,6 +94,8 @@ def lane_lines(compared: Compared) -> Iterator[str]:
             worst([gather.lanes[lane.name]]) for gather, _ in ran if gather.lanes
         )
         started = counts_text(counts) if lane.not_run is None else f"did not start: {lane.not_run}"
+        if compared.audit.out_of_range and counts["PASS"]:
+            started += "; PASS too where it fails as the reference does"
         yield f"lane          {lane.name}: {started or 'no gather ran'}"
         each = ((gather, case.results[k]) for gather, cases in ran for case in cases)
         differs = (gather for gather, result in each if "DIFF" in (result.state, result.found))
@@ -95,6 +104,6 @@ def lane_lines(compared: Compared) -> Iterator[str]:
     for cause in causes(report):
         if cause.first.kind is not ResultKind.NOT_STARTED:
             yield f"{cause.first.state:<13} {cause.title(report)}: {why(cause.first)}"
-    for reason, count in compared.left_out.items() if report.lanes else ():
-        were = "was" if count == 1 else "were"
-        yield f"note          {number_of(count, 'gather')} {were} not compared: {reason}"
+    for reason, each in compared.left_out.items() if report.lanes else ():
+        were = "was" if len(each) == 1 else "were"
+        yield f"note          {counted(each)} {were} not compared: {reason}"

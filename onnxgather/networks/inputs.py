@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from onnxgather.checks import listed, mapping, shown
+from onnxgather.checks import listed, mapping, shown, suggestion
 from onnxgather.descriptors.arrays import Array, plain_array
 from onnxgather.errors import OnnxGatherError
 from onnxgather.files import got, reason
 from onnxgather.model.values import type_name
-from onnxgather.networks.network import Network, check_input
+from onnxgather.networks.network import Network
 
 MOST_INPUTS_LISTED = 20
 """The most names that a message lists."""
@@ -66,8 +66,11 @@ def checked(network: Network, inputs: Mapping[str, Array], inner: bool = False) 
         array = plain_array(f"{where}: input {shown(name)} must be an array", found)
         array = array.astype(array.dtype.newbyteorder("="), copy=False)
         given[name] = array
-        if not (inner and name in network.main.types):
-            check_input(where, network.main.inputs, name, "an input")
+        names = network.main.inputs
+        if not (inner and name in network.main.types) and name not in names:
+            own = listed([*map(shown, names)], MOST_INPUTS_LISTED) + suggestion(name, names)
+            told = f"the given inputs hold {shown(name)}, but the model's inputs are {own}"
+            raise OnnxGatherError(f"{where}: {told}")
         known = network.main.types[name]
         if not known.admits(array.shape) or known.data_type not in ("", type_name(array)):
             found = f"{array.dtype} {[*array.shape]}"

@@ -46,11 +46,11 @@ def lines(name: str, audit: Audit, every: bool = False) -> Iterator[str]:
     for cause, gathers in causes.items():
         yield f"not proved    {counted(gathers)}, {cause}:"
         yield from (f"    {text}" for text in _alike(gathers, say, every))
-    for op, providers in providers_of([*audit.out_of_range, *audit.not_proved]).items():
-        yield f"providers     what an index out of range of {op} does:"
-        yield from (f"    {name:<9} {made}" for name, made in providers.items())
     for text in _alike(audit.proved_if, say, every):
         yield f"proved if     {text}"
+    for op, providers in providers_of(audit.gathers).items():
+        yield f"providers     what an index out of range of {op} does:"
+        yield from (f"    {name:<9} {made}" for name, made in providers.items())
     for text in _alike(proved, say if every else lambda gather: gather.range.why, every):
         yield f"proved        {text}"
     if shapes and not every:
@@ -87,7 +87,7 @@ def cause_of(gather: AuditedGather, sizes: NamedSizes) -> str:
         is_constant = found.found is None or found.found.source == "constant"
         return "the model has such an index" if is_constant else "the given inputs lead to it"
     if found.state == "proved":
-        return SHAPES if gather.shape_computation else found.why
+        return SHAPES if gather.shape_computation else "in range for all inputs"
     return said(gather, sizes)
 
 
@@ -129,9 +129,10 @@ def said(gather: AuditedGather, sizes: NamedSizes) -> str:
 
 
 def providers_of(gathers: Sequence[AuditedGather]) -> dict[str, dict[str, str]]:
-    """What each provider does with an index out of range of these gathers, by their operators."""
+    """What each provider does with an index out of range, by the operators that may have one."""
     operators = dict[tuple[tuple[str, str], ...], list[str]]()
-    for op, domain in dict.fromkeys((gather.op, gather.domain) for gather in gathers):
+    open_ones = [gather for gather in gathers if gather.range.state != "proved"]
+    for op, domain in dict.fromkeys((gather.op, gather.domain) for gather in open_ones):
         operators.setdefault(tuple(out_of_range(op, domain).items()), []).append(op)
     return {", ".join(each): dict(told) for told, each in operators.items()}
 

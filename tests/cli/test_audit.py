@@ -72,6 +72,7 @@ def test_what_is_proved_under_conditions_has_them_and_shapes_are_one_line() -> N
         f"""\
 m.onnx: 3 gathers: 1 proved under conditions, 2 proved in range
 proved if     tokens (Gather, main graph): each value of ids is from -4 to 3
+{PROVIDERS}\
 proved        fixed (Gather, main graph): constant
 shapes        1 gather computes shapes on the CPU, all proved
 {ASSUMES}\
@@ -134,6 +135,7 @@ not proved    2 gathers, because of x:
 m.onnx: 3 gathers: 1 proved under conditions, 2 proved in range
 proved if     tokens (Gather, main graph): each value of ids is from -4 to 3; else the indices are \
 0..5 of 4
+{PROVIDERS}\
 proved        counted (Gather, main graph): 1 of 2, constant
 proved        fixed (Gather, main graph): 0..3 of 4, constant
 {ASSUMES}{CONTRACT}{HARDEN}"""
@@ -199,6 +201,54 @@ run           the run had indices of 1 of 1 gather: 1 had one out of range
     assert note.partition("\n")[2] == HARDEN
 
 
+@pytest.mark.parametrize(
+    ("op", "axis", "ids"),
+    [
+        ("Gather", 1, [0, 2]),
+        ("Gather", 2, [[1, 5], [0, 1]]),
+        ("Gather", 0, -5),
+        ("Gather", 1, 900),
+        ("GatherElements", 1, np.eye(4, 3, dtype=np.int64)[:, None] * 4),
+        ("GatherElements", 2, np.arange(24).reshape(4, 2, 3) % 8),
+    ],
+)
+def test_the_element_that_directml_reads_is_told(op: str, axis: int, ids: Any) -> None:
+    """The sentence names the element whose number the reference has in the output."""
+    data, indices = np.arange(24, dtype=np.float32).reshape(4, 2, 3), np.array(ids)
+    inputs = [info("data", FLOAT, data.shape), info("ids", INT64, indices.shape)]
+    path = save(model([node(op, ["data", "ids"], "y", axis=axis)], inputs, ["y"]))
+    np.savez("x.npz", data=data, ids=indices)
+    found = json.loads(outcome("audit", path, "--inputs", "x.npz", "--json")[1])["gathers"][0]
+    desc, at = og.from_dict(found["descriptor"]), tuple(found["range"]["found"]["at"])
+    arrays = [
+        array.reshape(tensor.sizes)
+        for array, tensor in ((data, desc.input_tensor), (indices, desc.indices_tensor))
+    ]
+    output = og.reference(desc, *arrays, out_of_range="directml")
+    before = axis if op == "Gather" else 0
+    read = output.reshape(found["output"]["sizes"])[(*(0,) * before, *at)].ravel()[0]
+    element = ",".join(map(str, np.argwhere(data == read)[0]))
+    said = (
+        f"    directml  No error: returns another element of the tensor, here `input[{element}]`\n"
+    )
+    assert said in outcome("audit", path, "--inputs", "x.npz")[1]
+
+
+def test_a_gather_of_unknown_sizes_is_told_to_be_so_and_not_to_need_a_range() -> None:
+    nodes = [node("Reshape", ["x", "sizes"], "data"), node("Gather", ["data", "ids"], "y", "wild")]
+    inputs = [info("x", FLOAT, ["n"]), info("sizes", INT64, [2]), info("ids", INT64, [2])]
+    text = outcome("audit", save(model(nodes, inputs, ["y"])))[1]
+    assert (
+        text.partition("providers")[0]
+        == """\
+m.onnx: 1 gather: 1 not proved in range
+not proved    1 gather, because of axes of unknown size:
+    wild (Gather, main graph): index unbounded; the axis has an unknown size
+"""
+    )
+    assert "--range" not in text
+
+
 def test_a_gather_that_directml_refuses_is_a_finding() -> None:
     which = constant("which", np.zeros((1, 2), np.int64))
     odd = node("GatherElements", ["table", "which"], "some", "odd")
@@ -241,7 +291,7 @@ def test_a_contract_is_written_and_assumed() -> None:
     assert not og.audit(path, assume="c.json").not_proved
     assert og.harden(path, assume="c.json") == og.harden(path, ranges={"ids": (-4, 3)})
     assert outcome("harden", path, "-o", "o.onnx", "--assume", "c.json")[1] == (
-        "m.onnx -> o.onnx: 0 gathers rewritten\n"
+        "m.onnx -> o.onnx: 0 nodes rewritten\n"
     )
 
 

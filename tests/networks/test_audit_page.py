@@ -12,12 +12,15 @@ from browser import CHROMIUM, probed
 from html_page import HOSTILE, LOADING, Page
 from onnx_graphs import FLOAT, INT64, constant, info, model, node
 
+from onnxgather.checks import printable
 from onnxgather.networks.audit_page import audit_page
 from onnxgather.networks.comparison import compare
 from onnxgather.networks.contract import guard
 from onnxgather.networks.gathers import audit_model, given_conditions
 from onnxgather.networks.network import read_network
 from onnxgather.parity.lanes import open_lanes
+
+BROWSER = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 
 TABLE = constant("table", np.arange(12.0, dtype=np.float32).reshape(4, 3))
 NAME = HOSTILE.replace("\udc80", "").replace("\x00", "")
@@ -59,20 +62,95 @@ def test_a_gather_has_its_proof_and_its_picture() -> None:
     assert facts["indices"] == "index unbounded; the axis has 4 elements; seen 0..3"
     assert facts["proved-if"] == "each value of ids is from -4 to 3"
     assert found.texts["span"].count("cpu PASS") == 3
-    assert EMBEDDED in found.texts["p"]
-
-
-EMBEDDED = (
-    "This page holds elements of the weights and of the inputs, some hundred of each gather that "
-    "ran: look before you pass it on."
-)
 
 
 def test_without_a_run_the_page_holds_no_element() -> None:
     found = Page(page()[0])
     assert found.details == []
     assert "data-detail" not in dict(found.attributes)
-    assert EMBEDDED not in found.texts["p"]
+
+
+EMBEDDED = """
+const told = document.querySelector(".embedded");
+return [told.textContent, getComputedStyle(told).display, await (async () => {
+  document.querySelector(".entry").open = true;
+  await new Promise((done) => setTimeout(done, 300));
+  return document.querySelectorAll(".entry .panel").length;
+})()];
+"""
+
+
+@BROWSER
+@pytest.mark.parametrize(
+    ("inputs", "display", "panels"), [(None, "none", 0), ({"ids": np.array([3, 0])}, "block", 3)]
+)
+def test_the_page_says_that_it_holds_weights_where_it_does(
+    tmp_path: Path, inputs: Any, display: str, panels: int
+) -> None:
+    said = (
+        "This page holds elements of the weights and of the inputs, some hundred of each gather "
+        "that ran: look before you pass it on."
+    )
+    assert probed(tmp_path, page(inputs=inputs)[0], EMBEDDED, 390) == [said, display, panels]
+
+
+SEVERAL = """
+const shown = () => [...document.querySelectorAll(".model")].map((section) => section.hidden);
+const before = shown();
+document.querySelector("#models tr:nth-child(2) button").click();
+return {
+  before,
+  after: shown(),
+  address: location.hash,
+  told: document.getElementById("shown").textContent,
+  fits: document.documentElement.scrollWidth <= innerWidth,
+};
+"""
+
+
+def several() -> bytes:
+    """The page of three models; the path of one of them is an attack."""
+    table, ids = [TABLE], [info("ids", INT64, ["n"])]
+    far = constant("far", np.array([4]))
+    audited = [
+        audit_model(model([node("Neg", ["x"], "y")], [info("x", FLOAT, [2])], ["y"])),
+        audit_model(model([node("Gather", ["table", "ids"], "y")], ids, ["y"], table)),
+        audit_model(model([node("Gather", ["table", "far"], "y")], [], ["y"], [TABLE, far])),
+    ]
+    return audit_page(
+        {
+            path: compare(one, [])
+            for path, one in zip(("good", HOSTILE, "bad"), audited, strict=True)
+        }
+    )
+
+
+def test_several_models_have_a_table_with_the_worst_first_and_a_section_each() -> None:
+    found = Page(several())
+    assert found.texts["h1"] == ["3 models: 2 gathers: 1 out of range, 1 proved under conditions"]
+    assert found.texts["td"] == [
+        "1 gather: 1 out of range",
+        "1 gather: 1 proved under conditions",
+        "0 gathers",
+    ]
+    named = ["good", printable(HOSTILE), "bad"]
+    assert found.texts["h2"] == named
+    assert [text for text in found.texts["button"] if text != "Reset"] == [*named[:0:-1], "good"]
+    assert [value for name, value in found.attributes if name == "data-model"] == ["0", "1", "2"]
+    assert not any("alert" in value for _, value in found.attributes)
+    assert len(found.texts["script"]) == 2
+
+
+@BROWSER
+@pytest.mark.parametrize("width", [390, 1200])
+def test_a_row_of_the_table_shows_its_model_alone(tmp_path: Path, width: int) -> None:
+    assert probed(tmp_path, several(), SEVERAL, width) == {
+        "before": [False, False, False],
+        "after": [True, False, True],
+        "address": "#model=1",
+        "told": "1 of 2 shown",
+        "fits": True,
+    }
 
 
 def test_gathers_of_one_state_and_cause_stand_together_and_shapes_last() -> None:
@@ -130,7 +208,6 @@ def test_the_next_commands_are_whole() -> None:
     for ranges, commands in ((None, COMMANDS), ({"ids": (0, 3)}, [])):
         found = Page(page("a model", ranges=ranges)[0])
         assert found.texts["pre"][:-1] == commands
-        assert ("Next" in found.texts["h3"]) == bool(commands)
 
 
 def test_the_worst_states_come_first() -> None:
@@ -192,8 +269,6 @@ return {
 };
 """
 
-BROWSER = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
-
 
 @BROWSER
 @pytest.mark.parametrize("width", [390, 1200])
@@ -211,12 +286,12 @@ def test_filters_in_a_browser_are_in_the_address(tmp_path: Path, width: int) -> 
     text = audit_page({"m": compare(audited, [])})
     assert probed(tmp_path, text, FILTERED, width) == {
         "shown": [
-            *("3 of 3 gathers", ""),
-            *("1 of 3 gathers", "#states=not-proved"),
-            *("0 of 3 gathers", "#states=not-proved&operator=GatherND"),
-            *("0 of 3 gathers", "#states=not-proved&operator=GatherND&text=NO+SUCH+NAME"),
-            *("1 of 3 gathers", "#text=+0..1+OF+4+"),
-            *("1 of 3 gathers", "#states=proved&text=Y2"),
+            *("3 of 3 shown", ""),
+            *("1 of 3 shown", "#states=not-proved"),
+            *("0 of 3 shown", "#states=not-proved&operator=GatherND"),
+            *("0 of 3 shown", "#states=not-proved&operator=GatherND&text=NO+SUCH+NAME"),
+            *("1 of 3 shown", "#text=+0..1+OF+4+"),
+            *("1 of 3 shown", "#states=proved&text=Y2"),
         ],
         "hidden": [True, True],
         "found": ["y2"],
@@ -283,5 +358,5 @@ def test_hundreds_of_gathers_make_a_small_page_that_is_filtered_at_once(tmp_path
     text, _ = page(rows=500)
     assert len(text) < 500_000
     found = probed(tmp_path, text, FLUENT, 1200)
-    assert found["shown"] == "502 of 502 gathers"
+    assert found["shown"] == "502 of 502 shown"
     assert found["slowest"] < 1_000

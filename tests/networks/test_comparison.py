@@ -97,6 +97,30 @@ def test_a_gather_that_did_not_run_is_told() -> None:
     assert lines[-1] == ("note          1 gather was not compared: the run stopped at first")
 
 
+def test_an_operator_that_is_no_gather_of_onnx_is_told() -> None:
+    added = node("ScatterElements", ["table", "at", "table"], "put", "scatter")
+    at = constant("at", np.zeros((4, 3), np.int64))
+    told, _, lines = compared(model([*TWO, added], [IDS], ["again", "put"], [TABLE, at]), [])
+    assert [gather.lanes for gather in told.gathers] == [{}, {}, {}]
+    assert lines == []
+    told, _, lines = compared(
+        model([*TWO, added], [IDS], ["again", "put"], [TABLE, at]), [Spoiling(9)]
+    )
+    assert [gather.lanes for gather in told.gathers] == [{"stub": "PASS"}, {"stub": "PASS"}, {}]
+    assert lines == [
+        "lane          stub: 2 PASS",
+        "note          1 operator with indices was not compared: lanes run Gather, GatherElements "
+        "and GatherND of ONNX alone",
+    ]
+
+
+def test_a_gather_that_fails_as_the_reference_does_is_told_to_pass() -> None:
+    (lane,) = open_lanes(["cpu"], target="portable")
+    lines = compared(chain(), [lane], {"ids": np.array([9, 0])})[2]
+    lane.close()
+    assert lines[0] == "lane          cpu: 1 PASS; PASS too where it fails as the reference does"
+
+
 def test_gathers_of_a_loop_run_as_often_as_they_ran_in_the_model() -> None:
     state = [info("k", INT64, []), info("on", BOOL, []), info("at", INT64, [2])]
     inner = [

@@ -51,6 +51,9 @@ def values(low: int | None, high: int | None, *columns: int, of: str = "ids") ->
         (values(None, 999), "each value of ids is at most 999"),
         (values(0, None), "each value of ids is at least 0"),
         (values(3, 3), "each value of ids is 3"),
+        (values(-(2**62), 2**62), "each value of ids is any number (within 2^62, not NaN)"),
+        (values(0, 2**62), "each value of ids is at least 0 (within 2^62, not NaN)"),
+        (values(-(2**62), 1), "each value of ids is at most 1 (within 2^62, not NaN)"),
         (values(0, 15, 0), "each value of column 0 of the last axis of ids is from 0 to 15"),
         (
             values(0, 15, 0, 2),

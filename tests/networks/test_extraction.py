@@ -331,7 +331,7 @@ class TestRefusals:
                 f"input 'ids' must be INT64 [?, 3], got {wrong.dtype} {list(wrong.shape)}"
             )
         assert refusal(path, "gather", {"ids": ids, "idx": ids}) == (
-            "an input must be of an input ('ids', 'rest'), got 'idx'"
+            "the given inputs hold 'idx', but the model's inputs are 'ids', 'rest'"
         )
         assert refusal(path, "gather", {"ids": ids, "rest": ids}) == (
             "input 'rest' must be FLOAT, got int64 [2, 3]"

@@ -344,7 +344,8 @@ class TestRuns:
             ),
             (
                 {"id": np.zeros(3)},
-                "an input must be of an input ('ids'), got 'id'; did you mean \"ids\"?",
+                "the given inputs hold 'id', but the model's inputs are 'ids'; did you mean "
+                '"ids"?',
             ),
             (
                 {"ids": [1]},
