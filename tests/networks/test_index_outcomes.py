@@ -57,7 +57,7 @@ SAID_OF_DIRECTML: dict[str, set[Outcome]] = {
     "No error: the first or the last image is read.": {Outcome.FIRST, Outcome.LAST},
     "No error: some elements stand there twice.": {Outcome.OTHER},
     "No error by design: the row is all off.": DROPPED,
-    "The provider answers where an index is out of range; DirectML checks no index.": ANOTHER,
+    "No error: returns another element of the tensor, as DirectML checks no index.": ANOTHER,
 }
 """The sentences on the DirectML provider, and the outcomes that each stands for."""
 

@@ -1,0 +1,336 @@
+"""Hardens models and tries to make them fail.
+
+    python scripts/hardened.py [FOLDER] [--runs COUNT]
+
+The folder, or without it `tests/data/networks.zip`, holds models, NAME.onnx or NAME.KIND.onnx, each
+with arrays for its inputs, NAME.npz. Each model is audited with open sizes, and hardened with each
+policy. Of what comes out it must hold that
+
+- an audit proves every operator that carries indices, but those that harden named;
+- hardening it again gives the same bytes;
+- no input makes it fail: it runs with wild numbers, with numbers at the ends of the axes, and with
+  those between the ones of the arrays, in several sizes; a node that harden named may fail;
+- where the model does not fail, its outputs are those of the model, to the byte. Some operators do
+  not fail on an index out of range, such as GatherBlockQuantized: a model with them is compared for
+  the inputs alone that meet its contract.
+
+It prints a table with a row per model and policy, with the speed of the hardened model beside that
+of the model, and what does not hold. The models run in another program; where it ends, the input at
+hand made it fail.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from statistics import median
+from typing import Any
+
+import numpy as np
+from strength import ZIP, exported
+
+import onnxgather as og
+from onnxgather.checks import number_of
+from onnxgather.networks.hardening import hardened
+from onnxgather.networks.network import read_network
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "helpers"))
+
+POLICIES = ("clamp", "zero", "index=0")
+
+DOCUMENTED = 20_000
+"""The number of runs with wild inputs of the full figure, over all models and policies."""
+
+DRAWS = 6
+"""How many draws of sizes a model runs in."""
+
+TRIES = 60
+"""How many draws are tried; the model itself may fail in some, as its inputs must fit together."""
+
+ROUNDS = 15
+"""How often the speeds are compared."""
+
+UNCHECKED = {"GatherBlockQuantized", "WordConvEmbedding"}
+"""Operators that do not fail on an index out of range."""
+
+HOLDS, DOES_NOT = 0, 1
+
+
+@dataclass
+class Row:
+    """What a model became under a policy."""
+
+    name: str
+    policy: str
+    before: Counter[str]
+    """How many gathers of the model are in each state."""
+    named: Sequence[str]
+    """What harden named as left as it is."""
+    nodes: int
+    """How many nodes more the hardened model has."""
+    seconds: float
+    """How long hardening took."""
+    wrong: list[str] = field(default_factory=list[str])
+    """What does not hold."""
+    runs: int = 0
+    same: int = 0
+    """How many runs gave the bytes of the model, which did not fail."""
+    failed_left: int = 0
+    """How many runs failed in a node that was left as it is."""
+    ratio: float = float("nan")
+    """How much longer a run of the hardened model takes."""
+
+    @property
+    def line(self) -> str:
+        """The row of the table."""
+        states = ", ".join(f"{count} {state}" for state, count in sorted(self.before.items()))
+        more = f"+{self.nodes} nodes, {self.ratio:.2f} x the time, {self.seconds:.1f} s"
+        end = f"{self.runs:,} runs, {self.same:,} as the model"
+        if self.named:
+            end += f", {self.failed_left:,} failed where harden left {len(self.named)}"
+        end += f", {len(self.wrong)} wrong"
+        return f"{self.name:24}{self.policy:9}{states}; {more}; {end}"
+
+
+def states(found: Any) -> Counter[str]:
+    """How many gathers of an audit are in each state."""
+    return Counter(gather.range.state for gather in found.gathers)
+
+
+def facts_of(found: Any) -> dict[str, Any]:
+    """What the draws need of an audit.
+
+    Returns:
+        `contract`, that of the model; `ends`, the indices at the ends of axes and just beyond.
+    """
+    known = {n for gather in found.gathers for n in gather.range.size or () if n}
+    ends = {end for n in known for end in (-n - 1, -n, -1, 0, n - 1, n, n + 1)}
+    return {"contract": found.contract, "ends": sorted(ends)}
+
+
+def made(name: str, model: Any, before: Any, policy: str, folder: Path) -> Row:
+    """Harden a model; write it and the model into a folder; check what needs no run."""
+    network = read_network(model)
+    started = time.monotonic()
+    result = hardened(network, policy)
+    seconds = time.monotonic() - started
+    named = [str(left) for left in result.left]
+    nodes = len(result.model.graph.node) - len(model.graph.node)
+    row = Row(name, policy, states(before), named, nodes, seconds)
+    left = {(each.place, each.node) for each in result.left}
+    for gather in og.audit(result.model).gathers:
+        if gather.range.state != "proved" and (gather.place, gather.node) not in left:
+            row.wrong.append(f"{gather.place}: {gather.node} is {gather.range.state}")
+    again = og.harden(result.model, policy)
+    if again.SerializeToString() != result.model.SerializeToString():
+        row.wrong.append("hardening it again changes it")
+    (folder / "hardened.onnx").write_bytes(result.model.SerializeToString())
+    (folder / "left.json").write_text(json.dumps([left.operator for left in result.left]))
+    return row
+
+
+def run(row: Row, count: int, python: str, folder: Path) -> None:
+    """Run the models of a folder in another program, which starts anew where it ends."""
+    first = -1
+    while first < count:
+        command = [python, __file__, "--worker", f"{folder}:{first}:{count}:{row.name}"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                told = json.loads(line)
+                first = told["run"] + 1
+                row.ratio = told.get("ratio", row.ratio)
+                row.runs += first > 0
+                row.same += told.get("same", False)
+                row.failed_left += told.get("left", False)
+                row.wrong += [told["wrong"]] if told.get("wrong") else []
+        if first < count:
+            row.wrong.append(f"the program ends in run {first} with {process.returncode}")
+            first += 1
+
+
+def worker(folder: Path, first: int, count: int, name: str) -> Iterator[dict[str, Any]]:
+    """Run the models of a folder; yield what came out of each run.
+
+    Args:
+        folder: With model.onnx, hardened.onnx, inputs.npz, left.json and facts.json.
+        first: The first run; -1 stands for the arrays.
+        count: The last run, and one more.
+        name: What the draws depend on, beside the number of the run.
+    """
+    from network_draft import session
+
+    inputs = dict(np.load(folder / "inputs.npz"))
+    facts, left = (json.loads((folder / f"{of}.json").read_text()) for of in ("facts", "left"))
+    proto = _model(folder / "model.onnx")
+    model, whole = session(proto, 3), session(_model(folder / "hardened.onnx"), 3)
+    if first < 0:
+        yield {"run": -1, **compared(model, whole, inputs)}
+        first = 0
+    draws = list[dict[str, Any]]()
+    for k in range(TRIES):
+        random, sizes = Random(f"{name} {k}"), facts["contract"].get("sizes", {})
+        drawn = {which: random.choice([1, 1, 2, 3, 5, 8, 17]) for which in sizes} if k else {}
+        fed = resized(inputs, sizes, drawn)
+        if len(draws) < DRAWS and not isinstance(outputs(whole, fed), str):
+            draws.append(fed)
+    checks = UNCHECKED.isdisjoint(node.op_type for node in proto.graph.node)
+    for k in range(first, count):
+        random = Random(f"{name} run {k}")
+        kept, kind = 0.5 if left else 0.2, random.choice(["wild", "wild", "ends", "inside"])
+        fed = {
+            which: array if random.random() < kept else drawn_like(random, array, kind, facts)
+            for which, array in draws[k % len(draws)].items()
+        }
+        found = outputs(whole, fed)
+        if isinstance(found, str):
+            is_left = any(f"running {operator} node" in found for operator in left)
+            yield {"run": k, "left": is_left, "wrong": "" if is_left else f"run {k}: {found}"}
+        elif not (checks or meets(facts["contract"], fed)) or isinstance(
+            wanted := outputs(model, fed), str
+        ):
+            yield {"run": k}
+        else:
+            other = different(wanted, found)
+            yield {"run": k, "same": not other, "wrong": other and f"run {k}: {other}"}
+
+
+def drawn_like(random: Random, array: Any, kind: str, facts: dict[str, Any]) -> Any:
+    """Random elements for an array.
+
+    Args:
+        random: The numbers.
+        array: The array.
+        kind: "wild" for any numbers; "ends" for half of them at the ends of axes, or just beyond;
+            "inside" for those between the least and the greatest of the array.
+        facts: With `ends`.
+    """
+    from network_draft import numbers
+
+    if kind == "inside" and array.size and array.dtype.kind in "iu":
+        ends = int(array.min()), int(array.max())
+        drawn = [random.randint(*ends) for _ in range(array.size)]
+        return np.array(drawn, array.dtype).reshape(array.shape)
+    made = numbers(random, str(array.dtype), array.shape, "near" if kind == "inside" else "wild")
+    if kind == "ends" and array.dtype.kind in "iu":
+        info = np.iinfo(array.dtype)
+        ends = [end for end in facts["ends"] if info.min <= end <= info.max] or [0]
+        flat = made.reshape(-1)
+        for k in range(flat.size):
+            flat[k] = random.choice([int(flat[k]), random.choice(ends)])
+    return made
+
+
+def _model(path: Path) -> Any:
+    import onnx
+
+    return onnx.ModelProto.FromString(path.read_bytes())
+
+
+def outputs(whole: Any, fed: dict[str, Any]) -> dict[str, Any] | str:
+    """The outputs of a run, or what ONNX Runtime says where it fails."""
+    from network_draft import results
+
+    try:
+        return results(whole, fed)
+    except Exception as error:
+        return str(error)
+
+
+def meets(contract: dict[str, Any], fed: dict[str, Any]) -> bool:
+    """Whether inputs meet a contract."""
+    try:
+        og.check_inputs(contract, fed)
+    except og.OnnxGatherError:
+        return False
+    return True
+
+
+def different(wanted: dict[str, Any], found: dict[str, Any]) -> str:
+    """Which outputs have other bytes; "" where there is none."""
+    names = [key for key, array in wanted.items() if array.tobytes() != found[key].tobytes()]
+    return f"other bytes of {', '.join(names)}" if names else ""
+
+
+def compared(model: Any, whole: Any, inputs: dict[str, Any]) -> dict[str, Any]:
+    """Whether the outputs are those of the model, and how much longer they take."""
+    from network_draft import results
+
+    wrong = different(results(model, inputs), results(whole, inputs))
+    ratios = list[float]()
+    for _ in range(ROUNDS):
+        took = list[float]()
+        for each in (model, whole):
+            before = time.perf_counter()
+            results(each, inputs)
+            took.append(time.perf_counter() - before)
+        ratios.append(took[1] / took[0])
+    return {"wrong": wrong, "ratio": median(ratios)}
+
+
+def resized(
+    inputs: dict[str, Any], sizes: dict[str, list[list[Any]]], drawn: dict[str, int]
+) -> dict[str, Any]:
+    """The inputs in other sizes; their elements are repeated, or some are left out."""
+    fed = dict(inputs)
+    for name, size in drawn.items():
+        for which, k in sizes[name]:
+            shape = [*fed[which].shape]
+            shape[k] = size
+            fed[which] = np.resize(fed[which], shape)
+    return fed
+
+
+def main() -> int:
+    """Harden the models of a folder, and print what holds."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("folder", nargs="?", type=Path, default=ZIP, metavar="FOLDER")
+    parser.add_argument("--runs", type=int, default=DOCUMENTED, metavar="COUNT")
+    parser.add_argument("--only", default="", help="what is in the names of the models")
+    parser.add_argument("--policy", action="append", choices=POLICIES)
+    parser.add_argument("--python", default=sys.executable, help="what runs the models")
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.worker:
+        folder, first, count, name = options.worker.split(":", 3)
+        for told in worker(Path(folder), int(first), int(count), name):
+            print(json.dumps(told), flush=True)
+        return HOLDS
+    policies = options.policy or POLICIES
+    models = [each for each in exported(options.folder) if options.only in each[0]]
+    count = -(-options.runs // (len(models) * len(policies)))
+    rows = list[Row]()
+    for name, model, inputs in models:
+        with tempfile.TemporaryDirectory() as folder:
+            np.savez(Path(folder, "inputs.npz"), **inputs)
+            Path(folder, "model.onnx").write_bytes(model.SerializeToString())
+            found = og.audit(model)
+            Path(folder, "facts.json").write_text(json.dumps(facts_of(found)))
+            for policy in policies:
+                rows.append(row := made(name, model, found, policy, Path(folder)))
+                run(row, count, options.python, Path(folder))
+                print(row.line, *row.wrong[:3], *row.named, sep="\n    ", flush=True)
+    wrong = sum(len(row.wrong) for row in rows)
+    runs, same = sum(row.runs for row in rows), sum(row.same for row in rows)
+    speed = median(row.ratio for row in rows)
+    which = f"{number_of(len(models), 'model')}, hardened in {len(rows)} ways"
+    print(
+        f"{which}, {speed:.2f} x the time (median); {runs:,} runs, {same:,} with the bytes of the "
+        f"model, {wrong} wrong"
+    )
+    return DOES_NOT if wrong else HOLDS
+
+
+if __name__ == "__main__":
+    sys.exit(main())
