@@ -11,7 +11,7 @@ from onnxgather.cli import arguments
 from onnxgather.cli.outputs import check_no_terminal, write_output
 from onnxgather.cli.sources import STANDARD
 from onnxgather.cli.terminal import json_bytes, say
-from onnxgather.errors import GOOD
+from onnxgather.errors import FINDINGS, GOOD
 from onnxgather.options import POLICIES
 
 
@@ -56,6 +56,8 @@ def extract_command(
 @arguments.hardening
 @arguments.given
 @arguments.allow_empty
+@arguments.flag("--verify", help="Audit OUT, run MODEL and OUT, and harden OUT again.")
+@arguments.file("--inputs", help="Inputs of MODEL with indices in range, as .npz, for --verify.")
 @arguments.as_json
 @arguments.as_records(given=arguments.Given)
 def harden_command(
@@ -64,6 +66,8 @@ def harden_command(
     out_of_range: str,
     given: arguments.Given,
     allow_empty: bool,
+    verify: bool,
+    inputs: str | None,
     as_json: bool,
 ) -> int:
     """Write an ONNX model in which no index that may be out of range is an error.
@@ -74,18 +78,29 @@ def harden_command(
     be in the folder of MODEL.
     """
     from onnxgather.networks.hardening import harden_file, hardening_rule
+    from onnxgather.networks.inputs import checked, read_inputs
+    from onnxgather.networks.verify import Verified
+    from onnxgather.networks.verify import verify as verified
 
     prints = output == STANDARD
     if prints and as_json:
         raise click.UsageError("--json must come with a file as --output, as - prints the model")
     check_no_terminal(output)
+    if inputs is not None and not verify:
+        raise click.UsageError("--inputs must come with --verify, which runs the model")
     network, conditions = given.read(model)
+    arrays = None if inputs is None else checked(network, read_inputs(inputs))
     write = partial(write_output, end="")
     done = harden_file(network, output, out_of_range, given.shapes, conditions, allow_empty, write)
-    rewritten, left = done.rewritten, done.left
+    rewritten, left, found = done.rewritten, done.left, list[Verified]()
+    if verify:
+        known = out_of_range, given.shapes, conditions, allow_empty
+        found = verified(network, done, *known, arrays)
+    code = GOOD if all(one.holds for one in found) else FINDINGS
     if as_json:
-        say(json_bytes({"model": model, "output": output, "rewritten": rewritten, "left": left}))
-        return GOOD
+        record = {"model": model, "output": output, "rewritten": rewritten, "left": left}
+        say(json_bytes(record | ({"verified": found} if verify else {})))
+        return code
     for one in [*rewritten, *left]:
         say(str(one), err=prints)
     say(f"{model} -> {output}: {number_of(len(rewritten), 'node')} rewritten", err=prints)
@@ -96,4 +111,6 @@ def harden_command(
         nodes = f", but in {number_of(len(left), 'node')} left" if left else ""
         name = "the model" if prints else output
         say(f"{name} no longer fails on a bad index{nodes}; it returns {value}.", err=True)
-    return GOOD
+    for one in found:
+        say(f"{one.check}: {'holds' if one.holds else 'does not hold'}: {one.said}", err=prints)
+    return code

@@ -205,7 +205,7 @@ def hardened(
     audited = audit_model(plain, None, *known)
     own = ranges_of(plain, (), allow_empty)  # which tells the sizes
     limited, stops = dict[Operation, str](), dict[Operation, str | None]()
-    for scope, one, gather in _not_proved(audited):
+    for scope, one, gather in not_proved(audited):
         limited[one], stops[one] = "", gather.range.input
         n = (gather.range.size or (None,))[0]
         if n is not None and isinstance(_limit_of(one, 0, rule), int) and n <= int(rule):
@@ -213,7 +213,7 @@ def hardened(
             raise OnnxGatherError(f"{where}: {out_of_range} must be in the axis, of {n} elements")
     while True:
         done, undone = rewrite(audited.network, plain, own, limited, rule), dict[Operation, str]()
-        for scope, one, _ in _not_proved(audit_model(done.model, None, *known)):
+        for scope, one, _ in not_proved(audit_model(done.model, None, *known)):
             for made in done.made.get((scope.place, one.outputs[0]), ()):
                 undone[made] = f"no limit of its indices would be proved, as {stops[made]} is open"
         if not undone:
@@ -221,7 +221,8 @@ def hardened(
         limited |= undone
 
 
-def _not_proved(audited: AuditedModel) -> Iterator[tuple[Scope, Operation, AuditedGather]]:
+def not_proved(audited: AuditedModel) -> Iterator[tuple[Scope, Operation, AuditedGather]]:
+    """Yield the operations that an audit does not prove, in each call of a function."""
     for key, scope, operation in operations_of(audited.network):
         gather = audited.gathers.get(key)
         if gather is not None and gather.range.state != "proved":

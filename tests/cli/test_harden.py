@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 from command_line import outcome, posix, spawn
@@ -89,3 +90,28 @@ def test_no_model_is_printed_to_a_terminal(monkeypatch: pytest.MonkeyPatch) -> N
     code, text, told = outcome("harden", "model.onnx", "-o", "-")
     rule = "Error: --output must be a file, as a terminal does not show a model"
     assert (code, text, told.splitlines()[-1]) == (2, "", rule)
+
+
+def test_harden_verifies_what_it_wrote() -> None:
+    saved()
+    lines = [
+        "audit: holds: 1 node with indices, 0 not proved, 0 left",
+        "bytes: holds: equal bytes in 8 of 8 runs with inputs made with seed 0",
+        "wild: holds: 64 runs with wild ids, 0 failed",
+        "again: holds: a second time changes nothing",
+    ]
+    code, text, _ = outcome("harden", "model.onnx", "-o", "out.onnx", "--verify")
+    assert (code, text.splitlines()[2:]) == (0, lines)
+    np.savez("inputs.npz", ids=np.array([0, -3]))
+    options = ("--verify", "--inputs", "inputs.npz", "--json")
+    code, text, _ = outcome("harden", "model.onnx", "-o", "out.onnx", *options)
+    found = json.loads(text)["verified"]
+    said = {"check": "bytes", "holds": True, "said": "equal bytes in 1 of 1 run with given inputs"}
+    assert (code, found[1]) == (0, said)
+    np.savez("inputs.npz", ids=np.array([0, -4]))
+    code, _, told = outcome("harden", "model.onnx", "-o", "out.onnx", *options)
+    assert code == 3
+    assert "Error: model.onnx: the model must run with the given inputs, but [ONNX" in told
+    code, _, told = outcome("harden", "model.onnx", "-o", "out.onnx", *options[1:3])
+    rule = "Error: --inputs must come with --verify, which runs the model"
+    assert (code, told.splitlines()[-1]) == (2, rule)

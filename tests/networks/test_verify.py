@@ -1,0 +1,109 @@
+"""What `harden --verify` tries: each check holds of a good model, and fails of a planted one."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import parser
+
+import onnxgather as og
+from onnxgather.networks.gathers import audit_model, given_conditions
+from onnxgather.networks.hardening import HardenedModel, hardened
+from onnxgather.networks.network import read_network
+from onnxgather.networks.verify import index_inputs, make_inputs, make_wild, verify
+
+
+def model(text: str) -> onnx.ModelProto:
+    """Return the model of a text in ONNX's own notation."""
+    return parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]>\n{text}')
+
+
+EMBEDDING = model(
+    "g (int64[n] ids, float[n] x, int64[n] mask) => (y, m) <float[3] table = {0, 1, 2}> "
+    "{ z = Gather (table, ids)  y = Add (z, x)  m = Identity (mask) }"
+)
+
+
+def said(done: HardenedModel, **given: object) -> dict[str, tuple[bool, str]]:
+    """Return what is said of a hardened form of the embedding, by the check."""
+    found = verify(read_network(EMBEDDING), done, **given)  # pyright: ignore[reportArgumentType]
+    return {one.check: (one.holds, one.said) for one in found}
+
+
+def test_a_hardened_model_holds_all_checks() -> None:
+    done = hardened(read_network(EMBEDDING), "clamp")
+    assert said(done) == {
+        "audit": (True, "1 node with indices, 0 not proved, 0 left"),
+        "bytes": (True, "equal bytes in 8 of 8 runs with inputs made with seed 0"),
+        "wild": (True, "64 runs with wild ids, 0 failed"),
+        "again": (True, "a second time changes nothing"),
+    }
+    inputs = {"ids": np.array([2]), "x": np.ones(1, np.float32), "mask": np.array([5])}
+    assert said(done, inputs=inputs)["bytes"] == (
+        True,
+        "equal bytes in 1 of 1 run with given inputs",
+    )
+
+
+def test_a_model_that_is_not_hardened_fails() -> None:
+    found = said(HardenedModel(EMBEDDING))
+    assert [holds for holds, _ in found.values()] == [False, True, False, False]
+    assert found["audit"][1] == "1 node with indices, 1 not proved, 0 left"
+    assert found["wild"][1].startswith("64 runs with wild ids, 57 failed, first: ")
+    assert "indices element out of data bounds" in found["wild"][1]
+    assert found["again"][1] == "a second time changes 1 node"
+
+
+def test_a_model_that_computes_other_bytes_fails() -> None:
+    other = onnx.ModelProto.FromString(EMBEDDING.SerializeToString())
+    other.graph.node[1].op_type = "Sub"
+    done = hardened(read_network(other), "clamp")
+    assert said(done)["bytes"] == (False, "equal bytes in 0 of 8 runs with inputs made with seed 0")
+
+
+def test_wild_inputs_keep_the_ranges_that_are_given() -> None:
+    plain = read_network(EMBEDDING)
+    conditions = og.audit(EMBEDDING).contract
+    given = given_conditions(plain, None, [conditions])
+    done = hardened(plain, "clamp", None, given)
+    assert done.rewritten == []
+    assert said(done, conditions=given)["wild"] == (True, "0 runs with wild inputs, 0 failed")
+
+
+def test_made_inputs_meet_the_contract_and_wild_ones_reach_the_ends() -> None:
+    audited, random = audit_model(EMBEDDING), np.random.default_rng(1)
+    assert index_inputs(audited) == {"ids"}
+    seen = set[int]()
+    for _ in range(50):
+        inputs = make_inputs(audited, random)
+        og.check_inputs(audited.audit.contract, inputs)
+        assert {*inputs["mask"].tolist()} <= {0, 1}
+        seen |= {*inputs["ids"].tolist()}
+    assert seen == {*range(-3, 3)}
+    ends = np.iinfo(np.int64)
+    wild = make_wild(np.zeros(10_000, np.int64), random)
+    assert {ends.min, ends.max, -1, 0, 2**31} <= {*wild.tolist()}
+    floats = make_wild(np.zeros(1000, np.float32), random)
+    assert np.isnan(floats).any()
+    assert np.isposinf(floats).any()
+
+
+def test_a_model_without_inputs_that_can_be_made_is_one_sentence() -> None:
+    texts = model("g (string[n] x) => (y) { y = Identity (x) }")
+    plain = read_network(texts)
+    with pytest.raises(og.OnnxGatherError) as raised:
+        verify(plain, hardened(plain, "clamp"))
+    rule = "the model: no array can be made for input 'x', give --inputs FILE"
+    assert str(raised.value) == rule
+    shapes = model(
+        "g (float[n] x, float[m] y) => (z) { z = Concat <axis = 0> (x, y)"
+        " w = Reshape (z, s)  s = Constant <value_ints = [3, 5, 7]> () }"
+    )
+    plain = read_network(shapes)
+    with pytest.raises(og.ProviderError) as raised:
+        verify(plain, hardened(plain, "clamp"))
+    assert str(raised.value).startswith(
+        "the model: the model must run with inputs that are made for it, but [ONNXRuntimeError]"
+    )
+    assert str(raised.value).endswith("; give --inputs FILE")
