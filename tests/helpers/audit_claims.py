@@ -14,13 +14,16 @@ import msgspec
 import numpy as np
 import onnx
 from network_draft import MOST_ELEMENTS, Feeds, results, session
-from random_networks import Graph
+from random_networks import OTHERS, Graph
 
 import onnxgather as og
 from onnxgather.descriptors.arrays import Array
 from onnxgather.networks.gathers import Audit
 
 GATHERS = ("Gather", "GatherElements", "GatherND")
+FROM_END = (*GATHERS, "GatherBlockQuantized", "Scatter", "ScatterElements", "ScatterND")
+"""The operators whose indices below 0 count from the end."""
+
 OUT_OF_BOUNDS = re.compile(
     "out of (data )?bounds|out of range|invalid (ind|sequence length)|cache range", re.IGNORECASE
 )
@@ -322,20 +325,27 @@ class _Check:
         values: Feeds = {**self.fed, **self.graph.draft.constants, **made}
         for node in self.graph.gathers:
             record = self.records.get(node.output[0])
-            data, indices = (values.get(name) for name in node.input[:2])
+            places = OTHERS.get(node.op_type, (0, 1))
+            data, indices = (values.get(node.input[k]) for k in places)
             if record and isinstance(data, np.ndarray) and isinstance(indices, np.ndarray):
                 self._same(node.output[0], "data", data)
                 self._same(node.output[0], "indices", indices)
-                self._indices(node, record, data, indices)
+                self._indices(node, record, data, indices, values)
 
     def _indices(
-        self, node: onnx.NodeProto, record: dict[str, Any], data: Array, indices: Array
+        self,
+        node: onnx.NodeProto,
+        record: dict[str, Any],
+        data: Array,
+        indices: Array,
+        values: Feeds,
     ) -> None:
         """Compare the indices of an execution with the range that is told."""
         if not indices.size or indices.dtype.kind not in "iu" or not data.ndim:
             return
         number = {a.name: a.i for a in node.attribute}
-        if node.op_type == "GatherND":
+        is_from_end = node.op_type in FROM_END
+        if node.op_type in ("GatherND", "ScatterND"):
             first = number.get("batch_dims", 0)
             columns = indices.reshape(-1, indices.shape[-1])
         else:
@@ -344,8 +354,13 @@ class _Check:
         sizes = data.shape[first : first + columns.shape[1]]
         if len(sizes) < columns.shape[1]:
             return  # ONNX Runtime refuses a tuple with more coordinates than there are axes
+        if node.op_type == "ReverseSequence":  # lengths
+            sizes = (sizes[0] + 1,)
+        if node.op_type == "RotaryEmbedding" and indices.ndim == 1:  # the first of the positions
+            sizes = (sizes[0] + 1 - values[node.input[0]].shape[1],)
         told, name = record["range"], node.output[0]
-        is_outside = bool(((columns < -np.array(sizes)) | (columns >= np.array(sizes))).any())
+        least = -np.array(sizes) * is_from_end
+        is_outside = bool(((columns < least) | (columns >= np.array(sizes))).any())
         self.left |= {record["node"]} if is_outside else set()
         if record["node"] in self.holds and is_outside:
             under = "".join(f" if {each}" for each in told["conditions"])

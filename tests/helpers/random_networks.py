@@ -174,7 +174,7 @@ def graph(seed: int, trap: str = "", chain: str = "", operator: str = "") -> Gra
     d.label = "probe"
     for _ in range(random.randint(1, 4)):
         probe(d)
-    gathers = [n for n in d.nodes if n.op_type in ("Gather", "GatherElements", "GatherND")]
+    gathers = [n for n in d.nodes if n.op_type in ("Gather", "GatherElements", "GatherND", *OTHERS)]
     if random.random() < DECLARING:
         declare(d)
     return Graph(d, gathers)
@@ -233,7 +233,9 @@ def _end(d: Draft, index: str) -> None:
     rows = max(1, most + random.choice([0, 1, 1, 1, 2, 40]))
     tuples = arrays[0].ndim and d.open_axes(index)[-1:] != [arrays[0].ndim - 1]
     way = random.random()
-    if way < 0.1 and tuples and 0 < arrays[0].shape[-1] < 5 and arrays[0].dtype == np.int64:
+    if way < 0.4 and random.random() < 0.7:
+        other_end(d, index, rows)
+    elif way < 0.1 and tuples and 0 < arrays[0].shape[-1] < 5 and arrays[0].dtype == np.int64:
         columns = arrays[0].shape[-1]
         sizes = list[int]()
         for k in range(columns):
@@ -249,3 +251,56 @@ def _end(d: Draft, index: str) -> None:
     else:
         data = d.constant(np.zeros([rows, 1]), "float32")
         d.end(d.node("Gather", [data, index], axis=0))
+
+
+OTHERS = {
+    **dict.fromkeys(["Scatter", "ScatterElements", "ScatterND", "GatherBlockQuantized"], (0, 1)),
+    "EmbedLayerNormalization": (2, 0),
+    "RotaryEmbedding": (2, 1),
+    "ReverseSequence": (0, 1),
+    "RoiAlign": (0, 2),
+}
+"""The operators other than ONNX's gathers whose indices are seen: where the data is that they index
+first, and where these indices are."""
+
+
+def other_end(d: Draft, index: str, rows: int) -> None:
+    """Add another operator with some indices, over about as many rows as they need."""
+    random, microsoft = d.random, "com.microsoft"
+    flat = d.op("Reshape", index, np.array([-1]))
+    flat = d.op("Cast", flat, to=TensorProto.INT64)
+    count, row = d.op("Shape", flat), d.op("Reshape", flat, np.array([1, -1]))
+
+    def zeros(*sizes: Any) -> str:
+        return d.op("ConstantOfShape", d.op("Concat", *sizes, axis=0))
+
+    def table(*sizes: int, dtype: str = "float32") -> str:
+        return d.constant(np.zeros(sizes), dtype)
+
+    operator = random.choice([*OTHERS])
+    if operator in ("Scatter", "ScatterElements"):
+        operator = "ScatterElements" if d.opset >= 11 else "Scatter"
+        d.end(d.node(operator, [table(rows), flat, d.op("ConstantOfShape", count)]))
+    elif operator == "ScatterND":
+        places = d.op("Reshape", flat, np.array([-1, 1]))
+        d.end(d.node(operator, [table(rows), places, d.op("ConstantOfShape", count)]))
+    elif operator == "GatherBlockQuantized":
+        names = [table(rows, 8, dtype="uint8"), index, table(rows, 1)]
+        d.end(d.node(operator, names, domain=microsoft, bits=4, block_size=16))
+    elif operator == "EmbedLayerNormalization":
+        ids, places = d.op("Cast", row, to=TensorProto.INT32), table(random.choice([5, 9, 40]), 4)
+        names = [ids, "", table(rows, 4), places, "", *[table(4)] * 2]
+        d.end(d.node(operator, names, 2, domain=microsoft))
+    elif operator == "RotaryEmbedding" and random.random() < 0.5:
+        first = d.op("Slice", flat, np.array([0]), np.array([1]), np.array([0]))
+        x = table(1, random.randint(1, 3), 4)
+        d.end(d.node(operator, [x, first, *[table(rows, 2)] * 2], domain=microsoft))
+    elif operator == "RotaryEmbedding":
+        x = zeros(np.array([1]), count, np.array([4]))
+        d.end(d.node(operator, [x, row, *[table(rows, 2)] * 2], domain=microsoft))
+    elif operator == "ReverseSequence":
+        x = zeros(np.array([rows]), count)
+        d.end(d.node(operator, [x, flat], time_axis=0, batch_axis=1))
+    else:
+        x, boxes = table(rows, 1, 2, 2), zeros(count, np.array([4]))
+        d.end(d.node(operator, [x, boxes, flat]))

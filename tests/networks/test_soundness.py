@@ -9,9 +9,11 @@ import pytest
 from audit_claims import check
 from msgspec.structs import replace
 from network_draft import session
-from random_networks import CHAINS, TRAPS, graph
+from random_networks import CHAINS, OTHERS, TRAPS, graph
 
 import onnxgather as og
+from onnxgather.networks import index_operators
+from onnxgather.networks.calls import Call
 from onnxgather.networks.gathers import Audit
 from onnxgather.networks.operator_bounds import TRANSFERS
 
@@ -52,3 +54,24 @@ def test_onnx_runtime_takes_each_chain(chain: str) -> None:
 def test_the_networks_have_each_operator_of_the_audit() -> None:
     drawn = {node.op_type for seed in range(400) for node in graph(seed).draft.nodes}
     assert TRANSFERS.keys() - drawn == set()
+
+
+@pytest.mark.parametrize("operator", OTHERS)
+def test_a_mistake_in_what_an_operator_takes_is_seen(
+    operator: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = index_operators.room_of
+
+    def wrong(call: Call, *given: Any) -> Any:
+        """Tell one index too much of the operator."""
+        size = right(call, *given)
+        return size if size is None or call.operator != operator else size + 1
+
+    monkeypatch.setattr(index_operators, "room_of", wrong)
+    for seed in range(400):
+        made = graph(seed)
+        if any(node.op_type == operator for node in made.gathers):
+            found = check(made, Random(seed))
+            if any(f".{operator}." in row["node"] for row in found.violations):
+                return
+    pytest.fail("no network shows the mistake")
