@@ -112,6 +112,7 @@ def audit_command(**given: Any) -> int:
         raise stop
     if not done:
         return batch.finish()
+    outputs.check_apart(file for one in done.values() for file in one.files)
     found = {model: baseline.findings(model, one.audit, strict) for model, one in done.items()}
     report = AuditReport(done, found, [str(error) for _, error in batch.failures])
     contents = _contents(report, is_one, baseline)

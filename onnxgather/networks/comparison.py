@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from onnxgather.model.protos import external_files
 from onnxgather.networks.extraction import taken_out
 from onnxgather.networks.gathers import (
     Audit,
@@ -17,6 +19,7 @@ from onnxgather.networks.gathers import (
     counted,
     operations_of,
 )
+from onnxgather.networks.network import folder_of
 from onnxgather.networks.text import named
 from onnxgather.parity.cases import Case
 from onnxgather.parity.checking import check
@@ -46,6 +49,8 @@ class Compared:
     """The same results as a report of `check`."""
     left_out: Mapping[str, Sequence[AuditedGather]]
     """The gathers that ran on no lane, by the reason."""
+    files: Sequence[str]
+    """The files of the model's external data."""
 
 
 def compare(
@@ -82,7 +87,8 @@ def compare(
         states = zip(*ran, strict=True)
         gathers.append(replace(gather, lanes=dict(zip(names, map(worst, states), strict=False))))
     audit = replace(audited.audit, gathers=gathers)
-    return Compared(audit, cases, judged, report, reasons)
+    files = [os.path.join(folder_of(path), name) for name in external_files(audited.network.proto)]
+    return Compared(audit, cases, judged, report, reasons, files)
 
 
 def lane_lines(compared: Compared) -> Iterator[str]:

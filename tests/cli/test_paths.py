@@ -6,9 +6,11 @@ import json
 import os
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
 from command_line import POSIX, files, outcome, posix, program
-from onnx_graphs import FLOAT, info, model, node
+from onnx_graphs import FLOAT, constant, info, model, node
 
 NEG = model([node("Neg", ["x"], "y")], [info("x", FLOAT, [2])], ["y"]).SerializeToString()
 
@@ -111,3 +113,15 @@ def test_an_output_is_no_input_by_whatever_name(paths: list[str], output: str) -
     assert (code, text) == (2, "")
     assert error.startswith(f"Error: {output} must not be written, as it is an input")
     assert Path("m/a.onnx").read_bytes() == NEG
+
+
+def test_an_output_is_no_external_data_of_a_model() -> None:
+    table = constant("table", np.zeros((400, 3), np.float32))
+    made = model([node("Neg", ["table"], "y")], [], ["y"], [table])
+    onnx.save(made, "m.onnx", save_as_external_data=True, location="weights")
+    weights = Path("weights").read_bytes()
+    code, text, error = outcome("audit", "m.onnx", "--junit", "weights")
+    said = f"as it is an input: {Path('weights').absolute().as_posix()}"
+    assert (code, text) == (2, "")
+    assert error == f"Error: weights must not be written, {said}\n"
+    assert Path("weights").read_bytes() == weights
