@@ -116,7 +116,7 @@ def test_an_interruption_writes_what_there_is(jobs: int) -> None:
     error += os.read(ours, 10_000).decode()
     os.close(ours)
     assert process.returncode == 130
-    told = re.search(r"\rError: (interrupted by SIGINT after ([\d,]+) of 2,000 models)\s*$", error)
+    told = re.search(r"\rError: (interrupted by SIGINT after ([\d,]+) of 2,000 models)\r?\n", error)
     assert told is not None, error
     assert "Traceback" not in error
     found = json.loads(Path("out.json").read_bytes())
