@@ -92,8 +92,8 @@ class Progress:
         if self._on_terminal and now - self._start > 1:
             self.clear()
             text = printable(text)[: min(79, shutil.get_terminal_size().columns - 1)]
+            self._width = len(text)  # first, as a signal may come
             say(text, err=True, end="")
-            self._width = len(text)
 
     def count(self, what: str, total: int | None = None) -> None:
         """Show that one more is done.

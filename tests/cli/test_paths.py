@@ -118,7 +118,9 @@ def test_an_output_is_no_input_by_whatever_name(paths: list[str], output: str) -
 def test_an_output_is_no_external_data_of_a_model() -> None:
     table = constant("table", np.zeros((400, 3), np.float32))
     made = model([node("Neg", ["table"], "y")], [], ["y"], [table])
-    onnx.save(made, "m.onnx", save_as_external_data=True, location="weights")
+    onnx.save_model(  # pyright: ignore[reportUnknownMemberType]
+        made, "m.onnx", save_as_external_data=True, location="weights"
+    )
     weights = Path("weights").read_bytes()
     code, text, error = outcome("audit", "m.onnx", "--junit", "weights")
     said = f"as it is an input: {Path('weights').absolute().as_posix()}"
