@@ -243,14 +243,15 @@ def _say(report: AuditReport, is_one: bool, every: bool, baseline: Baseline) -> 
     """Print a table of several models, what is open in each, and what the baseline lacks."""
     from onnxgather.networks.audit_reports import baseline_lines, table
     from onnxgather.networks.comparison import lane_lines
-    from onnxgather.networks.text import lines, next_lines
+    from onnxgather.networks.text import lines, next_lines, provider_lines
 
-    for text in () if is_one else [*table(report), ""]:
-        say(text)
+    told, then = [] if is_one else [*table(report), ""], list[str]()
+    gathers = [gather for one in report.models.values() for gather in one.audit.gathers]
     for model, one in report.models.items():
         if is_one or every or any(report.findings[model]) or one.report.lanes:
-            then = next_lines(model, one.audit) if is_one else ()
-            for text in [*lines(model, one.audit, every), *lane_lines(one), *then]:
-                say(text)
+            told += [*lines(model, one.audit, every), *lane_lines(one)]
+            then += next_lines(model, one.audit) if is_one else ()
+    for text in [*told, *provider_lines(gathers), *then]:
+        say(text)
     for text in baseline_lines(report, baseline) if baseline.path else ():
         say(text)

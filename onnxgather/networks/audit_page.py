@@ -83,8 +83,15 @@ def audit_page(done: Mapping[str, Compared]) -> bytes:
         "mood": "bad" if _COLOURS[worst] in BAD else mood,
         "rows": "".join(row for _, row in sorted(rows)) if several else "",
         "form": form if several else "",
+        "providers": "".join(
+            f"<h3>What an index out of range of {_text(op)} does</h3>{_fields(told.items())}"
+            for op, told in providers_of(every).items()
+        ),
         "models": "".join(
-            filled_part("networks/audit_model", {**part, "form": "" if several else form})
+            filled_part(
+                "networks/audit_model",
+                {**part, "open": "" if several else " open", "form": "" if several else form},
+            )
             for part in parts
         ),
     }
@@ -103,18 +110,14 @@ def _part(path: str, compared: Compared, details: list[Any]) -> dict[str, str]:
         group = _state(gather), cause_of(gather, sizes)
         groups.setdefault(group, []).append((gather, entry))
         details += [drawn] if drawn else []
-    providers = providers_of(audit.gathers)
+    lanes = (line.removeprefix("note").strip() for line in lane_lines(compared))
     return {
         "path": _text(path),
-        "notes": _listed("<li>", [*lane_lines(compared), *audit.notes], "</li>"),
+        "notes": _listed("<li>", [*lanes, *audit.notes], "</li>"),
         "commands": "".join(
             f"<p>{_text(what[:1].upper() + what[1:])}</p>"
             + _listed("<div><pre tabindex=0>", each, "</pre></div>")
             for what, each in commands(path, audit)
-        ),
-        "providers": "".join(
-            f"<h3>What an index out of range of {_text(op)} does</h3>{_fields(told.items())}"
-            for op, told in providers.items()
         ),
         "gathers": "".join(_group(*group, told) for group, told in groups.items()),
         "assumes": audit.assumes,
@@ -222,6 +225,7 @@ def _drawn(cases: Sequence[Case], results: Sequence[CaseResult]) -> dict[str, An
         drawn = {"type": case.data_type, "indexType": case.index_type}
         drawn["picture"] = msgspec.to_builtins(shown)
         if isinstance(case, DescriptorCase):
-            return drawn | described(case.descriptor, case.out_of_range, ["portable"])
+            graph = described(case.descriptor, case.out_of_range, ["portable"])
+            return drawn | graph | {"graphs": []}  # which are not of the model
         return drawn | {"node": msgspec.to_builtins(case.node)}
     return {}

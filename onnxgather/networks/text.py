@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from shlex import quote
 
@@ -48,21 +48,26 @@ def lines(name: str, audit: Audit, every: bool = False) -> Iterator[str]:
         yield from (f"    {text}" for text in _alike(gathers, say, every))
     for text in _alike(audit.proved_if, say, every):
         yield f"proved if     {text}"
-    for op, providers in providers_of(audit.gathers).items():
-        yield f"providers     what an index out of range of {op} does:"
-        yield from (f"    {name:<9} {made}" for name, made in providers.items())
     for text in _alike(proved, say if every else lambda gather: gather.range.why, every):
         yield f"proved        {text}"
     if shapes and not every:
         yield f"shapes        {summary_of_shapes(shapes)}"
-    if ran := sum(gather.range.seen is not None for gather in audit.gathers):
+    if ran := [gather for gather in audit.gathers if gather.range.seen]:
         found = sum(gather.range.found is not None for gather in audit.out_of_range)
         were = f"{found:,} had one out of range" if found else "each was in range"
-        yield f"run           the run had indices of {ran:,} of {counted(audit.gathers)}: {were}"
+        of = f", of {len(audit.gathers):,}" if len(ran) < len(audit.gathers) else ""
+        yield f"run           the run had indices of {counted(ran)}{of}: {were}"
     if audit.gathers and audit.contract["sizes"]:
         yield f"assumes       {audit.assumes}"
     for note in audit.notes:
         yield f"note          {note}"
+
+
+def provider_lines(gathers: Iterable[AuditedGather]) -> Iterator[str]:
+    """Yield the lines on what each provider does with an index out of range."""
+    for op, providers in providers_of(gathers).items():
+        yield f"providers     what an index out of range of {op} does:"
+        yield from (f"    {name:<9} {made}" for name, made in providers.items())
 
 
 def next_lines(name: str, audit: Audit) -> Iterator[str]:
@@ -87,7 +92,7 @@ def cause_of(gather: AuditedGather, sizes: NamedSizes) -> str:
         is_constant = found.found is None or found.found.source == "constant"
         return "the model has such an index" if is_constant else "the given inputs lead to it"
     if found.state == "proved":
-        return SHAPES if gather.shape_computation else "in range for all inputs"
+        return SHAPES if gather.shape_computation else "in range"
     return said(gather, sizes)
 
 
@@ -128,7 +133,7 @@ def said(gather: AuditedGather, sizes: NamedSizes) -> str:
     return found.why if None in ends else f"{indices_text(found)}, {found.why}"
 
 
-def providers_of(gathers: Sequence[AuditedGather]) -> dict[str, dict[str, str]]:
+def providers_of(gathers: Iterable[AuditedGather]) -> dict[str, dict[str, str]]:
     """What each provider does with an index out of range, by the operators that may have one."""
     operators = dict[tuple[tuple[str, str], ...], list[str]]()
     open_ones = [gather for gather in gathers if gather.range.state != "proved"]

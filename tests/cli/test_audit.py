@@ -72,10 +72,9 @@ def test_what_is_proved_under_conditions_has_them_and_shapes_are_one_line() -> N
         f"""\
 m.onnx: 3 gathers: 1 proved under conditions, 2 proved in range
 proved if     tokens (Gather, main graph): each value of ids is from -4 to 3
-{PROVIDERS}\
 proved        fixed (Gather, main graph): constant
 shapes        1 gather computes shapes on the CPU, all proved
-{ASSUMES}\
+{ASSUMES}{PROVIDERS}\
 next          to know the sizes of 1 gather:
     onnxgather audit m.onnx --shape ids=2,2
     onnxgather audit m.onnx --inputs FILE.npz
@@ -110,7 +109,7 @@ def test_gathers_that_are_not_proved_are_grouped_and_have_their_providers_once()
 m.onnx: 167 gathers: 167 not proved in range
 not proved    167 gathers, because of x:
     wild0 (Gather, main graph) and 166 more: index unbounded; the axis has 4 elements
-{PROVIDERS}{ASSUMES}\
+{ASSUMES}{PROVIDERS}\
 next          to know the sizes of 167 gathers:
     onnxgather audit m.onnx --shape x=2,2
     onnxgather audit m.onnx --inputs FILE.npz
@@ -126,7 +125,7 @@ m.onnx: 2 gathers: 2 not proved in range
 not proved    2 gathers, because of x:
     wild0 (Gather, main graph): index unbounded; the axis has 4 elements
     wild1 (Gather, main graph): index unbounded; the axis has 4 elements
-{PROVIDERS}{ASSUMES}{RANGE}{HARDEN}"""
+{ASSUMES}{PROVIDERS}{RANGE}{HARDEN}"""
     )
     assert outcome("audit", embedding(), "--all", "--shape", "ids=5,2", "--range", "ids=0:5")[
         1
@@ -135,10 +134,9 @@ not proved    2 gathers, because of x:
 m.onnx: 3 gathers: 1 proved under conditions, 2 proved in range
 proved if     tokens (Gather, main graph): each value of ids is from -4 to 3; else the indices are \
 0..5 of 4
-{PROVIDERS}\
 proved        counted (Gather, main graph): 1 of 2, constant
 proved        fixed (Gather, main graph): 0..3 of 4, constant
-{ASSUMES}{CONTRACT}{HARDEN}"""
+{ASSUMES}{PROVIDERS}{CONTRACT}{HARDEN}"""
     )
 
 
@@ -168,9 +166,8 @@ def test_the_indices_of_a_run_are_told() -> None:
 m.onnx: 1 gather: 1 not proved in range
 not proved    1 gather, because of x:
     wild0 (Gather, main graph): index unbounded; the axis has 4 elements; seen 1..2
-{PROVIDERS}\
-run           the run had indices of 1 of 1 gather: each was in range
-{ASSUMES}{RANGE}{HARDEN}"""
+run           the run had indices of 1 gather: each was in range
+{ASSUMES}{PROVIDERS}{RANGE}{HARDEN}"""
     )
 
 
@@ -193,12 +190,11 @@ def test_an_index_out_of_range_is_a_finding() -> None:
 m.onnx: 1 gather: 1 out of range
 OUT OF RANGE  tokens (Gather, main graph): indices[1,1] is 4, by the given inputs, on an axis of 4
     directml  No error: returns another element of the tensor, here `input[3,2]`
-{PROVIDERS}\
-run           the run had indices of 1 of 1 gather: 1 had one out of range
+run           the run had indices of 1 gather: 1 had one out of range
 {ASSUMES}"""
     )
     assert note.startswith("the run with the given inputs ends early: tokens fails: ")
-    assert note.partition("\n")[2] == HARDEN
+    assert note.partition("\n")[2] == PROVIDERS + HARDEN
 
 
 @pytest.mark.parametrize(
@@ -239,7 +235,7 @@ def test_a_gather_of_unknown_sizes_is_told_to_be_so_and_not_to_need_a_range() ->
     inputs = [info("x", FLOAT, ["n"]), info("sizes", INT64, [2]), info("ids", INT64, [2])]
     text = outcome("audit", save(model(nodes, inputs, ["y"])))[1]
     assert (
-        text.partition("providers")[0]
+        text.partition("assumes")[0]
         == """\
 m.onnx: 1 gather: 1 not proved in range
 not proved    1 gather, because of axes of unknown size:
@@ -489,7 +485,7 @@ def test_lanes_run_each_gather_with_what_it_gets() -> None:
     )
     code, text, _ = outcome("audit", embedding(), *given)
     assert code == 0
-    assert f"lane          cpu: 3 PASS\n{CONTRACT}{HARDEN}" in text
+    assert f"lane          cpu: 3 PASS\n{PROVIDERS}{CONTRACT}{HARDEN}" in text
     found = json.loads(Path("a.json").read_text(encoding="utf-8"))["gathers"]
     assert [gather["lanes"] for gather in found] == [{"cpu": "PASS"}] * 3
     assert Path("a.html").read_text(encoding="utf-8").startswith("<!doctype html>")

@@ -20,7 +20,7 @@ from onnxgather.execution.runtime import CPU
 from onnxgather.execution.worker import Worker
 from onnxgather.networks import index_operators
 from onnxgather.networks.gathers import Audit, AuditedGather
-from onnxgather.networks.text import lines, said, summary
+from onnxgather.networks.text import lines, provider_lines, said, summary
 
 MODELS = {made.name: made for made in index_models()}
 JUDGED = {name: made for name, made in MODELS.items() if made.op != "OneHot"}
@@ -147,7 +147,8 @@ def embedding(ids: str = "ids", kinds: str = "") -> onnx.ModelProto:
 
 
 def told(*given: Any, **more: Any) -> list[str]:
-    return [*lines("m", og.audit(*given, **more))]
+    found = og.audit(*given, **more)
+    return [*lines("m", found), *provider_lines(found.gathers)]
 
 
 def test_every_input_that_holds_indices_has_its_coordinate() -> None:
@@ -163,10 +164,10 @@ def test_every_input_that_holds_indices_has_its_coordinate() -> None:
         "m: 1 operator with indices: 1 proved under conditions",
         "proved if     embed (EmbedLayerNormalization, main graph): each value of types is from 0 "
         "to 1",
+        "assumes       open sizes of inputs are at least 1",
         "providers     what an index out of range of EmbedLayerNormalization does:",
         "    cpu       The node fails. 1.24.4 reads outside of its memory for a position below 0.",
         "    directml  Not known; the provider refuses the node on some devices.",
-        "assumes       open sizes of inputs are at least 1",
     ]
 
 
