@@ -394,6 +394,9 @@ n.onnx            0             0        0           0          0       0
 
 """
     assert text == table + outcome("audit", one)[1].partition("next ")[0]
+    text = outcome("audit", one, save(onnx.load(one), "two.onnx"))[1]
+    assert (text.count("proved if     "), text.count(PROVIDERS)) == (2, 1)
+    assert text.endswith(PROVIDERS)
     code = outcome("audit", one, other, "--html", "a.html", "--jobs", "2")[0]
     page = Path("a.html").read_text(encoding="utf-8")
     assert (code, "m.onnx" in page, "n.onnx" in page) == (0, True, True)

@@ -329,6 +329,39 @@ def test_hostile_names_are_inert() -> None:
     assert all(c.isprintable() for told in found.texts["dd"] for c in told)
 
 
+IMAGE = '</script></pre></details><img src=x onerror="document.title=1">'
+
+INERT = """
+for (const one of document.querySelectorAll("details")) one.open = true;
+await new Promise((done) => setTimeout(done, 300));
+const named = [...document.querySelectorAll(".entry .name")].map((one) => one.textContent);
+return { images: document.images.length, title: document.title, named };
+"""
+
+
+@BROWSER
+def test_names_with_elements_in_them_add_none_to_the_page(tmp_path: Path) -> None:
+    """The names of the model, of a node, of an input, of a size and of a value."""
+    nodes = [
+        node("Reshape", [IMAGE, "sizes"], f"made {IMAGE}"),
+        node("Gather", ["table", f"made {IMAGE}"], f"y {IMAGE}", f"node {IMAGE}"),
+        node("Gather", ["table", IMAGE], f"z {IMAGE}", f"other {IMAGE}"),
+    ]
+    inputs = [info(IMAGE, INT64, [f"size {IMAGE}"])]
+    constants = [TABLE, constant("sizes", np.array([1, -1]))]
+    made = model(nodes, inputs, [f"y {IMAGE}"], constants)
+    lanes = open_lanes(["cpu"], target="portable")
+    compared = compare(audit_model(made, {IMAGE: np.array([3, 9])}), lanes)
+    lanes[0].close()
+    text = audit_page({IMAGE: compared, f"second {IMAGE}": compared})
+    found = probed(tmp_path, text, INERT, 1200)
+    assert found == {
+        "images": 0,
+        "title": "2 models · onnxgather audit",
+        "named": [f"node {IMAGE}", f"other {IMAGE}"] * 2,
+    }
+
+
 def test_the_page_loads_nothing() -> None:
     text = page(inputs={"ids": np.array([3, 0])})[0]
     found = Page(text)
