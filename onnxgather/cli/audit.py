@@ -108,10 +108,8 @@ def audit_command(**given: Any) -> int:
     baseline = Baseline.read(known or written) if is_read else Baseline(written)
     outputs.check_writable()
     done, stop = _each(asked, batch, models, is_one)
-    if stop and not done:
-        raise stop
     if not done:
-        return batch.finish()
+        return stop.exit_code if stop else batch.finish()
     outputs.check_apart(file for one in done.values() for file in one.files)
     found = {model: baseline.findings(model, one.audit, strict) for model, one in done.items()}
     report = AuditReport(done, found, [str(error) for _, error in batch.failures])
@@ -120,7 +118,7 @@ def audit_command(**given: Any) -> int:
     if not outputs.write(batch, contents):
         _say(report, is_one, asked.every, baseline)
     if stop:
-        raise stop
+        return stop.exit_code
     is_bad = not written and any(one.is_new for one in report.every)
     of_lanes = [code for one in done.values() for code in codes(one.report)]
     return batch.finish([*of_lanes, *([FINDINGS] if is_bad else [])])
@@ -146,8 +144,7 @@ def _each(
         for lane in lanes:
             stack.callback(lane.close)
         arrays = None if asked.inputs is None else read_inputs(asked.inputs)
-        keeps = asked.outputs.html_file is not None
-        work = partial(_audited, arrays, asked.given, asked.allow_empty, lanes, keeps)
+        work = partial(_audited, asked, arrays, lanes)
         results = stack.enter_context(closing(_results(min(asked.jobs, total), work, models)))
         try:
             for number, (model, result) in enumerate(zip(models, results, strict=True), 1):
@@ -194,20 +191,18 @@ def _ignore_interrupts() -> Any:
 
 
 def _audited(
-    arrays: Mapping[str, Array] | None,
-    given: arguments.Given,
-    allow_empty: bool,
-    lanes: Sequence[Lane],
-    keeps: bool,
-    model: str,
+    asked: AuditOptions, arrays: Mapping[str, Array] | None, lanes: Sequence[Lane], model: str
 ) -> Compared:
     """Audit a model; what ran is kept only where the page needs it."""
     from onnxgather.networks.comparison import compare
     from onnxgather.networks.gathers import audit_model
 
-    network, conditions = given.read(model)
-    compared = compare(audit_model(network, arrays, given.shapes, conditions, allow_empty), lanes)
-    return compared if keeps else replace(compared, cases=dict.fromkeys(compared.cases, ()))
+    network, conditions = asked.given.read(model)
+    shapes, allow_empty = asked.given.shapes, asked.allow_empty
+    compared = compare(audit_model(network, arrays, shapes, conditions, allow_empty), lanes)
+    if asked.outputs.html_file:
+        return compared
+    return replace(compared, cases=dict.fromkeys(compared.cases, ()))
 
 
 def _contents(

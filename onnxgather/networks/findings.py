@@ -161,7 +161,7 @@ class Baseline:
         stay = {*map(self._path_of, missed)}
         entries = [entry for entry in self.entries.values() if entry.model in stay]
         entries += [one.entry for one in report.every if one.counts]
-        content = msgspec.json.encode(_Content(1, tuple(sorted(entries))))
+        content = msgspec.json.encode(_Content(1, tuple(sorted({*entries}))))
         return msgspec.json.format(content, indent=2) + b"\n"
 
     def _path_of(self, model: str) -> str:

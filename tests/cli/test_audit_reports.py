@@ -293,6 +293,23 @@ baseline      b.json: 3 known findings, 1 new, 1 gone
             "gone": [{**entry, "node": "fixed", "state": "out-of-range"}],
         }
 
+    def test_a_model_is_the_same_by_whatever_path(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        call("audit", "m", "./m/c.onnx", *STRICT, "--write-baseline", "b.json")
+        assert [one[:2] for one in baseline()] == [
+            ("m/a b.onnx", "tokens"),
+            ("m/a b.onnx", "wild"),
+            ("m/c.onnx", "fixed"),
+            ("m/c.onnx", "odd"),
+        ]
+        Path("other").mkdir()
+        monkeypatch.chdir("other")
+        for path in ("../m", str(Path("../m").resolve())):
+            told = outcome("audit", path, *STRICT, "--baseline", "../b.json")
+            assert (told[0], told[1].splitlines()[-1]) == (
+                0,
+                "baseline      ../b.json: 4 known findings, 0 new, 0 gone",
+            )
+
     def test_a_worse_state_is_new_and_a_better_one_is_known(self) -> None:
         text = outcome("audit", "m/c.onnx", "--write-baseline", "-")[1]
         for state, code in (("proved-if", 1), ("not-proved", 1), ("out-of-range", 0)):
