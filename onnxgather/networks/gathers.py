@@ -380,7 +380,8 @@ def _record(
     )
     descriptor = made[0][0] if all(one == made[0] for one in made) else None
     indices_range = ranges[0] if len(calls) == 1 else _joined(ranges)
-    if data.is_static and indices.is_static and 0 in (*(data.sizes or ()), *(indices.sizes or ())):
+    is_known = operation.is_gather and data.is_static and indices.is_static
+    if is_known and 0 in (*(data.sizes or ()), *(indices.sizes or ())):
         indices_range = replace(indices_range, why=EMPTY)
     return AuditedGather(
         operation.label if names[operation.name] == 1 else operation.outputs[0],

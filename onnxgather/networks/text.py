@@ -257,8 +257,9 @@ def _where(found: IndexRange) -> str:
     wrong = found.found
     if wrong is None or found.size is None:
         return indices_text(found)
-    size = found.size[wrong.coordinate]
+    size = found.size[wrong.coordinate] or 0
     at = ",".join(map(str, wrong.at))
     source = "a constant" if wrong.source == "constant" else "by the given inputs"
     more = f"; {wrong.count:,} indices are out of range" if wrong.count > 1 else ""
-    return f"{wrong.name}[{at}] is {wrong.value}, {source}, on an axis of {size}{more}"
+    rule = f"on an axis of {size}" if wrong.name == "indices" else f"not from 0 to {size - 1}"
+    return f"{wrong.name}[{at}] is {wrong.value}, {source}, {rule}{more}"
