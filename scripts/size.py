@@ -16,7 +16,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "onnxgather"
 BUDGETS = {
     "top": 1_002,
     "descriptors": 1_040,
-    "lowering": 1_728,
+    "lowering": 1_729,
     "model": 490,
     "execution": 1_130,
     "programs": 980,
@@ -24,13 +24,13 @@ BUDGETS = {
     "report": 700,
     "repro": 750,
     "doctor": 270,
-    "networks": 4_950,
+    "networks": 4_956,
     "cli": 1_722,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 17_049
+WHOLE = 17_056
 """The most lines of code of the package."""
 
 ENTRIES = 22

@@ -240,6 +240,7 @@ def _least(graph: Graph, distance: Value, last: Value) -> Value:
     most = constant("most", np.array(LONGEST_INT32, np.float32))
     fits = graph.add("Less", "fits", rough, most, why="finds those that INT32 holds", dtype=bool)
     word = graph.cast(distance, np.int32, "distance_int32", "a type that is compared rightly")
+    word = graph.add("Abs", "distance_word", word, why="stands between two Casts of one number")
     last = graph.cast(last, np.int32, "last_int32", "to compare with it")
     word = graph.add("Where", "distance_or_last", fits, word, last, why=why, dtype=np.int32)
     word = bounded(graph, "Min", "distance_least", word, last, why)

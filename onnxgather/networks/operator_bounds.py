@@ -345,8 +345,17 @@ def where_compared(name: str, holds: bool, a: Bounds, b: Bounds) -> tuple[Bounds
 def limited_below(a: Bounds, b: Bounds, strictly: bool) -> tuple[Bounds, Bounds]:
     """Two values of which the first is smaller, or not larger."""
     apart = int(strictly and a.data_type in INTEGERS)
-    high, low = least(a.high, b.whole[1:] - apart), greatest(b.low, a.whole[:1] + apart)
+    high = least(a.high, _beside(b, a)[..., 1:] - apart)
+    low = greatest(b.low, _beside(a, b)[..., :1] + apart)
     return _with_ends(a, a.low, high), _with_ends(b, low, b.high)
+
+
+def _beside(x: Bounds, other: Bounds) -> Array:
+    """The bounds of a value at the elements of another one; where these are many, those of all."""
+    more = x.bounds.ndim - other.bounds.ndim
+    if max(x.bounds.size, other.bounds.size) > 2 * COLUMNS:
+        return x.whole
+    return hull(x.bounds, range(more)).reshape(x.bounds.shape[max(more, 0) :])
 
 
 def met(a: Bounds, b: Bounds) -> Bounds:

@@ -734,7 +734,9 @@ def test_both_operands_of_a_comparison_are_limited() -> None:
     assert shown(limited_below(v((2, 9)), v((1, 5)), False)) == "[[2, 5]] and [[2, 5]]"
     assert shown(limited_below(r((2, 9)), r((1, 5)), True)) == "[[2.0, 5.0]] and [[2.0, 5.0]]"
     apart = limited_below(v((2, 9), (0, 9)), v((1, 5), (1, 7)), True)
-    assert shown(apart) == "[[2, 6], [0, 6]] and [[1, 5], [1, 7]]"
+    assert shown(apart) == "[[2, 4], [0, 6]] and [[3, 5], [1, 7]]"
+    whole = limited_below(v((2, 9)), v((1, 5), (1, 7)), True)  # one number beside two
+    assert shown(whole) == "[[2, 6]] and [[3, 5], [3, 7]]"
     assert shown([met(v((0, 9), (2, 9)), v((1, 5), (3, 4)))]) == "[[1, 5], [2, 5]]"
     wrapped = met(v((0, 9), nan=True), v((1, 5)))
     assert shown([wrapped]) == "[[1, 5]] nan"
