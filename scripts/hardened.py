@@ -173,6 +173,7 @@ def worker(folder: Path, first: int, count: int, name: str) -> Iterator[dict[str
     facts, left = (json.loads((folder / f"{of}.json").read_text()) for of in ("facts", "left"))
     proto = _model(folder / "model.onnx")
     model, whole = session(proto, 3), session(_model(folder / "hardened.onnx"), 3)
+    checked = session(proto, 0)  # with a Gather where ONNX Runtime would run a Slice
     if first < 0:
         yield {"run": -1, **compared(model, whole, inputs)}
         first = 0
@@ -195,8 +196,10 @@ def worker(folder: Path, first: int, count: int, name: str) -> Iterator[dict[str
         if isinstance(found, str):
             is_left = any(f"running {operator} node" in found for operator in left)
             yield {"run": k, "left": is_left, "wrong": "" if is_left else f"run {k}: {found}"}
-        elif not (checks or meets(facts["contract"], fed)) or isinstance(
-            wanted := outputs(model, fed), str
+        elif (
+            not (checks or meets(facts["contract"], fed))
+            or isinstance(outputs(checked, fed), str)
+            or isinstance(wanted := outputs(model, fed), str)
         ):
             yield {"run": k}
         else:

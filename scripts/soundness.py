@@ -7,6 +7,9 @@ ONNX Runtime computes something else than one would think. It runs with several 
 wild inputs, at random levels of graph optimizations. A gather that is proved must keep its indices
 in range; types, sizes and bounds that the audit tells must hold.
 
+With `--hardened` each network is hardened instead: what comes out must be proved, must not fail at
+an index, and must have the outputs of the network where this does not fail.
+
 It prints what was drawn, and each claim that does not hold. The networks of those are kept as
 SEED.onnx with SEED.npz in the folder that `--save` names.
 """
@@ -36,7 +39,9 @@ DOCUMENTED = 60_000
 """The number of networks of the full figure."""
 
 
-def rows(seeds: range, save: str, trap: str = "", chain: str = "") -> Iterator[dict[str, Any]]:
+def rows(
+    seeds: range, save: str, trap: str = "", chain: str = "", hardened: bool = False
+) -> Iterator[dict[str, Any]]:
     """Check the network of each seed; yield what was counted.
 
     Args:
@@ -44,14 +49,16 @@ def rows(seeds: range, save: str, trap: str = "", chain: str = "") -> Iterator[d
         save: The folder for networks of which a claim does not hold; "" for none.
         trap: A trap that each network has; "" for none.
         chain: A chain that each network has; "" for none.
+        hardened: Whether the claims are those of harden.
     """
     import numpy as np
     from audit_claims import check
+    from hardened_claims import check_hardened
     from random_networks import graph
 
     for seed in seeds:
         made = graph(seed, trap, chain)
-        found = check(made, Random(seed))
+        found = (check_hardened if hardened else check)(made, Random(seed))
         if found.violations and save:
             path = Path(save, f"{seed}.onnx")
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -151,16 +158,18 @@ def main() -> int:
     parser.add_argument("--save", default="", metavar="FOLDER")
     parser.add_argument("--trap", default="", help="each network has this trap")
     parser.add_argument("--chain", default="", help="each network has this chain")
+    parser.add_argument("--hardened", action="store_true", help="check the claims of harden")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
         seeds = range(*map(int, options.worker.split(":")))
-        for row in rows(seeds, options.save, options.trap, options.chain):
+        for row in rows(seeds, options.save, options.trap, options.chain, options.hardened):
             print(json.dumps(row), flush=True)
         return SOUND
     tally = Tally(options.count)
     pythons = options.python or [sys.executable]
     more = ["--save", options.save, "--trap", options.trap, "--chain", options.chain]
+    more += ["--hardened"] if options.hardened else []
     threads = list[threading.Thread]()
     for job in range(options.jobs):
         python = pythons[job % len(pythons)]

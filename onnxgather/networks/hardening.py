@@ -217,8 +217,14 @@ def hardened(
             for made in done.made.get((scope.place, one.outputs[0]), ()):
                 undone[made] = f"no limit of its indices would be proved, as {stops[made]} is open"
         if not undone:
-            return done
+            break
         limited |= undone
+    uncalled = {*audited.network.uncalled}
+    for scope, one, _ in not_proved(audited):
+        if scope in uncalled:
+            why = "the function is never called"
+            done.left.append(Left(scope.where, one.label, one.operator, why))
+    return done
 
 
 def not_proved(audited: AuditedModel) -> Iterator[tuple[Scope, Operation, AuditedGather]]:

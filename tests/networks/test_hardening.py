@@ -14,7 +14,7 @@ from index_arithmetic import index_values
 from onnx import ModelProto, TensorProto, external_data_helper, helper, numpy_helper, parser
 
 import onnxgather as og
-from onnxgather.networks.hardening import harden_file
+from onnxgather.networks.hardening import harden_file, hardened
 from onnxgather.networks.network import read_network
 from onnxgather.options import OutOfRange
 
@@ -178,3 +178,18 @@ def test_a_hardened_network_does_not_fail_whatever_its_indices_are(
         inside = random.integers(-32, 32, (2, 6))
         (expected,), (found,) = (each(None, {"words": inside}) for each in (original, run))
         assert found.tobytes() == expected.tobytes()
+
+
+def test_a_gather_of_a_function_that_is_never_called_is_named() -> None:
+    model = parser.parse_model(
+        """
+<ir_version: 8, opset_import: ["" : 17, "own" : 1]>
+g (int64[n] ids) => (y) { y = Neg (ids) }
+<domain: "own", opset_import: ["" : 17]>
+Look (table, i) => (z) { [look] z = Gather (table, i) }"""
+    )
+    done = hardened(read_network(model), "clamp")
+    assert done.model == model
+    assert [*map(str, done.left)] == [
+        "left: function Look, not called: Gather 'look': the function is never called"
+    ]

@@ -17,3 +17,12 @@ def test_it_says_what_was_drawn_and_what_was_claimed() -> None:
     assert lines[0].startswith("networks with each operator: ")
     assert any(line.startswith("positions: ") for line in lines)
     assert lines[-1] == "6 networks, 0 claims that do not hold"
+
+
+def test_it_checks_hardened_networks_too() -> None:
+    command = [sys.executable, SCRIPT, "8", "--seed", "20", "--jobs", "2", "--hardened"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stdout
+    lines = done.stdout.splitlines()
+    assert any(line.startswith("Gather: ") and "rewritten" in line for line in lines)
+    assert lines[-1] == "8 networks, 0 claims that do not hold"
