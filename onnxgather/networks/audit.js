@@ -7,19 +7,59 @@ async function drawEntry(item) {
   item.querySelector(".body").append(...detailSections(detail, detail));
 }
 
+const models = [...document.querySelectorAll(".model")];
 const entries = [...document.querySelectorAll(".entry")];
 for (const item of entries) item.addEventListener("toggle", () => drawEntry(item));
 const texts = entries.map((item) => item.textContent.toLowerCase());
 const filters = document.getElementById("filters");
-const boxes = [...filters.querySelectorAll("[type=checkbox]")];
 const { model, operator, text } = filters.elements;
+const worstFirst = Object.keys(report.colours);
+
+/** Make the filters of what there is, and with several models a row for each, the worst first. */
+function showFilters() {
+  for (const state of worstFirst) {
+    const count = entries.filter((item) => item.dataset.state === state).length;
+    const box = make("input", { type: "checkbox", value: state, checked: true });
+    const label = make("label", { class: report.colours[state] }, box, ` ${state} ${count}`);
+    if (count) document.getElementById("states").append(label);
+  }
+  for (const one of [...new Set(entries.map((item) => item.dataset.operator))].sort())
+    operator.append(make("option", { value: one }, one));
+  if (models.length === 1) document.querySelector(".next").open = true;
+  else for (const state of worstFirst) models.forEach((one, k) => showRow(one, k, state));
+}
+
+/** Add a row for a model whose worst gather has a state; its button shows the model alone. */
+function showRow(section, number, state) {
+  if (section.dataset.worst !== state) return;
+  const name = section.querySelector("h2").textContent;
+  const click = () => {
+    model.value = number;
+    showChosen();
+    section.scrollIntoView();
+  };
+  model.append(make("option", { value: number }, name));
+  document.getElementById("models").append(
+    make(
+      "tr",
+      {},
+      make("td", {}, make("span", { class: `badge ${report.colours[state]}` }, state)),
+      make("th", { scope: "row" }, make("button", { type: "button", click }, name)),
+      make("td", {}, section.querySelector(".verdict").textContent),
+    ),
+  );
+}
+
+showFilters();
+const boxes = [...filters.querySelectorAll("[type=checkbox]")];
 
 /** Show the gathers that pass the filters, how many these are, and the filters in the address. */
 function showChosen() {
   const states = boxes.filter((box) => box.checked).map((box) => box.value);
   const wanted = text.value.trim().toLowerCase();
-  for (const section of document.querySelectorAll(".model"))
-    section.hidden = model.value && model.value !== section.dataset.model;
+  models.forEach((section, number) => {
+    section.hidden = model.value && model.value !== String(number);
+  });
   entries.forEach((item, number) => {
     const { state, operator: its } = item.dataset;
     item.hidden =
@@ -50,12 +90,6 @@ filters.addEventListener("input", showChosen);
 filters.addEventListener("reset", () => setTimeout(showChosen));
 filters.addEventListener("submit", (event) => event.preventDefault());
 addEventListener("hashchange", readAddress);
-document.getElementById("models").addEventListener("click", ({ target }) => {
-  if (!target.value) return;
-  model.value = target.value;
-  showChosen();
-  document.querySelector(".model:not([hidden])").scrollIntoView();
-});
 readAddress();
 for (const pasted of document.querySelectorAll(".repro > div"))
   pasted.append(copyButton(pasted.textContent));

@@ -5,7 +5,6 @@ The texts stand in the page itself; the script adds a picture where an entry is 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
@@ -54,48 +53,24 @@ def audit_page(done: Mapping[str, Compared]) -> bytes:
         done: The models with their audits, and what became of their gathers on lanes, by path. Each
             is taken once, in its order.
     """
-    every, details, parts = list[AuditedGather](), list[Any](), list[dict[str, str]]()
-    rows, options = list[tuple[int, str]](), list[str]()
-    for number, (path, compared) in enumerate(done.items()):
-        worst, name = _worst(compared.audit.gathers), _text(path)
-        badge = _badge(_COLOURS[worst], worst)
-        button = f'<button type="button" value="{number}">{name}</button>'
-        told = f'<th scope="row">{button}</th><td>{_text(summary(compared.audit))}</td>'
-        rows.append(([*_COLOURS].index(worst), f"<tr><td>{badge}</td>{told}</tr>"))
-        options.append(f'<option value="{number}">{name}</option>')
-        parts.append({"number": str(number), **_part(path, compared, details)})
+    every, details, parts = list[AuditedGather](), list[Any](), list[str]()
+    for path, compared in done.items():
         every += compared.audit.gathers
-    every.sort(key=_rank)
-    several, worst = len(rows) > 1, _worst(every)
-    named = number_of(len(rows), "model") if several else next(iter(done))
+        parts.append(filled_part("networks/audit_model", _part(path, compared, details)))
+    worst, count = _worst(every), f"{number_of(len(parts), 'model')}: " if len(parts) > 1 else ""
     mood = "open" if worst in ("not-proved", "proved-if") else "good"
-    form = filled_part(
-        "networks/audit_filters",
-        {
-            "states": "".join(map(_filter, Counter(map(_state, every)).items())),
-            "models": "".join(options if several else ()),
-            "operators": _listed("<option>", sorted({g.op for g in every}), "</option>"),
-        },
-    )
     texts = {
-        "title": f"{_text(named)} · onnxgather audit",
-        "verdict": _text(f"{named}: " * several + summary(Audit(every))),
+        "title": f"{_text(count[:-2] or next(iter(done)))} · onnxgather audit",
+        "verdict": count + summary(Audit(every)),
         "mood": "bad" if _COLOURS[worst] in BAD else mood,
-        "rows": "".join(row for _, row in sorted(rows)) if several else "",
-        "form": form if several else "",
+        "models": "".join(parts),
         "providers": "".join(
             f"<h3>What an index out of range of {_text(op)} does</h3>{_fields(told.items())}"
             for op, told in providers_of(every).items()
         ),
-        "models": "".join(
-            filled_part(
-                "networks/audit_model",
-                {**part, "open": "" if several else " open", "form": "" if several else form},
-            )
-            for part in parts
-        ),
     }
-    return filled("networks/audit", texts, {"cases": [], "details": [*compressed(details)]})
+    data = {"cases": [], "colours": _COLOURS, "details": [*compressed(details)]}
+    return filled("networks/audit", texts, data)
 
 
 def _part(path: str, compared: Compared, details: list[Any]) -> dict[str, str]:
@@ -113,6 +88,8 @@ def _part(path: str, compared: Compared, details: list[Any]) -> dict[str, str]:
     lanes = (line.removeprefix("note").strip() for line in lane_lines(compared))
     return {
         "path": _text(path),
+        "worst": _worst(audit.gathers),
+        "verdict": summary(audit),
         "notes": _listed("<li>", [*lanes, *audit.notes], "</li>"),
         "commands": "".join(
             f"<p>{_text(what[:1].upper() + what[1:])}</p>"
@@ -160,13 +137,6 @@ def _fields(facts: Iterable[tuple[str, str | None]]) -> str:
 
 def _badge(colour: str, text: str) -> str:
     return f'<span class="badge {colour}">{_text(text)}</span>'
-
-
-def _filter(states: tuple[str, int]) -> str:
-    """A box that shows or hides the gathers of a state."""
-    state, count = states
-    box = f'<input type="checkbox" value="{state}" checked>'
-    return f'<label class="{_COLOURS[state]}">{box} {state} {count:,}</label>'
 
 
 def _group(state: str, cause: str, told: Sequence[tuple[AuditedGather, str]]) -> str:

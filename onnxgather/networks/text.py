@@ -41,8 +41,8 @@ def lines(name: str, audit: Audit, every: bool = False) -> Iterator[str]:
         yield f"OUT OF RANGE  {named(gather)}: {say(gather)}"
         if read := read_by_directml(gather):
             yield f"    directml  {read}"
-    for gather in audit.refused:
-        yield f"REFUSED       {named(gather)}: {gather.refused}"
+    for text in _alike(audit.refused, lambda gather: gather.refused or "", every):
+        yield f"REFUSED       {text}"
     for cause, gathers in causes.items():
         yield f"not proved    {counted(gathers)}, {cause}:"
         yield from (f"    {text}" for text in _alike(gathers, say, every))
@@ -51,7 +51,7 @@ def lines(name: str, audit: Audit, every: bool = False) -> Iterator[str]:
     for text in _alike(proved, say if every else lambda gather: gather.range.why, every):
         yield f"proved        {text}"
     if shapes and not every:
-        yield f"shapes        {summary_of_shapes(shapes)}"
+        yield f"shapes        on the CPU, {summary(Audit(shapes))}"
     if ran := [gather for gather in audit.gathers if gather.range.seen]:
         found = sum(gather.range.found is not None for gather in audit.out_of_range)
         were = f"{found:,} had one out of range" if found else "each was in range"
@@ -196,14 +196,6 @@ def commands(name: str, audit: Audit) -> Iterator[tuple[str, list[str]]]:
     if audit.proved_if or audit.not_proved or audit.out_of_range:
         harden = f"onnxgather harden {quote(name)} -o hardened.onnx"
         yield "to make a model in which each index stays in range:", [harden]
-
-
-def summary_of_shapes(shapes: Sequence[AuditedGather]) -> str:
-    """One line on the gathers that compute shapes."""
-    known = sum(gather.range.state == "proved" for gather in shapes)
-    proved = "all" if known == len(shapes) else f"{known:,} of them"
-    compute = "computes" if len(shapes) == 1 else "compute"
-    return f"{counted(shapes)} {compute} shapes on the CPU, {proved} proved"
 
 
 def summary(audit: Audit) -> str:

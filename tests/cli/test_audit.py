@@ -73,7 +73,7 @@ def test_what_is_proved_under_conditions_has_them_and_shapes_are_one_line() -> N
 m.onnx: 3 gathers: 1 proved under conditions, 2 proved in range
 proved if     tokens (Gather, main graph): each value of ids is from -4 to 3
 proved        fixed (Gather, main graph): constant
-shapes        1 gather computes shapes on the CPU, all proved
+shapes        on the CPU, 1 gather: 1 proved in range
 {ASSUMES}{PROVIDERS}\
 next          to know the sizes of 1 gather:
     onnxgather audit m.onnx --shape ids=2,2
