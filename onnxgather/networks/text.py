@@ -194,8 +194,8 @@ def commands(name: str, audit: Audit) -> Iterator[tuple[str, list[str]]]:
         assume = f"{again} --assume contract.json --fail-on not-proved"
         yield "to write the conditions to a file, and to take them as given:", [contract, assume]
     if audit.proved_if or audit.not_proved or audit.out_of_range:
-        harden = f"onnxgather harden {quote(name)} -o hardened.onnx"
-        yield "to make a model in which each index stays in range:", [harden]
+        harden = f"onnxgather harden {quote(name)} -o hardened.onnx --verify"
+        yield "to make a model in which each index stays in range, and to try it:", [harden]
 
 
 def summary(audit: Audit) -> str:

@@ -118,8 +118,14 @@ function copyButton(text) {
     {
       type: "button",
       click: async () => {
-        await navigator.clipboard.writeText(text);
-        copy.textContent = "Copied";
+        try {
+          await navigator.clipboard.writeText(text);
+          copy.textContent = "Copied";
+        } catch {
+          // a browser that lets no page copy: the text is selected for the keys that do
+          getSelection().selectAllChildren(copy.previousElementSibling);
+          copy.textContent = "Press Ctrl+C";
+        }
       },
     },
     "Copy",

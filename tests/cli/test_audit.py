@@ -61,8 +61,8 @@ next          to write the conditions to a file, and to take them as given:
     onnxgather audit m.onnx --assume contract.json --fail-on not-proved
 """
 HARDEN = """\
-next          to make a model in which each index stays in range:
-    onnxgather harden m.onnx -o hardened.onnx
+next          to make a model in which each index stays in range, and to try it:
+    onnxgather harden m.onnx -o hardened.onnx --verify
 """
 
 

@@ -218,7 +218,7 @@ def test_the_contract_and_its_guard_stand_once() -> None:
 COMMANDS = [
     "onnxgather audit 'a model' --contract contract.json",
     "onnxgather audit 'a model' --assume contract.json --fail-on not-proved",
-    "onnxgather harden 'a model' -o hardened.onnx",
+    "onnxgather harden 'a model' -o hardened.onnx --verify",
 ]
 
 
@@ -278,12 +278,17 @@ for (const copy of document.querySelectorAll("pre + button")) {
   document.activeElement.click();
 }
 await wait(50);
+navigator.clipboard.writeText = () => Promise.reject(new Error("not allowed"));
+document.querySelector("pre + button").click();
+await wait(50);
+const selected = getSelection().toString();
 return {
   labels,
   shown,
   hidden,
   found: found.map((one) => one.textContent),
   copied,
+  selected,
   fits: document.documentElement.scrollWidth <= innerWidth,
 };
 """
@@ -315,8 +320,9 @@ def test_filters_in_a_browser_are_in_the_address(tmp_path: Path, width: int) -> 
         ],
         "hidden": [True, True],
         "found": ["y2"],
+        "selected": "onnxgather harden m -o hardened.onnx --verify",
         "copied": [
-            "onnxgather harden m -o hardened.onnx",
+            "onnxgather harden m -o hardened.onnx --verify",
             f"def check(inputs):  # arrays by name, for the model {audited.contract.digest!r}",
         ],
         "fits": True,
