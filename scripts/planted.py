@@ -66,7 +66,7 @@ PARTS = {
 
 TESTS = (
     "sizes intervals exact_bounds conditions operator_types operator_bounds ranges contract "
-    "shapes gathers hardening sequences"
+    "shapes gathers hardening sequences index_operators"
 )
 """The test files in tests/networks, the fast ones first."""
 

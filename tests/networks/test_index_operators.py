@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from index_models import Asked, IndexModel, index_models, without_positions
+from index_models import Asked, IndexModel, Outcome, index_models, without_positions
 from onnx_graphs import FLOAT, INT64, constant, info, model, node
 
 import onnxgather as og
@@ -95,7 +95,11 @@ def test_under_its_contract_an_operator_is_proved_and_runs(name: str, cpu: Worke
                 fed[one["input"]] = fed[one["input"]].copy()
                 fed[one["input"]][..., one["columns"] or slice(None)] = one[("low", "high")[k]]
         og.check_inputs(contract, fed)
-        assert isinstance(asked.answer(fed), np.ndarray)
+        answer = asked.answer(fed)
+        if made.op == "TensorScatter" and cpu.about().versions["onnxruntime"] == "1.24.4":
+            assert answer is Outcome.REFUSED  # it has no such operator
+        else:
+            assert isinstance(answer, np.ndarray)
 
 
 @pytest.mark.parametrize("name", JUDGED)
