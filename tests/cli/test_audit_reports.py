@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from command_line import POSIX, call, outcome
 from html_page import HOSTILE
+from onnx import TensorProto
 from onnx_graphs import FLOAT, INT64, constant, info, model, node
 
 import onnxgather
@@ -216,8 +217,10 @@ def test_names_from_models_are_escaped_in_every_output(option: str) -> None:
     if option == "--junit":
         root = ET.fromstring(text)
         assert printable(file) in {suite.get("name") for suite in root}
-    elif option in ("--json", "--sarif"):
-        assert json.loads(text)
+    elif option == "--sarif":
+        assert not re.search(r"(?<!\\)\\[^\\\"]", json.dumps(json.loads(text), ensure_ascii=False))
+    elif option == "--json":
+        assert [one["node"] for one in json.loads(text)["gathers"]] == [NAME, "y"]
     elif option == "--markdown":
         assert not re.search(r"(?<!\\)[<`\[]", text)
         assert all(line.count("|") - line.count("\\|") in (0, 8) for line in text.splitlines())
@@ -225,6 +228,30 @@ def test_names_from_models_are_escaped_in_every_output(option: str) -> None:
         assert "<script>alert" not in text
     else:
         assert all(line.startswith((" ", "a\\x1b", *STARTS)) for line in text.splitlines())
+
+
+@POSIX
+def test_the_columns_of_a_table_stand_below_one_another() -> None:
+    lines = outcome("audit", save("a\x1b.onnx", WRONG), save("b" * 30, ODD))[1].splitlines()
+    assert lines[1].startswith("a\\x1b.onnx ")
+    assert len({*map(len, lines[:4])}) == 1
+
+
+def test_a_gather_that_computes_shapes_is_not_refused() -> None:
+    nodes = [
+        node("Shape", ["ids"], "shape"),
+        node("Cast", ["shape"], "odd", to=TensorProto.STRING),
+        node("Gather", ["odd", "zero"], "one", "of_odd"),
+        node("Cast", ["one"], "count", to=INT64),
+        node("Expand", ["table", "count"], "y"),
+    ]
+    zero = constant("zero", np.array([0]))
+    made = model(nodes, [info("ids", INT64, ["b", 2])], ["y"], [TABLE, zero])
+    Path("m.onnx").write_bytes(made.SerializeToString())
+    (told,) = json.loads(outcome("audit", "m.onnx", "--json")[1])["gathers"]
+    assert (told["shape_computation"], "DataType must be one of" in told["refused"]) == (True, True)
+    code, text, _ = outcome("audit", "m.onnx", "--sarif", "-")
+    assert (code, json.loads(text)["runs"][0]["results"]) == (0, [])
 
 
 STARTS = ("OUT", "not", "providers", "proved", "assumes", "note", "next")

@@ -102,6 +102,13 @@ def test_json_with_a_file_replaces_what_json_wrote_and_nothing_else() -> None:
     assert json.loads(Path("notes").read_bytes())["gathers"] == []
 
 
+def test_after_two_dashes_json_is_a_path() -> None:
+    save("--json", "a.onnx")
+    assert outcome("audit", "--json=out", "--", "--json", "a.onnx")[0] == 0
+    found = json.loads(Path("out").read_bytes())["models"]
+    assert [each["model"] for each in found] == ["--json", "a.onnx"]
+
+
 @POSIX
 @pytest.mark.parametrize("paths", [["m"], ["m/*"], ["link.onnx"], ["m/a.onnx"], ["linked"]])
 @pytest.mark.parametrize("output", ["m/a.onnx", "link.onnx", "m/../m/a.onnx", "linked/a.onnx"])
