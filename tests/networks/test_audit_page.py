@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -397,25 +398,28 @@ def test_the_page_loads_nothing() -> None:
     assert asked <= {value for name, value in found.attributes if name == "id"}
 
 
-FLUENT = """
+FILTERED_OFTEN = """
 const form = document.getElementById("filters");
-const times = [];
-for (const word of ["tokens499", "no such", "gather", ""]) {
-  const start = performance.now();
-  form.elements.text.value = word;
+for (let k = 0; k < ROUNDS; k++) {
+  form.elements.text.value = ["tokens499", "no such", "gather", ""][k % 4];
   form.dispatchEvent(new Event("input"));
   document.body.getBoundingClientRect();
-  times.push(performance.now() - start);
 }
-return { slowest: Math.max(...times), shown: document.getElementById("shown").textContent };
+return document.getElementById("shown").textContent;
 """
 
 
 @BROWSER
 def test_hundreds_of_gathers_make_a_small_page_that_is_filtered_at_once(tmp_path: Path) -> None:
-    """A person notices a delay above a tenth of a second; ten times that is for a busy machine."""
-    text, _ = page(rows=500)
+    """A person notices a tenth of a second, which is thirty times what a filter takes.
+
+    The clock is outside of the browser, whose own stands still while a script runs.
+    """
+    text, seconds = page(rows=500)[0], dict[int, float]()
     assert len(text) < 500_000
-    found = probed(tmp_path, text, FLUENT, 1200)
-    assert found["shown"] == "502 of 502 shown"
-    assert found["slowest"] < 1_000
+    for rounds in (4, 84):
+        start = time.perf_counter()
+        script = FILTERED_OFTEN.replace("ROUNDS", str(rounds))
+        assert probed(tmp_path, text, script, 1200) == "502 of 502 shown"
+        seconds[rounds] = time.perf_counter() - start
+    assert (seconds[84] - seconds[4]) / 80 < 0.1
