@@ -16,7 +16,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "onnxgather"
 BUDGETS = {
     "top": 1_002,
     "descriptors": 1_040,
-    "lowering": 1_729,
+    "lowering": 1_730,
     "model": 490,
     "execution": 1_130,
     "programs": 980,
@@ -30,7 +30,7 @@ BUDGETS = {
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 17_030
+WHOLE = 17_031
 """The most lines of code of the package."""
 
 ENTRIES = 22

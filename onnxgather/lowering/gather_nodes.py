@@ -52,7 +52,8 @@ class Operand:
         """
         sizes = tuple(size for size in self.sizes or () if size is not None)
         if self.dtype is None or self.sizes is None or len(sizes) < len(self.sizes):
-            raise OnnxGatherError(f"the type and sizes of the {name} must be known for directml")
+            rule = f"the type and sizes of the {name} must be known for directml"
+            raise OnnxGatherError(f"{rule}: add `--shape NAME=2,12` for an input")
         return TensorDataType.parse(self.dtype.name.upper()), sizes
 
     def value(self, graph: Graph, name: str) -> Value:

@@ -261,7 +261,8 @@ def left(model: onnx.ModelProto, policy: OutOfRange = "clamp") -> str:
 def test_what_is_not_known_of_a_gather_is_refused_or_leaves_it() -> None:
     dynamic = node_model("gather", "int64", dynamic=True)
     assert message(dynamic) == (
-        "main graph: Gather 'y': the type and sizes of the data must be known for directml"
+        "main graph: Gather 'y': the type and sizes of the data must be known for directml: add "
+        "`--shape NAME=2,12` for an input"
     )
     flags = parsed("g (bool[3] data, int64[2] i) => (y) { y = Gather (data, i) }")
     assert message(flags) == (
