@@ -68,6 +68,9 @@ function showChosen() {
       (operator.value && operator.value !== its) ||
       !texts[number].includes(wanted);
   });
+  if (wanted || operator.value || states.length < boxes.length)
+    for (const section of models)
+      section.hidden ||= !section.querySelector(".entry:not([hidden])");
   if (wanted) for (const group of document.querySelectorAll(".group")) group.open = true;
   const count = entries.filter((item) => !item.hidden).length;
   document.getElementById("shown").textContent = `${count} of ${entries.length} shown`;

@@ -101,14 +101,20 @@ SEVERAL = """
 const shown = () => [...document.querySelectorAll(".model")].map((section) => section.hidden);
 const before = shown();
 document.querySelector("#models tr:nth-child(2) button").click();
+const after = shown();
+const address = location.hash;
+const told = document.getElementById("shown").textContent;
+location.hash = "#states=out-of-range";
+await new Promise((done) => setTimeout(done, 50));
 return {
   rows: [...document.querySelectorAll("#models tr")].map((row) =>
     [...row.children].map((one) => one.textContent),
   ),
   before,
-  after: shown(),
-  address: location.hash,
-  told: document.getElementById("shown").textContent,
+  after,
+  address,
+  told,
+  filtered: shown(),
   fits: document.documentElement.scrollWidth <= innerWidth,
 };
 """
@@ -159,6 +165,7 @@ def test_several_models_have_a_table_the_worst_first_and_a_row_shows_its_model_a
         "after": [True, False, True],
         "address": "#model=1",
         "told": "1 of 2 shown",
+        "filtered": [True, True, False],
         "fits": True,
     }
 
