@@ -579,7 +579,8 @@ def _options(
         yield from _shape_options(plain, shapes)
         yield "--inputs FILE.npz"
     ranges = [each.range for each in gathers if each.range.state == "not-proved"]
-    stops = {found.input for found in ranges if None not in (found.size or (None,))}
+    sized = [found.input or "" for found in ranges if None not in (found.size or (None,))]
+    stops = {stop for each in sized for stop in each.split(", ")}
     for name in plain.main.inputs:
         if name in stops:
             yield f"--range {quote(f'{name}=LO:HI')}"

@@ -262,6 +262,27 @@ assumes       open sizes of inputs are at least 1
     )
 
 
+def test_gathers_that_directml_refuses_alike_are_told_once() -> None:
+    which = constant("which", np.zeros((1, 2), np.int64))
+    odd = [node("GatherElements", ["table", "which"], f"some{k}", f"odd{k}") for k in range(3)]
+    text = outcome("audit", embedding(odd, [TABLE, which]))[1]
+    assert text.count("REFUSED") == 1
+    assert "REFUSED       odd0 (GatherElements, main graph) and 2 more: IndicesTensor" in text
+
+
+def test_the_ranges_of_all_inputs_that_stop_a_proof_are_asked_for() -> None:
+    nodes = [
+        node("Exp", ["x"], "far"),
+        node("Mul", ["far", "w"], "product"),
+        node("Cast", ["product"], "which", to=INT64),
+        node("Gather", ["table", "which"], "y"),
+    ]
+    inputs = [info("w", FLOAT, [2]), info("x", FLOAT, [2])]
+    text = outcome("audit", save(model(nodes, inputs, ["y"], [TABLE])))[1]
+    assert "because of x, w:" in text
+    assert "    onnxgather audit m.onnx --range w=LO:HI --range x=LO:HI\n" in text
+
+
 def test_fail_on_not_proved() -> None:
     path = embedding()
     assert call("audit", path, "--fail-on", "not-proved").exit_code == 1
