@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Generator, Mapping, Sequence
-from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
-from contextlib import ExitStack, closing
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing import active_children, get_context
@@ -172,13 +172,31 @@ def _results(
     if jobs < 2:
         yield from (partial(work, model) for model in models)
         return
+    with _submitted(jobs, work, models) as futures:
+        for model, future in zip(models, futures, strict=True):
+            yield partial(_result, future, work, model)
+
+
+def _result(future: Future[Compared], work: Callable[[str], Compared], model: str) -> Compared:
+    """The result of a model; alone if a process has ended, as another model may have ended it."""
+    try:
+        return future.result()
+    except BrokenExecutor:
+        with _submitted(1, work, [model]) as futures:
+            return futures[0].result()
+
+
+@contextmanager
+def _submitted(
+    jobs: int, work: Callable[[str], Compared], models: Sequence[str]
+) -> Generator[list[Future[Compared]]]:
+    """The results to come of models, from processes that end with the block."""
     pool = ProcessPoolExecutor(jobs, get_context("spawn"), _ignore_interrupts)
     try:
         handler = _ignore_interrupts()  # so that a process that starts is not interrupted either
         futures = [pool.submit(work, model) for model in models]
         signal.signal(signal.SIGINT, handler)
-        for future in futures:
-            yield future.result
+        yield futures
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
         for process in active_children():
