@@ -82,7 +82,9 @@ def _part(path: str, compared: Compared, details: list[Any]) -> dict[str, str]:
         results = compared.results[key]
         drawn = _drawn(cases, results)
         entry = _entry(gather, sizes, results, len(details) if drawn else None)
-        group = _state(gather), cause_of(gather, sizes)
+        wrong = [lane for lane, state in gather.lanes.items() if state in BAD]
+        told = {"refused": gather.refused, "differs": f"on {', '.join(wrong)}"}
+        group = _state(gather), told.get(_state(gather)) or cause_of(gather, sizes)
         groups.setdefault(group, []).append((gather, entry))
         details += [drawn] if drawn else []
     lanes = (line.removeprefix("note").strip() for line in lane_lines(compared))

@@ -198,6 +198,20 @@ def test_a_gather_that_a_lane_computes_wrongly_is_no_good_one() -> None:
         found = Page(audit_page({"m": told}))
         assert ("data-state", worst) in found.attributes
         assert ("class", mood) in found.attributes
+        assert (
+            f" 1 gather: {'on directml' if mood == 'bad' else 'in range'}"
+            in (found.texts["summary"])
+        )
+
+
+def test_a_gather_that_directml_refuses_stands_under_the_rule() -> None:
+    which = constant("which", np.zeros((1, 2), np.int64))
+    made = model([node("GatherElements", ["table", "which"], "y")], [], ["y"], [TABLE, which])
+    found = Page(audit_page({"m": compare(audit_model(made), [])}))
+    assert found.texts["summary"][0] == (
+        " 1 gather: IndicesTensor.Sizes[1] must be InputTensor.Sizes[1] (3), as it is not at Axis, "
+        "got 2"
+    )
 
 
 def test_an_index_out_of_range_is_told_with_what_each_provider_makes_of_it_once() -> None:
