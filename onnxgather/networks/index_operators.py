@@ -18,7 +18,6 @@ from onnxgather.descriptors.arrays import Array
 from onnxgather.networks.calls import Call
 from onnxgather.networks.intervals import (
     AXES,
-    COLUMNS,
     FLOATS,
     INTEGERS,
     Bounds,
@@ -147,10 +146,10 @@ def coordinates_of(call: Call) -> list[Coordinate]:
 def bounds_of_coordinates(value: Bounds, is_tuple: bool) -> Array:
     """The bounds of each coordinate of a tuple, shape (coordinates, 2); (1, 2) if all are alike."""
     columns = value.sizes[-1] if value.sizes and not value.is_empty else None
-    if not is_tuple or not isinstance(columns, int):
+    if not is_tuple or not isinstance(columns, int) or columns > AXES:  # no data has so many
         return value.whole.reshape(1, 2)
-    axes = range(value.bounds.ndim - (2 if columns <= COLUMNS else 1))
-    return np.broadcast_to(hull(value.bounds, axes).reshape(-1, 2), (min(columns, AXES), 2))
+    rows = hull(value.bounds, range(value.bounds.ndim - 2))
+    return np.broadcast_to(rows.reshape(-1, 2), (columns, 2))
 
 
 def is_inside(low: AnySize, high: AnySize, size: AnySize | None, from_end: bool = True) -> bool:
@@ -200,11 +199,11 @@ def _unpooled(call: Call) -> AnySize | None:
     wanted = call.has(2)
     if wanted is not None:
         return None if wanted.known is None else math.prod(map(int, wanted.known))
-    kernel, sizes = call.attributes["kernel_shape"], call.x.sizes
+    kernel, sizes = call.attributes["kernel_shape"], call.x.sizes or ()
     rank = len(kernel)
     strides = call.attributes.get("strides", (1,) * rank)
     pads = call.attributes.get("pads", (0,) * 2 * rank)
-    if sizes is None or len(sizes) != rank + 2:
+    if len(sizes) != rank + 2:
         return None
     made = [
         None if n is None else (n - 1) * strides[k] - pads[k] - pads[k + rank] + kernel[k]

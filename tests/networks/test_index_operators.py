@@ -226,3 +226,48 @@ def test_an_operator_without_indices_is_not_listed() -> None:
     made = node("RotaryEmbedding", ["x", *table], "y")
     caches = [info(name, FLOAT, [2, 3, 2]) for name in table]
     assert not og.audit(model([made], [info("x", FLOAT, [2, 1, 3, 4]), *caches], ["y"])).gathers
+
+
+@pytest.mark.parametrize("name", JUDGED)
+def test_of_unknown_ranks_nothing_is_proved(name: str) -> None:
+    made = onnx.ModelProto.FromString(JUDGED[name].model.SerializeToString())
+    for value in made.graph.input:
+        value.type.tensor_type.ClearField("shape")
+    assert only(og.audit(made)).range.state in ("not-proved", "proved-if")
+    given = {name: array.ravel()[:2].shape for name, array in JUDGED[name].inputs.items()}
+    assert only(og.audit(made, shapes=given)).range.state in ("not-proved", "proved-if")
+
+
+@pytest.mark.parametrize("count", [2, 16, 17, 18])
+def test_each_coordinate_of_a_long_tuple_is_judged(count: int) -> None:
+    data = constant("data", np.zeros((3, *[1] * (count - 2), 2), np.float32))
+    for last, state in ((1, "proved"), (2, "out-of-range")):
+        tuples = np.zeros((1, count), np.int64)
+        tuples[0, [0, -1]] = 2, last
+        made = node("ScatterND", ["data", "tuples", "update"], "y")
+        update = constant("update", np.zeros(1, np.float32))
+        found = only(og.audit(model([made], [], ["y"], [data, constant("tuples", tuples), update])))
+        assert found.range.state == state
+        assert found.range.size == (3, *[1] * (count - 2), 2)
+
+
+def test_the_output_of_a_max_unpool_tells_its_indices() -> None:
+    x, places = info("x", FLOAT, [1, 1, 2, 2]), info("places", INT64, [1, 1, 2, 2])
+    cases: list[tuple[dict[str, Any], int]] = [
+        ({"strides": [2, 2]}, 15),
+        ({}, 8),
+        ({"strides": [2, 2], "pads": [1, 1, 1, 1]}, 3),
+        ({"strides": [3, 1], "pads": [0, 1, 0, 0]}, 9),
+    ]
+    for more, last in cases:
+        made = node("MaxUnpool", ["x", "places"], "y", kernel_shape=[2, 2], **more)
+        found = only(og.audit(model([made], [x, places], ["y"])))
+        assert found.range.conditions[0].high == last
+    made = node("MaxUnpool", ["x", "places", "sizes"], "y", kernel_shape=[2, 2], strides=[2, 2])
+    sizes = constant("sizes", np.array([1, 1, 5, 5]))
+    assert only(og.audit(model([made], [x, places], ["y"], [sizes]))).range.size == (25,)
+    open_sizes = info("sizes", INT64, [4])
+    found = only(og.audit(model([made], [x, places, open_sizes], ["y"]))).range
+    assert (found.state, found.size) == ("not-proved", (None,))
+    made = node("MaxUnpool", ["x", "places"], "y", kernel_shape=[2])
+    assert only(og.audit(model([made], [x, places], ["y"]))).range.state == "not-proved"
