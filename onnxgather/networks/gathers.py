@@ -578,9 +578,11 @@ def _options(
     if unknown and not (captured.gathers or captured.stop):
         yield from _shape_options(plain, shapes)
         yield "--inputs FILE.npz"
-    ranges = [each.range for each in gathers if each.range.state == "not-proved"]
-    sized = [found.input or "" for found in ranges if None not in (found.size or (None,))]
-    stops = {stop for each in sized for stop in each.split(", ")}
+    stops = set[str]()
+    for found in (each.range for each in gathers if each.range.state == "not-proved"):
+        names = {*(found.input or "").split(", ")}
+        if names <= {*plain.main.inputs} and None not in (found.size or (None,)):
+            stops |= names
     for name in plain.main.inputs:
         if name in stops:
             yield f"--range {quote(f'{name}=LO:HI')}"
