@@ -33,6 +33,9 @@ LEVELS: Mapping[FindingState, tuple[str, str]] = {
 }
 """The states of findings from the worst: SARIF's level of each, and what it means."""
 
+_WHOLE_FILE = {"startLine": 1}
+"""What readers of SARIF that need a line get of a file without lines."""
+
 
 def table(report: AuditReport) -> Iterator[str]:
     """Yield a line for each model, in the order given, and one for all."""
@@ -144,7 +147,7 @@ def _result(finding: GatherFinding, compared: bool) -> dict[str, Any]:
         "message": _message(f"{named(gather)}: {finding.said}"),
         "locations": [
             {
-                "physicalLocation": {"artifactLocation": {"uri": uri}},
+                "physicalLocation": {"artifactLocation": {"uri": uri}, "region": _WHOLE_FILE},
                 "logicalLocations": [{"name": name, "fullyQualifiedName": place}],
             }
         ],

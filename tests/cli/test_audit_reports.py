@@ -161,7 +161,10 @@ def test_sarif_has_rules_results_by_node_and_what_was_not_audited() -> None:
         "message": {"text": f"tokens (Gather, main graph): {SAID['tokens']}"},
         "locations": [
             {
-                "physicalLocation": {"artifactLocation": {"uri": "m/a%20b.onnx"}},
+                "physicalLocation": {
+                    "artifactLocation": {"uri": "m/a%20b.onnx"},
+                    "region": {"startLine": 1},
+                },
                 "logicalLocations": [{"name": "tokens", "fullyQualifiedName": "main graph/tokens"}],
             }
         ],
