@@ -459,6 +459,7 @@ def _protos(
         prefix: The start of the new names.
         taken: The names in use; it takes the new ones.
     """
+    given = {*names.values()}
 
     def new(name: str) -> str:
         if name not in names:
@@ -473,6 +474,8 @@ def _protos(
     for node in graph.nodes:
         inputs = tuple(map(new, node.inputs))
         add_nodes(made.node, [node._replace(inputs=inputs, output=new(node.output))])
+        if made.node[-1].output[0] in given:  # another node may have its name
+            made.node[-1].name = new_name(f"{prefix}output", taken)
     return [*made.node]
 
 

@@ -221,6 +221,20 @@ def test_a_scatter_drops_writes_out_of_range(name: str, reduction: str | None, o
         assert found.tobytes() == expected.tobytes()
 
 
+@pytest.mark.parametrize("policy", ["clamp", "directml"])
+@pytest.mark.parametrize("operator", ["Gather (x, i)", "ScatterElements (x, i, u)"])
+def test_no_two_nodes_of_a_hardened_model_have_one_name(operator: str, policy: str) -> None:
+    text = f"g (float[4] x, int64[1] i, float[1] u) => (y, z) {{ z = Neg (x)  y = {operator} }}"
+    for names in (["y", "z"], ["z", "y"]):  # those of other values too
+        made = model(text)
+        for node, name in zip(made.graph.node, names, strict=True):
+            node.name = name
+        whole = session(og.harden(made, policy), 3)
+        fed: Feeds = {"x": np.arange(4, dtype=np.float32), "i": np.array([2])}
+        found = results(whole, fed | {"u": np.array([2], np.float32)})
+        assert found["y"].tolist() == ([0, 1, 2, 3] if "Scatter" in operator else [2])
+
+
 def test_a_scatter_of_opset_9_is_hardened() -> None:
     text = "g (float[n] x, int64[a] i, float[a] u) => (y) { y = Scatter (x, i, u) }"
     done = proved(model(text, 9))

@@ -9,7 +9,7 @@ from onnx import parser
 
 import onnxgather as og
 from onnxgather.networks.gathers import audit_model, given_conditions
-from onnxgather.networks.hardening import HardenedModel, hardened
+from onnxgather.networks.hardening import HardenedModel, Left, hardened
 from onnxgather.networks.network import read_network
 from onnxgather.networks.verify import index_inputs, make_inputs, make_wild, verify
 
@@ -71,9 +71,29 @@ def test_wild_inputs_keep_the_ranges_that_are_given() -> None:
     assert said(done, conditions=given)["wild"] == (True, "0 runs with wild inputs, 0 failed")
 
 
+def test_an_input_of_a_node_that_is_left_stays_in_range() -> None:
+    made = model(
+        "g (float[1, 1, 2, 2] x, int64[1, 1, 2, 2] i, int64[n] ids) => (y, z) "
+        "{ y = MaxUnpool <kernel_shape = [2, 2]> (x, i)  z = Gather (x, ids) }"
+    )
+    plain = read_network(made)
+    found = {one.check: one for one in verify(plain, hardened(plain, "clamp"))}
+    assert found["audit"].said == "2 nodes with indices, 0 not proved, 1 left"
+    assert found["wild"].holds
+    assert found["wild"].said == (
+        "64 runs with wild ids, 0 failed; not wild, as a node left depends on it: i"
+    )
+
+
+def test_runs_that_fail_in_an_operator_that_is_left_are_told() -> None:
+    other = Left("main graph", "another", "Gather", "its indices are not limited")
+    found = said(HardenedModel(EMBEDDING, left=[other]))
+    assert found["wild"] == (True, "64 runs with wild ids, 0 failed, 57 more in a node left")
+
+
 def test_made_inputs_meet_the_contract_and_wild_ones_reach_the_ends() -> None:
     audited, random = audit_model(EMBEDDING), np.random.default_rng(1)
-    assert index_inputs(audited) == {"ids"}
+    assert index_inputs(audited.network, audited.gathers.values()) == {"ids"}
     seen = set[int]()
     for _ in range(50):
         inputs = make_inputs(audited, random)
