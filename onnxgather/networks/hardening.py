@@ -212,7 +212,8 @@ def hardened(
             where = f"{scope.where}: {one.operator} {shown(one.label)}"
             raise OnnxGatherError(f"{where}: {out_of_range} must be in the axis, of {n} elements")
     while True:
-        done, undone = rewrite(audited.network, plain, own, limited, rule), dict[Operation, str]()
+        done = rewrite(audited.network, plain, own, limited, rule)
+        undone = dict[Operation, str]()
         for scope, one, _ in not_proved(audit_model(done.model, None, *known)):
             for made in done.made.get((scope.place, one.outputs[0]), ()):
                 undone[made] = f"no limit of its indices would be proved, as {stops[made]} is open"

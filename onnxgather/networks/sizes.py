@@ -263,8 +263,8 @@ def _cancelling(size: Size) -> Iterable[tuple[Size, AnySize]]:
             for part, amount in fact.terms.items():
                 rest = _without(monomial, part)
                 same = bool(part) == bool(monomial)
-                if amount < 0 and same and rest is not None and count % amount == 0:
-                    yield fact, _made({rest: count // amount})
+                if amount < 0 and same and rest is not None and not (monomial and count % amount):
+                    yield fact, _made({rest: -(-count // amount)})  # of numbers more than enough
 
 
 def in_named(size: AnySize) -> AnySize | None:
@@ -348,9 +348,11 @@ def _larger(a: AnySize, b: AnySize) -> AnySize:
     if key not in made:
         above = Symbol("", 0, high_of(b) - low_of(a), doubtful=is_doubtful(a, b))
         found = Size({(above,): 1})
-        _tell(
-            above, found + a - b, *([b - found] if never_negative(a) and never_negative(b) else [])
-        )
+        _tell(above, found + a - b)
+        if never_negative(a) and never_negative(b):
+            _tell(above, b - found)
+        if never_negative(-a) and never_negative(-b):
+            _tell(above, -(found + a))
         made[key] = found + a
     return made[key]
 

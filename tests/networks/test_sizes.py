@@ -150,7 +150,7 @@ FIVE: Any = Size({(AT_LEAST_5,): 1})
         (T + S, 2 * N, True, False),
         (T + S + 1, 2 * N, False, False),
         (5, FIVE, True, False),
-        (4, FIVE, False, True),  # a fact counts as often as it cancels a term wholly
+        (4, FIVE, True, True),
         (10, 2 * FIVE, True, False),
         (5 * M, FIVE * M, False, False),
         (6, FIVE, False, False),
@@ -339,3 +339,19 @@ def test_a_symbol_is_made_before_a_mark_or_since() -> None:
     assert not is_made_since(3, since)
     assert not is_made_since(None, since)
     assert max(after.symbols, key=lambda one: one.order).order > since
+
+
+def test_the_lesser_of_two_sizes_is_no_less_than_0_where_both_are_not() -> None:
+    assert lesser(N - 1, M) >= 0
+    assert not lesser(N - 2, M) >= 0
+    assert lesser(-N, M) <= 0
+    assert not lesser(N - 1, M) >= 1
+
+
+def test_a_fact_cancels_a_number_that_it_does_not_divide() -> None:
+    a = size("a", 1, MOST_OF_INPUT)
+    both = lesser(64 * a + 3967, 2048 * a - 1)
+    assert both <= 2048 * a
+    assert both <= 2048 * a - 1
+    assert not both <= 2048 * a - 2
+    assert not both <= 64 * a + 3966

@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import parser
+from strength import exported
 
 import onnxgather as og
 from onnxgather.networks.gathers import audit_model, given_conditions
@@ -23,6 +24,31 @@ EMBEDDING = model(
     "g (int64[n] ids, float[n] x, int64[n] mask) => (y, m) <float[3] table = {0, 1, 2}> "
     "{ z = Gather (table, ids)  y = Add (z, x)  m = Identity (mask) }"
 )
+
+NETWORKS = {name: (network, inputs) for name, network, inputs in exported()}
+
+LEFT = {"hand_scatter.onnx": [("r", "ReverseSequence")]}
+"""The nodes that are left of the exported networks."""
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_hardened_network_holds_all_checks(name: str) -> None:
+    network, inputs = NETWORKS[name]
+    plain = read_network(network)
+    done = hardened(plain, "clamp")
+    assert [(one.node, one.operator) for one in done.left] == LEFT.get(name, [])
+    found = verify(plain, done, inputs=inputs)
+    assert [one for one in found if not one.holds] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["zero", "index=0"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_each_policy_is_proved_in_the_networks(name: str, policy: str) -> None:
+    done = hardened(read_network(NETWORKS[name][0]), policy)
+    assert [(one.node, one.operator) for one in done.left] == LEFT.get(name, [])
+    again = hardened(read_network(done.model), policy)
+    assert (again.model, again.rewritten, again.left) == (done.model, [], done.left)
 
 
 def said(done: HardenedModel, **given: object) -> dict[str, tuple[bool, str]]:
