@@ -85,6 +85,8 @@ class AuditOptions:
 def audit_command(**given: Any) -> int:
     """Say of each gather what DirectML makes of it, and whether its indices are in range.
 
+    Other operators that carry indices are judged too, such as scatters and embeddings.
+
     A MODEL may also be a folder: all *.onnx files in it and below it; or a pattern in quotes. A
     range is proved from the constants and the operators of the model; --shape, --range,
     --tokenizer, --assume and --inputs tell more. A gather out of range, or one that the DirectML
