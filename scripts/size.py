@@ -25,12 +25,12 @@ BUDGETS = {
     "repro": 750,
     "doctor": 270,
     "networks": 4_948,
-    "cli": 1_734,
+    "cli": 1_736,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 17_061
+WHOLE = 17_063
 """The most lines of code of the package."""
 
 ENTRIES = 22

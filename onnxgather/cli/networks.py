@@ -12,6 +12,7 @@ from onnxgather.cli.outputs import check_no_terminal, write_output
 from onnxgather.cli.sources import STANDARD
 from onnxgather.cli.terminal import json_bytes, say
 from onnxgather.errors import FINDINGS, GOOD
+from onnxgather.files import check_apart
 from onnxgather.options import POLICIES
 
 
@@ -88,6 +89,7 @@ def harden_command(
     check_no_terminal(output)
     if inputs is not None and not verify:
         raise click.UsageError("--inputs must come with --verify, which runs the model")
+    check_apart([(output, "--output")], [*given.files, *filter(None, [inputs])])
     network, conditions = given.read(model)
     arrays = None if inputs is None else checked(network, read_inputs(inputs))
     write = partial(write_output, end="")

@@ -165,14 +165,14 @@ def harden_file(
         write: What writes the file.
 
     Raises:
-        OnnxGatherError: As `harden`; or the file to write is the model, or is in another folder
-            although it refers to external data.
+        OnnxGatherError: As `harden`; or the file to write is the model or its external data, or is
+            in another folder although it refers to external data.
     """
-    path = plain.path
-    check_apart([(output, "the model")], [path])
+    path, external = plain.path, external_files(plain.proto)
+    data = (os.path.join(os.path.dirname(path), name) for name in external)
+    check_apart([(output, "the model")], [path, *data])
     done = hardened(plain, out_of_range, shapes, conditions, allow_empty)
     folders = [os.path.dirname(os.path.realpath(file)) for file in (path, output)]
-    external = external_files(done.model)
     if external and folders[0] != folders[1]:
         rule = f"{output} must be in the folder of {path}, as it refers to its external data"
         raise OnnxGatherError(f"{rule}, {shown(external[0])}")

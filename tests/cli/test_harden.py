@@ -115,3 +115,17 @@ def test_harden_verifies_what_it_wrote() -> None:
     code, _, told = outcome("harden", "model.onnx", "-o", "out.onnx", *options[1:3])
     rule = "Error: --inputs must come with --verify, which runs the model"
     assert (code, told.splitlines()[-1]) == (2, rule)
+
+
+def test_no_input_is_replaced_by_the_hardened_model() -> None:
+    saved()
+    np.savez("inputs.npz", ids=np.array([0]))
+    outcome("audit", "model.onnx", "--contract", "contract.json")
+    for name, *options in (
+        ("inputs.npz", "--verify", "--inputs", "inputs.npz"),
+        ("contract.json", "--assume", "contract.json"),
+    ):
+        before = Path(name).read_bytes()
+        rule = f"Error: {name} must not be written, as it is an input\n"
+        assert outcome("harden", "model.onnx", "-o", name, *options) == (2, "", rule)
+        assert Path(name).read_bytes() == before

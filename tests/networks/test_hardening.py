@@ -92,6 +92,10 @@ def test_external_data_stays_in_its_file(tmp_path: Path) -> None:
         f"{other} must be in the folder of {path}, as it refers to its external data, 'weights.bin'"
     )
     assert not Path(other).exists()
+    weights = tmp_path / "a" / "weights.bin"
+    before = weights.read_bytes()
+    assert error(path, str(weights)) == f"{weights} must not be written, as it is an input"
+    assert weights.read_bytes() == before
 
 
 @pytest.mark.parametrize(
