@@ -242,8 +242,9 @@ def verify(
             at_left += 1
         elif isinstance(told, str):
             failed.append(told)
-    said = f"{WILD_RUNS if names else 0} runs with wild {', '.join(sorted(names)) or 'inputs'}"
-    said += f", {len(failed)} failed" + (f", first: {failed[0]}" if failed else "")
+    said = f"{WILD_RUNS} runs with wild {', '.join(sorted(names))}, {len(failed)} failed"
+    said = said if names else "0 runs, as no index depends on an input whose numbers are free"
+    said += f", first: {failed[0]}" if failed else ""
     said += f", {at_left} more in a node left" if at_left else ""
     said += f"; not wild, as a node left depends on it: {', '.join(sorted(kept))}" if kept else ""
     found.append(Verified("wild", not failed, said))
