@@ -288,7 +288,7 @@ def _with_zeros(
     """The data with zeros behind the last element of a dimension."""
     sizes, dtype = node.data.sizes, node.data.dtype
     if dtype is None or sizes is None:
-        raise OnnxGatherError("the type and the rank of the data must be known for zeros")
+        raise OnnxGatherError("zeros need data of a known rank and of a type that numpy has")
     axis = range(len(sizes))[dimension]
     why = "zeros, for the indices out of range"
     here = np.arange(len(sizes)) == axis

@@ -271,7 +271,7 @@ def test_what_is_not_known_of_a_gather_is_refused_or_leaves_it() -> None:
     )
     text = parsed("g (string[3] data, int64[2] i) => (y) { y = Gather (data, i) }")
     assert left(text, "zero") == (
-        "left: main graph: Gather 'y': the type and the rank of the data must be known for zeros"
+        "left: main graph: Gather 'y': zeros need data of a known rank and of a type that numpy has"
     )
     tuples = parsed("g (float[3, 4] data, int64[2, n] i) => (y) { y = GatherND (data, i) }")
     assert left(tuples) == (
