@@ -129,9 +129,9 @@ def made(name: str, model: Any, before: Any, policy: str, folder: Path) -> Row:
     named = [str(left) for left in result.left]
     nodes = len(result.model.graph.node) - len(model.graph.node)
     row = Row(name, policy, states(before), named, nodes, seconds)
-    left = {(each.place, each.node) for each in result.left}
+    left = {(each.node, each.operator) for each in result.left}
     for gather in og.audit(result.model).gathers:
-        if gather.range.state != "proved" and (gather.place, gather.node) not in left:
+        if gather.range.state != "proved" and (gather.node, gather.op) not in left:
             row.wrong.append(f"{gather.place}: {gather.node} is {gather.range.state}")
     again = og.harden(result.model, policy)
     if again.SerializeToString() != result.model.SerializeToString():

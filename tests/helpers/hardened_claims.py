@@ -90,11 +90,11 @@ def check_hardened(graph: Graph, random: Random) -> Checked:
 
 def _unproved(made: HardenedModel, given: dict[str, Any]) -> list[str]:
     """What an audit does not prove of a hardened network, but for what harden named."""
-    left = {(each.place, each.node) for each in made.left}
+    left = {(each.node, each.operator) for each in made.left}  # one in all calls of its function
     return [
         f"{gather.place}: {gather.node} is {gather.range.state}"
         for gather in og.audit(made.model, **given).gathers
-        if gather.range.state != "proved" and (gather.place, gather.node) not in left
+        if gather.range.state != "proved" and (gather.node, gather.op) not in left
     ]
 
 
