@@ -262,3 +262,31 @@ def test_the_output_of_a_max_unpool_tells_its_indices() -> None:
     assert (found.state, found.size) == ("not-proved", (None,))
     made = node("MaxUnpool", ["x", "places"], "y", kernel_shape=[2])
     assert only(og.audit(model([made], [x, places], ["y"]))).range.state == "not-proved"
+
+
+def test_the_first_column_of_the_boxes_of_a_max_roi_pool_is_its_index() -> None:
+    x, free = info("x", FLOAT, [3, 1, 4, 4]), info("free", FLOAT, [1, 5])
+    pool = node("MaxRoiPool", ["x", "rois"], "y", pooled_shape=[1, 1])
+
+    def state(first: float) -> str:
+        rois = constant("rois", np.array([[first, 50, 50, 90, 90]], np.float32))
+        return only(og.audit(model([pool], [x], ["y"], [rois]))).range.state
+
+    assert [state(first) for first in (-0.5, 0, 2, 2.9)] == ["proved"] * 4
+    assert [state(first) for first in (-1, 3)] == ["out-of-range"] * 2
+    for operator in ("Relu", "Neg", "Abs"):  # of any float, and of NaN
+        made = model([node(operator, ["free"], "rois"), pool], [x, free], ["y"])
+        assert only(og.audit(made)).range.state != "proved"
+    nodes = [node("Cast", ["whole"], "free", to=FLOAT), node("Mul", ["free", "far"], "rois"), pool]
+    far = constant("far", np.float32(1e30))  # so that the boxes are from 0 to infinity
+    made = model(nodes, [x, info("whole", INT64, [1, 5])], ["y"], [far])
+    found = only(og.audit(made, ranges={"whole": (0, 2**62)})).range
+    assert (found.state, found.low, found.high) == ("proved-if", (0,), (None,))
+
+
+def test_positions_of_an_unknown_rank_are_not_proved() -> None:
+    caches = [constant(name, np.zeros((6, 2), np.float32)) for name in ("cos", "sin")]
+    made = node("RotaryEmbedding", ["x", "at", "cos", "sin"], "y", domain="com.microsoft")
+    inputs = [info("x", FLOAT, [1, 3, 4]), info("at", INT64)]
+    found = only(og.audit(model([made], inputs, ["y"], caches), ranges={"at": (0, 0)})).range
+    assert (found.state, found.size) == ("not-proved", (None,))
