@@ -24,13 +24,13 @@ BUDGETS = {
     "report": 700,
     "repro": 750,
     "doctor": 270,
-    "networks": 4_949,
-    "cli": 1_736,
+    "networks": 4_956,
+    "cli": 1_739,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 17_064
+WHOLE = 17_074
 """The most lines of code of the package."""
 
 ENTRIES = 22

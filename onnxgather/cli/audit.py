@@ -96,7 +96,10 @@ def audit_command(**given: Any) -> int:
 
     asked, batch = AuditOptions(**given), Batch(prints=False)
     outputs, strict = asked.outputs, asked.fail_on is not None
-    models = [*dict.fromkeys(source.path for source in batch.sources(asked.paths, ".onnx"))]
+    files = dict[str, str]()  # a model that is named twice is audited once
+    for source in batch.sources(asked.paths, ".onnx"):
+        files.setdefault(os.path.abspath(source.path), source.path)
+    models = [*files.values()]
     is_one = models == [*dict.fromkeys(asked.paths)] and len(models) == 1
     known, written = asked.baseline, outputs.write_baseline_file or ""
     outputs.check_apart([*models, *asked.given.files, *filter(None, (asked.inputs, known))])

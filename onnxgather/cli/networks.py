@@ -95,6 +95,8 @@ def harden_command(
     write = partial(write_output, end="")
     done = harden_file(network, output, out_of_range, given.shapes, conditions, allow_empty, write)
     rewritten, left, found = done.rewritten, done.left, list[Verified]()
+    for one in [] if as_json else [*rewritten, *left]:
+        say(str(one), err=prints)
     if verify:
         known = out_of_range, given.shapes, conditions, allow_empty
         found = verified(network, done, *known, arrays)
@@ -103,8 +105,6 @@ def harden_command(
         record = {"model": model, "output": output, "rewritten": rewritten, "left": left}
         say(json_bytes(record | ({"verified": found} if verify else {})))
         return code
-    for one in [*rewritten, *left]:
-        say(str(one), err=prints)
     say(f"{model} -> {output}: {number_of(len(rewritten), 'node')} rewritten", err=prints)
     if rewritten:
         rule = hardening_rule(out_of_range)

@@ -216,7 +216,8 @@ def hardened(
         undone = dict[Operation, str]()
         for scope, one, _ in not_proved(audit_model(done.model, None, *known)):
             for made in done.made.get((scope.place, one.outputs[0]), ()):
-                undone[made] = f"no limit of its indices would be proved, as {stops[made]} is open"
+                why = f"no limit of its indices would be proved, as {stops[made]} is open"
+                undone[made] = why if rule == "clamp" else f"{why}; one of clamp may be"
         if not undone:
             break
         limited |= undone
@@ -288,7 +289,10 @@ def rewrite(
             with located(f"{named[0]}: {named[2]} {shown(named[1])}"):
                 node = _node([given for given, _ in calls], _inputs(operation)[0], own)
                 _replace(first, as_directml(node), taken)
-            output, told = operation.outputs[0], [_told_limit(node, "directml", operation)]
+            output, told = (
+                operation.outputs[0],
+                [_told_limit(node, "directml", operation, "indices")],
+            )
         elif unsafe or cropped:
             try:
                 if why := "".join(limited[one] for one in unsafe[:1]):
@@ -419,7 +423,7 @@ def _limit(
         at = _inserted(siblings, at, _protos(graph, names, f"{operation.label}/", taken))
         for k, value in zip((one.data, one.position), operands, strict=True):
             siblings[at].input[k] = names[value.name]
-        told += [] if limit is None else [_told_limit(node, limit, operation)]
+        told += [] if limit is None else [_told_limit(node, limit, operation, one.name)]
         padded = () if limit is None else node.padded(limit)
         if padded and limit == "zero" and not operation.is_gather:
             output = siblings[at].output[0]
@@ -480,16 +484,18 @@ def _protos(
     return [*made.node]
 
 
-def _told_limit(node: GatherNode, limit: OutOfRange | int, operation: Operation) -> str:
+def _told_limit(node: GatherNode, limit: OutOfRange | int, operation: Operation, name: str) -> str:
     sizes, axes = node.data.sizes, [*node.indexed().flat]
     known = [sizes[k] for k in axes] if sizes else [None]
     ranges = ", ".join(f"[{f'-{n}' if node.from_end else 0}, {n})" for n in known)
-    outside = f"an index outside {ranges}" if None not in known else "an index out of range"
     row = operator_of(operation)
+    index = f"an index of {name}" if row is not None and len(row.inputs) > 1 else "an index"
+    outside = f"{index} outside {ranges}" if None not in known else f"{index} out of range"
     if row is not None and row.hardened == "drop":
         return f"{outside} was an error, and now its write is dropped: two copies of the data"
     did = "was an error" if operation.is_gather else "did what the provider makes of it"
-    held = f"row {limit}" if isinstance(limit, int) else POLICIES[limit].returns
+    fewer = ", or the last one where there are fewer" if None in known and limit else ""
+    held = f"row {limit}{fewer}" if isinstance(limit, int) else POLICIES[limit].returns
     return f"{outside} {did}, and now the output holds {held}"
 
 

@@ -211,8 +211,8 @@ def verify(
     stays = {(one.node, one.operator) for one in done.left}
     rest = [((one.label, one.operator), gather) for _, one, gather in not_proved(again)]
     unproved = {one for one, _ in rest} - stays
-    said = f"{number_of(len(again.gathers), 'node')} with indices, {len(unproved)} not proved"
-    found = [Verified("audit", not unproved, f"{said}, {len(stays)} left")]
+    said = f"{number_of(len(again.gathers), 'node')} with indices, {len(stays)} left"
+    found = [Verified("audit", not unproved, f"{said}, {len(unproved)} others not proved")]
 
     before, after = opened(plain, serialized(plain.proto)), opened(plain, data)
     if inputs is None:
@@ -243,7 +243,8 @@ def verify(
         elif isinstance(told, str):
             failed.append(told)
     said = f"{WILD_RUNS} runs with wild {', '.join(sorted(names))}, {len(failed)} failed"
-    said = said if names else "0 runs, as no index depends on an input whose numbers are free"
+    none = "" if kept else ", as no index depends on an input whose numbers are free"
+    said = said if names else f"0 runs{none}"
     said += f", first: {failed[0]}" if failed else ""
     said += f", {at_left} more in a node left" if at_left else ""
     said += f"; not wild, as a node left depends on it: {', '.join(sorted(kept))}" if kept else ""

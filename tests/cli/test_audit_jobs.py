@@ -45,6 +45,12 @@ def test_jobs_give_what_one_process_gives() -> None:
     assert outcome("audit", "m", "--json", "--jobs", "2") == one
 
 
+def test_a_model_that_is_named_twice_is_audited_once() -> None:
+    Path("link.onnx").symlink_to(save("m/a.onnx"))
+    found = json.loads(outcome("audit", "m", "./m/a.onnx", "m/*", "link.onnx", "--json")[1])
+    assert [each["model"] for each in found["models"]] == ["m/a.onnx", "link.onnx"]
+
+
 def test_lanes_take_one_model_at_a_time() -> None:
     np.savez("x.npz", ids=np.array([[0, 1]]))
     given = ("--inputs", "x.npz", "--lanes", "cpu", "--jobs", "2")

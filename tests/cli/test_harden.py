@@ -95,7 +95,7 @@ def test_no_model_is_printed_to_a_terminal(monkeypatch: pytest.MonkeyPatch) -> N
 def test_harden_verifies_what_it_wrote() -> None:
     saved()
     lines = [
-        "audit: holds: 1 node with indices, 0 not proved, 0 left",
+        "audit: holds: 1 node with indices, 0 left, 0 others not proved",
         "bytes: holds: equal bytes in 8 of 8 runs with inputs made with seed 0",
         "wild: holds: 64 runs with wild ids, 0 failed",
         "again: holds: a second time changes nothing",

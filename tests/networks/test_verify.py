@@ -60,7 +60,7 @@ def said(done: HardenedModel, **given: object) -> dict[str, tuple[bool, str]]:
 def test_a_hardened_model_holds_all_checks() -> None:
     done = hardened(read_network(EMBEDDING), "clamp")
     assert said(done) == {
-        "audit": (True, "1 node with indices, 0 not proved, 0 left"),
+        "audit": (True, "1 node with indices, 0 left, 0 others not proved"),
         "bytes": (True, "equal bytes in 8 of 8 runs with inputs made with seed 0"),
         "wild": (True, "64 runs with wild ids, 0 failed"),
         "again": (True, "a second time changes nothing"),
@@ -75,7 +75,7 @@ def test_a_hardened_model_holds_all_checks() -> None:
 def test_a_model_that_is_not_hardened_fails() -> None:
     found = said(HardenedModel(EMBEDDING))
     assert [holds for holds, _ in found.values()] == [False, True, False, False]
-    assert found["audit"][1] == "1 node with indices, 1 not proved, 0 left"
+    assert found["audit"][1] == "1 node with indices, 0 left, 1 others not proved"
     assert found["wild"][1].startswith("64 runs with wild ids, 57 failed, first: ")
     assert "indices element out of data bounds" in found["wild"][1]
     assert found["again"][1] == "a second time changes 1 node"
@@ -105,11 +105,22 @@ def test_an_input_of_a_node_that_is_left_stays_in_range() -> None:
     )
     plain = read_network(made)
     found = {one.check: one for one in verify(plain, hardened(plain, "clamp"))}
-    assert found["audit"].said == "2 nodes with indices, 0 not proved, 1 left"
+    assert found["audit"].said == "2 nodes with indices, 1 left, 0 others not proved"
     assert found["wild"].holds
     assert found["wild"].said == (
         "64 runs with wild ids, 0 failed; not wild, as a node left depends on it: i"
     )
+
+
+def test_no_run_is_wild_where_each_index_is_of_a_node_that_is_left() -> None:
+    made = model(
+        "g (float[1, 1, 2, 2] x, int64[1, 1, 2, 2] i) => (y) "
+        "{ y = MaxUnpool <kernel_shape = [2, 2]> (x, i) }"
+    )
+    plain = read_network(made)
+    found = {one.check: one for one in verify(plain, hardened(plain, "clamp"))}
+    assert found["wild"].holds
+    assert found["wild"].said == "0 runs; not wild, as a node left depends on it: i"
 
 
 def test_runs_that_fail_in_an_operator_that_is_left_are_told() -> None:
