@@ -111,19 +111,28 @@ def test_an_interruption_writes_what_there_is(jobs: int) -> None:
         os.link("m/0.onnx", f"m/{k}.onnx")
     ours, theirs = os.openpty()
     command = [sys.executable, "-m", "onnxgather", "audit", "m", "--jobs", str(jobs)]
-    with subprocess.Popen(
-        [*command, "--json", "out.json"],
-        stdout=subprocess.PIPE,
-        stderr=theirs,
-        text=True,
-        start_new_session=True,
-    ) as process:
-        os.close(theirs)
-        error = ""
-        while not re.search(r"\b[2-9]\d* of 2,000: m/", error):
-            error += os.read(ours, 1000).decode()
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal sends it to all processes
-        text, _ = process.communicate(timeout=30)
+    # A shell starts what runs behind it without SIGINT, and programs inherit that.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        process = subprocess.Popen(
+            [*command, "--json", "out.json"],
+            stdout=subprocess.PIPE,
+            stderr=theirs,
+            text=True,
+            start_new_session=True,
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
+    os.close(theirs)
+    error = ""
+    with process:
+        try:
+            while not re.search(r"\b[2-9]\d* of 2,000: m/", error):
+                error += os.read(ours, 1000).decode()
+            os.killpg(process.pid, signal.SIGINT)  # as a terminal sends it to all processes
+            text, _ = process.communicate(timeout=30)
+        finally:
+            process.kill()
     error += os.read(ours, 10_000).decode()
     os.close(ours)
     assert process.returncode == 130
@@ -152,10 +161,13 @@ finally:
         for k in range(count):
             save(f"m{count}/{k}.onnx", rows=400_000)
         command = [sys.executable, "-c", code, f"m{count}"]
-        told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
-        peak, taken = told.stderr.split()
-        peaks.append(int(peak))
-        seconds.append(float(taken))
+        told = [
+            subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+            for _ in range(3)
+        ]
+        peak, taken = zip(*(one.stderr.split() for one in told), strict=True)
+        peaks.append(min(map(int, peak)))
+        seconds.append(min(map(float, taken)))  # the other runs were disturbed
     assert peaks[2] < peaks[0] + 3 * 4800  # kilobytes: a model has 4,800 of them
     assert seconds[2] - seconds[1] < 8 * (seconds[1] - seconds[0]) + 0.5  # 18 were it quadratic
 
