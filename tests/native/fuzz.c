@@ -187,10 +187,10 @@ static void run(const struct gather *g, size_t threads) {
             abort();
         }
     } else {
-        char message[300], small[20];
+        char message[300], cut[20];
         gather_first_outside(g, indices, message, sizeof message);
-        gather_first_outside(g, indices, small, sizeof small);
-        if (g->policy != GATHER_ERROR || strncmp(message, small, sizeof small - 1)) abort();
+        gather_first_outside(g, indices, cut, sizeof cut);
+        if (g->policy != GATHER_ERROR || strncmp(message, cut, sizeof cut - 1)) abort();
     }
     free(data);
     free(indices);

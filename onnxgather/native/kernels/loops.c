@@ -252,7 +252,7 @@ static int find_offsets(struct run *run, uint64_t index) {
 static struct rows rows_of(const struct run *run, struct position at) {
     const struct gather *g = run->gather;
     const size_t size = g->element_size;
-    const uint64_t near = run->width > 1 || g->tuple_size > 1 ? NEAR_ROWS_BYTES : NEAR_BYTES;
+    const int is_single = run->width == 1 && g->tuple_size == 1;
     return (struct rows){
         .data = run->data + at.data * size,
         .output = run->output + at.output * size,
@@ -260,7 +260,7 @@ static struct rows rows_of(const struct run *run, struct position at) {
         .bytes = run->width * size,
         .step = run->loops[run->count - 1].output * size,
         .count = run->rows,
-        .far = g->data_count * size > near,
+        .fetches = g->data_count * size > (is_single ? NEAR_BYTES : NEAR_ROWS_BYTES),
         .streams = run->streams,
     };
 }

@@ -154,7 +154,7 @@ INLINED int copy_both(const struct line *axes, const struct rows *rows, const in
                       const int coordinates, const size_t piece, const int whole, const int checks,
                       const int packed) {
     const size_t count = rows->count;
-    const size_t fetching = rows->far && count > ELEMENTS_AHEAD ? count - ELEMENTS_AHEAD : 0;
+    const size_t fetching = rows->fetches && count > ELEMENTS_AHEAD ? count - ELEMENTS_AHEAD : 0;
     uint64_t outside = copy_range(axes, rows, 0, fetching, type, coordinates, piece, whole, checks,
                                   packed, 1);
     outside |= copy_range(axes, rows, fetching, count, type, coordinates, piece, whole, checks,

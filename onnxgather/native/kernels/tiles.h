@@ -43,7 +43,7 @@ struct rows {
     size_t bytes; /* of a row */
     size_t step;  /* bytes from row to row in the output */
     size_t count;
-    int far;     /* whether the data are so large that rows are fetched early */
+    int fetches; /* whether the data are so large that rows are fetched early */
     int streams; /* whether rows pass the caches by */
 };
 
