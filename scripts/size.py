@@ -25,12 +25,12 @@ BUDGETS = {
     "repro": 750,
     "doctor": 270,
     "networks": 4_956,
-    "cli": 1_739,
+    "cli": 1_749,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 17_074
+WHOLE = 17_084
 """The most lines of code of the package."""
 
 ENTRIES = 22

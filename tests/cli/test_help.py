@@ -26,6 +26,7 @@ Options:
 
 Commands:
   audit    Say what becomes of each gather of an ONNX model.
+  capture  Print the path of a C++ header that writes gathers to files.
   check    Compare providers with the reference.
   convert  Write programs as ONNX models.
   corpus   Export the built-in corpus.
@@ -53,6 +54,7 @@ Commands:
         [
             *(
                 "audit",
+                "capture",
                 "check",
                 "convert",
                 "corpus",

@@ -1,0 +1,532 @@
+// Captures gathers on DirectML.dll and on a device of its own, and prints the name of each part
+// whose checks hold. The folders under OUT are for the caller to read; OUT\full has room for a few
+// files.
+//
+//   directml_capture_test.exe OUT
+#define main host_main  // not called
+#include "directml_host.cpp"
+#undef main
+
+#include "directml_capture.h"
+#include "written.h"  // descriptors, and const DML_OPERATOR_DESC* const written[]
+
+#include <thread>
+
+namespace {
+
+int failures = 0;
+
+void check_that(bool holds, const char* condition, int line) {
+    if (holds) return;
+    failures++;
+    std::printf("line %d does not hold: %s\n", line, condition);
+}
+
+#define CHECK(condition) check_that(condition, #condition, __LINE__)
+
+using std::wstring;
+wstring out;
+
+wstring folder(const wchar_t* name) {
+    wstring path = out + L"\\" + name;
+    CreateDirectoryW(path.c_str(), nullptr);
+    return path;
+}
+
+// The names of the files in a folder.
+std::vector<wstring> files(const wstring& path) {
+    std::vector<wstring> found;
+    WIN32_FIND_DATAW each;
+    HANDLE search = FindFirstFileW((path + L"\\*").c_str(), &each);
+    if (search == INVALID_HANDLE_VALUE) return found;
+    do {
+        if (each.cFileName[0] != L'.') found.push_back(each.cFileName);
+    } while (FindNextFileW(search, &each));
+    FindClose(search);
+    return found;
+}
+
+void replace_content(const wstring& path, const char* text) {
+    HANDLE file = CreateFileW(path.c_str(), GENERIC_WRITE, 0, nullptr, CREATE_ALWAYS, 0, nullptr);
+    DWORD done = 0;
+    WriteFile(file, text, static_cast<DWORD>(std::strlen(text)), &done, nullptr);
+    CloseHandle(file);
+}
+
+string content(const wstring& path) {
+    HANDLE file = CreateFileW(path.c_str(), GENERIC_READ, 0, nullptr, OPEN_EXISTING, 0, nullptr);
+    char text[10000];
+    DWORD done = 0;
+    ReadFile(file, text, sizeof text, &done, nullptr);
+    CloseHandle(file);
+    return string(text, done);
+}
+
+std::vector<wstring> sentences;
+void keep(const wchar_t* sentence) { sentences.push_back(sentence); }
+
+Ref<IDMLOperator> created(IDMLDevice* device, const DML_OPERATOR_DESC& desc) {
+    Ref<IDMLOperator> op;
+    CHECK(device->CreateOperator(&desc, IDMLOperator::iid, op.put_void()) == S_OK);
+    CHECK(op.get());
+    return op;
+}
+
+template <typename T>
+class Captured {
+public:
+    Captured(T* device, const wstring& path)
+        : object_(onnxgather::capture(device, path.c_str(), keep)) {}
+    Captured(const Captured&) = delete;
+    ~Captured() { object_->Release(); }
+    T* get() const { return object_; }
+    T* operator->() const { return object_; }
+
+private:
+    T* object_;
+};
+
+// --- DirectML.dll ----------------------------------------------------------------------------
+
+void test_every_descriptor(IDMLDevice* directml) {
+    Captured<IDMLDevice> device(directml, folder(L"all"));
+    for (int time = 0; time < 2; time++)
+        for (auto desc : written) created(device.get(), *desc);
+    CHECK(sentences.empty());
+}
+
+// Every 20th descriptor as the only node of a graph.
+void test_graphs(IDMLDevice* directml) {
+    Captured<IDMLDevice> device(directml, folder(L"graphs"));
+    Ref<IDMLDevice1> device1;
+    CHECK(device->QueryInterface(IDMLDevice1::iid, device1.put_void()) == S_OK);
+    for (size_t k = 0; k < std::size(written); k += 20) {
+        Ref<IDMLOperator> op = created(device1.get(), *written[k]);
+        DML_OPERATOR_GRAPH_NODE_DESC node{op.get(), "a \"name\""};
+        DML_INPUT_GRAPH_EDGE_DESC data{0, 0, 0, nullptr}, indices{1, 0, 1, nullptr};
+        DML_OUTPUT_GRAPH_EDGE_DESC output{0, 0, 0, nullptr};
+        DML_GRAPH_NODE_DESC nodes[] = {{DML_GRAPH_NODE_TYPE_OPERATOR, &node}};
+        DML_GRAPH_EDGE_DESC inputs[] = {{DML_GRAPH_EDGE_TYPE_INPUT, &data},
+                                        {DML_GRAPH_EDGE_TYPE_INPUT, &indices}};
+        DML_GRAPH_EDGE_DESC outputs[] = {{DML_GRAPH_EDGE_TYPE_OUTPUT, &output}};
+        DML_GRAPH_DESC graph{2, 1, 1, nodes, 2, inputs, 1, outputs, 0, nullptr};
+        Ref<IDMLCompiledOperator> compiled;
+        CHECK(device1->CompileGraph(&graph, DML_EXECUTION_FLAG_NONE, IDMLCompiledOperator::iid,
+                                    compiled.put_void()) == S_OK);
+        CHECK(compiled.get());
+    }
+    CHECK(sentences.empty());
+}
+
+// What a captured operator is for: it is compiled, and DirectML's other objects take it.
+void test_use(IDMLDevice* directml) {
+    Captured<IDMLDevice> device(directml, folder(L"use"));
+    Ref<IDMLOperator> op = created(device.get(), *written[0]);
+    Ref<IDMLCompiledOperator> compiled;
+    CHECK(device->CompileOperator(op.get(), DML_EXECUTION_FLAG_NONE, IDMLCompiledOperator::iid,
+                                  compiled.put_void()) == S_OK);
+    IDMLCompiledOperator* operators[] = {compiled.get()};
+    Ref<IDMLOperatorInitializer> initializer;
+    CHECK(device->CreateOperatorInitializer(1, operators, IDMLOperatorInitializer::iid,
+                                            initializer.put_void()) == S_OK);
+    Ref<IDMLDevice> parent;
+    CHECK(op->GetDevice(IDMLDevice::iid, parent.put_void()) == S_OK);
+    CHECK(parent.get() == directml);
+    IUnknown *direct3d = nullptr, *expected = nullptr;
+    CHECK(device->GetParentDevice(IID_ID3D12Device, reinterpret_cast<void**>(&direct3d)) == S_OK);
+    CHECK(directml->GetParentDevice(IID_ID3D12Device, reinterpret_cast<void**>(&expected)) == S_OK);
+    CHECK(direct3d == expected);
+    direct3d->Release();
+    expected->Release();
+}
+
+// Descriptors that DxDispatch's JSON cannot hold: DirectML refuses them, captured or not.
+void test_no_json(IDMLDevice* directml) {
+    Captured<IDMLDevice> device(directml, folder(L"no json"));
+    UINT sizes[] = {2, 1, 1, 1, 1, 1, 1, 1, 1};
+    DML_BUFFER_TENSOR_DESC good{};
+    good.DataType = DML_TENSOR_DATA_TYPE_UINT32;
+    good.DimensionCount = 1;
+    good.Sizes = sizes;
+    good.TotalTensorSizeInBytes = 8;
+    DML_BUFFER_TENSOR_DESC bad[8];
+    std::fill(std::begin(bad), std::end(bad), good);
+    bad[0].DataType = DML_TENSOR_DATA_TYPE_UNKNOWN;
+    bad[1].DataType = DML_TENSOR_DATA_TYPE_UINT4;
+    bad[2].DataType = static_cast<DML_TENSOR_DATA_TYPE>(99);
+    bad[3].Flags = static_cast<DML_TENSOR_FLAGS>(2);
+    bad[4].DimensionCount = 0;
+    bad[5].DimensionCount = 9;
+    bad[6].Sizes = nullptr;
+    bad[7].TotalTensorSizeInBytes = 0;
+    auto refused = [&](const DML_TENSOR_DESC* tensor,
+                       DML_OPERATOR_TYPE type = DML_OPERATOR_GATHER) {
+        DML_TENSOR_DESC others{DML_TENSOR_TYPE_BUFFER, &good};
+        DML_GATHER_OPERATOR_DESC gather{tensor, &others, &others, 0, 1};
+        DML_OPERATOR_DESC desc{type, &gather};
+        Ref<IDMLOperator> op;
+        CHECK(device->CreateOperator(&desc, IDMLOperator::iid, op.put_void()) == E_INVALIDARG);
+        CHECK(!op.get());
+    };
+    for (const auto& buffer : bad) {
+        DML_TENSOR_DESC tensor{DML_TENSOR_TYPE_BUFFER, &buffer};
+        refused(&tensor);
+    }
+    DML_TENSOR_DESC tensor{DML_TENSOR_TYPE_INVALID, &good};
+    refused(&tensor);
+    tensor = {DML_TENSOR_TYPE_BUFFER, nullptr};
+    refused(&tensor);
+    refused(nullptr);
+    refused(&tensor, static_cast<DML_OPERATOR_TYPE>(9999));
+    CHECK(files(folder(L"no json")).empty());
+    CHECK(sentences.empty());
+    // A tensor that DirectML refuses, and that JSON can hold, is written.
+    DML_BUFFER_TENSOR_DESC small = good;
+    small.TotalTensorSizeInBytes = 4;
+    tensor = {DML_TENSOR_TYPE_BUFFER, &small};
+    refused(&tensor);
+    CHECK(files(folder(L"no json")).size() == 1);
+}
+
+void test_threads(IDMLDevice* directml) {
+    Captured<IDMLDevice> device(directml, folder(L"threads"));
+    constexpr size_t COUNT = 100;
+    std::vector<std::thread> threads;
+    std::atomic<int> made{0};
+    for (size_t number = 0; number < 8; number++)
+        threads.emplace_back([&, number] {
+            for (size_t k = 0; k < COUNT; k++) {
+                Ref<IDMLOperator> op;
+                const DML_OPERATOR_DESC* desc = written[(k + number * COUNT / 16) % COUNT];
+                device->AddRef();
+                if (device->CreateOperator(desc, IDMLOperator::iid, op.put_void()) == S_OK) made++;
+                device->Release();
+            }
+        });
+    for (auto& thread : threads) thread.join();
+    CHECK(made == 8 * COUNT);
+    CHECK(files(folder(L"threads")).size() == COUNT);
+    CHECK(device->AddRef() == 2);
+    CHECK(device->Release() == 1);
+    CHECK(sentences.empty());
+}
+
+// --- A device of its own ---------------------------------------------------------------------
+
+constexpr HRESULT FAILED_AT = static_cast<HRESULT>(0x887A0000);  // plus the method's number
+
+// Fails at every call, and keeps what it got.
+class Broken final : public IDMLDevice1 {
+public:
+    explicit Broken(bool has_graphs) : has_graphs_(has_graphs) {}
+
+    ULONG references = 1;
+    std::vector<UINT64> got;
+
+    HRESULT STDMETHODCALLTYPE QueryInterface(REFIID wanted, void** found) override {
+        if (!found) return E_POINTER;
+        bool known = wanted == IID_IUnknown || wanted == IDMLDevice::iid ||
+                     (has_graphs_ && wanted == IDMLDevice1::iid);
+        *found = known ? this : nullptr;
+        if (known) AddRef();
+        return known ? S_OK : E_NOINTERFACE;
+    }
+    ULONG STDMETHODCALLTYPE AddRef() override { return ++references; }
+    ULONG STDMETHODCALLTYPE Release() override { return --references; }
+    HRESULT STDMETHODCALLTYPE GetPrivateData(REFGUID a, UINT* b, void* c) override {
+        return failed(1, &a, b, c);
+    }
+    HRESULT STDMETHODCALLTYPE SetPrivateData(REFGUID a, UINT b, const void* c) override {
+        return failed(2, &a, b, c);
+    }
+    HRESULT STDMETHODCALLTYPE SetPrivateDataInterface(REFGUID a, IUnknown* b) override {
+        return failed(3, &a, b);
+    }
+    HRESULT STDMETHODCALLTYPE SetName(PCWSTR a) override { return failed(4, a); }
+    HRESULT STDMETHODCALLTYPE
+    CheckFeatureSupport(DML_FEATURE a, UINT b, const void* c, UINT d, void* e) override {
+        return failed(5, a, b, c, d, e);
+    }
+    HRESULT STDMETHODCALLTYPE
+    CreateOperator(const DML_OPERATOR_DESC* a, REFIID b, void** c) override {
+        if (c) *c = nullptr;
+        return failed(6, a, &b, c);
+    }
+    HRESULT STDMETHODCALLTYPE
+    CompileOperator(IDMLOperator* a, DML_EXECUTION_FLAGS b, REFIID c, void** d) override {
+        return failed(7, a, b, &c, d);
+    }
+    HRESULT STDMETHODCALLTYPE CreateOperatorInitializer(
+        UINT a, IDMLCompiledOperator* const* b, REFIID c, void** d) override {
+        return failed(8, a, b, &c, d);
+    }
+    HRESULT STDMETHODCALLTYPE CreateCommandRecorder(REFIID a, void** b) override {
+        return failed(9, &a, b);
+    }
+    HRESULT STDMETHODCALLTYPE
+    CreateBindingTable(const DML_BINDING_TABLE_DESC* a, REFIID b, void** c) override {
+        return failed(10, a, &b, c);
+    }
+    HRESULT STDMETHODCALLTYPE Evict(UINT a, IDMLPageable* const* b) override {
+        return failed(11, a, b);
+    }
+    HRESULT STDMETHODCALLTYPE MakeResident(UINT a, IDMLPageable* const* b) override {
+        return failed(12, a, b);
+    }
+    HRESULT STDMETHODCALLTYPE GetDeviceRemovedReason() override { return failed(13); }
+    HRESULT STDMETHODCALLTYPE GetParentDevice(REFIID a, void** b) override {
+        return failed(14, &a, b);
+    }
+    HRESULT STDMETHODCALLTYPE CompileGraph(
+        const DML_GRAPH_DESC* a, DML_EXECUTION_FLAGS b, REFIID c, void** d) override {
+        return failed(15, a, b, &c, d);
+    }
+
+private:
+    template <typename... Arguments>
+    HRESULT failed(int method, Arguments... arguments) {
+        got = {number(arguments)...};
+        return FAILED_AT + method;
+    }
+    template <typename T>
+    static UINT64 number(T* pointer) { return reinterpret_cast<UINT64>(pointer); }
+    static UINT64 number(UINT value) { return value; }
+
+    bool has_graphs_;
+};
+
+// A pointer that nothing follows.
+template <typename T>
+T* place(UINT64 number) { return reinterpret_cast<T*>(0x1000 + number); }
+
+bool got(const Broken& broken, std::initializer_list<UINT64> expected) {
+    return broken.got == std::vector<UINT64>(expected);
+}
+
+void test_forwarding() {
+    Broken broken(true);
+    Captured<IDMLDevice1> device(&broken, folder(L"forwarding"));
+    const GUID& id = *place<const GUID>(1);
+    const UINT64 a = 0x1001, b = 0x1002, c = 0x1003;
+    auto flags = static_cast<DML_EXECUTION_FLAGS>(4);
+    void** found = place<void*>(3);
+    CHECK(device->GetPrivateData(id, place<UINT>(2), place<void>(3)) == FAILED_AT + 1);
+    CHECK(got(broken, {a, b, c}));
+    CHECK(device->SetPrivateData(id, 7, place<void>(2)) == FAILED_AT + 2);
+    CHECK(got(broken, {a, 7, b}));
+    CHECK(device->SetPrivateDataInterface(id, place<IUnknown>(2)) == FAILED_AT + 3);
+    CHECK(got(broken, {a, b}));
+    CHECK(device->SetName(place<const wchar_t>(1)) == FAILED_AT + 4);
+    CHECK(got(broken, {a}));
+    CHECK(device->CheckFeatureSupport(DML_FEATURE_FEATURE_LEVELS, 7, place<void>(2), 8,
+                                      place<void>(3)) == FAILED_AT + 5);
+    CHECK(got(broken, {1, 7, b, 8, c}));
+    CHECK(device->CompileOperator(place<IDMLOperator>(2), flags, id, found) == FAILED_AT + 7);
+    CHECK(got(broken, {b, 4, a, c}));
+    CHECK(device->CreateOperatorInitializer(7, place<IDMLCompiledOperator*>(2), id, found) ==
+          FAILED_AT + 8);
+    CHECK(got(broken, {7, b, a, c}));
+    CHECK(device->CreateCommandRecorder(id, found) == FAILED_AT + 9);
+    CHECK(got(broken, {a, c}));
+    CHECK(device->CreateBindingTable(place<DML_BINDING_TABLE_DESC>(2), id, found) ==
+          FAILED_AT + 10);
+    CHECK(got(broken, {b, a, c}));
+    CHECK(device->Evict(7, place<IDMLPageable*>(2)) == FAILED_AT + 11);
+    CHECK(got(broken, {7, b}));
+    CHECK(device->MakeResident(7, place<IDMLPageable*>(2)) == FAILED_AT + 12);
+    CHECK(got(broken, {7, b}));
+    CHECK(device->GetDeviceRemovedReason() == FAILED_AT + 13);
+    CHECK(got(broken, {}));
+    CHECK(device->GetParentDevice(id, found) == FAILED_AT + 14);
+    CHECK(got(broken, {a, c}));
+    CHECK(device->CompileGraph(place<DML_GRAPH_DESC>(2), flags, id, found) == FAILED_AT + 15);
+    CHECK(got(broken, {b, 4, a, c}));
+
+    // CreateOperator: a gather, another operator, nothing; the last error stays the program's.
+    SetLastError(1234);
+    DML_OPERATOR_DESC other{static_cast<DML_OPERATOR_TYPE>(1), place<void>(1)};
+    DML_OPERATOR_DESC empty{DML_OPERATOR_GATHER, nullptr};
+    for (const DML_OPERATOR_DESC* desc : {written[0], static_cast<const DML_OPERATOR_DESC*>(&other),
+                                          static_cast<const DML_OPERATOR_DESC*>(&empty),
+                                          static_cast<const DML_OPERATOR_DESC*>(nullptr)}) {
+        void* made = place<void>(9);
+        CHECK(device->CreateOperator(desc, id, &made) == FAILED_AT + 6);
+        CHECK(got(broken, {reinterpret_cast<UINT64>(desc), a, reinterpret_cast<UINT64>(&made)}));
+        CHECK(!made);
+        CHECK(device->CreateOperator(desc, id, nullptr) == FAILED_AT + 6);
+        CHECK(got(broken, {reinterpret_cast<UINT64>(desc), a, 0}));
+    }
+    CHECK(GetLastError() == 1234);
+    CHECK(files(folder(L"forwarding")).size() == 1);
+    CHECK(sentences.empty());
+}
+
+void test_references() {
+    Broken broken(true);
+    IDMLDevice* device = onnxgather::capture<IDMLDevice>(&broken, out.c_str());
+    CHECK(broken.references == 3);  // both interfaces
+    CHECK(device->AddRef() == 2);
+    CHECK(device->Release() == 1);
+    const GUID object{
+        0xc8263aac, 0x9e0c, 0x4a2d, {0x9b, 0x8e, 0x00, 0x75, 0x21, 0xa3, 0x31, 0x7c}};
+    for (const GUID& id : {IID_IUnknown, object, IDMLDevice::iid, IDMLDevice1::iid}) {
+        void* found = nullptr;
+        CHECK(device->QueryInterface(id, &found) == S_OK);
+        CHECK(found == device);  // one object has one IUnknown
+        CHECK(device->Release() == 1);
+    }
+    CHECK(device->QueryInterface(IDMLDevice::iid, nullptr) == E_POINTER);
+    void* found = place<void>(1);
+    CHECK(device->QueryInterface(IDMLOperator::iid, &found) == E_NOINTERFACE);
+    CHECK(!found);
+    CHECK(broken.references == 3);
+    CHECK(device->Release() == 0);
+    CHECK(broken.references == 1);
+
+    Broken old(false);
+    device = onnxgather::capture<IDMLDevice>(&old, out.c_str());
+    CHECK(old.references == 2);
+    found = place<void>(1);
+    CHECK(device->QueryInterface(IDMLDevice1::iid, &found) == E_NOINTERFACE);
+    CHECK(!found);
+    CHECK(device->Release() == 0);
+    CHECK(old.references == 1);
+    CHECK(!onnxgather::capture<IDMLDevice>(nullptr, out.c_str()));
+}
+
+// --- Files -----------------------------------------------------------------------------------
+
+// Where nothing can be written, the calls go on, and one sentence is told.
+void test_bad_folders() {
+    Broken broken(true);
+    wstring file = folder(L"bad") + L"\\file";
+    replace_content(file, "");
+    struct {
+        const wchar_t* path;
+        wstring sentence;
+    } const bad[] = {
+        {L"Z:\\nowhere\\at all", L"\"Z:\\nowhere\\at all\", Windows error 3"},
+        {L"Z:/nowhere", L"\"Z:\\nowhere\", Windows error 3"},
+        {file.c_str(), L"\"" + file + L"\", Windows error 3"},
+        {L"", L"\"\", Windows error 123"},
+        {nullptr, L"\"\", Windows error 123"},
+    };
+    for (const auto& each : bad) {
+        IDMLDevice* device = onnxgather::capture<IDMLDevice>(&broken, each.path, keep);
+        for (size_t k = 0; k < 3; k++)
+            CHECK(device->CreateOperator(written[k], IDMLOperator::iid, nullptr) == FAILED_AT + 6);
+        device->Release();
+        CHECK(sentences.size() == 1);
+        if (!sentences.empty()) std::printf("told: %ls\n", sentences[0].c_str());
+        CHECK(!sentences.empty() && sentences[0].find(each.sentence) != wstring::npos);
+        sentences.clear();
+    }
+    IDMLDevice* device = onnxgather::capture<IDMLDevice>(&broken, L"Z:\\nowhere");  // the debugger
+    CHECK(device->CreateOperator(written[0], IDMLOperator::iid, nullptr) == FAILED_AT + 6);
+    device->Release();
+    CHECK(broken.references == 1);
+    CHECK(files(folder(L"bad")).size() == 1);
+}
+
+// A disk without room: what is there is whole.
+void test_full_disk() {
+    Broken broken(true);
+    Captured<IDMLDevice> device(&broken, folder(L"full"));
+    for (auto desc : written)
+        CHECK(device->CreateOperator(desc, IDMLOperator::iid, nullptr) == FAILED_AT + 6);
+    CHECK(sentences.size() == 1);
+    sentences.clear();
+    auto found = files(folder(L"full"));
+    CHECK(found.size() > 0 && found.size() < 10);
+    for (const wstring& name : found) {
+        string text = content(folder(L"full") + L"\\" + name);
+        CHECK(name.find(L".json") != wstring::npos);
+        CHECK(text.size() > 2 && text.substr(text.size() - 2) == "}\n");
+    }
+}
+
+// Files of other programs keep their names and their content; a file with the same text is enough.
+void test_names() {
+    Broken broken(true);
+    wstring path = folder(L"names");
+    auto create = [&] {
+        Captured<IDMLDevice> device(&broken, path);
+        device->CreateOperator(written[0], IDMLOperator::iid, nullptr);
+    };
+    create();
+    auto first = files(path);
+    CHECK(first.size() == 1);
+    create();
+    CHECK(files(path) == first);
+    wstring start = path + L"\\" + first[0].substr(0, first[0].find(L'.'));
+    string whole = content(start + L".json");
+    for (string other : {string("x"), whole.substr(0, whole.size() - 1), whole + "\n", string()}) {
+        DeleteFileW((start + L"-2.json").c_str());
+        replace_content(start + L".json", other.c_str());
+        create();
+        CHECK(content(start + L".json") == other);
+        CHECK(content(start + L"-2.json") == whole);
+        create();
+        CHECK(files(path).size() == 2);
+    }
+    DeleteFileW((start + L".json").c_str());
+    CreateDirectoryW((start + L".json").c_str(), nullptr);
+    DeleteFileW((start + L"-2.json").c_str());
+    create();
+    CHECK(content(start + L"-2.json") == whole);
+    RemoveDirectoryW((start + L".json").c_str());
+    for (int k = 1; k <= 100; k++)
+        replace_content(start + (k > 1 ? L"-" + std::to_wstring(k) : L"") + L".json", "x");
+    CHECK(sentences.empty());
+    create();
+    CHECK(sentences.size() == 1 && sentences[0].find(L"Windows error 80;") != wstring::npos);
+    sentences.clear();
+    CHECK(files(path).size() == 100);
+}
+
+void test_current_folder() {
+    Broken broken(true);
+    wstring path = folder(L"current");
+    SetCurrentDirectoryW(path.c_str());
+    Captured<IDMLDevice> device(&broken, L".");
+    SetCurrentDirectoryW(out.c_str());
+    device->CreateOperator(written[0], IDMLOperator::iid, nullptr);
+    CHECK(files(path).size() == 1);
+    CHECK(sentences.empty());
+}
+
+}  // namespace
+
+int main(int, char** arguments) {
+    for (const char* letter = arguments[1]; *letter; letter++) out += static_cast<wchar_t>(*letter);
+    SetErrorMode(SEM_FAILCRITICALERRORS | SEM_NOGPFAULTERRORBOX);
+    SetUnhandledExceptionFilter(report_crash);
+    Gpu gpu;
+    DirectMl directml;
+    IDMLDevice* device = nullptr;
+    try {
+        gpu.open(-1);
+        directml.load("DirectML.dll");
+        device = directml.device(gpu, DML_FEATURE_LEVEL_1_0).directml.get();
+    } catch (const Failure& failure) {
+        misunderstood(told(failure.stage, failure.result));
+    }
+    auto part = [](const char* name, auto test) {
+        int before = failures;
+        test();
+        std::printf("%s: %s\n", name, failures == before ? "holds" : "FAILED");
+        std::fflush(stdout);
+    };
+    part("references", test_references);
+    part("forwarding", test_forwarding);
+    part("bad folders", test_bad_folders);
+    part("full disk", test_full_disk);
+    part("names", test_names);
+    part("current folder", test_current_folder);
+    part("every descriptor", [=] { test_every_descriptor(device); });
+    part("graphs", [=] { test_graphs(device); });
+    part("use", [=] { test_use(device); });
+    part("no JSON", [=] { test_no_json(device); });
+    part("threads", [=] { test_threads(device); });
+    end(failures ? 1 : 0);
+}

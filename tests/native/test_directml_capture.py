@@ -1,0 +1,112 @@
+"""The header that writes the gathers of a program, compiled by MinGW, in front of DirectML.dll."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from folders import ROOT
+from wine_programs import live, wine_program
+
+import onnxgather as og
+from onnxgather.parity.cases import DescriptorCase
+from onnxgather.parity.corpus import built_in_cases
+from onnxgather.programs.program import Program, read_program
+from onnxgather.programs.running import execute
+
+HERE, HEADER = Path(__file__).parent, ROOT / "onnxgather" / "native" / "directml_capture.h"
+
+CORPUS = list(
+    dict.fromkeys(c.descriptor for c in built_in_cases() if isinstance(c, DescriptorCase))
+)
+"""The corpus' descriptors, each once."""
+
+FULL = """
+mkdir "$root/tmp/out/full"
+mount -t tmpfs -o size=16k tmpfs "$root/tmp/out/full"
+"""
+
+PARTS = (
+    *("references", "forwarding", "bad folders", "full disk", "names", "current folder"),
+    *("every descriptor", "graphs", "use", "no JSON", "threads"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of the program."""
+
+    lines: list[str]
+    out: Path
+
+    def programs(self, folder: str) -> list[Program]:
+        """Read what it wrote to a folder."""
+        paths = sorted((self.out / folder).iterdir())
+        assert all(re.fullmatch(r"gather-[0-9a-f]{16}\.json", path.name) for path in paths)
+        return [read_program(path) for path in paths]
+
+    def descriptors(self, folder: str) -> list[og.Descriptor]:
+        """Read the descriptors that it wrote to a folder."""
+        return [program.dispatchables["gather"].descriptor for program in self.programs(folder)]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    folder = tmp_path_factory.mktemp("capture")
+    files = [HERE / "directml_capture_test.cpp", HERE / "DirectML.h", HEADER]
+    command = wine_program(folder, files, CORPUS, FULL)
+    done = subprocess.run(
+        [*command, r"Z:\tmp\out"], capture_output=True, text=True, timeout=300, check=False
+    )
+    print(done.stdout, done.stderr)
+    return Run(done.stdout.splitlines(), folder / "sources" / "out")
+
+
+@live
+@pytest.mark.parametrize("part", PARTS)
+def test_a_part_of_the_program_holds(run: Run, part: str) -> None:
+    assert f"{part}: holds" in run.lines
+
+
+@live
+def test_a_folder_that_cannot_be_written_to_is_told_in_a_sentence(run: Run) -> None:
+    assert (
+        'told: onnxgather: a gather was not written to "Z:\\nowhere\\at all", Windows error 3; '
+        "others that are not written are not told"
+    ) in run.lines
+
+
+@live
+def test_every_descriptor_of_the_corpus_is_read_back(run: Run) -> None:
+    written = run.descriptors("all")
+    assert len(written) == len(CORPUS) > 500
+    assert set(written) == set(CORPUS)
+
+
+@live
+def test_what_a_graph_and_threads_create_is_written_once(run: Run) -> None:
+    for folder, expected in {"graphs": CORPUS[::20], "threads": CORPUS[:100]}.items():
+        written = run.descriptors(folder)
+        assert len(written) == len(expected)
+        assert set(written) == set(expected)
+
+
+@live
+def test_a_program_runs_with_indices_in_range(run: Run, tmp_path: Path) -> None:
+    for program in run.programs("all")[::10]:
+        lines = list(execute(program, og.reference, "error", output_folder=tmp_path))
+        assert lines[0].startswith(b"Resource 'output': ")
+
+
+@live
+def test_a_descriptor_that_directml_refuses_is_written_and_refused(run: Run) -> None:
+    (path,) = (run.out / "no json").iterdir()
+    with pytest.raises(og.DescriptorError) as caught:
+        read_program(path)
+    assert str(caught.value) == (
+        f"{path}: $.dispatchables.gather.desc: InputTensor.TotalTensorSizeInBytes must be at least "
+        "8, got 4"
+    )
