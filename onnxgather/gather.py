@@ -178,19 +178,20 @@ class Geometry:
 
     # The way to an ONNX node.
 
-    def node(self) -> Geometry | None:
-        """The gather whose ONNX node gives an output of all DimensionCount dimensions.
+    def node(self) -> Geometry:
+        """The gather whose ONNX node computes this one, of ranks up to the 8 that DirectML takes.
 
-        The node's shapes and attribute are the `data`, `indices` and `number` of that gather. None
-        where every such node has a rank above the 8 that DirectML takes.
+        The node's shapes and attribute are the `data`, `indices` and `number` of that gather. Its
+        output has all DimensionCount dimensions, or fewer leading ones where only that fits.
         """
-        for gather in self._nodes():
-            if max(len(gather.data), len(gather.indices)) <= MAX_DIMENSIONS:
-                return gather
-        return None
+        gathers = self._nodes()
+        return next(g for g in gathers if max(len(g.data), len(g.indices)) <= MAX_DIMENSIONS)
 
     def _nodes(self) -> Iterator[Geometry]:
-        """Yield the gathers that take the leading ones of the output from data or indices."""
+        """Yield gathers that take the leading ones of the output from data or indices.
+
+        The last one takes none, but for an output that would be a scalar: DirectML has no such.
+        """
         data, indices, number = self.data, self.indices, self.number
         output = self.tensor_sizes()[2]
         ones = output[: len(output) - len(self.output)]
@@ -207,6 +208,7 @@ class Geometry:
         if self.has_tuples and number and math.prod(data[:number]) == 1:
             merged = (1,) * number + ones + indices[number:]
             yield replace(self, data=data[number:], indices=merged, number=0)
+        yield self if self.output else replace(self, indices=(1, *indices))
 
     def broken_rule(self, index_type: str = "INT64") -> str | None:
         """The rule of the ONNX operator that the sizes or the type of the indices break.

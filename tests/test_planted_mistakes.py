@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -70,11 +71,15 @@ def ignored_batch_count(node: Geometry) -> Geometry:
     return replace(node, number=0) if node.has_tuples else node
 
 
-def lost_leading_one(node: Geometry) -> Geometry:
-    """Drop a leading one that the output needs."""
-    if node.onnx == "GatherElements" or len(node.indices) < 2 or node.indices[0] != 1:
-        return node
-    return replace(node, indices=node.indices[1:])
+def dropped_size(node: Geometry) -> Geometry:
+    """Drop a leading one of the data, and leave the number of the indexed dimension as it is."""
+    return replace(node, data=node.data[1:]) if node.data[0] == 1 < len(node.data) else node
+
+
+def merged_axis(node: Geometry) -> Geometry:
+    """Merge the first indexed dimension with the one behind it."""
+    front, both = node.data[: node.number], node.data[node.number : node.number + 2]
+    return replace(node, data=(*front, math.prod(both), *node.data[node.number + 2 :]))
 
 
 def change_gather(change: Callable[[Geometry, og.Descriptor], Geometry]) -> Patch:
@@ -100,11 +105,6 @@ def axis_not_shifted(gather: Geometry, desc: og.Descriptor) -> Geometry:
     if isinstance(desc, og.GatherDesc) and desc.axis < len(gather.data):
         return replace(gather, number=desc.axis)
     return gather
-
-
-def leading_one_not_counted(gather: Geometry, _: og.Descriptor) -> Geometry:
-    """Give the output as few dimensions as its sizes need."""
-    return replace(gather, dimension_count=0)
 
 
 def tuples_backwards(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,10 +192,10 @@ def clip_int64(monkeypatch: pytest.MonkeyPatch) -> None:
 MISTAKES: dict[str, tuple[Patch, OutOfRange, bool]] = {
     "axis off by one": (change_node(axis_off_by_one), "clamp", False),
     "ignored batch count": (change_node(ignored_batch_count), "clamp", False),
-    "lost leading one": (change_node(lost_leading_one), "clamp", False),
+    "dropped size": (change_node(dropped_size), "clamp", False),
+    "merged axis": (change_node(merged_axis), "clamp", False),
     "batch dimension off by one": (change_gather(batch_off_by_one), "clamp", False),
     "axis not shifted": (change_gather(axis_not_shifted), "clamp", False),
-    "leading one not counted": (change_gather(leading_one_not_counted), "clamp", False),
     "tuple coordinates backwards": (tuples_backwards, "clamp", False),
     "limits of coordinates backwards": (limits_backwards, "clamp", True),
     "passed dimension off by one": (passed_one_too_far, "clamp", False),

@@ -24,7 +24,7 @@ from onnxgather.gather import gather_of
 from onnxgather.loops import loops_of
 from onnxgather.lowering.graph import FUNCTION, Graph, constant
 from onnxgather.lowering.indices import INDICES, LONGEST_INT32
-from onnxgather.lowering.portable import INPUT, OUTPUT, lower_portable, node_of
+from onnxgather.lowering.portable import INPUT, OUTPUT, lower_portable
 from onnxgather.options import OutOfRange
 
 
@@ -33,8 +33,8 @@ def lower_native(desc: Descriptor, out_of_range: OutOfRange, indices: Array | No
     moved = out_of_range == "clamp"
     if indices is not None and (moved or all_in_range(desc, indices)):
         desc, indices = _normalised(desc, indices)
-        by_offsets = node_of(desc, gather_of(desc)) is None
-        out_of_range = "clamp" if by_offsets else "error"  # so the body does the least
+        # By node the body has least to do under "error", by offsets under "clamp".
+        out_of_range = "error" if desc.input_tensor.is_plain else "clamp"
     tensors, graph = (desc.input_tensor, desc.indices_tensor, desc.output_tensor), Graph()
     dtypes, shapes = zip(*((t.data_type.numpy, t.array_shape) for t in tensors), strict=True)
     data = graph.input(INPUT, dtypes[0], shapes[0])

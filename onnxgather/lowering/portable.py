@@ -3,7 +3,7 @@
 There are two ways. *By node*, the graph has ONNX's own operator, on the shapes from which ONNX
 Runtime's DirectML provider rebuilds the descriptor. *By offsets*, the graph computes the offset of
 each output element in the input buffer, and gathers from the flat buffer. This way says what the
-node cannot: strides, the policy "directml", and the few descriptors whose node would pass rank 8.
+node cannot: strides of the data, and the policy "directml".
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def lower_into(
 def node_of(desc: Descriptor, gather: Geometry) -> Geometry | None:
     """The gather whose ONNX node computes a descriptor, as `Geometry.node` gives it.
 
-    None where strides or a rank above 8 rule the node out.
+    None where the data has strides or padding.
 
     Args:
         desc: Any of the four gather descriptors.
@@ -145,8 +145,10 @@ def by_node(
     why = f"gives the data the shape that {node.onnx} reads the descriptor from"
     data = graph.reshape(data, node.data, "data", why)
     number: dict[str, Any] = {node.attribute: node.number}
-    why, shape = f"DML_OPERATOR_{desc.operator}", desc.output_tensor.sizes
-    return graph.add(node.onnx, "gathered", data, index, why=why, shape=shape, **number), mask
+    why, shape = f"DML_OPERATOR_{desc.operator}", node.output
+    gathered = graph.add(node.onnx, "gathered", data, index, why=why, shape=shape, **number)
+    # With these ones the node itself would have more than 8 dimensions.
+    return graph.reshape(gathered, desc.output_tensor.sizes, "shaped", "adds leading ones"), mask
 
 
 def _limited(

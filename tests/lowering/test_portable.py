@@ -1,0 +1,105 @@
+"""Portable graphs: ONNX's own operator wherever the data is packed, and no rank above 8."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from agreement import LONG, POLICIES, check_model_against_reference
+from strategies import Case, random_data, random_indices
+
+import onnxgather as og
+from onnxgather.descriptors.operators import FACTS
+from onnxgather.gather import gather_of
+from onnxgather.lowering import lower
+from onnxgather.options import OutOfRange
+from onnxgather.parity.cases import DescriptorCase
+from onnxgather.parity.corpus import built_in_cases, random_cases
+
+T = og.TensorDesc
+RANDOM = 20_000 if LONG else 1_000
+
+
+def high_rank(
+    operator: str, data: list[int], indices: list[int], output: list[int], *numbers: int
+) -> og.Descriptor:
+    """Return a descriptor of FLOAT32, INT64 and eight dimensions, with leading ones."""
+    eight = [[1] * (8 - len(sizes)) + sizes for sizes in (data, indices, output)]
+    types = ("FLOAT32", "INT64", "FLOAT32")
+    tensors = [T(data_type, sizes) for data_type, sizes in zip(types, eight, strict=True)]
+    cls: Any = og.OPERATORS[operator]
+    return cls(*tensors, *numbers)
+
+
+HIGH_RANKS = {
+    "GATHER of one index": high_rank(
+        "GATHER", [3, 3, 3, 2, 1, 3, 2, 1], [1], [3, 3, 3, 2, 1, 3, 2], 7, 0
+    ),
+    "GATHER of one index in the middle": high_rank(
+        "GATHER", [1, 2, 1, 3, 4, 3, 1, 2], [1], [1, 2, 1, 3, 3, 1, 2], 4, 0
+    ),
+    "GATHER_ND1 of three batches": high_rank(
+        "GATHER_ND1", [1, 3, 2, 3, 3, 1, 2], [1, 3, 2, 3], [1, 3, 2, 2], 7, 4, 3
+    ),
+    "GATHER_ND of elements": high_rank("GATHER_ND", [3, 4, 5], [2, 2, 2, 3], [2, 2, 2], 3, 4),
+    "GATHER_ND of one element": high_rank("GATHER_ND", [1, 2, 1, 1, 3, 1, 1, 2], [8], [1], 8, 1),
+    "GATHER_ND1 of one element": high_rank("GATHER_ND1", [4, 3], [2], [1], 2, 1, 0),
+}
+"""Descriptors whose node would have 9 dimensions or more if it had the output's leading ones."""
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("name", HIGH_RANKS)
+def test_a_node_of_high_rank_equals_the_reference(name: str, policy: OutOfRange) -> None:
+    desc = HIGH_RANKS[name]
+    for seed, wild in ((0, 0.0), (1, 0.3), (2, 1.0)):
+        rng = np.random.default_rng(seed)
+        case = Case(desc, random_data(desc.input_tensor, rng), random_indices(desc, rng, wild=wild))
+        for target, known in product(("portable", "cpu", "webgpu"), (False, True)):
+            check_model_against_reference(case, policy, 17, known=known, target=target)
+
+
+@pytest.mark.parametrize("name", HIGH_RANKS)
+def test_a_node_of_high_rank_stands_between_reshapes(name: str) -> None:
+    desc = HIGH_RANKS[name]
+    *before, node, last = [node.op for node in lower(desc, "error").nodes]
+    assert (node, last) == (FACTS[desc.operator].onnx, "Reshape")
+    assert {*before} == {"Reshape"}
+
+
+@pytest.mark.parametrize("name", HIGH_RANKS)
+def test_the_provider_rebuilds_a_descriptor_of_high_rank_but_for_leading_ones(name: str) -> None:
+    desc = HIGH_RANKS[name]
+    node = gather_of(desc).node()
+    data, indices = ("FLOAT32", node.data), ("INT64", node.indices)
+    found = og.from_onnx(node.onnx, data, indices, node.number, node.number)
+    tensors = zip(
+        (desc.input_tensor, desc.indices_tensor, desc.output_tensor),
+        (found.input_tensor, found.indices_tensor, found.output_tensor),
+        strict=True,
+    )
+    for one, other in tensors:
+        count = min(len(one.sizes), len(other.sizes))
+        assert one.sizes[-count:] == other.sizes[-count:]
+        assert {*one.sizes[:-count], *other.sizes[:-count]} <= {1}
+
+
+def test_packed_data_is_gathered_by_onnx_s_own_operator() -> None:
+    found: Counter[tuple[str, str]] = Counter()
+    for case in (*built_in_cases(), *random_cases(RANDOM, 23)):
+        if not isinstance(case, DescriptorCase) or case.out_of_range == "directml":
+            continue
+        desc, node = case.descriptor, gather_of(case.descriptor).node()
+        graph = lower(desc, case.out_of_range)
+        assert max(len(value.shape) for value in graph.values.values()) <= 8, case.name
+        assert ("index_offsets" in graph.values) != desc.input_tensor.is_plain, case.name
+        if desc.input_tensor.is_plain:
+            asked = (node.onnx, node.number)
+            numbers = [(each.op, each.attributes.get(node.attribute)) for each in graph.nodes]
+            assert asked in numbers, case.name
+            found[desc.operator, graph.nodes[-1].op] += 1
+    reshaped = {operator for operator, last in found if last == "Reshape"}
+    assert reshaped == {"GATHER", "GATHER_ND", "GATHER_ND1"}
