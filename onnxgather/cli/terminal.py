@@ -74,10 +74,12 @@ class Progress:
 
     Args:
         hidden: Whether nothing is said.
+        first_line: After how many seconds a log has its first line.
     """
 
-    def __init__(self, *, hidden: bool = False) -> None:
-        self._start = self._told = time.monotonic()
+    def __init__(self, *, hidden: bool = False, first_line: float = SECONDS_BETWEEN_LINES) -> None:
+        self._start = time.monotonic()
+        self._told = self._start + first_line - SECONDS_BETWEEN_LINES
         self._hidden, self._on_terminal = hidden, is_terminal(sys.stderr)
         self._width = self._done = 0
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +29,7 @@ from onnxgather.cli.sources import (
     gathers_in,
     read_source,
 )
-from onnxgather.cli.terminal import json_bytes, say
+from onnxgather.cli.terminal import Progress, json_bytes, say
 from onnxgather.descriptors.arrays import Array
 from onnxgather.descriptors.cpp import to_cpp, variable_names
 from onnxgather.descriptors.feature_levels import FEATURE_LEVELS, check_feature_level
@@ -159,10 +160,17 @@ def run_command(
     hidden or behind a link, unless --allow-outside is given, and none that the program reads. The
     standard error tells how many indices are out of range.
     """
-    from onnxgather.execution import session
+    from onnxgather.execution import child, session
+
+    progress = Progress(first_line=2)
+
+    def tell_start(seconds: float) -> None:
+        what = f"{provider} starts in a program of its own, which takes 2 to 20 s"
+        progress.show(f"{what}: {seconds:.0f} s")
 
     def by_provider(desc: Descriptor, data: Array, indices: Array, policy: OutOfRange) -> Array:
-        return session.run(desc, data, indices, policy, provider, target)
+        with closing(progress), child.starts_told(tell_start):
+            return session.run(desc, data, indices, policy, provider, target)
 
     program = read_source(file, allow_outside)
     for text in program.notes:

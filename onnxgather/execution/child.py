@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from enum import StrEnum
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -90,6 +90,9 @@ class NoAnswerError(ProviderError):
         self.how, self.detail = how, detail
 
 
+def _tell_nothing(_: float) -> None: ...
+
+
 class Child:
     """A program that speaks the protocol of `runtime`, and gets one request at a time.
 
@@ -106,6 +109,8 @@ class Child:
 
     name: ClassVar[str]
     """The word for the program in messages."""
+    tell_start: Callable[[float], object] = staticmethod(_tell_nothing)
+    """Is called now and then while a program starts, up to its first answer, with the seconds."""
 
     def __init__(self, command: Sequence[str], timeout: float) -> None:
         seconds = cast("object", timeout)
@@ -169,7 +174,7 @@ class Child:
     def _start(self) -> StartedProgram:
         self._end()
         try:
-            program = self._program = StartedProgram(self.command)
+            program = self._program = StartedProgram(self.command, self.tell_start)
         except (OSError, ValueError) as error:  # a ValueError if no system has such a path
             why = getattr(error, "strerror", None) or str(error)
             raise self._no_answer(Breakdown.NOT_STARTED, why) from error
@@ -240,7 +245,8 @@ class StartedProgram:
         ValueError: No system has such a command.
     """
 
-    def __init__(self, command: Sequence[str]) -> None:
+    def __init__(self, command: Sequence[str], tell_start: Callable[[float], object]) -> None:
+        self._begun, self._tell_start = time.monotonic(), tell_start
         # A file, as a pipe would fill up: the standard error is not read while the program runs.
         self._started_in = os.getpid()
         self._errors = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
@@ -280,7 +286,10 @@ class StartedProgram:
                 answer = self._answers.get(timeout=max(0, min(_PAUSE, left)))
                 if isinstance(answer, BaseException):
                     raise answer
+                if request:
+                    self._tell_start = _tell_nothing
                 return answer
+            self._tell_start(time.monotonic() - self._begun)
             if ended:  # and what it started keeps its output open
                 raise EOFError
             if left <= 0:
@@ -364,6 +373,16 @@ class StartedProgram:
             stdin.close()
         with stdout:
             self._unread = stdout.read(LONGEST_UNREAD)
+
+
+@contextlib.contextmanager
+def starts_told(tell: Callable[[float], object]) -> Generator[None]:
+    """Have a function called now and then while a program starts, with the seconds so far."""
+    Child.tell_start = staticmethod(tell)
+    try:
+        yield
+    finally:
+        Child.tell_start = staticmethod(_tell_nothing)
 
 
 def read_greeting(stream: BinaryIO) -> None:

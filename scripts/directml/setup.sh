@@ -373,7 +373,9 @@ build_hosts() {
 
 write_wine_scripts() {
     # Runs inside the root: starts a screen, copies the registry for this run alone, and runs a
-    # host. As the first process of its namespace it takes all that it started with it.
+    # host. As the first process of its namespace it takes all that it started with it. Windows'
+    # services, and the start of Windows that begins them, take longer than a host itself, and no
+    # host needs them; explorer.exe stays, as it brings the screen, and with it the adapter.
     cat >"$root/lane/run" <<'RUN'
 #!/bin/sh
 mkdir /tmp/wine
@@ -413,7 +415,8 @@ exec setpriv --pdeathsig KILL \
     mount -t tmpfs tmpfs "$root/tmp"
     exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp XDG_RUNTIME_DIR=/tmp LC_ALL=C.UTF-8 \
         DISPLAY=:0 WINEPREFIX=/tmp/wine WINEDEBUG="${WINEDEBUG--all}" \
-        WINEDLLOVERRIDES="mscoree,mshtml=" chroot "$root" /lane/run COMMAND "$@"' sh "$root" "$@"
+        WINEDLLOVERRIDES="mscoree,mshtml=;wineboot.exe,services.exe=d" \
+        chroot "$root" /lane/run COMMAND "$@"' sh "$root" "$@"
 RUN
     chmod +x "$script"
 }

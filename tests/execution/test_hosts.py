@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ import numpy as np
 import onnxruntime
 import pytest
 from command_line import DATA_4X3 as DATA
-from command_line import DESC, INDICES, outcome
+from command_line import DESC, INDICES, outcome, program
 from folders import HELPERS, MODELS
 from stub_runtime import environment
 
@@ -176,10 +177,58 @@ class TestSessions:
         assert not Path(f"/proc/{notes.read_text().strip()}").exists()
 
 
+SLOW = """
+def misbehave(): pass
+time.sleep(2.3)
+"""
+"""A host that takes so long until its first answer."""
+
+
+TOLD = r"directml starts in a program of its own, which takes 2 to 20 s: \d+ s"
+
+
+@stand_in
+class TestWait:
+    """What `run` says while a host starts."""
+
+    @pytest.fixture
+    def command(self, make: Callable[..., Path], tmp_path: Path) -> list[str]:
+        """Return the command that runs a program on a slow host."""
+        make(SLOW)
+        path = program(str(tmp_path / "program.json"))
+        return [sys.executable, "-m", "onnxgather", "run", path, "--provider", "directml"]
+
+    def test_a_log_has_one_line(self, command: list[str]) -> None:
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert done.stdout == "Resource 'output': 2, 0, 5, 3, 8, 6, 11, 9\n"
+        assert re.fullmatch(rf"({TOLD}\n)+", done.stderr)
+
+    def test_a_terminal_has_a_line_that_goes_away(self, command: list[str]) -> None:
+        import pty
+
+        ours, theirs = pty.openpty()
+        with os.fdopen(ours, "rb", 0) as terminal:
+            done = subprocess.run(command, stdout=subprocess.PIPE, stderr=theirs, check=True)
+            os.close(theirs)
+            shown = terminal.read(2**16).decode()
+        assert done.stdout == b"Resource 'output': 2, 0, 5, 3, 8, 6, 11, 9\n"
+        *lines, last, end = shown.split("\r")
+        lines = [line for line in lines if line.strip()]
+        assert len(lines) > 2
+        assert all(re.fullmatch(TOLD, line) for line in lines)
+        assert (last, end) == (" " * len(lines[-1]), "")
+
+    def test_a_quick_start_is_not_told(self, make: Callable[..., Path], tmp_path: Path) -> None:
+        make("def misbehave(): time.sleep(2.3)")
+        path = program(str(tmp_path / "program.json"), indices=np.array([[1, 0]], np.uint32))
+        assert outcome("run", path, "--provider", "directml")[::2] == (0, "")
+
+
 @pytest.mark.skipif(
     not find_runtime(PROVIDERS["directml"]), reason="scripts/directml/setup.sh has not run"
 )
-@pytest.mark.parametrize("program", sorted(MODELS.glob("*.json")), ids=lambda path: path.stem)
-def test_the_directml_provider_prints_what_dxdispatch_prints(program: Path, tmp_path: Path) -> None:
-    found = outcome("run", str(program), "--provider", "directml", "--output-folder", str(tmp_path))
-    assert found == (0, program.with_suffix(".txt").read_text(), "")
+@pytest.mark.parametrize("path", sorted(MODELS.glob("*.json")), ids=lambda path: path.stem)
+def test_the_directml_provider_prints_what_dxdispatch_prints(path: Path, tmp_path: Path) -> None:
+    found = outcome("run", str(path), "--provider", "directml", "--output-folder", str(tmp_path))
+    assert found[:2] == (0, path.with_suffix(".txt").read_text())
+    assert re.fullmatch(rf"({TOLD}\n)*", found[2])
