@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import click
 
 from onnxgather.errors import OnnxGatherError
-from onnxgather.execution.providers import NAMES, PROVIDERS, find_provider
+from onnxgather.execution.providers import DIRECTML_DLL, NAMES, PROVIDERS, find_provider
 from onnxgather.options import (
     DEFAULT_OPSET,
     HARDENED,
@@ -89,9 +89,9 @@ def _names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> l
 
 
 def provider(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
-    """Check the name of a provider."""
+    """Check the name of a provider, or of DirectML.dll."""
     with as_usage():
-        if value is not None:
+        if value not in (None, DIRECTML_DLL):
             find_provider(value)
     return value
 
@@ -222,7 +222,7 @@ run_on = click.option(
     callback=provider,
     shell_complete=complete_names,
     metavar="NAME",
-    help=f"{NAMES}.",
+    help=f"{NAMES}; {DIRECTML_DLL} is DirectML itself, with the program's own bindings.",
 )
 allow_outside = flag(
     "--allow-outside",

@@ -58,7 +58,7 @@ class Cases:
     """How many random cases."""
     seed: int
     out_of_range: OutOfRange | None
-    """The policy; None means that of each case, and "clamp" for programs."""
+    """The policy; None means that of each case, and that of `run` for programs."""
     wrap: bool
     text: str
     """The text that the name of a case must have."""

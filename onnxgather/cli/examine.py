@@ -105,7 +105,7 @@ class Suspect:
 @arguments.inputs
 @arguments.flag("--wrap", help="Put the gather between two multiplications by one.")
 @arguments.flag("--no-reduce", help="Keep the case as it is.")
-@arguments.policy("clamp; of a node and of a report: its own")
+@arguments.policy("directml; of a node and of a report: its own")
 @arguments.target(
     "the one that run uses for the lane's provider; of a report: the lane's; of a node: the node"
 )
@@ -197,5 +197,5 @@ def _of_program(source: str, reading: Reading, asked: ReproOptions) -> Suspect:
     from onnxgather.repro import plan
 
     program = Batch().read(source, reading.allow_outside)
-    case = plan.case_of_program(program, asked.out_of_range or "clamp", asked.name)
+    case = plan.case_of_program(program, asked.out_of_range, asked.name)
     return Suspect(case, asked.lane_or_cpu, asked.target)

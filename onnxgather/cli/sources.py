@@ -121,7 +121,8 @@ class FileCases:
     """The names of the cases, which are known before any case is made."""
     each: Iterator[Case]
     refused: Sequence[str] = ()
-    """The gathers that are no case as DirectML refuses them, each with the reason."""
+    """Why the file, or a gather of it, is no case: DirectML refuses a gather, or an input of a
+    dispatch shares bytes with the output."""
 
 
 class Batch:
@@ -222,7 +223,7 @@ def cases_in(
         batch: It tells of what is left out.
         path: The file.
         reading: How it is read.
-        out_of_range: The policy; None means that of each node, and "clamp" for programs.
+        out_of_range: The policy; None means that of each node, and that of `run` for programs.
 
     Raises:
         OnnxGatherError: The file is not as it must be, or it holds no case.
@@ -234,7 +235,9 @@ def cases_in(
         program = batch.read(path, reading.allow_outside)
         if not program.dispatch_commands:
             raise FileFormatError(f"{path}: $.commands must hold a dispatch")
-        every = program_cases(program, out_of_range or "clamp")
+        if shared := [*program.in_place()]:
+            return FileCases(path, program.files, [], iter(()), shared)
+        every = program_cases(program, out_of_range)
         return FileCases(path, program.files, [*program_names(program)], every)
     from onnxgather.networks.extraction import gather_cases
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,6 +35,7 @@ from onnxgather.descriptors.cpp import to_cpp, variable_names
 from onnxgather.descriptors.feature_levels import FEATURE_LEVELS, check_feature_level
 from onnxgather.descriptors.operators import Descriptor
 from onnxgather.errors import GOOD, DescriptorError, FileFormatError, OnnxGatherError, located
+from onnxgather.execution.providers import DIRECTML_DLL
 from onnxgather.files import check_apart
 from onnxgather.options import OutOfRange, Target
 from onnxgather.programs.program import Program
@@ -97,9 +98,12 @@ def convert_command(
     found: list[FileGathers] = []
     for source in batch.sources(files):
         with batch.step(source.path):
-            found.append(gathers_in(batch, source, reading))
-            if whole and found[-1].program is None:
+            gathers = gathers_in(batch, source, reading)
+            if gathers.program:
+                _check_convertible(batch, gathers.program, lowering["out_of_range"])
+            elif whole:
                 raise click.UsageError(f"--whole must come with programs, got {source.path}")
+            found.append(gathers)
     read = {gathers.source.path for gathers in found}
     jobs = plan(found, output, [name for name, _ in batch.failures if name not in read], whole)
     for number, job in enumerate(jobs, 1):
@@ -109,6 +113,21 @@ def convert_command(
             if job.output != STANDARD:
                 batch.say(f"{job.source} -> {job.output}")
     return batch.finish()
+
+
+def _check_convertible(batch: Batch, program: Program, out_of_range: OutOfRange) -> None:
+    """Check that no dispatch is in place; say which has indices that DirectML treats otherwise."""
+    from onnxgather.parity.cases import program_cases
+
+    program.check_apart()
+    try:
+        if out_of_range == "directml" or program.in_range():
+            return
+        for case in program_cases(program, out_of_range):
+            if case.note:
+                batch.tell(f"{case.name}: {case.note}; --out-of-range directml keeps DirectML's")
+    except FileFormatError as error:
+        batch.tell(f"{error}; so it is not known whether an index is out of range")
 
 
 def _content(
@@ -159,6 +178,9 @@ def run_command(
     FILE is read whole before anything runs. writeFile replaces plain files below DIR: none that is
     hidden or behind a link, unless --allow-outside is given, and none that the program reads. The
     standard error tells how many indices are out of range.
+
+    With --provider directml-dll a dispatch runs on DirectML.dll itself, its tensors bound to the
+    resources at their offsets.
     """
     from onnxgather.execution import child, session
 
@@ -172,19 +194,31 @@ def run_command(
         with closing(progress), child.starts_told(tell_start):
             return session.run(desc, data, indices, policy, provider, target)
 
+    on_dll, on_resources = provider == DIRECTML_DLL, None
+    if on_dll and (target or out_of_range != "directml"):
+        found = f"--target {target}" if target else f"--out-of-range {out_of_range}"
+        why = "as DirectML.dll runs no model, and has its own rule for an index out of range"
+        raise click.UsageError(f"{found} must not come with --provider {provider}, {why}")
     program = read_source(file, allow_outside)
     for text in program.notes:
         say(f"{file}: {text}", err=True)
-    pieces = execute(
-        program,
-        by_provider,
-        out_of_range,
-        output_folder=output_folder,
-        allow_outside=allow_outside,
-        note=partial(say, err=True),
-    )
-    for piece in pieces:
-        say(piece, end="")
+    with ExitStack() as stack:
+        if on_dll:
+            from onnxgather.parity.lanes.directml import open_host
+
+            with closing(progress), child.starts_told(tell_start):
+                on_resources = stack.enter_context(closing(open_host())).dispatch
+        pieces = execute(
+            program,
+            by_provider,
+            out_of_range,
+            output_folder=output_folder,
+            allow_outside=allow_outside,
+            note=partial(say, err=True),
+            on_resources=on_resources,
+        )
+        for piece in pieces:
+            say(piece, end="")
     return GOOD
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from enum import StrEnum
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any, BinaryIO, ClassVar, TypeVar, cast
+from typing import Any, BinaryIO, ClassVar, Self, TypeVar, cast
 
 from onnxgather.checks import LONGEST_SHOWN, shown
 from onnxgather.errors import OnnxGatherError, ProviderError
@@ -88,6 +88,10 @@ class NoAnswerError(ProviderError):
     def __init__(self, how: Breakdown, reason: str, detail: str = "") -> None:
         super().__init__(reason)
         self.how, self.detail = how, detail
+
+    def at(self, where: str) -> Self:
+        """The same error, its message starting with `where`."""
+        return type(self)(self.how, f"{where}: {self}", self.detail)
 
 
 def _tell_nothing(_: float) -> None: ...

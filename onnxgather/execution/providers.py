@@ -12,6 +12,10 @@ from onnxgather.options import Target
 OLDEST_RUNTIME = "1.24.4"
 """The oldest ONNX Runtime that onnxgather supports; it records which provider ran a node."""
 
+DIRECTML_DLL = "directml-dll"
+"""The name of DirectML.dll itself, which runs no models; the provider `directml` is ONNX
+Runtime's."""
+
 SETUP = "scripts/directml/setup.sh"
 """The script that makes programs for DirectML and its provider on Linux."""
 
@@ -141,4 +145,6 @@ def find_provider(name: object) -> Provider:
     if text in _BY_NAME or re.fullmatch(FULL_NAME, text):
         return _BY_NAME.get(text, Provider(text))
     meant = suggestion(_OTHER_TOOLS.get(text.lower(), text), [*_BY_NAME])
+    if text == DIRECTML_DLL:
+        meant = ", which runs programs: onnxgather run FILE --provider directml-dll"
     raise ProviderError(f"provider must be one of {NAMES}, got {shown(name)}{meant}")

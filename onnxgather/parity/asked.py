@@ -123,8 +123,8 @@ _OPTIONS = (
     CheckOption("wrap", "Put each gather between two multiplications by one."),
     CheckOption(
         "out-of-range",
-        f"What an index out of range does: {either(POLICIES)}.  [default: clamp; of the corpus, of "
-        "--random and of ONNX models: each case's own]",
+        f"What an index out of range does: {either(POLICIES)}.  [default: directml; of the corpus, "
+        "of --random and of ONNX models: each case's own]",
         "RULE",
         choices=tuple(POLICIES),
     ),

@@ -183,11 +183,16 @@ Case: TypeAlias = DescriptorCase | NodeCase
 """One question to every lane."""
 
 
-def program_cases(program: Program, out_of_range: OutOfRange) -> Iterator[DescriptorCase]:
+def program_cases(program: Program, out_of_range: OutOfRange | None) -> Iterator[DescriptorCase]:
     """Yield a case for each dispatch of a program.
 
     A dispatch may read the output of an earlier one: that is what the reference computed, or zeros
     where the reference refused an index.
+
+    Args:
+        program: The program.
+        out_of_range: The policy; None means that of `run`: "clamp" where every index is in range,
+            else "directml".
 
     Raises:
         OnnxGatherError: The program cannot run, not even with the reference.
@@ -195,15 +200,15 @@ def program_cases(program: Program, out_of_range: OutOfRange) -> Iterator[Descri
 
     def expected(desc: Descriptor, data: Array, indices: Array) -> Array:
         try:
-            return reference(desc, data, indices, out_of_range)
+            return reference(desc, data, indices, out_of_range or "directml")
         except IndexOutOfRangeError:
             return np.zeros(desc.output_tensor.array_shape, desc.output_tensor.data_type.numpy)
 
     for found in dispatches(program, expected):
         origin = Origin(program.path, found.path, found.dispatchable)
-        yield DescriptorCase(
-            origin.name, found.descriptor, found.data, found.indices, out_of_range, origin=origin
-        )
+        desc, data, indices = found.descriptor, found.data, found.indices
+        policy = out_of_range or ("clamp" if all_in_range(desc, indices) else "directml")
+        yield DescriptorCase(origin.name, desc, data, indices, policy, origin=origin)
 
 
 def program_names(program: Program) -> Iterator[str]:

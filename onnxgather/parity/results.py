@@ -296,7 +296,7 @@ class CaseResult(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Invalid(msgspec.Struct, frozen=True):
-    """A file whose descriptor breaks a rule, so that none of its dispatches could run."""
+    """A file with a descriptor or a binding that breaks a rule, so that no dispatch of it ran."""
 
     file: str
     reason: str

@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+import numpy as np
 from numpy.lib import format as npy
 
+from onnxgather.descriptors.arrays import all_in_range
 from onnxgather.descriptors.datatypes import TensorDataType
 from onnxgather.descriptors.operators import Descriptor
 from onnxgather.descriptors.spelling import (
@@ -35,6 +37,8 @@ MAX_PROGRAM_BYTES = 2**25
 MAX_RUN_BYTES = 2**30
 """The most bytes that a program may take when it runs, as `Program.check_run` counts them."""
 
+_APART = "as Microsoft's BindInputs page allows it only to operators that run in place, not gathers"
+_MENDING = "use two resources, or run it with --provider directml-dll"
 _COMPILE_TYPES = ("DmlCompileOp", "DmlCompileGraph")
 _EXECUTION_FLAG_PREFIX = "DML_EXECUTION_FLAG_"
 _EXECUTION_FLAGS = (
@@ -47,10 +51,13 @@ _EXECUTION_FLAGS = (
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """The part of a resource that a tensor is bound to: from a byte offset on."""
+    """The part of a resource that a tensor is bound to."""
 
     resource: str
     offset: int
+    """The offset of its first byte."""
+    last: int
+    """The offset of the last byte that the tensor has, by its TotalTensorSizeInBytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +75,7 @@ class DispatchCommand:
 
     path: str
     dispatchable: str
+    descriptor: Descriptor
     bindings: Mapping[str, Binding]
     """The bindings of all tensors, by their names in directml.h; those of OWNED_BY_DML inputs are
     the dispatchable's."""
@@ -126,6 +134,48 @@ class Program:
         """The commands that dispatch an operator."""
         return [command for command in self.commands if isinstance(command, DispatchCommand)]
 
+    def in_place(self, ending: str = _MENDING) -> Iterator[str]:
+        """Yield a sentence for each input of a dispatch that shares bytes with the output.
+
+        An OWNED_BY_DML input shares none, as it is read before the first command.
+
+        Args:
+            ending: How each sentence ends.
+        """
+        for command in self.dispatch_commands:
+            out = command.bindings["OutputTensor"]
+            for role, tensor in tensors(command.descriptor).items():
+                own = command.bindings[role]
+                if own is out or own.resource != out.resource or is_owned(tensor):
+                    continue
+                if own.offset <= out.last and out.offset <= own.last:
+                    rule = f"bindings.OutputTensor must share no byte with {role}, {_APART}"
+                    got = f"bytes {out.offset} to {out.last} of resource {quoted(out.resource)}"
+                    both = f"{got}, where {role} has {own.offset} to {own.last}"
+                    yield f"{command.path}.{rule}, got {both}; {ending}"
+
+    def check_apart(self) -> None:
+        """Check that no dispatch is in place.
+
+        Raises:
+            FileFormatError: An input shares bytes with the output.
+        """
+        for sentence in self.in_place():
+            raise FileFormatError(f"{self.path}: {sentence}")
+
+    def in_range_at_first(self, command: DispatchCommand) -> bool:
+        """Whether the indices of a dispatch, as they are before the first command, are in range."""
+        tensor, bound = command.descriptor.indices_tensor, command.bindings["IndicesTensor"]
+        content = self.resources[bound.resource].initial_bytes().data
+        array = np.ndarray(tensor.array_shape, tensor.data_type.numpy, content, bound.offset)
+        return all_in_range(command.descriptor, array)
+
+    def in_range(self) -> bool:
+        """Whether all indices are in range, and no dispatch writes any."""
+        commands, roles = self.dispatch_commands, ("IndicesTensor", "OutputTensor")
+        read, written = ({each.bindings[role].resource for each in commands} for role in roles)
+        return read.isdisjoint(written) and all(map(self.in_range_at_first, commands))
+
     def check_run(self) -> None:
         """Check that the program fits into memory when it runs.
 
@@ -138,7 +188,7 @@ class Program:
         buffers = sum(resource.size_in_bytes for resource in self.resources.values())
         needed = {"$.resources": buffers}
         for command in self.dispatch_commands:
-            desc = self.dispatchables[command.dispatchable].descriptor
+            desc = command.descriptor
             bound = sum(tensor.total_tensor_size_in_bytes for tensor in tensors(desc).values())
             counts = map(math.prod, (desc.indices_tensor.sizes, desc.output_tensor.sizes))
             needed[command.path] = buffers + bound + 8 * sum(counts)
@@ -271,8 +321,9 @@ def _dispatch(field: Field, resources: Resources, declared: Declared) -> Dispatc
     groups = field.member("threadGroupCount", [1, 1, 1])
     counts = groups.integers(UINT32_MAX)
     groups.require(len(counts) == 3, "must have 3 elements", len(counts))
-    bindings = _bindings(field.member("bindings"), dispatchable.descriptor, resources, owned=False)
-    return DispatchCommand(field.path, name.text(), {**dispatchable.bindings, **bindings})
+    desc = dispatchable.descriptor
+    bindings = _bindings(field.member("bindings"), desc, resources, owned=False)
+    return DispatchCommand(field.path, name.text(), desc, {**dispatchable.bindings, **bindings})
 
 
 def _write_file(field: Field, resources: Resources, _: Declared) -> WriteFileCommand:
@@ -334,14 +385,15 @@ def _binding(name: str, tensor: TensorDesc, field: Field, resources: Resources) 
     if size == 0 and resource.data_type is not None:
         size = resource.data_type.size
     offset = options.member("elementOffset", 0).unsigned() * size
-    aligned = offset % LEAST_ALIGNMENT == 0
-    product = field.about("elementOffset times elementSizeInBytes")
-    product.require(aligned, f"must be a multiple of {LEAST_ALIGNMENT}", offset)
+    # CreateBindingTable's device is lost where a promise about an offset is broken (measured).
+    step = max(LEAST_ALIGNMENT, promised := tensor.guaranteed_base_offset_alignment)
+    rule = f"must be a multiple of {step}{', the GuaranteedBaseOffsetAlignment' * bool(promised)}"
+    field.about("elementOffset times elementSizeInBytes").require(offset % step == 0, rule, offset)
     # DirectML binds from the offset to the end of the resource, whatever elementCount says.
     bound, needed = resource.size_in_bytes - offset, tensor.total_tensor_size_in_bytes
     rule = f"must bind at least {needed} bytes, the TotalTensorSizeInBytes of {name}"
     field.require(bound >= needed, rule, max(0, bound))
-    return Binding(named.text(), offset)
+    return Binding(named.text(), offset, offset + needed - 1)
 
 
 def _check_ignored(options: Field, resources: Resources) -> None:

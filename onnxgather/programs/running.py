@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -39,6 +39,10 @@ from onnxgather.programs.resources import Bytes
 
 Evaluate = Callable[[Descriptor, Array, Array], Array]
 """Computes OutputTensor from a descriptor, InputTensor and IndicesTensor."""
+
+OnResources = Callable[[Descriptor, Sequence[tuple[Bytes, int]]], Bytes]
+"""Computes what the resource of OutputTensor holds after a dispatch, from the descriptor and, for
+each tensor, the resource and the offset in bytes there."""
 
 PIECE = 2**14
 """The most values that are formatted at once."""
@@ -71,6 +75,7 @@ def execute(
     output_folder: str | os.PathLike[str],
     allow_outside: bool = False,
     note: Callable[[str], None] = lambda _: None,
+    on_resources: OnResources | None = None,
 ) -> Iterator[bytes]:
     """Run the commands of a program and yield what they print.
 
@@ -89,17 +94,25 @@ def execute(
             replaces.
         note: Called with a sentence where indices are out of range, or where a tensor reads the
             numbers of a resource as numbers of another type.
+        on_resources: What runs an operator with its real bindings, in place of `evaluate`; it alone
+            takes an input that shares bytes with the output, which is noted.
 
     Yields:
         The lines in pieces, as bytes: names are UTF-8, and 8-bit values are raw, as dxdispatch
         prints them.
 
     Raises:
-        OnnxGatherError: A target must not be written (before anything runs), a file cannot be read
-            or written, or `evaluate` raises; the message starts with file and command.
+        OnnxGatherError: A target must not be written, or an input shares bytes with the output
+            (both before anything runs), a file cannot be read or written, or what runs an operator
+            raises; the message starts with file and command.
     """
     folder = os.path.abspath(output_folder)
-    run = _Run(program, _Memory(program), evaluate, out_of_range, folder, allow_outside, note)
+    memory = _Memory(program)
+    run = _Run(program, memory, evaluate, out_of_range, folder, allow_outside, note, on_resources)
+    if on_resources is None:
+        program.check_apart()
+    for sentence in program.in_place("DirectML.dll does what it does"):
+        note(f"{program.path}: {sentence}")
     with located(program.path):
         if program.other:
             read_descriptor(program.other)
@@ -115,6 +128,7 @@ def dispatches(program: Program, evaluate: Evaluate) -> Iterator[Dispatch]:
     Raises:
         OnnxGatherError: As `execute`, and where a tensor reads the numbers of a resource as others.
     """
+    program.check_apart()
     memory = _Memory(program)
     with located(program.path):
         for command in program.dispatch_commands:
@@ -134,6 +148,7 @@ class _Run:
     folder: str
     allow_outside: bool
     note: Callable[[str], None]
+    on_resources: OnResources | None
 
     def lines(self) -> Iterator[bytes]:
         with located(self.program.path):
@@ -142,7 +157,10 @@ class _Run:
                     case DispatchCommand():
                         for sentence in self.memory.misread(command):
                             self._note(f"{sentence}; its bytes are bound as they are")
-                        self.memory.dispatch(command, partial(self._by_policy, command))
+                        if self.on_resources:
+                            self._on_resources(command, self.on_resources)
+                        else:
+                            self.memory.dispatch(command, partial(self._by_policy, command))
                     case PrintCommand(_, name, verbose):
                         values = self.program.resources[name].values
                         assert values.data_type is not None
@@ -176,20 +194,21 @@ class _Run:
         self, command: DispatchCommand, desc: Descriptor, data: Array, indices: Array
     ) -> Array:
         """The output of a dispatch; a note tells where its indices are out of range."""
-        policy = self.out_of_range
         if all_in_range(desc, indices):
             return self.evaluate(desc, data, indices, "clamp")
-        # DirectML reads what lies behind the elements of a packed tensor: as strided it is there.
-        tensor = desc.input_tensor
-        tensor = msgspec.structs.replace(tensor, strides=tensor.element_strides)
-        buffer = self.memory.view(tensor, command, "InputTensor")
-        strided = msgspec.structs.replace(desc, input_tensor=tensor)
-        if policy == "directml":
-            desc, data = strided, buffer
-        output = self.evaluate(desc, data, indices, policy)
-        told = told_outside(strided, buffer, indices, policy, output)
+        output = self.evaluate(desc, data, indices, self.out_of_range)
+        told = told_outside(desc, data, indices, self.out_of_range, output)
         self._note(f"{command.path}: {told}")
         return output
+
+    def _on_resources(self, command: DispatchCommand, evaluate: OnResources) -> None:
+        """Run an operator on the resources themselves; a note tells of indices out of range."""
+        desc, data, indices, _ = self.memory.operands(command)
+        if not all_in_range(desc, indices):
+            self._note(f"{command.path}: {told_outside(desc, data, indices, 'directml', None)}")
+        bound = [self.memory.bound(command, name) for name in tensors(desc)]
+        with located(command.path):
+            bound[-1][0][...] = evaluate(command.descriptor, bound)
 
     def _note(self, text: str) -> None:
         self.note(f"{self.program.path}: {text}")
@@ -205,7 +224,8 @@ def told_outside(
         data: InputTensor, with what lies behind its elements in the buffer, as DirectML reads it.
         indices: IndicesTensor.
         policy: What an index out of range does.
-        output: OutputTensor under the policy; None where the policy is "error".
+        output: OutputTensor under the policy; None where it is not known, or where the policy is
+            "error".
     """
     outside, brief = indices_outside(desc, indices), POLICIES[policy].brief
     count = np.count_nonzero(outside)
@@ -242,11 +262,8 @@ class _Memory:
             evaluate: What runs the operator.
             copies: Whether the inputs are copied; if not, later commands may change them.
         """
-        desc = self._program.dispatchables[command.dispatchable].descriptor
         try:
-            data, indices, output = (
-                self.view(tensor, command, name) for name, tensor in tensors(desc).items()
-            )
+            desc, data, indices, output = self.operands(command)
             if copies:
                 data, indices = data.copy(), indices.copy()
             with located(command.path):
@@ -258,14 +275,26 @@ class _Memory:
             raise FileFormatError(f"{command.path}: there is no memory for its tensors") from None
         return Dispatch(command.path, command.dispatchable, desc, data, indices, computed)
 
+    def operands(self, command: DispatchCommand) -> tuple[Descriptor, Array, Array, Array]:
+        """The descriptor of a dispatch, and the arrays that stand for its tensors."""
+        desc = command.descriptor
+        views = [self._view(tensor, command, name) for name, tensor in tensors(desc).items()]
+        tensor = desc.input_tensor
+        if tensor.element_count > views[0].size and not all_in_range(desc, views[1]):
+            # DirectML reads what lies behind the elements of a packed tensor.
+            tensor = msgspec.structs.replace(tensor, strides=tensor.element_strides)
+            desc = msgspec.structs.replace(desc, input_tensor=tensor)
+            views[0] = self._view(tensor, command, "InputTensor")
+        data, indices, output = views
+        return desc, data, indices, output
+
     def misread(self, command: DispatchCommand) -> Iterator[str]:
         """Yield a sentence for each tensor whose data type misreads the numbers of its resource.
 
         The bits of a tensor may be given as unsigned integers, and integers of one size agree
         wherever both types have them.
         """
-        desc = self._program.dispatchables[command.dispatchable].descriptor
-        for name, tensor in tensors(desc).items():
+        for name, tensor in tensors(command.descriptor).items():
             resource = self._program.resources[command.bindings[name].resource]
             wanted, found = tensor.data_type, resource.data_type
             if found is None:
@@ -277,11 +306,15 @@ class _Memory:
                 rule = f"must hold {wanted}, as {name} of {command.path}"
                 yield f"{resource.path} {rule}, got {found}"
 
-    def view(self, tensor: TensorDesc, command: DispatchCommand, name: str) -> Array:
+    def bound(self, command: DispatchCommand, name: str) -> tuple[Bytes, int]:
+        """The resource that a tensor is bound to, and the offset in bytes there."""
+        owned, binding = is_owned(tensors(command.descriptor)[name]), command.bindings[name]
+        return (self._initial_buffer if owned else self.buffer)(binding.resource), binding.offset
+
+    def _view(self, tensor: TensorDesc, command: DispatchCommand, name: str) -> Array:
         """View the bytes that a tensor is bound to as the array that stands for the tensor."""
-        binding = command.bindings[name]
-        content = (self._initial_buffer if is_owned(tensor) else self.buffer)(binding.resource)
-        return np.ndarray(tensor.array_shape, tensor.data_type.numpy, content.data, binding.offset)
+        content, offset = self.bound(command, name)
+        return np.ndarray(tensor.array_shape, tensor.data_type.numpy, content.data, offset)
 
 
 def printed(

@@ -12,9 +12,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from onnxgather.checks import check_type, shown
-from onnxgather.descriptors.arrays import Array, all_in_range
+from onnxgather.descriptors.arrays import Array
 from onnxgather.descriptors.datatypes import TensorDataType
-from onnxgather.descriptors.operators import Descriptor
 from onnxgather.descriptors.spelling import is_owned, read_descriptor, tensors
 from onnxgather.descriptors.tensors import TensorDesc
 from onnxgather.errors import FileFormatError, OnnxGatherError, located
@@ -55,8 +54,9 @@ def program_to_onnx(
             the values of the program. None: those whose values are in files of their own.
 
     Raises:
-        FileFormatError: The program dispatches no gather, or something else; it takes too much
-            memory; a file cannot be read; or a value is bound as two data types.
+        FileFormatError: The program dispatches no gather, or something else; an input shares bytes
+            with the output; it takes too much memory; a file cannot be read; or a value is bound as
+            two data types.
         DescriptorError: A descriptor in the file breaks a rule of DirectML.
         OnnxGatherError: An option is not one of those above, or the model would exceed 2 GiB.
     """
@@ -107,6 +107,7 @@ class WholeProgram:
         threads: int,
         inputs: Collection[str],
     ) -> None:
+        program.check_apart()
         program.check_run()
         self._program, self.graph = program, Graph()
         self._policy: OutOfRange = out_of_range
@@ -154,9 +155,9 @@ class WholeProgram:
 
     def _dispatch(self, command: DispatchCommand) -> None:
         """Add the nodes of a dispatch."""
-        desc, graph = self._program.dispatchables[command.dispatchable].descriptor, self.graph
+        desc, graph = command.descriptor, self.graph
         # In range all policies agree.
-        out_of_range = "clamp" if self._known_in_range(command, desc) else self._policy
+        out_of_range = "clamp" if self._known_in_range(command) else self._policy
         tensor, output = desc.input_tensor, desc.output_tensor
         if out_of_range == "directml" and tensor.element_count > size_of(tensor.sizes):
             # DirectML reads what lies behind the elements of a packed tensor.
@@ -234,15 +235,12 @@ class WholeProgram:
         self.read.add(value.name)
         return value
 
-    def _known_in_range(self, command: DispatchCommand, desc: Descriptor) -> bool:
+    def _known_in_range(self, command: DispatchCommand) -> bool:
         """Whether the indices of a dispatch are initializers, and all in range."""
-        name, offset = command.bindings[INDICES].resource, command.bindings[INDICES].offset
+        name = command.bindings[INDICES].resource
         if name in self.inputs or self._now[name] is not self._first.get(name):
             return False
-        tensor = desc.indices_tensor
-        content = self._program.resources[name].initial_bytes()
-        indices = np.ndarray(tensor.array_shape, tensor.data_type.numpy, content.data, offset)
-        return all_in_range(desc, indices)
+        return self._program.in_range_at_first(command)
 
     def _show(self, name: str) -> Value:
         """The value of a resource, as an output."""
@@ -280,8 +278,7 @@ def _first_tensors(program: Program) -> dict[str, TensorDesc | None]:
             if command.resource not in written:
                 found.setdefault(command.resource, None)
             continue
-        desc = program.dispatchables[command.dispatchable].descriptor
-        for role, tensor in tensors(desc).items():
+        for role, tensor in tensors(command.descriptor).items():
             name = command.bindings[role].resource
             size = program.resources[name].size_in_bytes
             counts = is_owned(tensor) or name not in written

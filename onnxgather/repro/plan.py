@@ -24,13 +24,13 @@ MOST_CASES_LISTED = 10
 
 
 def case_of_program(
-    program: Program, out_of_range: OutOfRange, name: str | None = None
+    program: Program, out_of_range: OutOfRange | None, name: str | None = None
 ) -> DescriptorCase:
     """A case of a program.
 
     Args:
         program: The program.
-        out_of_range: What an index out of range does.
+        out_of_range: The policy; None means that of `run`.
         name: The case's name, its command, such as `$.commands[0]`, or its dispatchable; None
             where the program has one dispatch.
 

@@ -17,6 +17,7 @@ import pytest
 from command_line import DATA_4X3, DESC, call, files, outcome, program
 from folders import MODELS
 from msgspec.structs import replace
+from small_programs import gather, shown, small_program
 from stub_runtime import environment
 
 import onnxgather as og
@@ -82,10 +83,11 @@ class TestOutOfRange:
     @pytest.mark.parametrize(
         ("policy", "brief"),
         [
-            (None, "is clamped; output elements that differ from DirectML's: 4 of 8"),
+            ("clamp", "is clamped; output elements that differ from DirectML's: 4 of 8"),
             ("zero", "gives 0; output elements that differ from DirectML's: 4 of 8"),
             ("error", "is an error"),
             ("directml", None),
+            (None, None),
         ],
     )
     def test_the_table_says_where_a_program_asks_something_else_than_directml(
@@ -103,10 +105,28 @@ class TestOutOfRange:
         told = [" ".join(section.split()) for section in table.split("\n\n")[2:-1]]
         assert told == ([sentence] if brief else [])
 
+    def test_without_a_policy_an_index_out_of_range_does_what_run_lets_it_do(self) -> None:
+        data = {"initialValuesDataType": "FLOAT32", "initialValues": [1, 2, 3, 4, 5, 6]}
+        longer = {"TotalTensorSizeInBytes": 24}
+        gathers = [gather("x", i, "y", 2, 2, InputTensor=longer) for i in ("i", "j")]
+        resources = {"x": data, "i": (1, 0), "j": (2, 9), "y": [0.0, 0.0]}
+        text = small_program(resources, gathers[0], gathers[1], shown("y"))
+        Path("x.json").write_text(text, encoding="utf-8")
+        assert outcome("run", "x.json")[1] == "Resource 'y': 3, 6\n"
+        found = report("x.json").cases
+        assert [case.out_of_range for case in found] == ["clamp", "directml"]
+        assert [case.results[0].state for case in found] == ["PASS", "PASS"]
+        example = found[1].example
+        assert example is not None
+        assert example.expected is not None
+        assert example.expected.array().tolist() == [3, 6]
+        zero = report("x.json", "--out-of-range", "zero").cases
+        assert [case.out_of_range for case in zero] == ["zero", "zero"]
+
     def test_many_such_cases_are_one_sentence(self) -> None:
         for k in range(3):
             program(f"p/{k}.json", indices=WILD)
-        note = outcome("check", "p")[1].split("\n\n")[-2]
+        note = outcome("check", "p", "--out-of-range", "clamp")[1].split("\n\n")[-2]
         assert " ".join(note.split()) == (
             "NOTE 3 cases, such as p/0.json: $.commands[0] (gather): indices out of range: 1 "
             "of 2; such an index is clamped; output elements that differ from DirectML's: 4 of 8"

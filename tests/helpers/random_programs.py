@@ -16,7 +16,7 @@ from onnxgather.parity.corpus import random_cases
 
 
 def random_program(seed: int) -> str:
-    """Return a program: chains, fans, in-place gathers, resources used again, views of parts.
+    """Return a program: chains, fans, resources used again, views of parts, none in place.
 
     The resources have the data types of indices and one more. Commands write them to the files
     `NUMBER.bin`, where NUMBER is that of the command, or print them.
@@ -36,20 +36,26 @@ def random_program(seed: int) -> str:
         data_type = rng.choice(data_types)
         desc = _typed(case.descriptor, data_type, index_type, packed)
         given, owned = dict[str, Any](), dict[str, Any]()
+        ends = dict[str, int]()  # of what the gather reads of each resource
         for role, tensor in tensors(desc).items():
+            is_output = role == "OutputTensor"
             same = [name for name, one in pool.items() if one.data_type == tensor.data_type]
+            same = [name for name in same if not (is_output and packed and name in ends)]
             name = str(rng.choice(same)) if same and rng.random() < 0.8 else f"r{len(pool)}"
             one = pool.setdefault(name, _Resource(tensor.data_type))
             offset = 0 if packed else int(rng.choice([0, 0, 16, 32]))
+            offset += (ends.get(name, 0) + 15) // 16 * 16 if is_output else 0
             one.size = max(one.size, offset + tensor.total_tensor_size_in_bytes)
             bound = {"name": name, "elementOffset": offset // 16, "elementSizeInBytes": 16}
-            if role != "OutputTensor" and rng.random() < 0.08:
+            if not is_output and rng.random() < 0.08:
                 flags = msgspec.structs.replace(tensor, flags=TensorFlags.OWNED_BY_DML)
                 field = {"InputTensor": "input_tensor"}.get(role, "indices_tensor")
                 desc = msgspec.structs.replace(desc, **{field: flags})
                 owned[role] = bound
             else:
                 given[role] = bound
+                end = offset + tensor.total_tensor_size_in_bytes
+                ends[name] = max(ends.get(name, 0), end)
         dispatchables[f"g{number}"] = {**og.to_dict(desc), "bindings": owned}
         commands.append({"type": "dispatch", "dispatchable": f"g{number}", "bindings": given})
         if rng.random() < 0.3:

@@ -360,6 +360,34 @@ def test_a_binding_starts_at_its_offset_and_ignores_element_count():
         assert run(program) == ["Resource 'y': 14, 12, 14, 11, 13"]
 
 
+@pytest.mark.parametrize(
+    ("promise", "offset", "told"),
+    [
+        (0, 16, None),
+        (0, 8, "16, got 8"),
+        (32, 32, None),
+        (32, 16, "32, the GuaranteedBaseOffsetAlignment, got 16"),
+        (64, 32, "64, the GuaranteedBaseOffsetAlignment, got 32"),
+    ],
+)
+def test_an_offset_is_a_multiple_of_16_and_of_what_its_tensor_promises(
+    promise: int, offset: int, told: str | None
+):
+    program = small()
+    program["resources"]["x"]["initialValues"] = {"value": 7, "valueCount": 64}
+    bindings = program["commands"][0]["bindings"]
+    bindings["InputTensor"] = {"name": "x", "elementOffset": offset // 4}
+    tensor = program["dispatchables"]["g"]["desc"]["InputTensor"]
+    tensor["GuaranteedBaseOffsetAlignment"] = promise
+    if told is None:
+        assert run(program) == ["Resource 'y': 7, 7, 7, 7, 7"]
+    else:
+        with pytest.raises(FileFormatError) as caught:
+            run(program)
+        where = "$.commands[0].bindings.InputTensor: elementOffset times elementSizeInBytes"
+        assert str(caught.value) == f"p.json: {where} must be a multiple of {told}"
+
+
 def test_what_a_gather_has_no_use_for_in_a_binding_is_ignored():
     program = small()
     more = {"format": "R32_FLOAT", "shape": [4], "counter": "y", "counterOffsetBytes": 0}

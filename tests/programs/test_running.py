@@ -433,12 +433,12 @@ class TestMemory:
         tracemalloc.stop()
         assert peak < buffers + 4 * count + 2**21
 
-    def test_a_dispatch_may_write_where_it_reads(self) -> None:
+    def test_a_dispatch_may_write_where_an_earlier_one_read(self) -> None:
         program = program_of([1, 2, 3], [2, 0, 1])
-        bindings = program["commands"][0]["bindings"]
-        bindings["OutputTensor"] = "x"
-        program["commands"] = [program["commands"][0]] * 2
-        program["commands"].append({"type": "print", "resource": "x"})
+        there = program["commands"][0]
+        bindings = {**there["bindings"], "InputTensor": "y", "OutputTensor": "x"}
+        shown = {"type": "print", "resource": "x"}
+        program["commands"] = [there, {**there, "bindings": bindings}, shown]
         assert run(program) == ("Resource 'x': 2, 3, 1\n", [])
         found = [
             (d.data.tolist(), d.output.tolist())

@@ -19,7 +19,7 @@ from onnxgather.execution import session
 from onnxgather.model.write import check_model
 from onnxgather.options import OutOfRange, Target
 from onnxgather.parity.cases import DescriptorCase
-from onnxgather.parity.lanes.directml import DIRECTML_DLL, DirectMLLane, find_host
+from onnxgather.parity.lanes.directml import DirectMLLane, find_host
 from onnxgather.programs.program import Program, parse_program
 from onnxgather.programs.running import execute
 
@@ -87,7 +87,7 @@ def test_a_whole_program_gives_what_its_dispatches_give_one_by_one(tmp_path: Pat
 @pytest.mark.skipif(not find_host(), reason="scripts/directml/setup.sh has not run")
 def test_directml_itself_computes_what_the_model_of_a_program_computes(tmp_path: Path) -> None:
     compared = 0
-    with closing(DirectMLLane(DIRECTML_DLL)) as lane:
+    with closing(DirectMLLane("directml-dll")) as lane:
         lane.start()
 
         def by_directml(desc: og.Descriptor, data: Array, indices: Array, policy: Any) -> Array:

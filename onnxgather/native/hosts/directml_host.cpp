@@ -27,22 +27,27 @@
 //             name of the graphics adapter), "feature_level" (the highest, such as "6_4"), "doubles"
 //             (whether Direct3D's device has double-precision arithmetic) and "wine" (its version,
 //             null on Windows).
-//   {"operator": 67, "feature_level": 4096, "tensors": [...], "fields": [...], "buffers": [...]}
+//   {"operator": 67, "feature_level": 4096, "tensors": [...], "fields": [...], "buffers": [...],
+//    "bindings": null}
 //             asks for an operator. "operator" is a DML_OPERATOR_TYPE, "feature_level" the minimum
 //             of the DirectML device (4096 is 1_0; devices are kept). A tensor is a list of the
 //             fields of DML_BUFFER_TENSOR_DESC in their order, without DimensionCount; Strides may
 //             be null. "fields" are those after the tensors, in their order. "buffers" are the
-//             numbers of bytes of the three tensors before the dispatch, which follow the JSON;
-//             where it is null, the operator is only created. The answer has "stage" (the call that
-//             refused, or "done"), "hresult" (0 at "done"), "guards_touched" (whether guard bytes
-//             beside the output were written) and "device_lost" (whether the host can run no more).
-//             The bytes of OutputTensor after the dispatch, all TotalTensorSizeInBytes, follow.
+//             numbers of bytes of the buffers before the dispatch, which follow the JSON; where it
+//             is null, the operator is only created. "bindings" has two numbers for each tensor:
+//             which buffer it is bound to, from 0, and the offset in bytes there; several tensors
+//             may be bound to one. Where it is null, each tensor has its own buffer, in their
+//             order. The answer has "stage" (the call that refused, or "done"), "hresult" (0 at
+//             "done"), "guards_touched" (whether guard bytes beside the output were written) and
+//             "device_lost" (whether the host can run no more). The bytes of OutputTensor after the
+//             dispatch, all TotalTensorSizeInBytes, follow; with "bindings" its whole buffer.
 //
-// A tensor is bound at exactly TotalTensorSizeInBytes; a shorter content is followed by zeros, a
-// longer one is bound as far. In the same buffer, guard bytes lie behind every tensor, and in front
-// of each whose GuaranteedBaseOffsetAlignment is at most 1 MiB; OutputTensor's are checked. An
-// input that is OWNED_BY_DML is bound when the operator is initialised, not when it is dispatched.
-// A tensor of more than 1 GiB is not run: BUFFERS refuses it with E_OUTOFMEMORY.
+// With "bindings" a tensor is bound from its offset to the end of its buffer, as dxdispatch does.
+// Without them it is bound at exactly TotalTensorSizeInBytes; a shorter content is followed by
+// zeros, a longer one is bound as far. Guard bytes lie behind every buffer; without "bindings" also
+// in front of each tensor whose GuaranteedBaseOffsetAlignment is at most 1 MiB. OutputTensor's are
+// checked. An input that is OWNED_BY_DML is bound when the operator is initialised, not when it is
+// dispatched. A buffer of more than 1 GiB is not run: BUFFERS refuses it with E_OUTOFMEMORY.
 #include "direct3d.h"  // before dxgi: identifiers are defined there
 #include <dxgi1_4.h>
 
@@ -79,7 +84,7 @@ constexpr const char* STAGES[] = {"done",           "D3D12CreateDevice", "DMLCre
 
 constexpr UINT64 GUARD = 4096;
 constexpr UINT64 LARGEST_GUARD = 1 << 20;
-constexpr UINT64 LARGEST_TENSOR = 1 << 30;
+constexpr UINT64 LARGEST_BUFFER = 1 << 30;
 
 struct Failure {
     Stage stage;
@@ -103,7 +108,6 @@ struct Tensor {
     DML_BUFFER_TENSOR_DESC buffer{};
     std::vector<UINT> sizes, strides;
     DML_TENSOR_DESC desc{};
-    Bytes content;
 
     bool owned() const { return buffer.Flags & DML_TENSOR_FLAG_OWNED_BY_DML; }
 
@@ -129,25 +133,44 @@ struct Tensor {
     }
 };
 
+// Where a tensor is bound: the number of its buffer, and the offset in bytes there.
+struct Binding {
+    UINT64 buffer, offset;
+};
+
 struct Request {
     bool only_create;
+    bool shared;  // whether the request has bindings
     DML_OPERATOR_TYPE type;
     DML_FEATURE_LEVEL level;
     Tensor tensors[3];
+    std::vector<Bytes> contents;  // of the buffers
+    Binding bindings[3] = {{0, 0}, {1, 0}, {2, 0}};
     GatherFamilyDesc fields{};
 
     Request(const Json& asked, const Bytes& blobs) {
         type = static_cast<DML_OPERATOR_TYPE>(asked["operator"].number);
         level = static_cast<DML_FEATURE_LEVEL>(asked["feature_level"].number);
         only_create = asked["buffers"].kind != Json::LIST;
+        shared = asked["bindings"].kind == Json::LIST;
         auto begin = blobs.begin();
+        for (const Json& item : asked["buffers"].items) {
+            UINT64 count = item.number;
+            if (count > UINT64(blobs.end() - begin)) misunderstood("a buffer beyond the frame");
+            contents.emplace_back(begin, begin + count);
+            begin += count;
+        }
         for (size_t k = 0; k < std::size(tensors); k++) {
             tensors[k].read(asked["tensors"].at(k));
             if (only_create) continue;
-            UINT64 count = asked["buffers"].at(k).number;
-            if (count > UINT64(blobs.end() - begin)) misunderstood("a buffer beyond the frame");
-            tensors[k].content.assign(begin, begin + count);
-            begin += count;
+            Binding& bound = bindings[k];
+            if (shared) {
+                const Json& asked_for = asked["bindings"].at(k);
+                bound = {UINT64(asked_for.at(0).number), UINT64(asked_for.at(1).number)};
+            }
+            if (bound.buffer >= contents.size()) misunderstood("a tensor without a buffer");
+            if (bound.offset > contents[bound.buffer].size())
+                misunderstood("a binding beyond its buffer");
         }
         std::vector<UINT> behind = Tensor::numbers(asked["fields"]);
         if (behind.size() > std::size(fields.Fields)) misunderstood("more than 3 fields");
@@ -297,14 +320,12 @@ private:
     UINT64 value_ = 0;
 };
 
-// A tensor's buffer: guard bytes, the tensor, guard bytes.
+// A buffer of `size` bytes between guard bytes: `front` in front of it, GUARD behind it.
 class GuardedBuffer {
 public:
-    GuardedBuffer(Gpu& gpu, const Tensor& tensor)
-        : front_(std::max(GUARD, UINT64{tensor.buffer.GuaranteedBaseOffsetAlignment})),
-          size_(tensor.buffer.TotalTensorSizeInBytes) {
-        if (front_ > LARGEST_GUARD) front_ = 0;  // offset 0 keeps any promise
-        if (size_ > LARGEST_TENSOR) throw Failure{BUFFERS, E_OUTOFMEMORY};
+    GuardedBuffer(Gpu& gpu, const Bytes& content, UINT64 size, UINT64 front)
+        : front_(front), size_(size) {
+        if (size_ > LARGEST_BUFFER) throw Failure{BUFFERS, E_OUTOFMEMORY};
         UINT64 all = front_ + size_ + GUARD;
         upload_ = gpu.buffer(all, D3D12_HEAP_TYPE_UPLOAD);
         buffer_ = gpu.buffer(all, D3D12_HEAP_TYPE_DEFAULT);
@@ -314,8 +335,8 @@ public:
         auto bytes = static_cast<unsigned char*>(mapped);
         for (UINT64 k = 0; k < front_; k++) bytes[k] = guard(k);
         for (UINT64 k = front_ + size_; k < all; k++) bytes[k] = guard(k);
-        UINT64 given = std::min<UINT64>(size_, tensor.content.size());
-        std::memcpy(bytes + front_, tensor.content.data(), given);
+        UINT64 given = std::min<UINT64>(size_, content.size());
+        std::memcpy(bytes + front_, content.data(), given);
         std::memset(bytes + front_ + given, 0, size_ - given);
         upload_->Unmap(0, nullptr);
         auto list = gpu.list();
@@ -325,7 +346,10 @@ public:
         list->ResourceBarrier(1, &barrier);
     }
 
-    DML_BUFFER_BINDING binding() const { return {buffer_.get(), front_, size_}; }
+    // From an offset to the end.
+    DML_BUFFER_BINDING binding(UINT64 offset) const {
+        return {buffer_.get(), front_ + offset, size_ - offset};
+    }
 
     // Puts the copy back onto the list; `fetch` reads it once the list has run.
     void record_copy_back(Gpu& gpu) {
@@ -450,6 +474,22 @@ DML_BINDING_PROPERTIES properties(IDMLDispatchable* dispatchable) {
     return found;
 }
 
+// The buffers of a request: those of its bindings as they are, else one around each tensor.
+std::vector<GuardedBuffer> buffers_of(Gpu& gpu, const Request& request) {
+    std::vector<GuardedBuffer> made;
+    if (request.shared)
+        for (const Bytes& content : request.contents)
+            made.emplace_back(gpu, content, content.size(), 0);
+    else
+        for (size_t k = 0; k < std::size(request.tensors); k++) {
+            const DML_BUFFER_TENSOR_DESC& tensor = request.tensors[k].buffer;
+            UINT64 front = std::max(GUARD, UINT64{tensor.GuaranteedBaseOffsetAlignment});
+            if (front > LARGEST_GUARD) front = 0;  // offset 0 keeps any promise
+            made.emplace_back(gpu, request.contents[k], tensor.TotalTensorSizeInBytes, front);
+        }
+    return made;
+}
+
 void run(Gpu& gpu, Device& device, const Request& request, IDMLCompiledOperator* compiled,
          Answer& answer) {
     IDMLDevice* directml = device.directml.get();
@@ -462,7 +502,11 @@ void run(Gpu& gpu, Device& device, const Request& request, IDMLCompiledOperator*
                               device.initializer.put_void()));
     IDMLOperatorInitializer* initializer = device.initializer.get();
     const Tensor* tensors = request.tensors;
-    GuardedBuffer buffers[] = {{gpu, tensors[0]}, {gpu, tensors[1]}, {gpu, tensors[2]}};
+    std::vector<GuardedBuffer> buffers = buffers_of(gpu, request);
+    DML_BUFFER_BINDING bound[3];
+    for (int k = 0; k < 3; k++)
+        bound[k] = buffers[request.bindings[k].buffer].binding(request.bindings[k].offset);
+    GuardedBuffer& output = buffers[request.bindings[2].buffer];
 
     IDMLCompiledOperator* operators[] = {compiled};
     check(INITIALIZE, initializer->Reset(1, operators));
@@ -485,7 +529,7 @@ void run(Gpu& gpu, Device& device, const Request& request, IDMLCompiledOperator*
     DML_BUFFER_ARRAY_BINDING owned_array{2, owned};
     DML_BINDING_DESC owned_desc{DML_BINDING_TYPE_BUFFER_ARRAY, &owned_array};
     for (int k = 0; k < 2; k++)
-        if (tensors[k].owned()) owned[k] = buffers[k].binding();
+        if (tensors[k].owned()) owned[k] = bound[k];
     if (tensors[0].owned() || tensors[1].owned()) table->BindInputs(1, &owned_desc);
     if (first_temporary.desc()) table->BindTemporaryResource(first_temporary.desc());
     if (persistent.desc()) table->BindOutputs(1, persistent.desc());
@@ -497,12 +541,9 @@ void run(Gpu& gpu, Device& device, const Request& request, IDMLCompiledOperator*
     table_desc.Dispatchable = compiled;
     table_desc.SizeInDescriptors = second.RequiredDescriptorCount;
     check(DISPATCH, table->Reset(&table_desc));
-    DML_BUFFER_BINDING bound[3];
     DML_BINDING_DESC descs[3]{};
-    for (int k = 0; k < 3; k++) {
-        bound[k] = buffers[k].binding();
+    for (int k = 0; k < 3; k++)
         if (!tensors[k].owned()) descs[k] = {DML_BINDING_TYPE_BUFFER, &bound[k]};
-    }
     table->BindInputs(2, descs);
     table->BindOutputs(1, &descs[2]);
     if (second_temporary.desc()) table->BindTemporaryResource(second_temporary.desc());
@@ -510,9 +551,9 @@ void run(Gpu& gpu, Device& device, const Request& request, IDMLCompiledOperator*
     gpu.list()->SetDescriptorHeaps(1, &heap);
     device.recorder->RecordDispatch(gpu.list(), compiled, table.get());
     check(DISPATCH, directml->GetDeviceRemovedReason());
-    buffers[2].record_copy_back(gpu);
+    output.record_copy_back(gpu);
     gpu.run(DISPATCH);
-    buffers[2].fetch(answer);
+    output.fetch(answer);
 }
 
 Answer answer_to(Gpu& gpu, DirectMl& directml, const Request& request) {
@@ -559,7 +600,7 @@ bool run_example(Gpu& gpu, DirectMl& directml, DML_FEATURE_LEVEL highest) {
     const char* gather =
         "{\"operator\": 67, \"feature_level\": 12288, \"fields\": [1, 1], "
         "\"tensors\": [[1, 0, [4, 3], null, 48, 0], [3, 0, [1, 2], null, 8, 0], "
-        "[1, 0, [4, 2], null, 32, 0]], \"buffers\": [48, 8, 0]}";
+        "[1, 0, [4, 2], null, 32, 0]], \"buffers\": [48, 8, 0], \"bindings\": null}";
     float data[12], result[8];
     std::iota(std::begin(data), std::end(data), 0.0f);
     UINT indices[] = {2, 7};

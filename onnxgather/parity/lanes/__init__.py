@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from onnxgather.checks import shown
 from onnxgather.errors import OnnxGatherError
+from onnxgather.execution.providers import DIRECTML_DLL
 from onnxgather.options import Target
-from onnxgather.parity.lanes.directml import DIRECTML_DLL, DirectMLLane
+from onnxgather.parity.lanes.directml import DirectMLLane
 from onnxgather.parity.lanes.lane import CASE_TIMEOUT, Lane
 from onnxgather.parity.lanes.python import model_lane
 

@@ -18,22 +18,19 @@ import msgspec
 import numpy as np
 
 from onnxgather.checks import LONGEST_SHOWN, shown, uint
-from onnxgather.descriptors.arrays import elements
+from onnxgather.descriptors.arrays import Array, elements
 from onnxgather.descriptors.datatypes import DATA_TYPES, TYPE_PREFIX, TensorDataType
-from onnxgather.descriptors.operators import FACTS, TENSORS, header_names
+from onnxgather.descriptors.operators import FACTS, TENSORS, Descriptor, header_names
 from onnxgather.descriptors.reference import reference
 from onnxgather.descriptors.spelling import to_dict
 from onnxgather.descriptors.strides import packed_strides
 from onnxgather.descriptors.tensors import TensorFlags
-from onnxgather.errors import DescriptorError
+from onnxgather.errors import DescriptorError, ProviderError
 from onnxgather.execution.child import Breakdown, Child, NoAnswerError, StartedProgram
 from onnxgather.execution.hosts import made_folder
 from onnxgather.execution.providers import SETUP
 from onnxgather.parity.cases import Case, DescriptorCase, NodeCase
 from onnxgather.parity.lanes.lane import CASE_TIMEOUT, Answer, AnswerKind, LaneInfo
-
-DIRECTML_DLL = "directml-dll"
-"""The lane's name; the provider `directml` is ONNX Runtime's."""
 
 LIBRARY = "DirectML.dll"
 
@@ -117,6 +114,7 @@ class Host(Child):
         raw: Mapping[str, Any],
         buffers: Sequence[bytes] | None = None,
         feature_level: str = "1_0",
+        bindings: Sequence[tuple[int, int]] | None = None,
     ) -> HostAnswer:
         """DirectML.dll's verdict on a descriptor.
 
@@ -127,6 +125,9 @@ class Host(Child):
                 not run.
             feature_level: The minimum feature level that the DirectML device is created with. It
                 is no ceiling: a device of DirectML 1.15.4 takes the same whatever the minimum.
+            bindings: For each tensor the number of its buffer and the offset in bytes there; the
+                output is then the whole buffer of OutputTensor. None: `buffers` has one buffer for
+                each tensor.
 
         Raises:
             DescriptorError: DirectML's structures cannot hold a value.
@@ -134,11 +135,16 @@ class Host(Child):
         """
         request = request_for(raw, feature_level)
         request["buffers"] = None if buffers is None else [*map(len, buffers)]
+        request["bindings"] = bindings
 
         def read(header: bytes, output: bytes) -> HostAnswer:
             answer = msgspec.json.decode(header, type=HostAnswer)
-            ran = buffers is not None and answer.stage == "done"
-            return msgspec.structs.replace(answer, output=output if ran else None)
+            if buffers is None or answer.stage != "done":
+                return answer
+            size = len(buffers[bindings[-1][0]]) if bindings else request["tensors"][-1][4]
+            if len(output) != size:
+                raise ValueError(f"{len(output)} bytes of OutputTensor, not {size}")
+            return msgspec.structs.replace(answer, output=output)
 
         answer = self.exchange(read, request, b"".join(buffers or ()))
         if answer.device_lost:
@@ -146,6 +152,25 @@ class Host(Child):
         if answer.stage in REFUSALS and answer.hresult != E_INVALIDARG:
             raise NoAnswerError(Breakdown.NO_VERDICT, f"{answer}, which is no verdict")
         return answer
+
+    def dispatch(self, desc: Descriptor, bound: Sequence[tuple[Array, int]]) -> Array:
+        """The bytes of the buffer of OutputTensor after a dispatch.
+
+        Args:
+            desc: The descriptor.
+            bound: For each tensor the bytes of its buffer, and the offset in bytes there. Several
+                tensors may have the same array.
+
+        Raises:
+            ProviderError: DirectML refuses the descriptor or a binding, or gives no answer.
+        """
+        arrays = {id(array): array for array, _ in bound}
+        bindings = [([*arrays].index(id(array)), offset) for array, offset in bound]
+        found = self.ask(to_dict(desc), [*map(bytes, arrays.values())], bindings=bindings)
+        if found.output is None or found.guards_touched:
+            why = str(found) if found.output is None else "bytes beside the resource were written"
+            raise ProviderError(f"{LIBRARY} {self.info.version} must run the dispatch, but {why}")
+        return np.frombuffer(found.output, np.uint8)
 
     def _start(self) -> StartedProgram:
         try:
@@ -231,13 +256,9 @@ class DirectMLLane:
 
     def start(self) -> LaneInfo:
         """Start the host."""
-        command = find_host(self._folder)
-        if command is None:
-            why = f"{LIBRARY} is not set up; run {setup_command(self._folder)}"
-            return LaneInfo(self.name, LIBRARY, not_run=why)
         try:
-            self._host = Host(command, self._timeout)
-        except NoAnswerError as error:
+            self._host = open_host(self._folder, self._timeout)
+        except ProviderError as error:
             return LaneInfo(self.name, LIBRARY, not_run=str(error))
         info = self._host.info
         versions = {"DirectML": info.version, "feature level": info.feature_level}
@@ -266,11 +287,6 @@ class DirectMLLane:
             nodes = (f"DML_OPERATOR_{case.operator}",)
             if found.output is None:
                 return Answer(AnswerKind.FAILED, str(found), nodes)
-            size, count = tensor.total_tensor_size_in_bytes, len(found.output)
-            if count != size:
-                self._host.restart()
-                reason = f"the host must return {size} bytes of OutputTensor, got {count}"
-                raise NoAnswerError(Breakdown.NONSENSE, reason)
         except NoAnswerError as error:
             return Answer.none(error)
         if found.guards_touched:
@@ -283,6 +299,18 @@ class DirectMLLane:
         """End the host."""
         if self._host is not None:
             self._host.close()
+
+
+def open_host(folder: str | None = None, timeout: float = CASE_TIMEOUT) -> Host:
+    """The host in a folder, started; see `find_host`.
+
+    Raises:
+        ProviderError: The host is not there, or it does not start.
+    """
+    command = find_host(folder)
+    if command is None:
+        raise ProviderError(f"{LIBRARY} is not set up; run {setup_command(folder)}")
+    return Host(command, timeout)
 
 
 def find_host(folder: str | None = None) -> list[str] | None:

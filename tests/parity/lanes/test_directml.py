@@ -28,6 +28,8 @@ from onnxgather.parity.lanes.directml import DirectMLLane, find_host, setup_comm
 from onnxgather.parity.lanes.lane import Answer, AnswerKind, LaneInfo
 
 NODES = ("DML_OPERATOR_GATHER",)
+NONSENSE = "the host answered what no host answers: "
+TOO_FEW = "31 bytes of OutputTensor, not 32"
 RIGHT = "struct.pack('<8f', 2, 1, 5, 4, 8, 7, 11, 10)"
 
 stand_in = pytest.mark.skipif(os.name == "nt", reason="the stand-in host is a script")
@@ -80,7 +82,7 @@ class TestAnswers:
             ),
             (
                 done("b'x' * 31"),
-                broken(Breakdown.NONSENSE, "the host must return 32 bytes of OutputTensor, got 31"),
+                broken(Breakdown.NONSENSE, f"{NONSENSE}{TOO_FEW}", TOO_FEW),
             ),
             (
                 failed("dispatch", 0x887A0005, lost=True),
@@ -112,8 +114,8 @@ class TestAnswers:
         action = f"\n    {again}\n    {other}; pathlib.Path({once!r}).touch()"
         lane = DirectMLLane("dml", fake_folder(tmp_path, action, f"import pathlib; {START}"))
         lane.start()
-        reason = "the host must return 32 bytes of OutputTensor, got 31"
-        assert lane.answer(IN_RANGE) == broken(Breakdown.NONSENSE, reason)
+        nonsense = broken(Breakdown.NONSENSE, f"{NONSENSE}{TOO_FEW}", TOO_FEW)
+        assert lane.answer(IN_RANGE) == nonsense
         time.sleep(0.1)  # the host may write a second answer before it is ended
         pathlib_once = tmp_path / "once"
         pathlib_once.touch()

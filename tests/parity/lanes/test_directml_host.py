@@ -77,7 +77,7 @@ def test_written_guard_bytes_are_told() -> None:
         assert ask(host).guards_touched
 
 
-def test_a_request_holds_the_descriptor_and_its_buffers() -> None:
+def test_a_request_holds_the_descriptor_and_its_buffers(tmp_path: Path) -> None:
     desc = og.GatherND1Desc(
         og.TensorDesc("FLOAT16", [2, 3], [3, 1], 16, "OWNED_BY_DML", 32),
         og.TensorDesc("INT64", [2, 1]),
@@ -87,13 +87,14 @@ def test_a_request_holds_the_descriptor_and_its_buffers() -> None:
         batch_dimension_count=1,
     )
     data, indices = np.arange(8, dtype=np.float16), np.array([[1], [2]], np.int64)
-    with closing(Host(fake(done("request")))) as host:
+    kept = tmp_path / "request"
+    keep = f"open({str(kept)!r}, 'wb').write(request)"
+    with closing(Host(fake(f"{keep}; {done('bytes(4)')}"))) as host:
         raw = og.to_dict(desc)
         buffers = (data.tobytes(), indices.tobytes(), b"\5\6")
-        verdict = host.ask(raw, buffers, feature_level="4_1")
         created = host.ask(raw)
-    assert verdict.output is not None
-    header, _, blobs = verdict.output.partition(b"\n")
+        host.ask(raw, buffers, feature_level="4_1")
+    header, _, blobs = kept.read_bytes().partition(b"\n")
     assert json.loads(header) == {
         "operator": 140,
         "feature_level": 0x4100,
@@ -104,9 +105,22 @@ def test_a_request_holds_the_descriptor_and_its_buffers() -> None:
         ],
         "fields": [2, 2, 1],
         "buffers": [16, 16, 2],
+        "bindings": None,
     }
     assert blobs == b"".join(buffers)
     assert created == HostAnswer("done")
+
+
+def test_with_bindings_the_output_is_the_whole_buffer_of_output_tensor(tmp_path: Path) -> None:
+    kept = tmp_path / "request"
+    keep = f"open({str(kept)!r}, 'wb').write(request)"
+    with closing(Host(fake(f"{keep}; {done('bytes(48)')}"))) as host:
+        verdict = host.ask(RAW, (b"a" * 64, b"b" * 48), bindings=[(0, 16), (0, 0), (1, 16)])
+    assert verdict == HostAnswer("done", 0, bytes(48))
+    header, _, blobs = kept.read_bytes().partition(b"\n")
+    request = json.loads(header)
+    assert (request["buffers"], request["bindings"]) == ([64, 48], [[0, 16], [0, 0], [1, 16]])
+    assert blobs == b"a" * 64 + b"b" * 48
 
 
 @pytest.mark.parametrize(

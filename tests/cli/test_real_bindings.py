@@ -1,0 +1,268 @@
+"""Programs in place and their refusals, and `run --provider directml-dll` with a stand-in host."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from command_line import DESC, call, outcome, program
+from fake_directml import NO_DEVICE, START, done, failed, fake_folder
+from small_programs import gather, shown, small_program
+
+import onnxgather as og
+
+X, I, Y = [11.0, 12.0, 13.0, 14.0], (3, 1, 3, 0), [0.0] * 4  # noqa: E741
+stand_in = pytest.mark.skipif(os.name == "nt", reason="the stand-in host is a script")
+
+TOLD = (
+    "p.json: $.commands[0].bindings.OutputTensor must share no byte with InputTensor, as "
+    "Microsoft's BindInputs page allows it only to operators that run in place, not gathers, "
+    "got bytes 0 to 15 of resource 'x', where InputTensor has 0 to 15"
+)
+REFUSED = f"{TOLD}; use two resources, or run it with --provider directml-dll"
+
+
+def written(resources: dict[str, Any], *commands: dict[str, Any]) -> str:
+    """Write a program and return its path."""
+    Path("p.json").write_text(small_program(resources, *commands), encoding="utf-8")
+    return "p.json"
+
+
+def in_place() -> str:
+    """Write a program of one resource as input and output."""
+    return written({"x": X, "i": I}, gather("x", "i", "x", 4, 4), shown("x"))
+
+
+def host(folder: Path, monkeypatch: pytest.MonkeyPatch, action: str, start: str = START) -> None:
+    """Let the stand-in be the host that the program finds."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+    (folder / "cache/onnxgather/directml").mkdir(parents=True)
+    fake_folder(folder / "cache/onnxgather/directml", action, start)
+
+
+class TestInPlace:
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            ["run"],
+            ["run", "--provider", "directml"],
+            ["convert"],
+            ["convert", "--whole"],
+            ["explain"],
+            ["repro", "-o", "d"],
+        ],
+        ids=" ".join,
+    )
+    def test_commands_that_compute_refuse_it(self, arguments: list[str]) -> None:
+        path = in_place()
+        assert outcome(arguments[0], path, *arguments[1:]) == (2, "", f"Error: {REFUSED}\n")
+        assert os.listdir() == ["p.json"]
+
+    def test_check_finds_it_and_checks_the_other_programs(self) -> None:
+        program("a.json")
+        result = call("check", in_place(), "a.json", "--json")
+        report = json.loads(result.stdout)
+        assert (result.exit_code, result.stderr) == (1, "")
+        assert [case["name"] for case in report["cases"]] == ["a.json: $.commands[0] (gather)"]
+        assert report["invalid"] == [{"file": "p.json", "reason": REFUSED.removeprefix("p.json: ")}]
+        code, table, _ = outcome("check", "p.json")
+        assert code == 1
+        assert f"INVALID {REFUSED}" in " ".join(table.split())
+
+    def test_show_shows_the_gather(self) -> None:
+        code, out, err = outcome("show", in_place())
+        assert (code, err) == (0, "")
+        assert out.startswith("p.json: $.dispatchables.g0\n")
+
+
+@stand_in
+class TestRun:
+    def test_the_host_gets_each_resource_once_with_the_offsets_of_its_tensors(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        kept = tmp_path / "requests"
+        keep = f"open({str(kept)!r}, 'ab').write(request + b'\\n')"
+        host(tmp_path, monkeypatch, f"{keep}; {done('bytes(4) + request[-28:]')}")
+        uint = {"DataType": "UINT32"}
+        there = {"name": "i", "elementOffset": 4}
+        both = gather("i", there, "y", 4, 4, InputTensor=uint, OutputTensor=uint)
+        y = (9, 9, 9, 9, 5, 6, 7, 8)
+        path = written({"i": (1, 2, 3, 4, 3, 2, 1, 0), "y": y}, both, shown("y"))
+        assert outcome("run", path, "--provider", "directml-dll") == (
+            0,
+            "Resource 'y': 0, 9, 9, 9, 5, 6, 7, 8\n",
+            "",
+        )
+        header, _, blobs = kept.read_bytes().partition(b"\n")
+        request = json.loads(header)
+        assert request["buffers"] == [32, 32]
+        assert request["bindings"] == [[0, 0], [0, 16], [1, 0]]
+        assert blobs == np.array([1, 2, 3, 4, 3, 2, 1, 0, *y], np.uint32).tobytes() + b"\n"
+
+    def test_in_place_it_runs_with_a_warning(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        host(tmp_path, monkeypatch, done("struct.pack('<4f', 1, 2, 3, 4)"))
+        assert outcome("run", in_place(), "--provider", "directml-dll") == (
+            0,
+            "Resource 'x': 1, 2, 3, 4\n",
+            f"{TOLD}; DirectML.dll does what it does\n",
+        )
+
+    def test_indices_out_of_range_are_told(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        host(tmp_path, monkeypatch, done("struct.pack('<4f', 1, 2, 3, 4)"))
+        path = written({"x": X, "i": (3, 9, 4, 0), "y": Y}, gather("x", "i", "y", 4, 4), shown("y"))
+        assert outcome("run", path, "--provider", "directml-dll") == (
+            0,
+            "Resource 'y': 1, 2, 3, 4\n",
+            "p.json: $.commands[0]: indices out of range: 2 of 4; such an index does what DirectML "
+            "does\n",
+        )
+
+    @pytest.mark.parametrize(
+        ("action", "told"),
+        [
+            (
+                failed("CreateOperator", 0x80070057),
+                "DirectML.dll 1.15.4.0 must run the dispatch, but CreateOperator gave 0x80070057",
+            ),
+            (
+                failed("dispatch", 0x80070057, lost=True),
+                "DirectML.dll 1.15.4.0 must run the dispatch, but dispatch gave 0x80070057",
+            ),
+            (
+                done("bytes(16)", touched=True),
+                "DirectML.dll 1.15.4.0 must run the dispatch, but bytes beside the resource were "
+                "written",
+            ),
+            (
+                done("bytes(15)"),
+                "the host answered what no host answers: 15 bytes of OutputTensor, not 16",
+            ),
+            ("sys.exit(3)", "the host ended with exit code 3"),
+        ],
+    )
+    def test_a_dispatch_that_fails_is_exit_code_3(
+        self, action: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        host(tmp_path, monkeypatch, action)
+        path = written({"x": X, "i": I, "y": Y}, gather("x", "i", "y", 4, 4), shown("y"))
+        assert outcome("run", path, "--provider", "directml-dll") == (
+            3,
+            "",
+            f"Error: p.json: $.commands[0]: {told}\n",
+        )
+
+    def test_a_host_that_does_not_start_is_exit_code_3(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        host(tmp_path, monkeypatch, done(), NO_DEVICE)
+        told = "Error: DirectML.dll cannot run: DMLCreateDevice1 gave 0x8007007E\n"
+        assert outcome("run", in_place(), "--provider", "directml-dll") == (3, "", told)
+
+    def test_where_it_is_not_set_up_that_is_told(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "none"))
+        told = "Error: DirectML.dll is not set up; run scripts/directml/setup.sh\n"
+        assert outcome("run", in_place(), "--provider", "directml-dll") == (3, "", told)
+
+
+class TestUsage:
+    @pytest.mark.parametrize(
+        "options", [("--out-of-range", "clamp"), ("--target", "cpu")], ids=" ".join
+    )
+    def test_directml_dll_takes_no_other_policy_and_no_target(
+        self, options: tuple[str, str]
+    ) -> None:
+        code, out, err = outcome("run", in_place(), "--provider", "directml-dll", *options)
+        assert (code, out) == (2, "")
+        assert err.splitlines()[-1] == (
+            f"Error: {' '.join(options)} must not come with --provider directml-dll, as "
+            "DirectML.dll runs no model, and has its own rule for an index out of range"
+        )
+
+    def test_elsewhere_the_name_is_refused_with_the_command_that_takes_it(self) -> None:
+        told = (
+            "provider must be one of cpu, directml, openvino, cuda, tensorrt, webgpu, qnn, coreml, "
+            "or ONNX Runtime's full name of one, which ends in ExecutionProvider, got "
+            "'directml-dll', which runs programs: onnxgather run FILE --provider directml-dll"
+        )
+        data, indices = np.zeros((4, 3), np.float32), np.zeros((1, 2), np.uint32)
+        for use in (
+            lambda: og.run(DESC, data, indices, provider="directml-dll"),
+            lambda: og.Session(DESC, "directml-dll"),
+        ):
+            with pytest.raises(og.ProviderError) as caught:
+                use()
+            assert str(caught.value) == told
+
+
+WILD = "indices out of range: 2 of 4; such an index"
+KEEPS = "--out-of-range directml keeps DirectML's\n"
+
+
+class TestConvert:
+    @pytest.mark.parametrize(
+        ("options", "told"),
+        [
+            ((), "is clamped; output elements that differ from DirectML's: 1 of 4"),
+            (
+                ("--out-of-range", "zero"),
+                "gives 0; output elements that differ from DirectML's: 2 of 4",
+            ),
+            (("--out-of-range", "error"), "is an error"),
+            (("--out-of-range", "directml"), None),
+            (("--whole",), None),
+            (
+                ("--whole", "--out-of-range", "clamp"),
+                "is clamped; output elements that differ from DirectML's: 1 of 4",
+            ),
+        ],
+    )
+    def test_it_tells_where_an_index_out_of_range_does_something_else_than_in_directml(
+        self, options: tuple[str, ...], told: str | None
+    ) -> None:
+        # Counted from the end, -9 is far past it, and the offset wraps to the last element.
+        indices = {"initialValuesDataType": "INT32", "initialValues": [9, -9, 1, 0]}
+        wild = gather("x", "i", "y", 4, 4, IndicesTensor={"DataType": "INT32"})
+        path = written({"x": X, "i": indices, "y": Y}, wild)
+        line = f"p.json: $.commands[0] (g0): {WILD} {told}; {KEEPS}"
+        assert outcome("convert", path, *options) == (
+            0,
+            "p.json -> p.onnx\n",
+            line if told else "",
+        )
+
+    def test_an_index_that_an_earlier_dispatch_writes_is_told_too(self) -> None:
+        uint = {"DataType": "UINT32"}
+        first = gather("i", "j", "t", 4, 4, InputTensor=uint, OutputTensor=uint)
+        t = {"initialValuesDataType": "UINT32", "initialValues": [0] * 4}
+        program = {"x": X, "i": (0, 9, 9, 9), "j": (0, 0, 1, 2), "t": t, "y": Y}
+        path = written(program, first, gather("x", "t", "y", 4, 4))
+        told = "is clamped; output elements that differ from DirectML's: 0 of 4"
+        code, _, err = outcome("convert", path)
+        assert (code, err) == (0, f"p.json: $.commands[1] (g1): {WILD} {told}; {KEEPS}")
+
+    def test_nothing_is_told_where_all_are_in_range_or_there_is_no_dispatch(self) -> None:
+        path = written({"x": X, "i": I, "y": Y}, gather("x", "i", "y", 4, 4))
+        assert outcome("convert", path) == (0, "p.json -> p.onnx\n", "")
+        content = json.loads(Path(path).read_text())
+        Path(path).write_text(json.dumps(content | {"commands": []}), encoding="utf-8")
+        assert outcome("convert", path) == (0, "p.json -> p.onnx\n", "")
+
+    def test_what_cannot_run_is_converted_and_told(self) -> None:
+        x = {"initialValuesDataType": "FLOAT64", "initialValues": [1, 2]}
+        path = written({"x": x, "i": (9, 0, 0, 0), "y": Y}, gather("x", "i", "y", 4, 4))
+        assert outcome("convert", path) == (
+            0,
+            "p.json -> p.onnx\n",
+            "p.json: $.resources.x must hold FLOAT32, as InputTensor of $.commands[0], got "
+            "FLOAT64; so it is not known whether an index is out of range\n",
+        )
