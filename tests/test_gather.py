@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import random
-from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -14,16 +11,13 @@ import pytest
 from agreement import EXAMPLES
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from provider_descriptors import random_node
 from strategies import descriptors, random_data, random_indices
 
 import onnxgather as og
 from onnxgather.descriptors.arrays import axis_sizes
 from onnxgather.descriptors.operators import TENSORS
 from onnxgather.gather import gather_of, gather_of_node
-from onnxgather.parity.cases import ForbiddenNode, NodeCase
-from onnxgather.parity.lanes import open_lanes
-from onnxgather.parity.lanes.lane import AnswerKind
-from onnxgather.parity.lanes.python import ModelLane
 
 DATA = ("FLOAT32", (4, 3))
 
@@ -151,25 +145,6 @@ def nodes(draw: st.DrawFn) -> tuple[str, tuple[int, ...], tuple[int, ...], int]:
     return random_node(random.Random(draw(st.integers(0, 2**32 - 1))))
 
 
-def random_node(rng: random.Random) -> tuple[str, tuple[int, ...], tuple[int, ...], int]:
-    """Return a node that ONNX allows, of ranks up to 9, without empty tensors."""
-    operator = rng.choice(["Gather", "GatherElements", "GatherND"])
-    rank = rng.choice([1, 1, 2, 2, 3, 4, 5, 7, 8, 9])
-    data = tuple(rng.choice([1, 1, 2, 3]) for _ in range(rank))
-    more = [rng.choice([1, 2, 3]) for _ in range(rng.choice([0, 0, 1, 1, 2, 3, 4, 6, 8, 9]))]
-    if operator == "Gather":
-        return operator, data, tuple(more), rng.randrange(-rank, rank)
-    if operator == "GatherElements":
-        axis = rng.randrange(-rank, rank)
-        same = rng.random() < 0.6
-        kept = [n if same else rng.randint(1, n) for n in data]
-        kept[axis] = rng.randint(1, 5)
-        return operator, data, tuple(kept), axis
-    batches = rng.choice([0, 0, rng.randrange(rank)])
-    length = rng.randint(1, rank - batches)
-    return operator, data, (*data[:batches], *more[:6], length), batches
-
-
 @settings(max_examples=EXAMPLES)
 @given(nodes())
 def test_a_node_goes_to_a_descriptor_and_back(
@@ -243,42 +218,3 @@ def test_a_descriptor_goes_to_a_node_and_back(desc: og.Descriptor) -> None:
     first = first.astype(type_of_indices).reshape(desc.indices_tensor.sizes)
     second = og.reference(found, values.reshape(found.input_tensor.sizes), where)
     assert og.reference(desc, values, first).tobytes() == second.tobytes()
-
-
-@pytest.fixture(scope="module")
-def directml() -> Iterator[ModelLane]:
-    """The DirectML provider, where it is set up."""
-    lane = next(iter(open_lanes(["directml"])))
-    assert isinstance(lane, ModelLane)
-    info = lane.start()
-    if info.not_run is not None:
-        lane.close()
-        pytest.skip(f"the DirectML provider is not set up: {info.not_run}")
-    yield lane
-    lane.close()
-
-
-def test_the_directml_provider_takes_a_node_exactly_if_it_has_a_descriptor(
-    directml: ModelLane,
-) -> None:
-    rng, found = random.Random(5), Counter[tuple[bool, bool]]()
-    for _ in range(EXAMPLES // 25):
-        operator, data, indices, number = random_node(rng)
-        if math.prod(gather_of_node(operator, data, indices, number).output) > 20_000:
-            continue
-        types = rng.choice([*og.TensorDataType, "BOOL"]), "INT64"
-        if operator != "GatherND":
-            types = types[0], rng.choice(["INT32", "INT64"])
-        try:
-            og.from_onnx(operator, (types[0], data), (types[1], indices), number, max(number, 0))
-            said = True
-        except og.DescriptorError:
-            said = False
-        arrays = [np.zeros(n, t.lower()) for n, t in zip((data, indices), types, strict=True)]
-        gather = gather_of_node(operator, data, indices, number)
-        node = ForbiddenNode(operator, {gather.attribute: number}, gather.output, "")
-        answer = directml.answer(NodeCase("node", node, arrays[0], arrays[1]))
-        assert answer.kind in (AnswerKind.RAN, AnswerKind.REFUSED), answer.reason
-        assert said == (answer.kind is AnswerKind.RAN), (operator, data, indices, number, types)
-        found[said, answer.kind is AnswerKind.RAN] += 1
-    assert min(found.values()) > 0

@@ -388,6 +388,8 @@ until [ -S /tmp/.X11-unix/X0 ] || [ $tries = 200 ]; do
     sleep 0.05
     tries=$((tries + 1))
 done
+# ONNX Runtime writes files into the current folder. This one is the run's own.
+cd /tmp
 /usr/lib/wine/wine64 "$@"
 RUN
     chmod +x "$root/lane/run"

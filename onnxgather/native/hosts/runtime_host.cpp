@@ -6,6 +6,10 @@
 // Speaks the protocol of runtime.py, as protocol.h says; runtime.answer says what the requests are.
 // A model that crashes ONNX Runtime ends the host.
 //
+// A request may have `graphs`, which no worker knows: the DirectML provider then writes its graphs,
+// the descriptors of DirectML's operators, as files virtual_model/Partition_N.bin below the current
+// folder. The host removes them; `graphs` of the answer has the offset and the size of each.
+//
 // BUILDING, with GCC or Clang on Linux and macOS, or MinGW-w64:
 //
 //   c++ -std=c++20 -O2 -o runtime_host runtime_host.cpp -ldl
@@ -21,6 +25,7 @@
 #include <dlfcn.h>
 #endif
 
+#include <fstream>
 #include <optional>
 #include <stdexcept>
 #include <utility>
@@ -240,9 +245,11 @@ void entry(void* options, const char* key, const char* value) {
     call(AddSessionConfigEntry, options, key, value);
 }
 
-// A session on one provider, made as `Opened` of runtime.py makes it. A second one, with the
-// fallback, is for `proved` to name the node that went elsewhere.
-Owned opened(const Bytes& model, const string& provider, int threads, bool fallback = false) {
+// A session on one provider, made as `Opened` of runtime.py makes it; with `graphs` the DirectML
+// provider writes its graphs. A second session, with the fallback, is for `proved` to name the node
+// that went elsewhere.
+Owned opened(const Bytes& model, const string& provider, int threads, bool graphs,
+             bool fallback = false) {
     std::vector<string> names = available();
     string every;
     for (const string& name : names) every += (every.empty() ? "" : ", ") + name;
@@ -256,6 +263,10 @@ Owned opened(const Bytes& model, const string& provider, int threads, bool fallb
     entry(options.get(), "session.record_ep_graph_assignment_info", "1");
     if (provider != CPU)
         entry(options.get(), "session.disable_cpu_ep_fallback", fallback ? "0" : "1");
+    if (graphs) {  // the files lie in a folder named after the model's, which bytes have only here
+        entry(options.get(), "ep.dml.enable_graph_serialization", "true");
+        entry(options.get(), "session.model_external_initializers_file_folder_path", ".");
+    }
     if (provider == WEBGPU) {
         entry(options.get(), "ep.webgpuexecutionprovider.preferredLayout", "NCHW");
         entry(options.get(), "ep.webgpuexecutionprovider.enableInt64", "1");
@@ -267,9 +278,22 @@ Owned opened(const Bytes& model, const string& provider, int threads, bool fallb
     } catch (const Failed& failed) {
         if (fallback) throw NotRun("elsewhere", "some node would run on " + CPU);
         if (!std::strstr(failed.what(), "assigned to the default CPU EP")) throw;
-        return opened(model, provider, threads, true);
+        return opened(model, provider, threads, graphs, true);
     }
     return session;
+}
+
+// Removes the files that the DirectML provider wrote of its graphs; returns what they held.
+std::vector<Bytes> taken_graphs() {
+    std::vector<Bytes> found;
+    for (;;) {
+        string name = "virtual_model/Partition_" + std::to_string(found.size()) + ".bin";
+        std::ifstream file(name, std::ios::binary);
+        if (!file) return found;
+        found.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+        file.close();
+        std::remove(name.c_str());
+    }
 }
 
 // Runs a session on a feed; appends the first output to `content` and returns its JSON.
@@ -361,20 +385,27 @@ string answer(const Json& request, Bytes& blobs, Bytes& content) {
     size_t size = request["model"].number;
     if (size > blobs.size()) misunderstood("a model beyond the frame");
     int64_t threads = asked["threads"].number;
-    std::vector<string> names, operators, outputs;
+    std::vector<string> names, operators, outputs, written;
+    const auto& keys = request.keys;
+    bool graphs = std::find(keys.begin(), keys.end(), "graphs") != keys.end();
     static std::optional<Opened> kept;  // for requests that follow with the same model
     try {
         Bytes model(blobs.begin(), blobs.begin() + size);
-        if (!(kept && kept->model == model && kept->provider == provider &&
-              kept->threads == threads)) {
+        if (graphs || !(kept && kept->model == model && kept->provider == provider &&
+                        kept->threads == threads)) {
             kept.reset();
-            Owned session = opened(model, provider, threads);
+            if (graphs) taken_graphs();  // those of a session that was refused
+            Owned session = opened(model, provider, threads, graphs);
             std::vector<Node> nodes = proved(session.get(), provider);
             kept.emplace(Opened{std::move(model), provider, threads, std::move(session), nodes});
         }
         for (const auto& [name, type] : kept->nodes) {
             names.push_back(quoted(name));
             operators.push_back(quoted(type));
+        }
+        for (const Bytes& graph : graphs ? taken_graphs() : std::vector<Bytes>()) {
+            written.push_back(list({std::to_string(content.size()), std::to_string(graph.size())}));
+            content.insert(content.end(), graph.begin(), graph.end());
         }
         for (const Json& feed : request["feeds"].items) {
             try {
@@ -390,7 +421,8 @@ string answer(const Json& request, Bytes& blobs, Bytes& content) {
     }
     if (!request["keep"].number) kept.reset();
     return "{\"names\": " + list(names) + ", \"nodes\": " + list(operators) +
-           ", \"outputs\": " + list(outputs) + "}";
+           ", \"outputs\": " + list(outputs) +
+           (graphs ? ", \"graphs\": " + list(written) : "") + "}";
 }
 
 // --- The program -----------------------------------------------------------------------------
