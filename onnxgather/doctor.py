@@ -24,7 +24,7 @@ from onnxgather.checks import number_of, printable
 from onnxgather.descriptors.reference import reference
 from onnxgather.errors import FINDINGS, GOOD, NOT_RUN
 from onnxgather.execution.child import NoAnswerError
-from onnxgather.execution.hosts import find_runtime
+from onnxgather.execution.hosts import WINDOWS_LANE, find_runtime, windows_host
 from onnxgather.execution.kernels import operators_library, python_kernels, why_not
 from onnxgather.execution.prepared import Gather
 from onnxgather.execution.providers import PROVIDERS, Provider, find_provider
@@ -252,6 +252,7 @@ def examine(
         return model_lane(name, path, plugins.get(name), "portable", timeout)
 
     made = [short for short, provider in PROVIDERS.items() if find_runtime(provider)]
+    made += [WINDOWS_LANE] if os.path.isfile(windows_host()) else []
     paths = {**dict.fromkeys(made), **dict.fromkeys(plugins, python), **pythons}
     environments: list[Environment] = []
     for place, lanes in _by_place(python, map(lane, paths, paths.values())).items():

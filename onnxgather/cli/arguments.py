@@ -319,8 +319,9 @@ lanes = _together(
         metavar="NAME=PATH",
         help="A lane that runs in another Python environment, which needs onnxruntime and numpy "
         "only, or on a shared library of ONNX Runtime. PATH is the interpreter, or ends in .so, "
-        ".so.1, .dll or .dylib; for directml-dll, the folder of its program. NAME may have a "
-        "label: cpu@old; a last label that is a target, as in cpu@native, is that of its models.",
+        ".so.1, .dll or .dylib; for directml-dll and cpu@windows, the folder of its program. NAME "
+        "may have a label: cpu@old; a last label that is a target, as in cpu@native, is that of "
+        "its models.",
     ),
     of_check("plugin", "plugins", callback=_pairs(str)),
     timeout,

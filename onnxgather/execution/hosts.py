@@ -17,11 +17,18 @@ from tempfile import TemporaryDirectory
 from onnxgather.checks import LONGEST_SHOWN
 from onnxgather.execution import runtime
 from onnxgather.execution.child import Breakdown, NoAnswerError
-from onnxgather.execution.providers import Provider
+from onnxgather.execution.providers import SETUP, Provider
 
 HOSTS = Path(__file__).parents[1] / "native" / "hosts"
 """The folder of the host's sources."""
 SOURCES = ("runtime_host.cpp", "protocol.h", "direct3d.h", "directml.h")
+
+WINDOWS_LANE = "cpu@windows"
+"""The CPU provider of ONNX Runtime for Windows: elsewhere in a host, on Windows the local one."""
+WINDOWS_HOST = "run-windows"
+"""Its host, of the programs that `SETUP` makes."""
+WINDOWS_OPERATORS = "Z:\\lane\\onnxgather_operators.dll"
+"""The library of onnxgather's own operators for Windows, where that host finds it."""
 
 LONGEST_COMPILATION = 600
 """The most seconds that a compiler may take."""
@@ -88,3 +95,29 @@ def find_runtime(provider: Provider) -> list[str]:
     path = made_folder() / provider.host
     worker = ["-u", runtime.__file__] if provider.host_is_python else []
     return [str(path), *worker] if sys.platform != "win32" and path.is_file() else []
+
+
+def windows_host(folder: str | None = None) -> str:
+    """The path of `WINDOWS_HOST`, whether it is there or not.
+
+    Args:
+        folder: The folder that `SETUP` makes; None means the one that it makes by default.
+    """
+    return str((Path(folder).expanduser().absolute() if folder else made_folder()) / WINDOWS_HOST)
+
+
+def startable(command: list[str]) -> list[str]:
+    """The command of a host that can start: that of a shared library is compiled first.
+
+    Raises:
+        NoAnswerError: The host cannot be compiled, or `SETUP` has not made it.
+    """
+    if is_library(command[0]):
+        return [compiled_host(), *command]
+    folder, name = os.path.split(command[0])
+    if name == WINDOWS_HOST and not os.path.isfile(command[0]):
+        made = [] if folder == str(made_folder()) else [folder]
+        how = shlex.join([SETUP, "--lanes", WINDOWS_LANE, *made])
+        rule = f"ONNX Runtime for Windows is not set up; run {how}"
+        raise NoAnswerError(Breakdown.NOT_STARTED, rule)
+    return command

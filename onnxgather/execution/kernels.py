@@ -32,15 +32,16 @@ def operators_library() -> str | None:
     return str(_OPERATORS) if _OPERATORS.exists() and not _ignored() else None
 
 
-def operators_of(provider: str, target: Target) -> str | None:
+def operators_of(provider: str, target: Target, library: str | None = None) -> str | None:
     """The library of onnxgather's own operators that a provider takes for models of a target.
 
     Args:
         provider: The provider's full name; the kernels are the CPU provider's.
         target: The target.
+        library: The library if it is not that of this environment.
     """
     is_theirs = (provider, target) == (PROVIDERS["cpu"].name, "native")
-    return operators_library() if is_theirs else None
+    return library or operators_library() if is_theirs else None
 
 
 def custom_ops_library() -> str:

@@ -17,7 +17,7 @@ from onnxgather.descriptors.datatypes import TensorDataType
 from onnxgather.descriptors.operators import OPERATORS
 from onnxgather.execution import runtime
 from onnxgather.execution.child import Child, StartedProgram
-from onnxgather.execution.hosts import compiled_host, find_runtime, is_library
+from onnxgather.execution.hosts import find_runtime, startable
 from onnxgather.execution.providers import Provider
 
 HOST_RUNS = 300
@@ -128,7 +128,8 @@ class Worker(Child):
         asked = (model, session) if keep else None
         if asked is None or asked != self._kept:
             self._models, self._kept = self._models + 1, asked
-            if self._is_host and self._models % HOST_RUNS == 0:
+            is_directml = session["provider"] == runtime.DIRECTML
+            if self._is_host and is_directml and self._models % HOST_RUNS == 0:
                 self.restart()
         found = self.exchange(partial(_read, sent, len(feeds)), request, blobs)
         if isinstance(found, Exception):
@@ -136,8 +137,7 @@ class Worker(Child):
         return found
 
     def _start(self) -> StartedProgram:
-        if is_library(self.command[0]):
-            self.command.insert(0, compiled_host())
+        self.command = startable(self.command)
         return super()._start()
 
 

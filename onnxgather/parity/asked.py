@@ -98,7 +98,8 @@ def pairs(metavar: str, texts: Iterable[str]) -> dict[str, str]:
 _OPTIONS = (
     CheckOption(
         "lanes",
-        f"Providers, with commas: {NAMES}; directml-dll is DirectML itself.  [default: cpu]",
+        f"Providers, with commas: {NAMES}; directml-dll is DirectML itself; cpu@windows is the CPU "
+        "provider of ONNX Runtime for Windows.  [default: cpu]",
         "NAMES",
         help_in_pytest=f"Providers, with commas: {NAMES}; NAME=PATH is one in another Python "
         "environment.  [default: cpu]",

@@ -4,12 +4,15 @@
 #
 #   directml-dll   DirectML.dll and its host (onnxgather/native/hosts), under Wine
 #   directml       ONNX Runtime's DirectML provider and its host, in the same Wine
+#   cpu@windows    ONNX Runtime's CPU provider for Windows in that host, and onnxgather's operators
 #   webgpu         Python with ONNX Runtime's WebGPU provider
 #
 #   setup.sh [--lanes LANE,...] [FOLDER]   make them, or finish what was begun; a second run is quick
 #   setup.sh --remove [FOLDER]             remove what it made
 #
-# Without --lanes it makes all three. A folder keeps the lanes that it has. FOLDER is
+# cpu@windows has the operators that this checkout's sources give with MinGW; --operators FILE takes
+# those of FILE, a DLL or a wheel for Windows, until setup.sh runs without it.
+# Without --lanes it makes all four. A folder keeps the lanes that it has. FOLDER is
 # ${XDG_CACHE_HOME:-$HOME/.cache}/onnxgather/directml by default and grows to 2.9 GB.
 # Nothing outside it changes. Needs root, to mount and to change roots; every mount is in a
 # namespace of its own, so no mount is left behind. Debian packages come from the sources of the
@@ -26,6 +29,7 @@ wine=(wine64 xvfb g++-mingw-w64-x86-64-win32)
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 package=$(cd "$here/../../onnxgather" && pwd)
 native=$package/native/hosts
+kernels=$package/native/kernels
 
 fail() {
     echo "setup.sh: $*" >&2
@@ -33,7 +37,8 @@ fail() {
 }
 
 remove=no
-lanes=directml-dll,directml,webgpu
+lanes=directml-dll,directml,cpu@windows,webgpu
+operators=
 folders=()
 while [ $# != 0 ]; do
     case $1 in
@@ -42,6 +47,11 @@ while [ $# != 0 ]; do
     --lanes)
         [ $# != 1 ] || fail "--lanes must have names behind it"
         lanes=$2
+        shift
+        ;;
+    --operators)
+        [ -f "${2-}" ] || fail "--operators must have a file behind it, got \"${2-}\""
+        operators=$(realpath "$2")
         shift
         ;;
     -*) fail "unknown option $1" ;;
@@ -53,8 +63,8 @@ IFS=, read -ra asked <<<"$lanes"
 [ ${#asked[@]} != 0 ] || fail "--lanes must name a lane, got none"
 for lane in "${asked[@]}"; do
     case $lane in
-    directml-dll | directml | webgpu) ;;
-    *) fail "a lane must be directml-dll, directml or webgpu, got \"$lane\"" ;;
+    directml-dll | directml | cpu@windows | webgpu) ;;
+    *) fail "a lane must be directml-dll, directml, cpu@windows or webgpu, got \"$lane\"" ;;
     esac
 done
 wants() { [[ ,$lanes, == *,$1,* ]]; }
@@ -83,7 +93,7 @@ log=$folder/setup.log
 stamps=$folder/.onnxgather-stamps
 # Everything that setup.sh makes in the folder. The stamps are last: while they are there, a
 # removal that was interrupted can be run again.
-made=(apt debootstrap root wheels run-host run-runtime run-webgpu setup.log lock
+made=(apt debootstrap root wheels run-host run-runtime run-windows run-webgpu setup.log lock
     .onnxgather-stamps)
 
 # A folder with files that setup.sh did not make is neither filled nor removed.
@@ -160,7 +170,8 @@ reason() {
 }
 
 # The steps that must run again after a step of some kind has run, by their kinds.
-declare -A run_again=([root]="vulkan wine prefix wheels host python" [wine]="prefix host")
+declare -A run_again=([root]="vulkan wine prefix wheels host operators python"
+    [wine]="prefix host operators")
 
 # tick TEXT: shows that time goes on, until it is killed: on a terminal by the seconds, elsewhere by
 # a dot every ten seconds.
@@ -371,6 +382,27 @@ build_hosts() {
     done
 }
 
+# Makes onnxgather's own operators for Windows: from their sources, or out of --operators.
+get_operators() {
+    local to=$root/lane/onnxgather_operators.dll
+    rm -rf "$root/lane/kernels" "$to"
+    case $operators in
+    "")
+        cp -r "$kernels" "$root/lane/kernels"
+        rm "$root/lane/kernels/python.c" # of the Python module
+        # shellcheck disable=SC2016  # for the inner shell
+        inside sh -c 'x86_64-w64-mingw32-gcc-win32 -std=c11 -O2 -Wall -Wextra -Werror -shared -s \
+            -static-libgcc -o /lane/onnxgather_operators.dll /lane/kernels/*.c'
+        ;;
+    *.whl)
+        python3 -m zipfile -e "$operators" "$folder/wheels"
+        mv "$folder/wheels/onnxgather/onnxgather_operators.dll" "$to"
+        rm -rf "$folder/wheels"
+        ;;
+    *) cp "$operators" "$to" ;;
+    esac
+}
+
 write_wine_scripts() {
     # Runs inside the root: starts a screen, copies the registry for this run alone, and runs a
     # host. As the first process of its namespace it takes all that it started with it. Windows'
@@ -423,6 +455,34 @@ RUN
     chmod +x "$script"
 }
 
+# Runs a model on the CPU provider of ONNX Runtime for Windows, with onnxgather's operators
+# registered, as a worker has it run.
+run_windows() {
+    python3 - "$folder/run-windows" "$here/gather.onnx" <<'PYTHON'
+import array, json, pathlib, struct, subprocess, sys
+
+model = pathlib.Path(sys.argv[2]).read_bytes()
+data, indices = array.array("f", [11, 12, 13, 14]), array.array("I", [3, 1, 3, 0, 2])
+feed = {
+    "InputTensor": ["float32", [4], len(model)],
+    "IndicesTensor": ["uint32", [5], len(model) + 16],
+}
+session = {
+    "provider": "CPUExecutionProvider",
+    "threads": 1,
+    "operators": "Z:\\lane\\onnxgather_operators.dll",
+}
+asked = json.dumps({"model": len(model), "session": session, "feeds": [feed], "keep": 0})
+frame = b"\n".join([asked.encode(), model + data.tobytes() + indices.tobytes()])
+frame = struct.pack("<Q", len(frame)) + frame
+told = subprocess.run([sys.argv[1]], input=frame, stdout=subprocess.PIPE, check=True).stdout
+header, _, content = told[16:].partition(b"\n")  # after the greeting and the length
+assert content == array.array("f", [data[k] for k in indices]).tobytes(), header
+output = map(int, array.array("f", content))
+print("11 12 13 14 at 3, 1, 3, 0, 2:", *output, "(CPUExecutionProvider on Windows)")
+PYTHON
+}
+
 write_python_script() {
     cat >"$folder/run-webgpu" <<'RUN'
 #!/bin/sh
@@ -463,14 +523,24 @@ digest() { sha256sum | cut -c 1-16; }
 step debootstrap "debootstrap, unpacked" get_debootstrap
 step "root-$suite" "Debian $suite, minimal" make_root
 step "vulkan-$(echo "${vulkan[@]}" | digest)" "Vulkan driver" install "${vulkan[@]}"
-if wants directml || wants directml-dll; then
+if wants directml || wants directml-dll || wants cpu@windows; then
     step "wine-$(echo "${wine[@]}" | digest)" "Wine, Xvfb, MinGW" install "${wine[@]}"
     step prefix "Wine's folder for Windows" make_prefix
     step "wheels-$({ declare -f get_dlls && cat "$here/requirements.txt"; } | digest)" \
         "DirectML.dll, ONNX Runtime and the Visual C++ runtime" get_dlls
     step "host-$(cat "$native"/*.* | digest)" "The hosts" build_hosts
     write_wine_scripts
+fi
+if wants directml || wants directml-dll; then
     check gather "One gather on DirectML" "$folder/run-host" --example
+fi
+if wants cpu@windows; then
+    sources=("$kernels"/*.[ch])
+    [ -z "$operators" ] || sources=("$operators")
+    step "operators-$({ declare -f get_operators && cat "${sources[@]}"; } | digest)" \
+        "The operators for Windows" get_operators
+    write_script run-windows /lane/runtime_host.exe onnxruntime.dll
+    check windows "One gather on Windows' CPU provider" run_windows
 fi
 if wants webgpu; then
     step "python-$({ declare -f get_python && cat "$here/webgpu.txt"; } | digest)" \

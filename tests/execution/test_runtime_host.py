@@ -13,9 +13,10 @@ import pytest
 from agreement import LONG
 
 from onnxgather.execution.hosts import find_runtime
+from onnxgather.execution.kernels import operators_library
 from onnxgather.execution.providers import PROVIDERS
 from onnxgather.execution.worker import Worker
-from onnxgather.parity.cases import smallest_case
+from onnxgather.parity.cases import DescriptorCase, smallest_case
 from onnxgather.parity.checking import check
 from onnxgather.parity.corpus import built_in_cases
 from onnxgather.parity.lanes import open_lanes
@@ -78,6 +79,37 @@ def test_a_host_says_which_providers_there_are(host: Path) -> None:
     assert info.not_run.startswith("DmlExecutionProvider is not available (available: ")
 
 
+@pytest.mark.skipif(operators_library() is None, reason="the native kernels are not built")
+def test_a_host_runs_the_operators_of_a_library_as_a_worker_does(host: Path) -> None:
+    cases = [case for case in built_in_cases() if isinstance(case, DescriptorCase)][::60]
+    command = [str(host), str(library())]
+    lanes = [
+        ModelLane("cpu@native", PROVIDERS["cpu"], target="native"),
+        ModelLane("cpu@host@native", PROVIDERS["cpu"], target="native", host=command),
+    ]
+    report = check(cases, lanes)
+    for lane in lanes:
+        lane.close()
+    assert {result.state for case in report.cases for result in case.results} == {"PASS"}
+    for case in report.cases:
+        first, second = case.results
+        assert second.nodes == first.nodes
+        assert any(node.startswith("GATHER") for node in second.nodes)
+
+
+def test_a_library_that_a_host_cannot_load_is_told(host: Path) -> None:
+    name = '/none/größe/\u03b5\u03bb/\U0001f40c".so'
+    command = [str(host), str(library())]
+    lane = ModelLane("cpu@x", PROVIDERS["cpu"], target="native", host=command, operators=name)
+    told = lane.start().not_run
+    lane.close()
+    assert told == (
+        "CPUExecutionProvider must run onnxgather's own operators, but their library does not "
+        f"load: Failed to load library {name} with error: {name}: cannot open shared object file: "
+        "No such file or directory"
+    )
+
+
 def test_a_host_starts_anew_after_some_models(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     starts: list[Worker] = []
 
@@ -85,6 +117,7 @@ def test_a_host_starts_anew_after_some_models(host: Path, monkeypatch: pytest.Mo
         starts.append(worker)
 
     monkeypatch.setattr("onnxgather.execution.worker.HOST_RUNS", 2)
+    monkeypatch.setattr("onnxgather.execution.runtime.DIRECTML", PROVIDERS["cpu"].name)
     monkeypatch.setattr(Worker, "restart", restart)
     lane = ModelLane("cpu", PROVIDERS["cpu"], host=[str(host), str(library())])
     case = smallest_case("Gather", "FLOAT32")
@@ -115,6 +148,7 @@ def test_a_host_without_a_library_says_so(host: Path, arguments: list[str], sent
         (b"\x02\0\0\0\0\0\0\0{\n", "host: a request is cut short\n"),
         (b"\xff" * 8, "host: a frame of more than 8 GiB\n"),
         (b"\x09\0\0\0\0\0\0\0{}\n", "host: the input ends within a frame\n"),
+        (b'\x07\0\0\0\0\0\0\0{"\\u12\n', "host: a request is cut short\n"),
         (b'\x08\0\0\0\0\0\0\0{"a":1}\n', "host: a request without session\n"),
     ],
 )

@@ -321,11 +321,18 @@ class TestSetup:
             (["--lanes="], "--lanes must name a lane, got none"),
             (
                 ["--lanes", "directml,cpu"],
-                'a lane must be directml-dll, directml or webgpu, got "cpu"',
+                'a lane must be directml-dll, directml, cpu@windows or webgpu, got "cpu"',
+            ),
+            (["--operators"], '--operators must have a file behind it, got ""'),
+            (
+                ["--operators", "/none.whl"],
+                '--operators must have a file behind it, got "/none.whl"',
             ),
         ],
     )
-    def test_lanes_must_be_those_that_it_makes(self, arguments: list[str], says: str) -> None:
+    def test_lanes_and_operators_must_be_those_that_there_are(
+        self, arguments: list[str], says: str
+    ) -> None:
         assert self.setup(*arguments, user=os.getuid()) == (1, f"setup.sh: {says}\n")
 
     @root
@@ -431,13 +438,18 @@ class TestSetup:
         python += f"cd {lane}/root/usr/lib/x86_64-linux-gnu\n"
         python += "printf '#!/bin/sh\\necho an answer\\n' >ld-linux-x86-64.so.2\n"
         python += "chmod +x ld-linux-x86-64.so.2\n"
+        python += 'case "$2" in */run-windows) echo an answer ;; esac\n'
+        python += 'if [ "$2" = zipfile ]; then mkdir -p "$5/onnxgather"\n'
+        python += 'echo of a wheel >"$5/onnxgather/onnxgather_operators.dll"; fi\n'
         self.programs(
             tmp_path, monkeypatch, {"apt-get": apt, "unshare": unshare, "python3": python}
         )
 
-        def steps_run(lanes: str = "directml-dll,directml,webgpu") -> list[str]:
+        def steps_run(
+            lanes: str = "directml-dll,directml,cpu@windows,webgpu", *more: str
+        ) -> list[str]:
             """Run setup.sh; returns the first word of each step that was not done before."""
-            command = ["bash", str(SCRIPTS / "setup.sh"), "--lanes", lanes, str(lane)]
+            command = ["bash", str(SCRIPTS / "setup.sh"), "--lanes", lanes, *more, str(lane)]
             found = subprocess.run(command, capture_output=True, text=True, check=False)
             assert (found.returncode, found.stderr) == (0, "")
             first, *lines, ready = found.stdout.splitlines()
@@ -448,19 +460,22 @@ class TestSetup:
             return [line.split()[0] for line in done if line != "an answer"]
 
         start, webgpu = ["debootstrap,", "Debian", "Vulkan"], ["Python", "One"]
-        directml = ["Wine,", "Wine's", "DirectML.dll,", "The", "One"]
+        directml, operators = ["Wine,", "Wine's", "DirectML.dll,", "The", "One"], ["The", "One"]
         assert steps_run("webgpu") == start + webgpu
         assert not (lane / "run-host").exists()
         assert steps_run("directml") == directml
-        assert steps_run() == ["One", "One"]
+        assert not (lane / "run-windows").exists()
+        assert steps_run("cpu@windows") == operators
+        assert steps_run() == ["One"] * 3
         stamps = lane / ".onnxgather-stamps"
         now = sorted(path.name for path in stamps.iterdir())
         for kind, steps in {
-            "root": start[1:] + directml + webgpu,
-            "wine": ["Wine,", "Wine's", "The", "One", "One"],
-            "wheels": ["DirectML.dll,", "One", "One"],
-            "host": ["The", "One", "One"],
-            "python": ["One", "Python", "One"],
+            "root": start[1:] + directml + operators + webgpu,
+            "wine": ["Wine,", "Wine's", "The", "One", *operators, "One"],
+            "wheels": ["DirectML.dll,", "One", "One", "One"],
+            "host": ["The", "One", "One", "One"],
+            "operators": ["One", *operators, "One"],
+            "python": ["One", "One", "Python", "One"],
         }.items():
             (stamp,) = stamps.glob(f"{kind}-*")
             stamp.rename(stamps / f"{kind}-older")
@@ -468,6 +483,15 @@ class TestSetup:
             # The older stamp is gone. Were it still there, going back to the older sources would
             # leave what the newer ones made.
             assert sorted(path.name for path in stamps.iterdir()) == now
+        # Operators of a file stay until setup.sh runs without it.
+        made = lane / "root" / "lane" / "onnxgather_operators.dll"
+        for name, content in (("other.dll", "of a file\n"), ("other.whl", "of a wheel\n")):
+            (tmp_path / name).write_text(content)
+            for expected in (operators, operators[1:]):
+                assert steps_run("cpu@windows", "--operators", str(tmp_path / name)) == expected
+            assert made.read_text() == content
+        assert steps_run("cpu@windows") == operators
+        assert not made.exists()  # as the stand-in compiles nothing
 
     @staticmethod
     def programs(folder: Path, monkeypatch: pytest.MonkeyPatch, bodies: dict[str, str]) -> None:

@@ -90,9 +90,13 @@ struct Json {
     std::vector<Json> items;
     std::vector<string> keys;  // of OBJECT, one per item
 
-    const Json& operator[](const char* key) const {
+    const Json* find(const char* key) const {  // nullptr where it is not there
         for (size_t k = 0; k < keys.size(); k++)
-            if (keys[k] == key) return items[k];
+            if (keys[k] == key) return &items[k];
+        return nullptr;
+    }
+    const Json& operator[](const char* key) const {
+        if (const Json* found = find(key)) return *found;
         misunderstood(string("a request without ") + key);
     }
     const Json& at(size_t place) const {
@@ -100,6 +104,13 @@ struct Json {
         return items[place];
     }
 };
+
+inline void append_utf8(string& text, uint32_t c) {
+    if (c < 0x80) return text.push_back(c);
+    int more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+    text += static_cast<char>(0xFF << (7 - more) | c >> 6 * more);
+    while (more--) text += static_cast<char>(0x80 | (c >> 6 * more & 0x3F));
+}
 
 class Parser {
 public:
@@ -148,14 +159,23 @@ private:
         string found;
         if (quote != '"') misunderstood("no text in a request");
         while (*at_ && *at_ != '"') {
-            if (*at_ == '\\') {
-                ++at_;
-                if (*at_ == 'u') misunderstood("an escaped character in a request");
-            }
-            found += *at_++;
+            if (*at_ == '\\' && *++at_ == 'u') append_utf8(found, escaped());
+            else found += *at_++;
         }
         if (!*at_) misunderstood("a request is cut short");
         return ++at_, found;
+    }
+    // The character of an escape, whose u is next: one \uXXXX, or two that make one character.
+    uint32_t escaped() {
+        uint32_t unit = four_digits();
+        if (unit >> 10 != 0xD800 >> 10 || std::strncmp(at_, "\\u", 2)) return unit;
+        ++at_;
+        return 0x10000 + ((unit & 0x3FF) << 10) + (four_digits() & 0x3FF);
+    }
+    uint32_t four_digits() {
+        if (std::strlen(at_) < 5) misunderstood("a request is cut short");
+        uint32_t unit = std::strtoul(string(at_ + 1, 4).c_str(), nullptr, 16);
+        return at_ += 5, unit;
     }
     const char* at_;
 };

@@ -83,6 +83,7 @@ enum Function {
     AddSessionConfigEntry = 130,
     GetExecutionProviderApi = 195,
     SessionOptionsAppendExecutionProvider = 216,
+    RegisterCustomOpsLibrary_V2 = 228,
     Session_GetEpGraphAssignmentInfo = 407,
     EpAssignedSubgraph_GetEpName = 408,
     EpAssignedSubgraph_GetNodes = 409,
@@ -245,11 +246,26 @@ void entry(void* options, const char* key, const char* value) {
     call(AddSessionConfigEntry, options, key, value);
 }
 
-// A session on one provider, made as `Opened` of runtime.py makes it; with `graphs` the DirectML
-// provider writes its graphs. A second session, with the fallback, is for `proved` to name the node
-// that went elsewhere.
-Owned opened(const Bytes& model, const string& provider, int threads, bool graphs,
-             bool fallback = false) {
+// Has a session take the operators of a library; throws NotRun where it does not load.
+void register_operators(void* options, const string& path) {
+    try {
+#ifdef _WIN32
+        std::wstring wide(path.size() + 1, L'\0');  // as many as the bytes are enough
+        MultiByteToWideChar(CP_UTF8, 0, path.c_str(), -1, wide.data(), static_cast<int>(wide.size()));
+        call(RegisterCustomOpsLibrary_V2, options, static_cast<const wchar_t*>(wide.data()));
+#else
+        call(RegisterCustomOpsLibrary_V2, options, path.c_str());
+#endif
+    } catch (const Failed& failed) {
+        throw NotRun("operators", string("their library does not load: ") + failed.what());
+    }
+}
+
+// A session on one provider, made as `Opened` of runtime.py makes it; `operators` is the path of a
+// library of operators, or empty; with `graphs` the DirectML provider writes its graphs. A second
+// session, with the fallback, is for `proved` to name the node that went elsewhere.
+Owned opened(const Bytes& model, const string& provider, int threads, const string& operators,
+             bool graphs, bool fallback = false) {
     std::vector<string> names = available();
     string every;
     for (const string& name : names) every += (every.empty() ? "" : ", ") + name;
@@ -272,13 +288,14 @@ Owned opened(const Bytes& model, const string& provider, int threads, bool graph
         entry(options.get(), "ep.webgpuexecutionprovider.enableInt64", "1");
     }
     append(options.get(), provider);
+    if (!operators.empty()) register_operators(options.get(), operators);
     try {
         call(CreateSessionFromArray, environment, static_cast<const void*>(model.data()),
              model.size(), options.get(), session.put());
     } catch (const Failed& failed) {
         if (fallback) throw NotRun("elsewhere", "some node would run on " + CPU);
         if (!std::strstr(failed.what(), "assigned to the default CPU EP")) throw;
-        return opened(model, provider, threads, graphs, true);
+        return opened(model, provider, threads, operators, graphs, true);
     }
     return session;
 }
@@ -371,7 +388,7 @@ string about() {
 // A model that was opened.
 struct Opened {
     Bytes model;
-    string provider;
+    string provider, library;
     int64_t threads;
     Owned session;
     std::vector<Node> nodes;
@@ -382,22 +399,24 @@ string answer(const Json& request, Bytes& blobs, Bytes& content) {
     if (request.items.empty()) return about();
     const Json& asked = request["session"];
     const string& provider = asked["provider"].text;
+    const Json* given = asked.find("operators");
+    const string library = given ? given->text : "";
     size_t size = request["model"].number;
     if (size > blobs.size()) misunderstood("a model beyond the frame");
     int64_t threads = asked["threads"].number;
     std::vector<string> names, operators, outputs, written;
-    const auto& keys = request.keys;
-    bool graphs = std::find(keys.begin(), keys.end(), "graphs") != keys.end();
+    bool graphs = request.find("graphs");
     static std::optional<Opened> kept;  // for requests that follow with the same model
     try {
         Bytes model(blobs.begin(), blobs.begin() + size);
         if (graphs || !(kept && kept->model == model && kept->provider == provider &&
-                        kept->threads == threads)) {
+                        kept->library == library && kept->threads == threads)) {
             kept.reset();
             if (graphs) taken_graphs();  // those of a session that was refused
-            Owned session = opened(model, provider, threads, graphs);
+            Owned session = opened(model, provider, threads, library, graphs);
             std::vector<Node> nodes = proved(session.get(), provider);
-            kept.emplace(Opened{std::move(model), provider, threads, std::move(session), nodes});
+            kept.emplace(
+                Opened{std::move(model), provider, library, threads, std::move(session), nodes});
         }
         for (const auto& [name, type] : kept->nodes) {
             names.push_back(quoted(name));

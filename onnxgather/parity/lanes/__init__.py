@@ -32,9 +32,11 @@ def open_lanes(
         names: The names of the lanes: a provider's short or full name, and `@` with any label if
             the provider has several lanes, such as `cpu@1.24.4`. A last label that is a target, as
             in `cpu@native` or `cpu@1.24.4@native`, is the target of the lane's models.
-            "directml-dll" is DirectML itself; "reference" adds no lane.
+            "directml-dll" is DirectML itself; "cpu@windows" is the CPU provider of ONNX Runtime
+            for Windows; "reference" adds no lane.
         pythons: The interpreters of lanes that run in another environment, or shared libraries of
-            ONNX Runtime, by the lanes' names. For DirectML itself it is the folder of its host.
+            ONNX Runtime, by the lanes' names. For DirectML itself, and for "cpu@windows" on
+            another system, it is the folder of the host.
         plugins: The plugin libraries that bring the providers of lanes, by the lanes' names.
         target: The target of the models of lanes whose names have none; None is the one that
             suits the provider.

@@ -17,7 +17,13 @@ from onnxgather.descriptors.operators import OPERATORS
 from onnxgather.errors import OnnxGatherError
 from onnxgather.execution import kernels
 from onnxgather.execution.child import Breakdown, NoAnswerError
-from onnxgather.execution.hosts import find_runtime, is_library
+from onnxgather.execution.hosts import (
+    WINDOWS_LANE,
+    WINDOWS_OPERATORS,
+    find_runtime,
+    is_library,
+    windows_host,
+)
 from onnxgather.execution.providers import Provider, find_provider, target_of
 from onnxgather.execution.runtime import CPU, NotRunError, RefusedError
 from onnxgather.execution.session import threads_for
@@ -47,13 +53,14 @@ class ModelLane:
     """Seconds that one case may take."""
     host: Sequence[str] = ()
     """The command of the host that runs the provider, if no interpreter does."""
+    operators: str | None = None
+    """The library of onnxgather's own operators; None is that of this environment."""
 
     def __post_init__(self) -> None:
         """Make the worker, which starts with its first request."""
         self._target: Target = target_of(self.provider.name, self.target)
-        self._operators = (
-            None if self.host else kernels.operators_of(self.provider.name, self._target)
-        )
+        name = self.provider.name
+        self._operators = kernels.operators_of(name, self._target, self.operators)
         self._worker = Worker(self.python, self.timeout, self.host)
 
     def start(self) -> LaneInfo:
@@ -118,7 +125,7 @@ class ModelLane:
         if self.provider.name == CPU and own - {*nodes}:
             detail = f"the body of {', '.join(own)} ran"
             if not self._operators:
-                detail = "the lane's host registers none" if self.host else kernels.why_not()
+                detail = kernels.why_not()
             reason = self.provider.why_not_run("operators", detail)
             return Answer(AnswerKind.NOT_RUN, reason, how="operators", detail=detail)
         proof, output = ran.outputs[0], ran.outputs[-1]
@@ -143,8 +150,9 @@ def model_lane(
 
     Args:
         name: The name of the lane.
-        path: The interpreter of another environment, or a shared library of ONNX Runtime; None
-            means the host of the provider if there is one, else this environment.
+        path: The interpreter of another environment, or a shared library of ONNX Runtime, or for
+            `WINDOWS_LANE` the folder of its host; None means the host of the provider if there is
+            one, else this environment.
         plugin: The plugin library that brings the provider, if one does.
         target: The target of the models, unless the name has one; None is the one that suits the
             provider.
@@ -156,7 +164,10 @@ def model_lane(
     """
     provider, label = find_provider(name.partition("@")[0]), name.rpartition("@")[2]
     target = label if "@" in name and label in TARGETS else target
+    operators = None
     host = find_runtime(provider) if path is plugin is None else []
+    if name.split("@")[:2] == WINDOWS_LANE.split("@") and sys.platform != "win32":
+        host, operators, path = [windows_host(path)], WINDOWS_OPERATORS, None
     python = os.path.expanduser(path or sys.executable)
     if is_library(python):
         if plugin:
@@ -166,7 +177,7 @@ def model_lane(
     elif os.path.dirname(python):  # else it is a command to find on the PATH
         python = os.path.abspath(python)
     library = plugin and os.path.abspath(plugin)
-    return ModelLane(name, provider, python, library, target, timeout, host)
+    return ModelLane(name, provider, python, library, target, timeout, host, operators)
 
 
 class Question(NamedTuple):

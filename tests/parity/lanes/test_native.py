@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -12,11 +11,10 @@ import pytest
 from stub_runtime import environment
 
 import onnxgather as og
-from onnxgather.execution import kernels, runtime
-from onnxgather.execution.providers import PROVIDERS
+from onnxgather.execution import kernels
 from onnxgather.parity.cases import DescriptorCase
 from onnxgather.parity.lanes.lane import AnswerKind
-from onnxgather.parity.lanes.python import ModelLane, model_lane
+from onnxgather.parity.lanes.python import model_lane
 
 T = og.TensorDesc
 CASE = DescriptorCase(
@@ -82,13 +80,6 @@ def test_an_answer_of_the_body_does_not_count(
         answer = lane.answer(CASE)
         assert lane.start().not_run == answer.reason
     assert (answer.kind, answer.reason) == (AnswerKind.NOT_RUN, f"{RULE}the body of GATHER ran")
-
-
-def test_a_host_registers_no_operators() -> None:
-    host = [sys.executable, "-u", runtime.__file__]
-    with closing(ModelLane("cpu", PROVIDERS["cpu"], target="native", host=host)) as lane:
-        answer = lane.answer(CASE)
-    assert answer.reason == f"{RULE}the lane's host registers none"
 
 
 @built
