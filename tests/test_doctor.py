@@ -847,11 +847,16 @@ class TestThisEnvironment:
         monkeypatch.setattr(kernels, "_OPERATORS", tmp_path / "gone.so")
         monkeypatch.setitem(sys.modules, "onnxgather._native", None)
         monkeypatch.delenv("ONNXGATHER_NATIVE", raising=False)
-        none = (
-            "none, as they were not built when onnxgather was installed; install a C compiler, "
-            "and onnxgather once more"
+        why = tmp_path / "why.txt"
+        monkeypatch.setattr(kernels, "_WHY_NOT", why)
+        lost = "they are not beside onnxgather's modules; install onnxgather once more"
+        assert try_kernels() == (f"none, as {lost}", False)
+        why.write_text("the C compiler failed: 3: error: no Python.h; mend that\n", "utf-8")
+        failed = "the C compiler failed: 3: error: no Python.h; mend that"
+        assert try_kernels() == (
+            f"none, as they were not built with onnxgather, as {failed}",
+            False,
         )
-        assert try_kernels() == (none, False)
         monkeypatch.setenv("ONNXGATHER_NATIVE", "0")
         assert try_kernels() == ("none, as ONNXGATHER_NATIVE is 0", False)
 

@@ -17,6 +17,8 @@ from onnxgather.options import Target
 
 _SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
 _OPERATORS = Path(__file__).parents[1] / f"onnxgather_operators{_SUFFIX}"
+_WHY_NOT = Path(__file__).parents[1] / "no_kernels.txt"
+"""The file that says why there are no kernels; hatch_build.py writes it in their place."""
 
 
 def python_kernels() -> ModuleType | None:
@@ -62,10 +64,9 @@ def why_not() -> str:
     """Why there are no kernels, and what to do."""
     if _ignored():
         return "ONNXGATHER_NATIVE is 0"
-    return (
-        "they were not built when onnxgather was installed; install a C compiler, and onnxgather "
-        "once more"
-    )
+    if not _WHY_NOT.exists():
+        return "they are not beside onnxgather's modules; install onnxgather once more"
+    return f"they were not built with onnxgather, as {_WHY_NOT.read_text('utf-8').strip()}"
 
 
 def _ignored() -> bool:

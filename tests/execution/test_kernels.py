@@ -7,7 +7,9 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 from zipfile import ZipFile
 
 import pytest
@@ -19,6 +21,18 @@ ROOT = Path(__file__).parents[2]
 built = pytest.mark.skipif(
     kernels.operators_library() is None, reason="the native kernels are not built"
 )
+
+
+def _hatch_build() -> ModuleType:
+    spec = spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+hatch_build = _hatch_build()
 SUFFIXES = {".so", ".pyd", ".dll", ".dylib"}
 posix = pytest.mark.skipif(os.name == "nt", reason="the stand-in compiler is a shell script")
 
@@ -44,13 +58,14 @@ def test_without_the_kernels_the_library_is_an_error(
 ) -> None:
     monkeypatch.delenv("ONNXGATHER_NATIVE", raising=False)
     monkeypatch.setattr(kernels, "_OPERATORS", tmp_path / "gone.so")
+    monkeypatch.setattr(kernels, "_WHY_NOT", tmp_path / "gone.txt")
     monkeypatch.setitem(sys.modules, "onnxgather._native", None)
     assert (kernels.operators_library(), kernels.python_kernels()) == (None, None)
     with pytest.raises(og.ProviderError) as error:
         og.custom_ops_library()
     assert str(error.value) == (
-        "the native kernels must be there, but they were not built when onnxgather was installed; "
-        "install a C compiler, and onnxgather once more"
+        "the native kernels must be there, but they are not beside onnxgather's modules; install "
+        "onnxgather once more"
     )
 
 
@@ -93,7 +108,8 @@ class TestBuilding:
             "directml.h",
         )
     }
-    PURE = "py3-none-any", {"onnxgather/__init__.py", "onnxgather/py.typed", *HOST}
+    WHY_NOT = "onnxgather/no_kernels.txt"
+    PURE = "py3-none-any", {"onnxgather/__init__.py", "onnxgather/py.typed", WHY_NOT, *HOST}
 
     @built
     @pytest.mark.slow
@@ -104,55 +120,103 @@ class TestBuilding:
         assert tag != "cp311-abi3-any"
         added = {f"onnxgather/{path.name}" for path in self.libraries(ROOT)}
         assert len(added) == 2
-        assert names == self.PURE[1] | added
+        assert names == (self.PURE[1] | added) - {self.WHY_NOT}
         assert self.libraries(self.root) == []
 
+    AGAIN = "install onnxgather from its sources once more"
+
     @pytest.mark.parametrize(
-        ("variable", "value"), [("ONNXGATHER_NATIVE", "0"), ("CC", "/nonexistent/cc")]
+        ("variable", "value", "why", "advice"),
+        [
+            ("ONNXGATHER_NATIVE", "0", "ONNXGATHER_NATIVE was 0", f"{AGAIN} without it"),
+            (
+                "CC",
+                "/nonexistent/cc -m64",
+                "/nonexistent/cc did not start: No such file or directory",
+                f"mend CC, and {AGAIN}",
+            ),
+            pytest.param(
+                "PATH",
+                "",
+                "the path had no C compiler named cc or gcc or clang",
+                f"install one, or name yours in CC, and {AGAIN}",
+                marks=posix,
+            ),
+        ],
     )
-    def test_without_kernels_the_wheel_is_pure(
-        self, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+    def test_a_wheel_without_kernels_says_why(
+        self, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, why: str, advice: str
     ) -> None:
+        """When it is built, and in a file that the doctor reads."""
         monkeypatch.setenv(variable, value)
+        self.says_why(monkeypatch, why, advice)
+
+    def says_why(self, monkeypatch: pytest.MonkeyPatch, why: str, advice: str) -> None:
+        """Build a wheel without kernels, and see what it says."""
         code, said = self.build()
-        assert (code, said.count("\n")) == (0, 1)  # the path of the wheel
+        lines = said.splitlines()  # the last one is the path of the wheel
+        assert (code, lines[:-1]) == (0, [f"the native kernels are not built, as {why}"])
         assert self.wheel() == self.PURE
+        (wheel,) = self.folder.glob("*.whl")
+        with ZipFile(wheel) as archive:
+            archive.extract(self.WHY_NOT, self.folder)
+        monkeypatch.setattr(kernels, "_WHY_NOT", self.folder / self.WHY_NOT)
+        monkeypatch.delenv("ONNXGATHER_NATIVE", raising=False)
+        assert kernels.why_not() == f"they were not built with onnxgather, as {why}; {advice}"
 
     @posix
-    @pytest.mark.parametrize("forced", [False, True])
-    def test_a_compiler_that_fails_makes_a_pure_wheel_unless_the_kernels_are_forced(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forced: bool
+    @pytest.mark.parametrize(
+        ("printed", "line"),
+        [
+            ("a note\npython.c:3: error: no Python.h\n", "python.c:3: error: no Python.h"),
+            (
+                "ld: cannot find -lpthread\ncollect2: error: ld returned 1 exit status\n",
+                "ld: cannot find -lpthread",
+            ),
+            ("Lizenz \udce4bgelaufen\n", "Lizenz \ufffdbgelaufen"),
+            ("", "7"),
+        ],
+    )
+    def test_of_a_compiler_that_fails_the_line_with_the_error_is_told(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, printed: str, line: str
     ) -> None:
+        said = tmp_path / "said"
+        said.write_text(printed, encoding="utf-8", errors="surrogateescape")
         fails = tmp_path / "cc"
-        fails.write_text('#!/bin/sh\necho "note"; echo "python.c:3: error: no Python.h"; exit 1\n')
+        fails.write_text(f'#!/bin/sh\ncat "{said}"; exit 7\n')
         fails.chmod(0o755)
         monkeypatch.setenv("CC", str(fails))
-        if not forced:
-            assert self.build()[0] == 0
-            assert self.wheel() == self.PURE
-            return
+        why = f"the C compiler failed: {line}"
+        self.says_why(monkeypatch, why, f"mend that, and {self.AGAIN}")
+        for path in self.folder.glob("*.whl"):
+            path.unlink()
         monkeypatch.setenv("ONNXGATHER_NATIVE", "1")
-        assert self.build() == (
-            1,
-            "the native kernels must be built, as ONNXGATHER_NATIVE is 1: python.c:3: error: no "
-            "Python.h\n",
-        )
-        assert not self.folder.exists() or not [*self.folder.iterdir()]
+        forced = "the native kernels must be built, as ONNXGATHER_NATIVE is 1, but"
+        assert self.build() == (1, f"{forced} {why}\n")
+        assert not [*self.folder.glob("*.whl")]
 
     @pytest.mark.parametrize(
         ("variables", "message"),
         [
             (
                 {"ONNXGATHER_NATIVE": "1", "CC": "/nonexistent/cc"},
-                "the native kernels must be built, as ONNXGATHER_NATIVE is 1: /nonexistent/cc: No "
-                "such file or directory\n",
+                "the native kernels must be built, as ONNXGATHER_NATIVE is 1, but /nonexistent/cc "
+                "did not start: No such file or directory\n",
             ),
             (
                 {"ONNXGATHER_NATIVE": "1", "PATH": ""},
-                "the native kernels must be built, as ONNXGATHER_NATIVE is 1: there is no C "
-                "compiler\n",
+                "the native kernels must be built, as ONNXGATHER_NATIVE is 1, but the path had no "
+                "C compiler named cc or gcc or clang\n",
             ),
             ({"ONNXGATHER_NATIVE": "yes"}, "ONNXGATHER_NATIVE must be 0 or 1, got yes\n"),
+            (
+                {"ONNXGATHER_PLATFORM": "windows"},
+                "ONNXGATHER_PLATFORM must be a tag such as win_amd64, got windows\n",
+            ),
+            (
+                {"CC": "'/usr/bin/cc"},
+                "CC, CFLAGS, LDFLAGS and ARCHFLAGS must be words: No closing quotation\n",
+            ),
         ],
     )
     def test_what_forbids_a_wheel_is_one_sentence(
@@ -178,6 +242,103 @@ class TestBuilding:
         monkeypatch.setenv("ONNXGATHER_NATIVE", "0")
         assert self.build("-t", "wheel:editable")[0] == 0
         assert self.libraries(self.root) == []
+        assert "ONNXGATHER_NATIVE was 0" in (self.root / self.WHY_NOT).read_text(encoding="utf-8")
+        monkeypatch.delenv("ONNXGATHER_NATIVE")
+        assert self.build("-t", "wheel:editable")[0] == 0
+        assert not (self.root / self.WHY_NOT).exists()
+
+    HEADERS = "-IC:\\Python\\include"
+    LIBRARY = "C:\\Python"
+
+    @pytest.mark.parametrize(
+        ("compiler", "system", "made", "command"),
+        [
+            (
+                "C:\\VC\\cl.exe",
+                "win32",
+                "_native.pyd",
+                f"{HEADERS} /nologo /O2 /std:c11 /experimental:c11atomics /LD /Fe_native.pyd "
+                f"python.c /link /LIBPATH:{LIBRARY}\\libs",
+            ),
+            (
+                "gcc",
+                "win32",
+                "_native.pyd",
+                f"{HEADERS} -O2 -std=c11 -fvisibility=hidden -shared -o_native.pyd python.c "
+                f"-L{LIBRARY}\\libs -lpython3",
+            ),
+            (
+                "C:\\LLVM\\bin\\clang.exe",
+                "win32",
+                "onnxgather_operators.dll",
+                f"{HEADERS} -O2 -std=c11 -fvisibility=hidden -shared -oonnxgather_operators.dll "
+                "python.c",
+            ),
+            (
+                "clang",
+                "darwin",
+                "_native.abi3.so",
+                f"{HEADERS} -O2 -std=c11 -fvisibility=hidden -shared -o_native.abi3.so "
+                "-Wl,-undefined,dynamic_lookup -Wl,-install_name,@rpath/_native.abi3.so -fPIC "
+                "-pthread python.c",
+            ),
+            (
+                "cc",
+                "linux",
+                "_native.abi3.so",
+                f"{HEADERS} -O2 -std=c11 -fvisibility=hidden -shared -o_native.abi3.so -fPIC "
+                "-pthread python.c",
+            ),
+        ],
+    )
+    def test_each_compiler_gets_its_own_options(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        compiler: str,
+        system: str,
+        made: str,
+        command: str,
+    ) -> None:
+        """Windows' own are not run here; nor are macOS'."""
+        for variable in ("CFLAGS", "LDFLAGS", "ARCHFLAGS"):
+            monkeypatch.delenv(variable, raising=False)
+        python = (self.HEADERS.removeprefix("-I"), self.LIBRARY)
+        found = hatch_build.command_of([compiler], system, made, ["python.c"], python)
+        assert found == [compiler, *command.split()]
+        bare = hatch_build.command_of([compiler], system, made, ["python.c"], None)
+        assert bare == [word for word in found if self.LIBRARY not in word or word == compiler]
+
+    @pytest.mark.parametrize(
+        ("platform", "libraries"),
+        [
+            ("win_arm64", ["_native.pyd", "onnxgather_operators.dll"]),
+            ("macosx_11_0_arm64", ["_native.abi3.so", "onnxgather_operators.dylib"]),
+            ("musllinux_1_2_x86_64", ["_native.abi3.so", "onnxgather_operators.so"]),
+        ],
+    )
+    def test_each_platform_has_its_own_names(self, platform: str, libraries: list[str]) -> None:
+        assert [*hatch_build.libraries_of(hatch_build.system_of(platform))] == libraries
+
+    @pytest.mark.parametrize(
+        ("text", "system", "words"),
+        [
+            ("C:\\mingw64\\bin\\gcc.exe -m64", "win32", ["C:\\mingw64\\bin\\gcc.exe", "-m64"]),
+            (
+                '"C:\\Program Files\\LLVM\\clang.exe" -I"C:\\a b"',
+                "win32",
+                ["C:\\Program Files\\LLVM\\clang.exe", "-IC:\\a b"],
+            ),
+            ("C:\\O'Brien\\gcc.exe", "win32", ["C:\\O'Brien\\gcc.exe"]),
+            ("cc -DNAME='a b' -I/a\\ b", "linux", ["cc", "-DNAME=a b", "-I/a b"]),
+            ("cc#1", "linux", ["cc#1"]),
+            ("", "win32", []),
+        ],
+    )
+    def test_a_variable_is_words(
+        self, monkeypatch: pytest.MonkeyPatch, text: str, system: str, words: list[str]
+    ) -> None:
+        monkeypatch.setenv("CC", text)
+        assert hatch_build.words("CC", system) == words
 
     def test_the_source_distribution_holds_the_sources(self) -> None:
         assert self.build("-t", "sdist")[0] == 0
