@@ -138,7 +138,7 @@ class TestRun:
             ),
             (
                 done("bytes(16)", touched=True),
-                "DirectML.dll 1.15.4.0 must run the dispatch, but bytes beside the resource were "
+                "DirectML.dll 1.15.4.0 must run the dispatch, but bytes beside OutputTensor were "
                 "written",
             ),
             (

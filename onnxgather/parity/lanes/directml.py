@@ -89,7 +89,8 @@ class HostAnswer(msgspec.Struct, frozen=True):
         return self.stage not in ("DMLCreateDevice1", *REFUSALS)
 
     def __str__(self) -> str:
-        return f"{self.stage} gave 0x{self.hresult:08X}"
+        beside = "bytes beside OutputTensor were written"
+        return beside if self.guards_touched else f"{self.stage} gave 0x{self.hresult:08X}"
 
 
 class Host(Child):
@@ -168,8 +169,7 @@ class Host(Child):
         bindings = [([*arrays].index(id(array)), offset) for array, offset in bound]
         found = self.ask(to_dict(desc), [*map(bytes, arrays.values())], bindings=bindings)
         if found.output is None or found.guards_touched:
-            why = str(found) if found.output is None else "bytes beside the resource were written"
-            raise ProviderError(f"{LIBRARY} {self.info.version} must run the dispatch, but {why}")
+            raise ProviderError(f"{LIBRARY} {self.info.version} must run the dispatch, but {found}")
         return np.frombuffer(found.output, np.uint8)
 
     def _start(self) -> StartedProgram:
@@ -285,12 +285,10 @@ class DirectMLLane:
             if found.stage in REFUSALS:
                 return Answer(AnswerKind.REFUSED, str(found))
             nodes = (f"DML_OPERATOR_{case.operator}",)
-            if found.output is None:
+            if found.output is None or found.guards_touched:
                 return Answer(AnswerKind.FAILED, str(found), nodes)
         except NoAnswerError as error:
             return Answer.none(error)
-        if found.guards_touched:
-            return Answer(AnswerKind.FAILED, "bytes beside OutputTensor were written", nodes)
         count = math.prod(tensor.array_shape)  # without the padding
         output = np.frombuffer(found.output, tensor.data_type.numpy, count)
         return Answer(AnswerKind.RAN, None, nodes, output.reshape(tensor.array_shape))
