@@ -348,7 +348,7 @@ public:
     Device(const Device&) = delete;
     Device& operator=(const Device&) = delete;
 
-    HRESULT STDMETHODCALLTYPE QueryInterface(REFIID wanted, void** found) override {
+    STDMETHODIMP QueryInterface(REFIID wanted, void** found) noexcept override {
         bool own = IsEqualGUID(wanted, UNKNOWN_ID) || IsEqualGUID(wanted, OBJECT_ID) ||
                    IsEqualGUID(wanted, DEVICE_ID) || (device1_ && IsEqualGUID(wanted, DEVICE1_ID));
         if (!own || !found) return device_->QueryInterface(wanted, found);
@@ -356,65 +356,63 @@ public:
         AddRef();
         return S_OK;
     }
-    ULONG STDMETHODCALLTYPE AddRef() override { return ++references_; }
-    ULONG STDMETHODCALLTYPE Release() override {
+    STDMETHODIMP_(ULONG) AddRef() noexcept override { return ++references_; }
+    STDMETHODIMP_(ULONG) Release() noexcept override {
         ULONG left = --references_;
         if (left == 0) delete this;
         return left;
     }
 
-    HRESULT STDMETHODCALLTYPE GetPrivateData(REFGUID guid, UINT* size, void* data) override {
+    STDMETHODIMP GetPrivateData(REFGUID guid, UINT* size, void* data) noexcept override {
         return device_->GetPrivateData(guid, size, data);
     }
-    HRESULT STDMETHODCALLTYPE SetPrivateData(REFGUID guid, UINT size, const void* data) override {
+    STDMETHODIMP SetPrivateData(REFGUID guid, UINT size, const void* data) noexcept override {
         return device_->SetPrivateData(guid, size, data);
     }
-    HRESULT STDMETHODCALLTYPE SetPrivateDataInterface(REFGUID guid, IUnknown* data) override {
+    STDMETHODIMP SetPrivateDataInterface(REFGUID guid, IUnknown* data) noexcept override {
         return device_->SetPrivateDataInterface(guid, data);
     }
-    HRESULT STDMETHODCALLTYPE SetName(PCWSTR name) override { return device_->SetName(name); }
+    STDMETHODIMP SetName(PCWSTR name) noexcept override { return device_->SetName(name); }
 
-    HRESULT STDMETHODCALLTYPE CheckFeatureSupport(DML_FEATURE feature, UINT query_size,
-                                                  const void* query, UINT size,
-                                                  void* data) override {
+    STDMETHODIMP CheckFeatureSupport(DML_FEATURE feature, UINT query_size, const void* query,
+                                     UINT size, void* data) noexcept override {
         return device_->CheckFeatureSupport(feature, query_size, query, size, data);
     }
-    HRESULT STDMETHODCALLTYPE CreateOperator(const DML_OPERATOR_DESC* desc, REFIID wanted,
-                                             void** found) override {
+    STDMETHODIMP CreateOperator(const DML_OPERATOR_DESC* desc, REFIID wanted,
+                                void** found) noexcept override {
         folder_.record(desc);
         return device_->CreateOperator(desc, wanted, found);
     }
-    HRESULT STDMETHODCALLTYPE CompileOperator(IDMLOperator* op, DML_EXECUTION_FLAGS flags,
-                                              REFIID wanted, void** found) override {
+    STDMETHODIMP CompileOperator(IDMLOperator* op, DML_EXECUTION_FLAGS flags, REFIID wanted,
+                                 void** found) noexcept override {
         return device_->CompileOperator(op, flags, wanted, found);
     }
-    HRESULT STDMETHODCALLTYPE CreateOperatorInitializer(UINT count,
-                                                        IDMLCompiledOperator* const* operators,
-                                                        REFIID wanted, void** found) override {
+    STDMETHODIMP CreateOperatorInitializer(UINT count, IDMLCompiledOperator* const* operators,
+                                           REFIID wanted, void** found) noexcept override {
         return device_->CreateOperatorInitializer(count, operators, wanted, found);
     }
-    HRESULT STDMETHODCALLTYPE CreateCommandRecorder(REFIID wanted, void** found) override {
+    STDMETHODIMP CreateCommandRecorder(REFIID wanted, void** found) noexcept override {
         return device_->CreateCommandRecorder(wanted, found);
     }
-    HRESULT STDMETHODCALLTYPE CreateBindingTable(const DML_BINDING_TABLE_DESC* desc, REFIID wanted,
-                                                 void** found) override {
+    STDMETHODIMP CreateBindingTable(const DML_BINDING_TABLE_DESC* desc, REFIID wanted,
+                                    void** found) noexcept override {
         return device_->CreateBindingTable(desc, wanted, found);
     }
-    HRESULT STDMETHODCALLTYPE Evict(UINT count, IDMLPageable* const* objects) override {
+    STDMETHODIMP Evict(UINT count, IDMLPageable* const* objects) noexcept override {
         return device_->Evict(count, objects);
     }
-    HRESULT STDMETHODCALLTYPE MakeResident(UINT count, IDMLPageable* const* objects) override {
+    STDMETHODIMP MakeResident(UINT count, IDMLPageable* const* objects) noexcept override {
         return device_->MakeResident(count, objects);
     }
-    HRESULT STDMETHODCALLTYPE GetDeviceRemovedReason() override {
+    STDMETHODIMP GetDeviceRemovedReason() noexcept override {
         return device_->GetDeviceRemovedReason();
     }
-    HRESULT STDMETHODCALLTYPE GetParentDevice(REFIID wanted, void** found) override {
+    STDMETHODIMP GetParentDevice(REFIID wanted, void** found) noexcept override {
         return device_->GetParentDevice(wanted, found);
     }
     // A node of a graph is an operator that CreateOperator made, so its gather is written.
-    HRESULT STDMETHODCALLTYPE CompileGraph(const DML_GRAPH_DESC* desc, DML_EXECUTION_FLAGS flags,
-                                           REFIID wanted, void** found) override {
+    STDMETHODIMP CompileGraph(const DML_GRAPH_DESC* desc, DML_EXECUTION_FLAGS flags, REFIID wanted,
+                              void** found) noexcept override {
         return device1_ ? device1_->CompileGraph(desc, flags, wanted, found) : E_NOTIMPL;
     }
 
