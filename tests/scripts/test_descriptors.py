@@ -145,6 +145,12 @@ class TestReader:
             read_operators(content)
         assert str(caught.value) == said
 
+    def test_all_bytes_of_a_number_are_read(self) -> None:
+        graph = first("GatherElements")[1]
+        name, axis = b"Axis\0\0\0\0", 2 + 3 * 256**3
+        changed = graph.replace(name + struct.pack("<I", 2), name + struct.pack("<I", axis))
+        assert read_operators(changed)[0].fields == {"Axis": axis}
+
     def test_strides_are_read(self) -> None:
         # The provider gives gathers none, so the field of the strides leads to the sizes here.
         assert STRIDES in GATHER_ND
