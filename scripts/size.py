@@ -19,18 +19,18 @@ BUDGETS = {
     "lowering": 1_730,
     "model": 490,
     "execution": 1_161,
-    "programs": 1_024,
+    "programs": 1_025,
     "parity": 2_337,
     "report": 700,
     "repro": 750,
     "doctor": 270,
     "networks": 4_956,
-    "cli": 1_785,
+    "cli": 1_787,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 17_218
+WHOLE = 17_221
 """The most lines of code of the package."""
 
 ENTRIES = 22

@@ -204,10 +204,12 @@ def run_command(
         say(f"{file}: {text}", err=True)
     with ExitStack() as stack:
         if on_dll:
+            from onnxgather.execution.worker import REQUEST_TIMEOUT
             from onnxgather.parity.lanes.directml import open_host
 
             with closing(progress), child.starts_told(tell_start):
-                on_resources = stack.enter_context(closing(open_host())).dispatch
+                host = open_host(timeout=REQUEST_TIMEOUT)
+            on_resources = stack.enter_context(closing(host)).dispatch
         pieces = execute(
             program,
             by_provider,

@@ -385,10 +385,11 @@ def _binding(name: str, tensor: TensorDesc, field: Field, resources: Resources) 
     if size == 0 and resource.data_type is not None:
         size = resource.data_type.size
     offset = options.member("elementOffset", 0).unsigned() * size
-    # CreateBindingTable's device is lost where a promise about an offset is broken (measured).
-    step = max(LEAST_ALIGNMENT, promised := tensor.guaranteed_base_offset_alignment)
-    rule = f"must be a multiple of {step}{', the GuaranteedBaseOffsetAlignment' * bool(promised)}"
-    field.about("elementOffset times elementSizeInBytes").require(offset % step == 0, rule, offset)
+    step, why = LEAST_ALIGNMENT, ""
+    if promised := tensor.guaranteed_base_offset_alignment:  # DirectML refuses others (measured)
+        step, why = promised, ", the GuaranteedBaseOffsetAlignment"
+    product = field.about("elementOffset times elementSizeInBytes")
+    product.require(offset % step == 0, f"must be a multiple of {step}{why}", offset)
     # DirectML binds from the offset to the end of the resource, whatever elementCount says.
     bound, needed = resource.size_in_bytes - offset, tensor.total_tensor_size_in_bytes
     rule = f"must bind at least {needed} bytes, the TotalTensorSizeInBytes of {name}"

@@ -248,9 +248,8 @@ class _Memory:
         def initial(name: str) -> Bytes:
             return program.resources[name].initial_bytes()
 
-        self.buffer = cache(initial)
         # OWNED_BY_DML inputs have the values that their resources had before the first command.
-        self._initial_buffer = cache(initial)
+        self.buffer, self._initial_buffer = cache(initial), cache(initial)
 
     def dispatch(
         self, command: DispatchCommand, evaluate: Evaluate, *, copies: bool = False

@@ -113,7 +113,7 @@ class Host(Child):
     def ask(
         self,
         raw: Mapping[str, Any],
-        buffers: Sequence[bytes] | None = None,
+        buffers: Sequence[bytes | memoryview] | None = None,
         feature_level: str = "1_0",
         bindings: Sequence[tuple[int, int]] | None = None,
     ) -> HostAnswer:
@@ -165,9 +165,9 @@ class Host(Child):
         Raises:
             ProviderError: DirectML refuses the descriptor or a binding, or gives no answer.
         """
-        arrays = {id(array): array for array, _ in bound}
-        bindings = [([*arrays].index(id(array)), offset) for array, offset in bound]
-        found = self.ask(to_dict(desc), [*map(bytes, arrays.values())], bindings=bindings)
+        contents = {id(array): array.data for array, _ in bound}
+        bindings = [([*contents].index(id(array)), offset) for array, offset in bound]
+        found = self.ask(to_dict(desc), [*contents.values()], bindings=bindings)
         if found.output is None or found.guards_touched:
             raise ProviderError(f"{LIBRARY} {self.info.version} must run the dispatch, but {found}")
         return np.frombuffer(found.output, np.uint8)
