@@ -10,12 +10,11 @@
 // gather-2c1f0c5e8d9a4b37.json, before DirectML sees it. docs/capture.md says what is written and
 // what is not.
 //
-// C++17, with Direct3D's and DirectML's headers alone. MinGW-w64 has compiled it without a warning,
-// Visual C++ has not compiled it.
+// C++17, with DirectML's header alone. MinGW-w64 has compiled it without a warning, Visual C++ has
+// not compiled it.
 #pragma once
 
 #include <DirectML.h>
-#include <d3d12.h>
 #include <windows.h>
 
 #include <atomic>
@@ -44,11 +43,11 @@ struct DataType {
 };
 
 // By DML_TENSOR_DATA_TYPE. DirectML's gathers take no others, and DxDispatch has no values of them.
-constexpr DataType DATA_TYPES[] = {
+inline constexpr DataType DATA_TYPES[] = {
     {"UNKNOWN", 0}, {"FLOAT32", 4}, {"FLOAT16", 2}, {"UINT32", 4}, {"UINT16", 2},  {"UINT8", 1},
     {"INT32", 4},   {"INT16", 2},   {"INT8", 1},    {"FLOAT64", 8}, {"UINT64", 8}, {"INT64", 8}};
 
-constexpr UINT MOST_DIMENSIONS = 8;
+inline constexpr UINT MOST_DIMENSIONS = 8;
 
 // The buffer of a tensor; null where DxDispatch's JSON cannot say what it holds.
 inline const DML_BUFFER_TENSOR_DESC* buffer_of(const DML_TENSOR_DESC* tensor) {
@@ -227,7 +226,8 @@ inline std::wstring digest(const std::string& text) {
     for (char character : text)
         hash = (hash ^ static_cast<unsigned char>(character)) * 0x100000001b3;
     std::wstring digits;
-    for (int shift = 60; shift >= 0; shift -= 4) digits += L"0123456789abcdef"[hash >> shift & 15];
+    for (int shift = 60; shift >= 0; shift -= 4)
+        digits += L"0123456789abcdef"[(hash >> shift) & 15];
     return digits;
 }
 
@@ -325,12 +325,12 @@ private:
 // --- The device ------------------------------------------------------------------------------
 
 // By value, so that no library of identifiers is needed.
-constexpr GUID UNKNOWN_ID{0, 0, 0, {0xc0, 0, 0, 0, 0, 0, 0, 0x46}};
-constexpr GUID OBJECT_ID{
+inline constexpr GUID UNKNOWN_ID{0, 0, 0, {0xc0, 0, 0, 0, 0, 0, 0, 0x46}};
+inline constexpr GUID OBJECT_ID{
     0xc8263aac, 0x9e0c, 0x4a2d, {0x9b, 0x8e, 0x00, 0x75, 0x21, 0xa3, 0x31, 0x7c}};
-constexpr GUID DEVICE_ID{
+inline constexpr GUID DEVICE_ID{
     0x6dbd6437, 0x96fd, 0x423f, {0xa9, 0x8c, 0xae, 0x5e, 0x7c, 0x2a, 0x57, 0x3f}};
-constexpr GUID DEVICE1_ID{
+inline constexpr GUID DEVICE1_ID{
     0xa0884f9a, 0xd2be, 0x4355, {0xaa, 0x5d, 0x59, 0x01, 0x28, 0x1a, 0xd1, 0xd2}};
 
 // Forwards every call to DirectML's device, whose objects it gives out as they are. The same object
