@@ -109,7 +109,9 @@ class TestBuilding:
         )
     }
     WHY_NOT = "onnxgather/no_kernels.txt"
-    PURE = "py3-none-any", {"onnxgather/__init__.py", "onnxgather/py.typed", WHY_NOT, *HOST}
+    CAPTURE = "onnxgather/native/directml_capture.h"
+    PYTHON = {"onnxgather/__init__.py", "onnxgather/py.typed"}
+    PURE = "py3-none-any", {*PYTHON, WHY_NOT, CAPTURE, *HOST}
 
     @built
     @pytest.mark.slow

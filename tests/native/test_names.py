@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sanitize import NATIVE
 
-SOURCES = sorted([*NATIVE.glob("*.[ch]"), *Path(__file__).parent.glob("*.[ch]")])
+SOURCES = sorted([*NATIVE.glob("*.[ch]"), *Path(__file__).parent.glob("*.c")])
 
 WINDOWS = """
 near far small hyper interface huge cdecl pascal uuid min max Yield
