@@ -1,0 +1,112 @@
+"""Runs the kernels of another processor in an emulator, and compares them with the reference.
+
+    python scripts/emulated.py --count 100000
+
+zig (of the extra `wheels`) compiles tests/native/answers.c with the kernels for 64-bit ARM, as they
+are in its wheel. qemu-aarch64-static, of Debian's qemu-user-static, runs it with the C library of
+libc6-arm64-cross. The gathers are those of the corpus, then random ones, under one policy after the
+other, in 1 to 5 parts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import itertools
+import shlex
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+from sanitize import NATIVE, ROOT, SHARED
+
+import onnxgather as og
+from onnxgather.options import POLICIES
+from onnxgather.parity.cases import DescriptorCase
+from onnxgather.parity.corpus import built_in_cases
+from onnxgather.parity.corpus.sampling import random_cases
+
+sys.path.insert(0, str(ROOT / "tests" / "helpers"))
+from kernel_numbers import gather_of
+
+ZIG = f"{shlex.quote(sys.executable)} -m ziglang cc -target aarch64-linux-gnu.2.28"
+QEMU = "qemu-aarch64-static -L /usr/aarch64-linux-gnu"
+BATCH = 2000
+"""Gathers of one run of the program."""
+
+
+def questions(count: int, seed: int) -> Iterator[tuple[str, bytes, bytes]]:
+    """Yield gathers: a name, what the program is asked, and what the reference answers."""
+    policies: list[og.OutOfRange] = [*POLICIES]
+    cases = itertools.chain(built_in_cases(), random_cases(count, seed))
+    wanted = (case for case in cases if isinstance(case, DescriptorCase))
+    for number, case in enumerate(itertools.islice(wanted, count)):
+        policy, parts = policies[number % len(policies)], struct.pack("=Q", 1 + number % 5)
+        try:
+            expected = og.reference(case.descriptor, case.data, case.indices, policy)
+            answer = b"f" + expected.tobytes()
+        except og.IndexOutOfRangeError:
+            answer = b"o"
+        gather = gather_of(case.descriptor, policy)
+        numbers = ctypes.string_at(ctypes.addressof(gather), ctypes.sizeof(gather))
+        arrays = (np.ascontiguousarray(array).tobytes() for array in (case.data, case.indices))
+        yield f"{case.name} {policy}", b"".join([numbers, parts, *arrays]), answer
+
+
+def differing(program: Sequence[str], asked: Sequence[tuple[str, bytes, bytes]]) -> Iterator[str]:
+    """Yield the name of each gather whose answer is not the reference's.
+
+    An answer of another length ends the comparison, as those behind it lie elsewhere.
+    """
+    given = b"".join(question for _, question, _ in asked)
+    run = subprocess.run(program, input=given, capture_output=True)
+    at = 0
+    for name, _, answer in asked:
+        found = run.stdout[at : at + len(answer)]
+        at += len(answer)
+        if found != answer:
+            yield name
+        if len(found) < len(answer) or found[:1] != answer[:1]:
+            break
+    if at != len(run.stdout) or run.returncode:
+        said = run.stderr.decode(errors="replace").strip()
+        yield f"{program[0]} ended with {run.returncode} and {len(run.stdout)} bytes: {said}"
+
+
+def main() -> int:
+    """Compare; the exit code is 1 if there is a difference."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--count", type=int, default=100_000, help="gathers, 100000 by default")
+    parser.add_argument("--seed", type=int, default=0, help="of the random ones, 0 by default")
+    parser.add_argument("--cc", default=ZIG, help="the compiler, and what chooses its target")
+    parser.add_argument("--emulator", default=QEMU, help="'' where none is needed")
+    options = parser.parse_args()
+    started, done, differences = time.monotonic(), 0, 0
+    with TemporaryDirectory() as folder:
+        program = Path(folder, "answers")
+        sources = [*(NATIVE / name for name in SHARED), ROOT / "tests" / "native" / "answers.c"]
+        compiled = ["-std=c11", "-O2", "-pthread", f"-I{NATIVE}", "-o", program, *sources]
+        try:
+            subprocess.run([*shlex.split(options.cc), *compiled], check=True)
+            command = [*shlex.split(options.emulator), str(program)]
+            asked = questions(options.count, options.seed)
+            while batch := [*itertools.islice(asked, BATCH)]:
+                for difference in differing(command, batch):
+                    print(difference)
+                    differences += 1
+                done += len(batch)
+                print(f"{time.monotonic() - started:5.0f} s  {done:,} gathers", flush=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            print(f"emulated.py: {error}", file=sys.stderr)
+            return 2
+    print(f"{done:,} gathers, {differences} differences")
+    return 1 if differences or not done else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

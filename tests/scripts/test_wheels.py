@@ -1,0 +1,265 @@
+"""The script that makes wheels of all platforms, and what reads them back."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import struct
+import subprocess
+import sys
+from base64 import urlsafe_b64encode
+from collections.abc import Callable
+from hashlib import sha256
+from importlib.util import find_spec
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+import wheels
+from wheel_checks import faults
+
+SCRIPT = Path(wheels.__file__)
+made_here = pytest.mark.skipif(
+    None in map(find_spec, wheels.EXTRA), reason="the extra `wheels` is not installed"
+)
+
+
+def run(*arguments: str) -> tuple[int, str, str]:
+    """Run the script; return the exit code and what it says."""
+    done = subprocess.run([sys.executable, SCRIPT, *arguments], capture_output=True, text=True)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_a_platform_that_is_none_is_one_sentence(tmp_path: Path) -> None:
+    output = tmp_path / "dist"
+    assert run("--platform", "win32", "-o", str(output)) == (
+        2,
+        "",
+        "wheels.py: a platform must be one of win_amd64, win_arm64, macosx_11_0_arm64, "
+        "macosx_10_13_x86_64, manylinux_2_28_x86_64, manylinux_2_28_aarch64, "
+        "musllinux_1_2_x86_64, got win32\n",
+    )
+    assert not output.exists()
+
+
+def test_without_the_extra_it_says_how_to_install_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(wheels, "EXTRA", ("zig_of_nobody",))
+    monkeypatch.setattr(sys, "argv", ["wheels.py", "-o", str(tmp_path / "dist")])
+    assert wheels.main() == 2
+    assert capsys.readouterr() == (
+        "",
+        "wheels.py: zig_of_nobody is not installed: pip install -e '.[wheels]'\n",
+    )
+
+
+@made_here
+def test_a_folder_that_cannot_be_is_one_sentence(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    code, _, said = run("--platform", "win_amd64", "-o", str(file))
+    assert (code, said) == (2, f"wheels.py: {file}: File exists\n")
+
+
+@made_here
+def test_a_compile_that_fails_is_told_in_the_words_of_the_compiler(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def no_headers(folder: Path) -> Path:
+        return folder
+
+    monkeypatch.setattr(wheels, "headers", no_headers)
+    output = tmp_path / "dist"
+    arguments = ["wheels.py", "--platform", "manylinux_2_28_x86_64", "-o", str(output)]
+    monkeypatch.setattr(sys, "argv", arguments)
+    assert wheels.main() == 1
+    assert re.fullmatch(
+        r"wheels\.py: manylinux_2_28_x86_64: the native kernels must be built, as "
+        r"ONNXGATHER_NATIVE is 1, but the C compiler failed: .*python\.c:\d+:\d+: fatal error: "
+        r"'Python\.h' file not found\n",
+        capsys.readouterr().err,
+    )
+    assert [*output.iterdir()] == []
+
+
+TAG = "manylinux_2_28_x86_64"
+MODULE, OPERATORS = "onnxgather/_native.abi3.so", "onnxgather/onnxgather_operators.so"
+INFO = "onnxgather-0.1.0.dist-info"
+
+Files = dict[str, bytes]
+
+
+def replaced(name: str, old: bytes, new: bytes) -> Callable[[Files], None]:
+    """Return a change of one file."""
+
+    def change(files: Files) -> None:
+        assert old in files[name]
+        files[name] = files[name].replace(old, new)
+
+    return change
+
+
+def without_operators(files: Files) -> None:
+    del files[OPERATORS]
+
+
+def with_symbols(files: Files) -> None:
+    files["onnxgather/_native.pdb"] = b""
+
+
+def with_operators_twice(files: Files) -> None:
+    files[MODULE] = files[OPERATORS]
+
+
+def for_another_machine(files: Files) -> None:
+    files[OPERATORS] = files[OPERATORS][:18] + b"\xb7\0" + files[OPERATORS][20:]
+
+
+def with_text(files: Files) -> None:
+    files[MODULE] = b"no library"
+
+
+MISTAKES: dict[Callable[[Files], None], list[str]] = {
+    without_operators: [f"its libraries must be {MODULE}, {OPERATORS}, got {MODULE}"],
+    with_symbols: [
+        f"its libraries must be {MODULE}, {OPERATORS}, got {MODULE}, onnxgather/_native.pdb, "
+        f"{OPERATORS}"
+    ],
+    with_operators_twice: [
+        "_native.abi3.so must export PyInit__native alone, got RegisterCustomOps",
+        "_native.abi3.so must import functions of Python, got none",
+    ],
+    for_another_machine: ["onnxgather_operators.so must be for X86_64, got AARCH64"],
+    with_text: ["_native.abi3.so must be one library that lief reads"],
+    replaced(MODULE, b"PyTuple_GetItem\0", b"PyTuple_GetIten\0"): [
+        "_native.abi3.so must keep to the stable ABI of Python 3.11, got PyTuple_GetIten"
+    ],
+    replaced(OPERATORS, b"\0fclose\0", b"\0Py_Run\0"): [
+        "onnxgather_operators.so must keep to the stable ABI of Python 3.11, got Py_Run"
+    ],
+    replaced(MODULE, b"libc.so.6", b"libz.so.6"): [
+        "_native.abi3.so must import the system's libraries alone, got libz.so.6"
+    ],
+    replaced(MODULE, b"GLIBC_2.2.5", b"GLIBC_2.999"): [
+        "_native.abi3.so must run on version 2.28, needs 2.999"
+    ],
+    replaced(f"{INFO}/WHEEL", b"Purelib: false", b"Purelib: true"): [
+        "Root-Is-Purelib of WHEEL must be false, got true"
+    ],
+    replaced(f"{INFO}/WHEEL", b"manylinux_2_28", b"manylinux_2_17"): [
+        f"Tag of WHEEL must be cp311-abi3-{TAG}, got cp311-abi3-manylinux_2_17_x86_64"
+    ],
+    replaced(f"{INFO}/METADATA", b"Python: >=3.11", b"Python: >=3.10"): [
+        "Requires-Python of METADATA must be >=3.11, got >=3.10"
+    ],
+}
+"""What is wrong with a wheel, and what is said of it."""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the wheel of a platform, which is right, made once."""
+    output = tmp_path_factory.mktemp("dist")
+    code, said, wrong = run("--platform", TAG, "-o", str(output))
+    (made,) = output.iterdir()
+    lines = [re.sub(r"^ *\d+ s  ", "", line) for line in said.splitlines()]
+    assert (code, wrong, lines) == (
+        0,
+        "",
+        [
+            f"{TAG}: compiling",
+            f"{TAG}: reading back",
+            f"{TAG}: {made.name}; its libraries run in CI",
+            f"1 wheel in {output}",
+        ],
+    )
+    assert made.name == f"onnxgather-0.1.0-cp311-abi3-{TAG}.whl"
+    return made
+
+
+def write(wheel: Path, files: Files) -> None:
+    """Write a wheel with a RECORD of its files."""
+    rows = io.StringIO()
+    for name, content in files.items():
+        digest = urlsafe_b64encode(sha256(content).digest()).decode().rstrip("=")
+        given = ("", "") if name.endswith("RECORD") else (f"sha256={digest}", len(content))
+        csv.writer(rows).writerow([name, *given])
+    with ZipFile(wheel, "w") as archive:
+        for name, content in (files | {f"{INFO}/RECORD": rows.getvalue().encode()}).items():
+            archive.writestr(name, content)
+
+
+@made_here
+@pytest.mark.slow
+def test_mistakes_planted_in_a_wheel_are_told(wheel: Path, tmp_path: Path) -> None:
+    copy = tmp_path / wheel.name
+    with ZipFile(wheel) as archive:
+        right = {name: archive.read(name) for name in archive.namelist()}
+    write(copy, right)
+    assert faults(copy, TAG) == []
+    for change, sentences in MISTAKES.items():
+        files = right.copy()
+        change(files)
+        write(copy, files)
+        assert faults(copy, TAG) == sentences
+
+
+@made_here
+@pytest.mark.slow
+def test_a_record_that_lies_is_told(wheel: Path, tmp_path: Path) -> None:
+    copy = tmp_path / wheel.name
+    with ZipFile(wheel) as archive, ZipFile(copy, "w") as other:
+        for name in archive.namelist():
+            if name != "onnxgather/py.typed":
+                changed = b"#" if name == "onnxgather/__main__.py" else b""
+                other.writestr(name, archive.read(name) + changed)
+        digest = archive.read(f"{INFO}/RECORD").decode().partition("__main__.py,")[2]
+    assert faults(copy, TAG) == [
+        "onnxgather/py.typed must be in the wheel and in RECORD, got one of them",
+        f"onnxgather/__main__.py must be as RECORD says, got {digest.splitlines()[0]}",
+    ]
+
+
+@made_here
+@pytest.mark.slow
+def test_the_wheel_of_another_platform_is_told(wheel: Path) -> None:
+    found = faults(wheel, "musllinux_1_2_x86_64")
+    assert [sentence.partition(",")[0] for sentence in found] == [
+        "the wheel must be named onnxgather-0.1.0-cp311-abi3-musllinux_1_2_x86_64.whl",
+        "Tag of WHEEL must be cp311-abi3-musllinux_1_2_x86_64",
+        "_native.abi3.so must import the system's libraries alone",
+        "_native.abi3.so must run on version 0.0",
+        "onnxgather_operators.so must import the system's libraries alone",
+        "onnxgather_operators.so must run on version 0.0",
+    ]
+
+
+@made_here
+@pytest.mark.slow
+@pytest.mark.parametrize("fat", [False, True])
+def test_a_library_for_macos_is_thin_and_signed(tmp_path: Path, fat: bool) -> None:
+    tag, output = "macosx_11_0_arm64", tmp_path / "dist"
+    assert run("--platform", tag, "-o", str(output))[0] == 0
+    (wheel,) = output.iterdir()
+    with ZipFile(wheel) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    name = "onnxgather/onnxgather_operators.dylib"
+    thin = files[name]
+    if fat:  # a file of two machines, of which one is the right one
+        places = [
+            struct.pack(">5I", *kind, 1 << 14, len(thin), 14)
+            for kind in ((0x100000C, 0), (0x1000007, 3))
+        ]
+        files[name] = (struct.pack(">2I", 0xCAFEBABE, 2) + b"".join(places)).ljust(
+            1 << 14, b"\0"
+        ) + thin
+    else:
+        files[name] = thin.replace(struct.pack("<2I", 0x1D, 16), struct.pack("<2I", 0x2B, 16))
+    write(wheel, files)
+    assert faults(wheel, tag) == [
+        "onnxgather_operators.dylib must be one library that lief reads"
+        if fat
+        else "onnxgather_operators.dylib must be signed, as macOS on ARM runs nothing else"
+    ]
