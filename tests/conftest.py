@@ -7,6 +7,8 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
+# A host that a test starts ends with the test.
+os.environ.setdefault("ONNXGATHER_WARM_SECONDS", "0")
 # Importing numpy starts OpenBLAS's threads, which doubles the cost of each process a test starts.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 

@@ -87,12 +87,17 @@ def made_folder() -> Path:
     return cache_folder() / "directml"
 
 
-def find_runtime(provider: Provider) -> list[str]:
+def find_runtime(provider: Provider, warm: bool = False) -> list[str]:
     """The command of the host that runs a provider; empty if it is not there.
 
     On Windows the provider runs as all others do and has no host.
+
+    Args:
+        provider: The provider.
+        warm: Whether the host may be one that an earlier command left.
     """
-    path = made_folder() / provider.host
+    path, kept = (made_folder() / provider.host.replace("run-", k) for k in ("run-", "warm-"))
+    path = kept if warm and kept.is_file() else path
     worker = ["-u", runtime.__file__] if provider.host_is_python else []
     return [str(path), *worker] if sys.platform != "win32" and path.is_file() else []
 

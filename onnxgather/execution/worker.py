@@ -220,7 +220,7 @@ def open_model(
     Raises:
         NotRunError, RefusedError, NoAnswerError: As `Opened` and `OpenedThere`.
     """
-    host = find_runtime(provider)
+    host = find_runtime(provider, warm=True)
     if not host or provider.name in runtime.available_providers():
         return runtime.Opened(model, setup)
     if setup.settings:

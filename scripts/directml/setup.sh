@@ -93,8 +93,8 @@ log=$folder/setup.log
 stamps=$folder/.onnxgather-stamps
 # Everything that setup.sh makes in the folder. The stamps are last: while they are there, a
 # removal that was interrupted can be run again.
-made=(apt debootstrap root wheels run-host run-runtime run-windows run-webgpu setup.log lock
-    .onnxgather-stamps)
+made=(apt debootstrap root wheels run-host run-runtime run-windows run-webgpu warm warm.py
+    warm-runtime setup.log lock .onnxgather-stamps)
 
 # A folder with files that setup.sh did not make is neither filled nor removed.
 if [ ! -d "$stamps" ]; then
@@ -427,6 +427,14 @@ RUN
     chmod +x "$root/lane/run"
     write_script run-host /lane/directml_host.exe
     write_script run-runtime /lane/runtime_host.exe onnxruntime.dll
+    cp "$here/warm.py" "$folder/"
+    cat >"$folder/warm-runtime" <<'RUN'
+#!/bin/sh
+# run-runtime, or the one that an earlier command left. Written by setup.sh.
+folder=$(cd "$(dirname "$0")" && pwd -P)
+exec setpriv --pdeathsig KILL python3 -IS "$folder/warm.py" "$folder/run-runtime"
+RUN
+    chmod +x "$folder/warm-runtime"
 }
 
 # write_script NAME COMMAND...: writes the script that runs a host.
