@@ -228,7 +228,7 @@ def canned(output: bytes) -> Generator[None]:
     def answer(_request: bytes, _deadline: float) -> bytes | None:
         return next(reads)(stream)
 
-    def start(_: object) -> Any:
+    def start(*_: object) -> Any:
         program.answer = answer
         return program
 

@@ -80,7 +80,10 @@ class TestRecord:
         ("action", "reason"),
         [
             ("sys.exit(3)", "crashed: the host ended with exit code 3"),
-            (done("b''", touched=True), "bytes beside OutputTensor were written"),
+            (
+                done("bytes(asked['tensors'][2][4])", touched=True),
+                "bytes beside OutputTensor were written",
+            ),
             (failed("initialize", 0x8007000E), "initialize gave 0x8007000E"),
         ],
     )
