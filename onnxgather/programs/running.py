@@ -111,7 +111,7 @@ def execute(
     run = _Run(program, memory, evaluate, out_of_range, folder, allow_outside, note, on_resources)
     if on_resources is None:
         program.check_apart()
-    for sentence in program.in_place("DirectML.dll does what it does"):
+    for sentence in program.in_place("DirectML.dll may read what it has written"):
         note(f"{program.path}: {sentence}")
     with located(program.path):
         if program.other:

@@ -110,7 +110,7 @@ class TestRun:
         assert outcome("run", in_place(), "--provider", "directml-dll") == (
             0,
             "Resource 'x': 1, 2, 3, 4\n",
-            f"{TOLD}; DirectML.dll does what it does\n",
+            f"{TOLD}; DirectML.dll may read what it has written\n",
         )
 
     def test_indices_out_of_range_are_told(

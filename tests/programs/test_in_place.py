@@ -133,4 +133,4 @@ class TestWhoRefuses:
         text = printed(IN_PLACE, note=notes.append, on_resources=on_resources)
         assert text == "Resource 'x': 1, 2, 3, 4\n"
         assert asked == [(IN_PLACE.dispatch_commands[0].descriptor, [0, 0, 0])]
-        assert notes == [f"p.json: {TOLD}; DirectML.dll does what it does"]
+        assert notes == [f"p.json: {TOLD}; DirectML.dll may read what it has written"]

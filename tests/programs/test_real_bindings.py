@@ -74,7 +74,7 @@ def test_in_place_directml_reads_what_it_has_written(tmp_path: Path) -> None:
     assert (code, out) == (0, f"Resource 'x': {', '.join(map(str, values))}\n")
     rule = "must share no byte with {0}, as Microsoft's BindInputs page allows it only to "
     rule += "operators that run in place, not gathers, got bytes 0 to 255 of resource 'x', "
-    rule += "where {0} has 0 to 255; DirectML.dll does what it does"
+    rule += "where {0} has 0 to 255; DirectML.dll may read what it has written"
     told = [line for line in err.splitlines() if not line.startswith("directml-dll starts")]
     assert told == [
         f"{path}: $.commands[0].bindings.OutputTensor {rule.format(role)}"
