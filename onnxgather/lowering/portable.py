@@ -83,7 +83,7 @@ def lower_into(
 def node_of(desc: Descriptor, gather: Geometry) -> Geometry | None:
     """The gather whose ONNX node computes a descriptor, as `Geometry.node` gives it.
 
-    None where the data has strides or padding.
+    None where the data has strides, unless they are those of packed data without padding.
 
     Args:
         desc: Any of the four gather descriptors.
