@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from sanitize import NATIVE
 
 SOURCES = sorted([*NATIVE.glob("*.[ch]"), *Path(__file__).parent.glob("*.c")])
+
+KERNELS = sorted(path for path in NATIVE.glob("*.c") if path.name != "python.c")
+"""The sources that need no Python."""
 
 WINDOWS = """
 near far small hyper interface huge cdecl pascal uuid min max Yield
@@ -47,3 +53,14 @@ def test_no_name_is_taken_by_a_header_of_a_platform(source: Path) -> None:
     found = names(source.read_text(encoding="utf-8"))
     assert len(found) > 5
     assert found & {*WINDOWS.split(), *OTHERS.split()} == set()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("ziglang") is None, reason="the extra `wheels` is not installed")
+@pytest.mark.parametrize("source", KERNELS, ids=lambda path: path.name)
+def test_each_source_compiles_behind_windows_h(source: Path, tmp_path: Path) -> None:
+    zig = [sys.executable, "-m", "ziglang", "cc", "-target", "x86_64-windows-gnu"]
+    options = ["-std=c11", "-c", "-Wall", "-Wextra", "-Werror", "-include", "windows.h"]
+    command = [*zig, *options, f"-o{tmp_path / 'made.o'}", str(source)]
+    run = subprocess.run(command, capture_output=True, text=True)
+    assert (run.returncode, run.stderr) == (0, "")
