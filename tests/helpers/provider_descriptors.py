@@ -322,6 +322,8 @@ def judge_node(made: OnnxGather, _: onnx.ModelProto, asked: Asked) -> Verdict:
     if isinstance(ours, str):
         if theirs:
             return Verdict("refused here alone", f"{made}: {ours}, but it became {theirs}")
+        if _is_crash(asked) and made.operator == "GatherND" and made.number < 0:
+            return Verdict("refused here, where ONNX Runtime crashes: batch_dims is below 0")
         if isinstance(asked, Exception) and not isinstance(asked, REFUSALS):
             return Verdict("no answer", f"{asked}, for {made}")
         return Verdict("refused by both")
@@ -335,6 +337,12 @@ def _gathers(asked: Asked) -> list[SerializedOperator]:
     if isinstance(asked, Exception):
         return []
     return [one for one in asked if one.type.removeprefix(OPERATOR_PREFIX) in OPERATORS]
+
+
+def _is_crash(asked: Asked) -> bool:
+    """Whether the host ended by itself."""
+    ended = (Breakdown.EXITED, Breakdown.DIED)
+    return isinstance(asked, NoAnswerError) and asked.how in ended
 
 
 def _told(asked: Asked) -> str:

@@ -206,10 +206,19 @@ class TestComparison:
         found = judge_node(wrong, model, read_operators(graph))
         assert found.group == "refused here alone"
         assert judge_node(wrong, model, refused) == Verdict("refused by both")
-        lost = NoAnswerError(Breakdown.CLOSED, "the host was ended")
-        assert judge_node(wrong, model, lost) == Verdict(
-            "no answer", f"the host was ended, for {wrong}"
+
+    def test_no_answer_is_no_refusal(self) -> None:
+        made = OnnxGather("GatherND", (3,), (3, 1), -3)
+        model, ended = made.model(named(0)), NoAnswerError(Breakdown.EXITED, "the host ended")
+        assert judge_node(made, model, ended) == Verdict(
+            "refused here, where ONNX Runtime crashes: batch_dims is below 0"
         )
+        made = replace(made, operator="GatherElements")
+        said = f"the host ended, for {made}"
+        assert judge_node(made, model, ended) == Verdict("no answer", said)
+        made = replace(made, operator="GatherND", number=2)
+        said = f"the host ended, for {made}"
+        assert judge_node(made, model, ended) == Verdict("no answer", said)
 
     def judge(self, desc: og.Descriptor, fields: dict[str, float] | None = None) -> Verdict:
         """Judge a descriptor that the provider makes (1, 3, 1) at (1, 3, 5) along 2 of."""
