@@ -175,6 +175,10 @@ class TestBuilding:
                 "ld: cannot find -lpthread\ncollect2: error: ld returned 1 exit status\n",
                 "ld: cannot find -lpthread",
             ),
+            (
+                "ld: a.o: file in wrong format\ncollect2: error: ld returned 1 exit status\n",
+                "ld: a.o: file in wrong format",
+            ),
             ("Lizenz \udce4bgelaufen\n", "Lizenz \ufffdbgelaufen"),
             ("", "7"),
         ],
