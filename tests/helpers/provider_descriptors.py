@@ -8,6 +8,7 @@ have neither Flags nor GuaranteedBaseOffsetAlignment, so that these are not comp
 from __future__ import annotations
 
 import json
+import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -326,6 +327,8 @@ def judge_node(made: OnnxGather, _: onnx.ModelProto, asked: Asked) -> Verdict:
             return Verdict("refused here, where ONNX Runtime crashes: batch_dims is below 0")
         if isinstance(asked, Exception) and not isinstance(asked, REFUSALS):
             return Verdict("no answer", f"{asked}, for {made}")
+        if not isinstance(asked, Exception):
+            return Verdict("refused here, where the provider takes it and gives DirectML no gather")
         return Verdict("refused by both")
     if len(theirs) != 1:
         return Verdict("refused by the provider alone", f"{made}: got {_told(asked)}")
@@ -376,6 +379,11 @@ def judge_descriptor(desc: og.Descriptor, model: onnx.ModelProto, asked: Asked) 
     made = [[*one.output] for one in model.graph.node if one.doc_string == operator]
     if not made:
         finding = f"no node for {desc}" if desc.input_tensor.is_plain else ""
+        # Other gathers may have made the offsets.
+        last = [provider_fields(one) for one in _gathers(asked)[-1:]]
+        of = [(one["type"], math.prod(one["InputTensor.Sizes"])) for one in last]
+        if of != [("DML_OPERATOR_GATHER", *desc.input_tensor.array_shape)]:
+            finding = f"got {_told(asked)} for {desc}"
         return Verdict("a GATHER by offsets, as InputTensor has strides", finding)
     found = [one for one in _gathers(asked) if [*one.output_names] in made]
     if len(found) != 1:
