@@ -5,7 +5,8 @@
 
 The package's own hook (hatch_build.py) compiles, with the C compiler of zig, which the extra
 `wheels` brings for all platforms. Python's headers are this machine's, with scripts/pyconfig.h in
-place of the one that is for this machine alone. scripts/wheel_checks.py reads back.
+place of the one that is for this machine alone. scripts/wheel_checks.py reads back. This has run on
+Linux alone.
 """
 
 from __future__ import annotations
