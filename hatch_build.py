@@ -31,7 +31,7 @@ WHY_NOT = "no_kernels.txt"
 """The file of the package that says why it has no kernels; onnxgather/execution/kernels.py reads
 it."""
 
-COMPILERS = {"win32": ["cl"]}
+COMPILERS = {"win32": ["cl", "gcc", "clang"]}
 """The compilers that are looked for, by `sys.platform`; elsewhere `cc`, `gcc` and `clang`."""
 AGAIN = "install onnxgather from its sources once more"
 FAULT = re.compile(r"error(?!: ld returned)|cannot find|undefined reference")

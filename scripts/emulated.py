@@ -19,6 +19,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -78,14 +79,24 @@ def differing(program: Sequence[str], asked: Sequence[tuple[str, bytes, bytes]])
         yield f"{program[0]} ended with {run.returncode} and {len(run.stdout)} bytes: {said}"
 
 
+def counted(text: str) -> int:
+    """A number of gathers, of which there must be one."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"must be a number from 1 on, got {text}")
+    return int(text)
+
+
 def main() -> int:
     """Compare; the exit code is 1 if there is a difference."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--count", type=int, default=100_000, help="gathers, 100000 by default")
+    parser.add_argument("--count", type=counted, default=100_000, help="gathers, 100000 by default")
     parser.add_argument("--seed", type=int, default=0, help="of the random ones, 0 by default")
     parser.add_argument("--cc", default=ZIG, help="the compiler, and what chooses its target")
     parser.add_argument("--emulator", default=QEMU, help="'' where none is needed")
     options = parser.parse_args()
+    if options.cc == ZIG and find_spec("ziglang") is None:
+        print("emulated.py: ziglang is not installed: pip install -e '.[wheels]'", file=sys.stderr)
+        return 2
     started, done, differences = time.monotonic(), 0, 0
     with TemporaryDirectory() as folder:
         program = Path(folder, "answers")
@@ -101,8 +112,11 @@ def main() -> int:
                     differences += 1
                 done += len(batch)
                 print(f"{time.monotonic() - started:5.0f} s  {done:,} gathers", flush=True)
-        except (OSError, subprocess.CalledProcessError) as error:
-            print(f"emulated.py: {error}", file=sys.stderr)
+        except OSError as error:
+            print(f"emulated.py: {error.filename}: {error.strerror}", file=sys.stderr)
+            return 2
+        except subprocess.CalledProcessError as error:  # it has said why
+            print(f"emulated.py: the compiler ended with {error.returncode}", file=sys.stderr)
             return 2
     print(f"{done:,} gathers, {differences} differences")
     return 1 if differences or not done else 0

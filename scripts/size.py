@@ -20,7 +20,7 @@ BUDGETS = {
     "model": 490,
     "execution": 1_162,
     "programs": 1_025,
-    "parity": 2_337,
+    "parity": 2_340,
     "report": 700,
     "repro": 750,
     "doctor": 270,
@@ -30,7 +30,7 @@ BUDGETS = {
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 17_222
+WHOLE = 17_225
 """The most lines of code of the package."""
 
 ENTRIES = 22

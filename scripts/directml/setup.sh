@@ -384,23 +384,26 @@ build_hosts() {
 
 # Makes onnxgather's own operators for Windows: from their sources, or out of --operators.
 get_operators() {
-    local to=$root/lane/onnxgather_operators.dll
-    rm -rf "$root/lane/kernels" "$to"
-    case $operators in
-    "")
+    local to=$root/lane/onnxgather_operators.dll given=$operators
+    if [ -z "$operators" ]; then
+        rm -rf "$root/lane/kernels" "$to"
         cp -r "$kernels" "$root/lane/kernels"
         rm "$root/lane/kernels/python.c" # of the Python module
         # shellcheck disable=SC2016  # for the inner shell
         inside sh -c 'x86_64-w64-mingw32-gcc-win32 -std=c11 -O2 -Wall -Wextra -Werror -shared -s \
             -static-libgcc -o /lane/onnxgather_operators.dll /lane/kernels/*.c'
-        ;;
-    *.whl)
-        python3 -m zipfile -e "$operators" "$folder/wheels"
-        mv "$folder/wheels/onnxgather/onnxgather_operators.dll" "$to"
-        rm -rf "$folder/wheels"
-        ;;
-    *) cp "$operators" "$to" ;;
-    esac
+        return
+    fi
+    rm -rf "$folder/wheels"
+    if [[ $operators == *.whl ]]; then
+        python3 -m zipfile -e "$operators" "$folder/wheels" || true
+        given=$folder/wheels/onnxgather/onnxgather_operators.dll
+    fi
+    # A DLL of Windows begins so.
+    [ "$(head -c 2 "$given")" = MZ ] ||
+        fail "--operators must be a DLL of Windows or a wheel with one, got \"$operators\""
+    cp "$given" "$to"
+    rm -rf "$folder/wheels"
 }
 
 write_wine_scripts() {
@@ -485,7 +488,8 @@ frame = b"\n".join([asked.encode(), model + data.tobytes() + indices.tobytes()])
 frame = struct.pack("<Q", len(frame)) + frame
 told = subprocess.run([sys.argv[1]], input=frame, stdout=subprocess.PIPE, check=True).stdout
 header, _, content = told[16:].partition(b"\n")  # after the greeting and the length
-assert content == array.array("f", [data[k] for k in indices]).tobytes(), header
+if content != array.array("f", [data[k] for k in indices]).tobytes():
+    sys.exit(f"setup.sh: the operators gave no right answer: {header.decode(errors='replace')}")
 output = map(int, array.array("f", content))
 print("11 12 13 14 at 3, 1, 3, 0, 2:", *output, "(CPUExecutionProvider on Windows)")
 PYTHON

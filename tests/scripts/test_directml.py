@@ -443,7 +443,7 @@ class TestSetup:
         python += "chmod +x ld-linux-x86-64.so.2\n"
         python += 'case "$2" in */run-windows) echo an answer ;; esac\n'
         python += 'if [ "$2" = zipfile ]; then mkdir -p "$5/onnxgather"\n'
-        python += 'echo of a wheel >"$5/onnxgather/onnxgather_operators.dll"; fi\n'
+        python += 'echo MZ of a wheel >"$5/onnxgather/onnxgather_operators.dll"; fi\n'
         self.programs(
             tmp_path, monkeypatch, {"apt-get": apt, "unshare": unshare, "python3": python}
         )
@@ -488,11 +488,21 @@ class TestSetup:
             assert sorted(path.name for path in stamps.iterdir()) == now
         # Operators of a file stay until setup.sh runs without it.
         made = lane / "root" / "lane" / "onnxgather_operators.dll"
-        for name, content in (("other.dll", "of a file\n"), ("other.whl", "of a wheel\n")):
+        for name, content in (("other.dll", "MZ of a file\n"), ("other.whl", "MZ of a wheel\n")):
             (tmp_path / name).write_text(content)
             for expected in (operators, operators[1:]):
                 assert steps_run("cpu@windows", "--operators", str(tmp_path / name)) == expected
             assert made.read_text() == content
+        wrong = tmp_path / "a program.txt"
+        wrong.write_text("no DLL")
+        command = ["bash", str(SCRIPTS / "setup.sh"), "--lanes", "cpu@windows"]
+        command += ["--operators", str(wrong), str(lane)]
+        found = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert found.returncode == 1
+        rule = "setup.sh: --operators must be a DLL of Windows or a wheel with one, got"
+        told = f'setup.sh: "The operators for Windows" failed: {rule} "{wrong}" ('
+        assert found.stderr.startswith(told)
+        assert made.read_text() == content  # as before
         assert steps_run("cpu@windows") == operators
         assert not made.exists()  # as the stand-in compiles nothing
 

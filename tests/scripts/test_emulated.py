@@ -47,11 +47,30 @@ def test_a_mistake_planted_in_the_kernels_is_seen(
     assert lines[-1] != "400 gathers, 0 differences"
 
 
-def test_no_gathers_are_no_success(
+@pytest.mark.parametrize("count", ["0", "-5", "1.5"])
+def test_a_count_is_a_number_from_1_on(count: str) -> None:
+    command = [sys.executable, emulated.__file__, "--count", count]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    said = f"emulated.py: error: argument --count: must be a number from 1 on, got {count}"
+    assert done.stderr.splitlines()[-1] == said
+
+
+def test_without_the_compiler_the_extra_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, lines, _ = run(monkeypatch, capsys, "--count", "0", *HERE)
-    assert (code, lines) == (1, ["0 gathers, 0 differences"])
+    nothing: dict[str, None] = {}
+    monkeypatch.setattr(emulated, "find_spec", nothing.get)
+    said = "emulated.py: ziglang is not installed: pip install -e '.[wheels]'\n"
+    assert run(monkeypatch, capsys) == (2, [], said)
+
+
+def test_sources_that_do_not_compile_are_told_by_the_compiler(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["--cc", "cc -DMOST_LOOPS=nonsense -Dmain=main(", "--emulator", ""]
+    code, lines, said = run(monkeypatch, capsys, *asked)
+    assert (code, lines, said) == (2, [], "emulated.py: the compiler ended with 1\n")
 
 
 def test_a_program_that_ends_early_is_a_difference(tmp_path: Path) -> None:
@@ -71,5 +90,5 @@ def test_an_emulator_that_is_not_there_is_one_sentence() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (
         2,
         "",
-        "emulated.py: [Errno 2] No such file or directory: '/nonexistent/qemu'\n",
+        "emulated.py: /nonexistent/qemu: No such file or directory\n",
     )

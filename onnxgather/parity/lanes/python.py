@@ -24,7 +24,7 @@ from onnxgather.execution.hosts import (
     is_library,
     windows_host,
 )
-from onnxgather.execution.providers import Provider, find_provider, target_of
+from onnxgather.execution.providers import SETUP, Provider, find_provider, target_of
 from onnxgather.execution.runtime import CPU, NotRunError, RefusedError
 from onnxgather.execution.session import threads_for
 from onnxgather.execution.worker import About, Worker
@@ -160,13 +160,17 @@ def model_lane(
 
     Raises:
         ProviderError: The name is not that of a provider.
-        OnnxGatherError: There is a plugin beside a shared library, or the timeout is none.
+        OnnxGatherError: There is a plugin beside a shared library, a file in place of the folder of
+            a host, or the timeout is none.
     """
     provider, label = find_provider(name.partition("@")[0]), name.rpartition("@")[2]
     target = label if "@" in name and label in TARGETS else target
     operators = None
     host = find_runtime(provider) if path is plugin is None else []
     if name.split("@")[:2] == WINDOWS_LANE.split("@") and sys.platform != "win32":
+        if path and os.path.isfile(os.path.expanduser(path)):
+            rule = f"lane {shown(name)} must have the folder that {SETUP} makes"
+            raise OnnxGatherError(f"{rule}, got the file {shown(path)}")
         host, operators, path = [windows_host(path)], WINDOWS_OPERATORS, None
     python = os.path.expanduser(path or sys.executable)
     if is_library(python):

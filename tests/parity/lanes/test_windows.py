@@ -86,6 +86,13 @@ class TestWithoutTheHost:
         with closing(lane):
             assert lane.start().not_run == f"{NOT_SET_UP} '{folder}'"
 
+    def test_a_file_is_no_folder_of_a_host(self, tmp_path: Path) -> None:
+        (tmp_path / "python").touch()
+        with pytest.raises(og.OnnxGatherError) as caught:
+            open_lanes([], {"cpu@windows": str(tmp_path / "python")})
+        rule = "lane 'cpu@windows' must have the folder that scripts/directml/setup.sh makes"
+        assert str(caught.value) == f"{rule}, got the file '{tmp_path}/python'"
+
     def test_a_check_that_requires_it_ends_with_3(self) -> None:
         lanes = "--lanes", "cpu@windows", "--require", "cpu@windows"
         code, printed, errors = outcome("check", "--random", "1", *lanes)
