@@ -7,8 +7,8 @@
 //
 // From there on a recording device stands in front of DirectML's. Each GATHER, GATHER_ELEMENTS,
 // GATHER_ND and GATHER_ND1 that its CreateOperator gets becomes a file of the folder, such as
-// gather-2c1f0c5e8d9a4b37.json, before DirectML sees it. docs/capture.md says what is written and
-// what is not.
+// gather-2c1f0c5e8d9a4b37.json, before DirectML sees it. docs/capture.md says which calls are
+// written and which are not.
 //
 // C++17, with DirectML's header alone. MinGW-w64 has compiled it without a warning, Visual C++ has
 // not compiled it.
@@ -42,14 +42,15 @@ struct DataType {
     UINT64 bytes;
 };
 
-// By DML_TENSOR_DATA_TYPE. DirectML's gathers take no others, and DxDispatch has no values of them.
+// By DML_TENSOR_DATA_TYPE. DirectML's gathers take no other data types, and DxDispatch has no
+// values of other data types.
 inline constexpr DataType DATA_TYPES[] = {
     {"UNKNOWN", 0}, {"FLOAT32", 4}, {"FLOAT16", 2}, {"UINT32", 4}, {"UINT16", 2},  {"UINT8", 1},
     {"INT32", 4},   {"INT16", 2},   {"INT8", 1},    {"FLOAT64", 8}, {"UINT64", 8}, {"INT64", 8}};
 
 inline constexpr UINT MOST_DIMENSIONS = 8;
 
-// The buffer of a tensor; null where DxDispatch's JSON cannot say what it holds.
+// The buffer of a tensor; null where DxDispatch's JSON cannot hold the tensor.
 inline const DML_BUFFER_TENSOR_DESC* buffer_of(const DML_TENSOR_DESC* tensor) {
     if (!tensor || tensor->Type != DML_TENSOR_TYPE_BUFFER || !tensor->Desc) return nullptr;
     auto buffer = static_cast<const DML_BUFFER_TENSOR_DESC*>(tensor->Desc);
@@ -74,7 +75,7 @@ inline std::string listed(const UINT* values, UINT count) {
     return text + "]";
 }
 
-// The fields of DML_BUFFER_TENSOR_DESC, without those that are null or 0.
+// The fields of DML_BUFFER_TENSOR_DESC. A field that is null or 0 is left out.
 inline std::string tensor_json(const DML_BUFFER_TENSOR_DESC& buffer) {
     std::string text = std::string("{\"DataType\": \"") + type_of(buffer).name + "\"";
     if (is_owned(buffer)) text += ", \"Flags\": \"OWNED_BY_DML\"";
@@ -87,7 +88,8 @@ inline std::string tensor_json(const DML_BUFFER_TENSOR_DESC& buffer) {
     return text + "}";
 }
 
-// A resource that holds a tensor: one value per element, or with strides as many as its bytes hold.
+// A resource that holds a tensor: a value per element, or with strides as many values as its bytes
+// hold.
 inline std::string resource_json(const DML_BUFFER_TENSOR_DESC& buffer, const char* value) {
     DataType type = type_of(buffer);
     UINT64 count = 1;
@@ -107,7 +109,7 @@ struct Field {
     UINT value;
 };
 
-// A DxDispatch program that runs one gather; empty where DxDispatch's JSON cannot say what it is.
+// A DxDispatch program that runs one gather; empty where DxDispatch's JSON cannot hold the gather.
 // Its data are 1, 2, 3 and so on, its indices are 0.
 template <typename Desc>
 std::string program(const char* type, const Desc& desc, std::initializer_list<Field> fields) {
@@ -157,7 +159,7 @@ std::string program(const char* type, const Desc& desc, std::initializer_list<Fi
 )";
 }
 
-// The same for any operator; empty where it is no gather.
+// The program of an operator; empty where the operator is no gather.
 inline std::string program_of(const DML_OPERATOR_DESC* desc) {
     if (!desc || !desc->Desc) return "";
     switch (desc->Type) {
@@ -220,6 +222,18 @@ private:
     HANDLE handle_;
 };
 
+// A file that is deleted, unless it has been renamed.
+struct Temporary {
+    std::wstring path;
+    bool is_there = false;
+    Temporary() = default;
+    Temporary(const Temporary&) = delete;
+    Temporary& operator=(const Temporary&) = delete;
+    ~Temporary() {
+        if (is_there) DeleteFileW(path.c_str());
+    }
+};
+
 // 16 hexadecimal digits: FNV-1a of 64 bits.
 inline std::wstring digest(const std::string& text) {
     UINT64 hash = 0xcbf29ce484222325;
@@ -239,9 +253,10 @@ public:
         path_.resize(LONGEST_PATH);  // in full, as the application may change its current folder
         DWORD length = GetFullPathNameW(path, LONGEST_PATH, &path_[0], nullptr);
         path_.resize(length < LONGEST_PATH ? length : 0);
+        while (path_.size() > ROOT && is_separator(path_.back())) path_.pop_back();
     }
 
-    // Writes a gather, unless that has been done. Changes nothing that the application sees.
+    // Writes a gather, unless it has been written. Changes nothing that the application sees.
     void record(const DML_OPERATOR_DESC* desc) noexcept {
         DWORD before = GetLastError(), error = ERROR_SUCCESS;
         try {
@@ -257,45 +272,57 @@ public:
 private:
     static constexpr int MOST_NAMES = 100;
     static constexpr DWORD LONGEST_PATH = 32768;
+    static constexpr size_t ROOT = 3;  // characters of C:\, whose separator stays
+
+    static bool is_separator(wchar_t character) { return character == L'\\' || character == L'/'; }
 
     DWORD write(const std::string& text) {
         std::lock_guard<std::mutex> lock(mutex_);
-        if (written_.count(text)) return ERROR_SUCCESS;
         if (path_.empty()) return ERROR_INVALID_NAME;
-        std::wstring temporary;
-        DWORD error = write_temporary(text, temporary);
-        if (error != ERROR_SUCCESS) return error;
-        error = name_file(temporary, text);
-        DeleteFileW(temporary.c_str());  // where it did not get its name
-        if (error == ERROR_SUCCESS) written_.insert(text);
+        auto [place, is_new] = written_.insert(text);  // first, as there may be no memory for it
+        if (!is_new) return ERROR_SUCCESS;
+        DWORD error = ERROR_NOT_ENOUGH_MEMORY;
+        try {
+            error = write_file(text);
+        } catch (...) {  // no memory for a name
+        }
+        if (error != ERROR_SUCCESS) written_.erase(place);
         return error;
     }
 
-    // Writes a new file whose name shows that it is not whole.
-    DWORD write_temporary(const std::string& text, std::wstring& path) {
-        static std::atomic<unsigned> next{0};  // of all folders, as two devices may share one
+    DWORD write_file(const std::string& text) {
+        Temporary temporary;
+        std::wstring start = path_ + (is_separator(path_.back()) ? L"" : L"\\") + L"gather-";
+        DWORD error = write_temporary(temporary, start, text);
+        return error == ERROR_SUCCESS ? name_file(temporary, start + digest(text), text) : error;
+    }
+
+    // Writes a new file whose name shows that it is not whole. Another device, library or machine
+    // may write to the same folder: the name has the time, and no file of that name is replaced.
+    DWORD write_temporary(Temporary& temporary, const std::wstring& start,
+                          const std::string& text) {
         DWORD error = ERROR_FILE_EXISTS;
         for (int tried = 0; error == ERROR_FILE_EXISTS && tried < MOST_NAMES; tried++) {
-            path = path_ + L"\\gather-" + std::to_wstring(GetCurrentProcessId()) + L"-" +
-                   std::to_wstring(next++) + L".tmp";
-            File file(path, GENERIC_WRITE, 0, CREATE_NEW);
-            bool made = file.is_open();
-            if (made && file.write(text) && file.close()) return ERROR_SUCCESS;
+            LARGE_INTEGER ticks;
+            QueryPerformanceCounter(&ticks);
+            temporary.path = start + std::to_wstring(GetCurrentProcessId()) + L"-" +
+                             std::to_wstring(ticks.QuadPart) + L".tmp";
+            File file(temporary.path, GENERIC_WRITE, 0, CREATE_NEW);
+            temporary.is_there = file.is_open();
+            if (file.is_open() && file.write(text) && file.close()) return ERROR_SUCCESS;
             error = GetLastError();
-            file.close();
-            if (made) DeleteFileW(path.c_str());
         }
         return error;
     }
 
-    // Renames the file to the first name that no other file has. A file with the same text, of an
-    // earlier run or of another application, will do.
-    DWORD name_file(const std::wstring& temporary, const std::string& text) {
-        std::wstring start = path_ + L"\\gather-" + digest(text);
+    // Renames the file to the first name that no other file has. A file of that name with the same
+    // text, of an earlier run or of another application, stays instead.
+    DWORD name_file(Temporary& temporary, const std::wstring& start, const std::string& text) {
         for (int number = 1; number <= MOST_NAMES; number++) {
             std::wstring suffix = number > 1 ? L"-" + std::to_wstring(number) : L"";
             std::wstring path = start + suffix + L".json";
-            if (MoveFileExW(temporary.c_str(), path.c_str(), 0)) return ERROR_SUCCESS;
+            temporary.is_there = !MoveFileExW(temporary.path.c_str(), path.c_str(), 0);
+            if (!temporary.is_there) return ERROR_SUCCESS;
             DWORD error = GetLastError();
             if (error != ERROR_ALREADY_EXISTS && error != ERROR_FILE_EXISTS) return error;
             File there(path, GENERIC_READ, FILE_SHARE_READ | FILE_SHARE_DELETE, OPEN_EXISTING);
@@ -308,7 +335,7 @@ private:
         try {
             std::wstring sentence = L"onnxgather: a gather was not written to \"" + path_ +
                                     L"\", Windows error " + std::to_wstring(error) +
-                                    L"; others that are not written are not told";
+                                    L"; later failures are not told";
             if (told_) told_(sentence.c_str());
             else OutputDebugStringW((sentence + L"\n").c_str());
         } catch (...) {  // no memory for the sentence
@@ -334,8 +361,8 @@ inline constexpr GUID DEVICE1_ID{
     0xa0884f9a, 0xd2be, 0x4355, {0xaa, 0x5d, 0x59, 0x01, 0x28, 0x1a, 0xd1, 0xd2}};
 
 // Forwards every call to DirectML's device, whose objects it gives out as they are. The same object
-// stands for all interfaces of a device; what else DirectML's device has, such as IDMLDebugDevice,
-// comes from there.
+// stands for all interfaces of a device. For any other interface, such as IDMLDebugDevice,
+// DirectML's device answers.
 class Device final : public IDMLDevice1 {
 public:
     Device(IDMLDevice* device, const wchar_t* folder, Told told)
@@ -430,12 +457,13 @@ private:
 
 }  // namespace recording
 
-// A device that writes every gather to a folder before it forwards the call to `device`. The caller
-// gets one reference to it, and keeps that to `device`. Where there is no memory for it, it is
-// `device` itself; of null it is null.
+// Returns a recording device, which writes every gather to a folder before it forwards the call to
+// `device`. The caller gets a reference to the recording device, and keeps its own reference to
+// `device`. Without memory for a recording device it returns `device`; for null it returns null.
 //
 // The folder must exist. Where it cannot be written to, the application goes on: `told` gets one
-// sentence at the first gather, on the thread that created it, or without `told` the debugger does.
+// sentence at the first failure, on the thread that created the gather; without `told`, the
+// debugger gets it.
 template <typename Device>
 Device* capture(Device* device, const wchar_t* folder, Told told = nullptr) {
     if (!device) return nullptr;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
@@ -55,7 +56,7 @@ def wine_program(
     (made,) = find_host() or [""]
     script = Path(made).read_text(encoding="utf-8")
     root = Path(made).parent / "root"
-    where = f"root={root} SOURCES={sources}; export SOURCES"
+    where = f"root={shlex.quote(str(root))} SOURCES={shlex.quote(str(sources))}; export SOURCES"
     for old, new in {
         'root=$(cd "$(dirname "$0")" && pwd -P)/root': where,
         "exec env -i": f"{COMPILE.replace('PROGRAM', files[0].name)}{before}\nexec env -i",

@@ -29,9 +29,13 @@ mkdir "$root/tmp/out/full"
 mount -t tmpfs -o size=16k tmpfs "$root/tmp/out/full"
 """
 
+LONG = "/".join(["long" * 25] * 3)
+"""Folders whose path is longer than MAX_PATH."""
+
 PARTS = (
-    *("references", "forwarding", "bad folders", "full disk", "names", "current folder"),
-    *("every descriptor", "graphs", "use", "no JSON", "threads"),
+    *("references", "forwarding", "bad folders", "full disk", "names", "taken names"),
+    *("current folder", "other folders", "no memory", "every descriptor"),
+    *("graphs", "use", "no JSON", "threads"),
 )
 
 
@@ -55,7 +59,7 @@ class Run:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    folder = tmp_path_factory.mktemp("capture")
+    folder = tmp_path_factory.mktemp("the folder's name")
     files = [HERE / "directml_capture_test.cpp", HERE / "DirectML.h", HEADER]
     command = wine_program(folder, files, CORPUS, FULL)
     done = subprocess.run(
@@ -75,7 +79,7 @@ def test_a_part_of_the_program_holds(run: Run, part: str) -> None:
 def test_a_folder_that_cannot_be_written_to_is_told_in_a_sentence(run: Run) -> None:
     assert (
         'told: onnxgather: a gather was not written to "Z:\\nowhere\\at all", Windows error 3; '
-        "others that are not written are not told"
+        "later failures are not told"
     ) in run.lines
 
 
@@ -84,6 +88,12 @@ def test_every_descriptor_of_the_corpus_is_read_back(run: Run) -> None:
     written = run.descriptors("all")
     assert len(written) == len(CORPUS) > 500
     assert set(written) == set(CORPUS)
+
+
+@live
+@pytest.mark.parametrize("folder", ["gäthers 収集", "slash", "backslash", "prefix", "long/" + LONG])
+def test_a_folder_of_any_name_gets_its_gather(run: Run, folder: str) -> None:
+    assert run.descriptors(folder) == CORPUS[:1]
 
 
 @live
