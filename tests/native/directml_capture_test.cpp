@@ -1,6 +1,6 @@
 // Captures gathers on DirectML.dll and on a device of its own, and prints the name of each part
 // whose checks hold. The folders under OUT are for the caller to read; OUT\full has room for a few
-// files.
+// files, and Y: is OUT\drive.
 //
 //   directml_capture_test.exe OUT
 #define main host_main  // not called
@@ -544,11 +544,8 @@ void test_other_folders() {
     create(folder(L"slash") + L"//");
     create(folder(L"backslash") + L"\\");
     create(L"\\\\?\\" + folder(L"prefix") + L"\\");
-    create(L"C:/");
-    auto found = files(L"C:");
-    CHECK(std::count_if(found.begin(), found.end(), [](const wstring& name) {
-              return name.find(L"gather-") == 0;
-          }) == 1);
+    folder(L"drive");
+    create(L"Y:/");
     wstring path = L"\\\\?\\" + folder(L"long"), name;
     for (int k = 0; k < 25; k++) name += L"long";
     for (int k = 0; k < 3; k++) CreateDirectoryW((path += L"\\" + name).c_str(), nullptr);

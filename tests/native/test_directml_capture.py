@@ -24,10 +24,14 @@ CORPUS = list(
 )
 """The corpus' descriptors, each once."""
 
-FULL = """
+BEFORE = """
 mkdir "$root/tmp/out/full"
 mount -t tmpfs -o size=16k tmpfs "$root/tmp/out/full"
+cp -a "$root/prefix/dosdevices" "$root/tmp/drives"
+ln -s /tmp/out/drive "$root/tmp/drives/y:"
+mount --bind "$root/tmp/drives" "$root/prefix/dosdevices"
 """
+"""A disk of 16 KiB, and a drive Y:."""
 
 LONG = "/".join(["long" * 25] * 3)
 """Folders whose path is longer than MAX_PATH."""
@@ -61,7 +65,7 @@ class Run:
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder = tmp_path_factory.mktemp("the folder's name")
     files = [HERE / "directml_capture_test.cpp", HERE / "DirectML.h", HEADER]
-    command = wine_program(folder, files, CORPUS, FULL)
+    command = wine_program(folder, files, CORPUS, BEFORE)
     done = subprocess.run(
         [*command, r"Z:\tmp\out"], capture_output=True, text=True, timeout=300, check=False
     )
@@ -91,7 +95,9 @@ def test_every_descriptor_of_the_corpus_is_read_back(run: Run) -> None:
 
 
 @live
-@pytest.mark.parametrize("folder", ["gäthers 収集", "slash", "backslash", "prefix", "long/" + LONG])
+@pytest.mark.parametrize(
+    "folder", ["gäthers 収集", "slash", "backslash", "prefix", "drive", "long/" + LONG]
+)
 def test_a_folder_of_any_name_gets_its_gather(run: Run, folder: str) -> None:
     assert run.descriptors(folder) == CORPUS[:1]
 
