@@ -92,7 +92,7 @@ def provider(_ctx: click.Context, _param: click.Parameter, value: str | None) ->
     """Check the name of a provider, or of DirectML.dll."""
     with as_usage():
         if value not in (None, DIRECTML_DLL):
-            find_provider(value)
+            find_provider(value, DIRECTML_DLL)
     return value
 
 
@@ -202,9 +202,8 @@ class Lowering(TypedDict):
     opset: int
 
 
-policy_or_clamp = policy("clamp", "clamp")
 lowering = _together(
-    policy_or_clamp,
+    policy("clamp", "clamp"),
     target("portable", "portable"),
     number("--threads", help="Threads that a model for the CPU provider is made for; default: 2."),
     number(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,7 +39,7 @@ from onnxgather.errors import GOOD, DescriptorError, FileFormatError, OnnxGather
 from onnxgather.execution.providers import DIRECTML_DLL
 from onnxgather.files import check_apart
 from onnxgather.options import OutOfRange, Target
-from onnxgather.programs.program import Program
+from onnxgather.programs.program import MAX_COMPARED_BYTES, Program
 from onnxgather.programs.running import execute
 from onnxgather.programs.writer import write_program_of_zeros
 
@@ -100,7 +101,7 @@ def convert_command(
         with batch.step(source.path):
             gathers = gathers_in(batch, source, reading)
             if gathers.program:
-                _check_convertible(batch, gathers.program, lowering["out_of_range"])
+                _check_convertible(batch, gathers.program, lowering["out_of_range"], whole)
             elif whole:
                 raise click.UsageError(f"--whole must come with programs, got {source.path}")
             found.append(gathers)
@@ -115,19 +116,28 @@ def convert_command(
     return batch.finish()
 
 
-def _check_convertible(batch: Batch, program: Program, out_of_range: OutOfRange) -> None:
-    """Check that no dispatch is in place; say which has indices that DirectML treats otherwise."""
+def _check_convertible(batch: Batch, program: Program, policy: OutOfRange, whole: bool) -> None:
+    """Check that no dispatch is in place; say which has indices that DirectML treats otherwise.
+
+    The indices are those that `run` has. In one model of the whole program, a dispatch reads what
+    earlier ones compute under the policy; in a model of its own, what they compute in DirectML.
+    """
     from onnxgather.parity.cases import program_cases
 
     program.check_apart()
     try:
-        if out_of_range == "directml" or program.in_range():
+        if policy == "directml" or program.in_range():
             return
-        for case in program_cases(program, out_of_range):
-            if case.note:
-                batch.tell(f"{case.name}: {case.note}; --out-of-range directml keeps DirectML's")
+        program.check_run(MAX_COMPARED_BYTES)
+        runs = (program_cases(program, each) for each in ("directml", policy))
+        for case, in_model in zip(*runs, strict=True):
+            asked = replace(case, out_of_range=policy)
+            model = in_model if whole and policy != "error" else asked
+            if told := asked.told(model.expected()):
+                keeps = "--out-of-range directml keeps DirectML's elements"
+                batch.tell(f"{case.name}: {told}; {keeps}")
     except FileFormatError as error:
-        batch.tell(f"{error}; so it is not known whether an index is out of range")
+        batch.tell(f"{error}; so it is not known what an index out of range changes")
 
 
 def _content(
@@ -316,7 +326,7 @@ def _write_page(
 @arguments.number("--dispatch", "number", default=1, help="Which of the program's dispatches.")
 @arguments.node
 @arguments.inputs
-@arguments.policy_or_clamp
+@arguments.policy("directml for a program, clamp for a model")
 @arguments.as_json
 @arguments.allow_outside
 @arguments.as_records(reading=Reading)
@@ -324,7 +334,7 @@ def explain_command(
     file: str,
     at: str | None,
     number: int,
-    out_of_range: OutOfRange,
+    out_of_range: OutOfRange | None,
     as_json: bool,
     reading: Reading,
 ) -> int:
@@ -348,6 +358,7 @@ def explain_command(
     if not isinstance(case, DescriptorCase):  # ONNX forbids the node
         raise OnnxGatherError(f"{case.name}: {case.node.rule}")
     arrays = case.descriptor, case.data, case.indices
+    out_of_range = out_of_range or (case.out_of_range if case.origin else "clamp")
     try:
         if at is None:
             every = explain_all(*arrays, out_of_range)

@@ -133,10 +133,14 @@ def target_of(provider: str, asked: Target | None = None, wrapped: bool = False)
     return "portable" if wrapped and target == "cpu" else target
 
 
-def find_provider(name: object) -> Provider:
+def find_provider(name: object, *others: str) -> Provider:
     """The provider of a short or full name.
 
     A full name that the table does not have is taken as it is.
+
+    Args:
+        name: The name.
+        others: Names that the caller takes too, for the message.
 
     Raises:
         ProviderError: The name is neither a short name of the table nor a full name.
@@ -144,7 +148,8 @@ def find_provider(name: object) -> Provider:
     text = name if isinstance(name, str) else ""
     if text in _BY_NAME or re.fullmatch(FULL_NAME, text):
         return _BY_NAME.get(text, Provider(text))
-    meant = suggestion(_OTHER_TOOLS.get(text.lower(), text), [*_BY_NAME])
+    meant = suggestion(_OTHER_TOOLS.get(text.lower(), text), [*others, *_BY_NAME])
     if text == DIRECTML_DLL:
         meant = ", which runs programs: onnxgather run FILE --provider directml-dll"
-    raise ProviderError(f"provider must be one of {NAMES}, got {shown(name)}{meant}")
+    names = ", ".join([*others, NAMES])
+    raise ProviderError(f"provider must be one of {names}, got {shown(name)}{meant}")

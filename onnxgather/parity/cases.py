@@ -133,8 +133,10 @@ class DescriptorCase(_Arrays):
         """Of a program's case: what is out of range, unless that does as in DirectML."""
         if self.origin is None or self.in_range or self.out_of_range == "directml":
             return None
-        expected = self.expected()
-        output = None if isinstance(expected, str) else expected
+        return self.told(self.expected())
+
+    def told(self, output: Array | str) -> str:
+        """What is out of range, and how much of an output differs from DirectML's, if anything."""
         given = (self.descriptor, self.data, self.indices, self.out_of_range)
         return told_outside(*given, output)
 

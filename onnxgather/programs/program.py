@@ -37,6 +37,9 @@ MAX_PROGRAM_BYTES = 2**25
 MAX_RUN_BYTES = 2**30
 """The most bytes that a program may take when it runs, as `Program.check_run` counts them."""
 
+MAX_COMPARED_BYTES = 2**25
+"""The most bytes that `convert` takes to tell what an index out of range changes."""
+
 _APART = "as Microsoft's BindInputs page allows it only to operators that run in place, not gathers"
 _MENDING = "use two resources, or run it with --provider directml-dll"
 _COMPILE_TYPES = ("DmlCompileOp", "DmlCompileGraph")
@@ -171,19 +174,30 @@ class Program:
         return all_in_range(command.descriptor, array)
 
     def in_range(self) -> bool:
-        """Whether all indices are in range, and no dispatch writes any."""
-        commands, roles = self.dispatch_commands, ("IndicesTensor", "OutputTensor")
-        read, written = ({each.bindings[role].resource for each in commands} for role in roles)
-        return read.isdisjoint(written) and all(map(self.in_range_at_first, commands))
+        """Whether all indices are known to be in range: not written, and few enough to look at.
 
-    def check_run(self) -> None:
+        Raises:
+            FileFormatError: A file cannot be read, or there is no memory.
+        """
+        commands, roles = self.dispatch_commands, ("IndicesTensor", "OutputTensor")
+        read, written = ([each.bindings[role].resource for each in commands] for role in roles)
+        needed = sum(8 * math.prod(each.descriptor.indices_tensor.sizes) for each in commands)
+        needed += sum(self.resources[name].size_in_bytes for name in read)
+        known = needed <= MAX_COMPARED_BYTES and set(read).isdisjoint(written)
+        with located(self.path):
+            return known and all(map(self.in_range_at_first, commands))
+
+    def check_run(self, most: int = MAX_RUN_BYTES) -> None:
         """Check that the program fits into memory when it runs.
 
         All resources count, and for each dispatch its tensors, with 8 bytes more for each index
         and each element of the output, which are computed with.
 
+        Args:
+            most: The most bytes that they may take.
+
         Raises:
-            FileFormatError: They take more than `MAX_RUN_BYTES`.
+            FileFormatError: They take more.
         """
         buffers = sum(resource.size_in_bytes for resource in self.resources.values())
         needed = {"$.resources": buffers}
@@ -193,8 +207,8 @@ class Program:
             counts = map(math.prod, (desc.indices_tensor.sizes, desc.output_tensor.sizes))
             needed[command.path] = buffers + bound + 8 * sum(counts)
         for path, found in needed.items():
-            if found > MAX_RUN_BYTES:
-                rule = f"must take at most {MAX_RUN_BYTES} bytes when it runs, with all resources"
+            if found > most:
+                rule = f"must take at most {most} bytes when it runs, with all resources"
                 raise FileFormatError(f"{self.path}: {path} {rule}, got {found}")
 
 

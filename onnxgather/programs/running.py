@@ -215,7 +215,7 @@ class _Run:
 
 
 def told_outside(
-    desc: Descriptor, data: Array, indices: Array, policy: OutOfRange, output: Array | None
+    desc: Descriptor, data: Array, indices: Array, policy: OutOfRange, output: Array | str | None
 ) -> str:
     """How many indices are out of range, what becomes of them, and how much it matters.
 
@@ -224,18 +224,24 @@ def told_outside(
         data: InputTensor, with what lies behind its elements in the buffer, as DirectML reads it.
         indices: IndicesTensor.
         policy: What an index out of range does.
-        output: OutputTensor under the policy; None where it is not known, or where the policy is
-            "error".
+        output: OutputTensor under the policy; another value where there is none, or where it is
+            not known.
+
+    Returns:
+        The sentence; empty if every index is in range and the outputs are equal.
     """
     outside, brief = indices_outside(desc, indices), POLICIES[policy].brief
     count = np.count_nonzero(outside)
     text = f"indices out of range: {count} of {outside.size}; such an index {brief}"
     size = math.prod(desc.output_tensor.sizes)
-    if output is None or policy == "directml" or size > COMPARED:
+    if not isinstance(output, np.ndarray) or policy == "directml":
         return text
+    if size > COMPARED:
+        return f"{text}; too many output elements to compare with DirectML's: {size}"
     wanted, bits = reference(desc, data, indices, "directml"), f"u{output.itemsize}"
     differ = np.count_nonzero(output.view(bits) != wanted.view(bits))
-    return f"{text}; output elements that differ from DirectML's: {differ} of {size}"
+    told = f"output elements that differ from DirectML's: {differ} of {size}"
+    return f"{text}; {told}" if count else told * bool(differ)
 
 
 class _Memory:

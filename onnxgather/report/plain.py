@@ -125,7 +125,7 @@ def _sums(report: Report) -> list[_Row]:
         counts = report.counts(k)
         text = ", ".join(filter(None, [number_of(counts.total(), "case"), counts_text(counts)]))
         rows.append([(f"{lane.name}: {text}", worst(counts) if counts else None)])
-    parts = [(len(report.invalid), "invalid"), (len(report.unusable), "unusable")]
+    parts = [(len({f.file for f in report.invalid}), "invalid"), (len(report.unusable), "unusable")]
     if bad := ", ".join(f"{count} {what}" for count, what in parts if count):
         rows.append([(f"files: {bad}", None)])
     return rows

@@ -103,7 +103,7 @@ def verdict(report: Report) -> Verdict:
         "difference": counts["DIFF"],
         "error": counts["ERROR"],
         "fixed known difference": counts["FIXED"],
-        "invalid file": len(report.invalid),
+        "invalid file": len({one.file for one in report.invalid}),
         "unusable file": len(report.unusable),
     }
     parts = [f"{counts['PASS']:,} agree bit for bit"] if results else []

@@ -129,9 +129,9 @@ print("heavy:", heavy)
             (["doctor", "--jsno"], "No such option '--jsno'. Did you mean '--json'?"),
             (
                 ["check", "x.json", "--provider", "gpu"],
-                "Invalid value for '--provider': provider must be one of cpu, directml, openvino, "
-                "cuda, tensorrt, webgpu, qnn, coreml, or ONNX Runtime's full name of one, which "
-                "ends in ExecutionProvider, got 'gpu'",
+                "Invalid value for '--provider': provider must be one of directml-dll, cpu, "
+                "directml, openvino, cuda, tensorrt, webgpu, qnn, coreml, or ONNX Runtime's full "
+                "name of one, which ends in ExecutionProvider, got 'gpu'",
             ),
             (
                 ["run", "x.json", "--out-of-range", "wrap"],

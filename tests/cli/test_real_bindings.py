@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,19 @@ class TestInPlace:
         code, table, _ = outcome("check", "p.json")
         assert code == 1
         assert f"INVALID {REFUSED}" in " ".join(table.split())
+
+    def test_check_counts_a_file_with_two_inputs_in_place_once(self) -> None:
+        data = gather("x", "x", "x", 4, 4, IndicesTensor={"DataType": "INT32"})
+        code, table, _ = outcome("check", written({"x": X}, data, shown("x")))
+        assert (code, table.count("INVALID")) == (1, 2)
+        assert table.split("\n")[-6:] == [
+            "cpu: 0 cases",
+            "files: 1 invalid",
+            "",
+            "1 finding",
+            "0 cases on 1 lane: 1 invalid file.",
+            "",
+        ]
 
     def test_show_shows_the_gather(self) -> None:
         code, out, err = outcome("show", in_place())
@@ -203,9 +217,21 @@ class TestUsage:
                 use()
             assert str(caught.value) == told
 
+    def test_run_names_it_among_the_providers_and_suggests_it(self) -> None:
+        code, out, err = outcome("run", in_place(), "--provider", "directml_dll")
+        assert (code, out) == (2, "")
+        assert err.splitlines()[-1] == (
+            "Error: Invalid value for '--provider': provider must be one of directml-dll, cpu, "
+            "directml, openvino, cuda, tensorrt, webgpu, qnn, coreml, or ONNX Runtime's full name "
+            "of one, which ends in ExecutionProvider, got 'directml_dll'; did you mean "
+            '"directml-dll"?'
+        )
+
 
 WILD = "indices out of range: 2 of 4; such an index"
-KEEPS = "--out-of-range directml keeps DirectML's\n"
+KEEPS = "--out-of-range directml keeps DirectML's elements\n"
+UNKNOWN = "so it is not known what an index out of range changes\n"
+UINT = {"DataType": "UINT32"}
 
 
 class TestConvert:
@@ -241,8 +267,7 @@ class TestConvert:
         )
 
     def test_an_index_that_an_earlier_dispatch_writes_is_told_too(self) -> None:
-        uint = {"DataType": "UINT32"}
-        first = gather("i", "j", "t", 4, 4, InputTensor=uint, OutputTensor=uint)
+        first = gather("i", "j", "t", 4, 4, InputTensor=UINT, OutputTensor=UINT)
         t = {"initialValuesDataType": "UINT32", "initialValues": [0] * 4}
         program = {"x": X, "i": (0, 9, 9, 9), "j": (0, 0, 1, 2), "t": t, "y": Y}
         path = written(program, first, gather("x", "t", "y", 4, 4))
@@ -264,5 +289,90 @@ class TestConvert:
             0,
             "p.json -> p.onnx\n",
             "p.json: $.resources.x must hold FLOAT32, as InputTensor of $.commands[0], got "
-            "FLOAT64; so it is not known whether an index is out of range\n",
+            f"FLOAT64; {UNKNOWN}",
         )
+
+    @pytest.mark.parametrize(
+        ("options", "last", "told"),
+        [
+            (
+                (),
+                9,
+                "indices out of range: 1 of 4; such an index is clamped; output elements that "
+                "differ from DirectML's: 0 of 4",
+            ),
+            (
+                ("--whole", "--out-of-range", "clamp"),
+                9,
+                "indices out of range: 1 of 4; such an index is clamped; output elements that "
+                "differ from DirectML's: 1 of 4",
+            ),
+            (
+                ("--whole", "--out-of-range", "error"),
+                9,
+                "indices out of range: 1 of 4; such an index is an error",
+            ),
+            ((), 3, None),
+            (
+                ("--whole", "--out-of-range", "clamp"),
+                3,
+                "output elements that differ from DirectML's: 1 of 4",
+            ),
+            (("--whole", "--out-of-range", "error"), 3, None),
+        ],
+    )
+    def test_in_one_model_it_tells_what_a_clamp_changes_further_down(
+        self, options: tuple[str, ...], last: int, told: str | None
+    ) -> None:
+        # DirectML takes -9 to the last element, the clamp to the first, which is an index in turn.
+        i = {"initialValuesDataType": "INT32", "initialValues": [-9, 1, 2, 1]}
+        more = {"InputTensor": UINT, "OutputTensor": UINT, "IndicesTensor": {"DataType": "INT32"}}
+        resources = {"x": X, "i": i, "d": (0, 1, 2, last), "t": (0, 0, 0, 0), "y": Y}
+        first = gather("d", "i", "t", 4, 4, **more)
+        path = written(resources, first, gather("x", "t", "y", 4, 4))
+        code, _, err = outcome("convert", path, *options)
+        brief = "is an error" if "error" in options else "is clamped"
+        if "error" not in options:
+            brief += "; output elements that differ from DirectML's: 1 of 4"
+        start = f"p.json: $.commands[0] (g0): indices out of range: 1 of 4; such an index {brief}"
+        lines = f"{start}; {KEEPS}"
+        if told:
+            lines += f"p.json: $.commands[1] (g1): {told}; {KEEPS}"
+        assert (code, err) == (0, lines)
+
+    @pytest.mark.parametrize("value", [1, 9])
+    def test_a_large_program_is_neither_run_nor_held_in_memory(self, value: int) -> None:
+        count = 10**9
+        many = {"initialValues": {"valueCount": count, "value": value}}
+        i = many | {"initialValuesDataType": "UINT32"}
+        path = written({"x": X, "i": i, "y": {**i}}, gather("x", "i", "y", 4, count))
+        tracemalloc.start()
+        found = outcome("convert", path)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert found == (
+            0,
+            "p.json -> p.onnx\n",
+            "p.json: $.resources must take at most 33554432 bytes when it runs, with all "
+            f"resources, got 8000000016; {UNKNOWN}",
+        )
+        assert peak < 2**27
+
+    def test_few_indices_into_a_large_input_are_looked_at(self) -> None:
+        count = 10**7
+        x = {"valueCount": count, "value": 1}
+        x = {"initialValuesDataType": "FLOAT32", "initialValues": x}
+        path = written({"x": x, "i": I, "y": Y}, gather("x", "i", "y", count, 4))
+        assert outcome("convert", path) == (0, "p.json -> p.onnx\n", "")
+
+    def test_where_there_is_no_memory_for_the_indices_the_file_is_named(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def no_memory(*_: object) -> None:
+            raise MemoryError
+
+        path = written({"x": X, "i": I, "y": Y}, gather("x", "i", "y", 4, 4))
+        monkeypatch.setattr(np, "zeros", no_memory)
+        code, _, err = outcome("convert", path)
+        told = f"p.json: $.resources.i: there is no memory for its 16 bytes; {UNKNOWN}"
+        assert (code, err) == (0, told)

@@ -845,7 +845,8 @@ class TestExplain:
 
     def test_explain_shows_a_small_gather_whole(self) -> None:
         program("x.json", indices=np.array([[2, 9]], np.uint32))
-        assert outcome("explain", "x.json") == (
+        clamp = ("--out-of-range", "clamp")
+        assert outcome("explain", "x.json", *clamp) == (
             0,
             """\
 input: FLOAT32 [4, 3]
@@ -868,7 +869,7 @@ output[3,1] = input[3, indices[1]] = input[3, 9] -> input[3, 2] (9 is past the e
 """,  # noqa: E501
             "",
         )
-        every = json.loads(outcome("explain", "x.json", "--json")[1])
+        every = json.loads(outcome("explain", "x.json", "--json", *clamp)[1])
         assert [(one["at"], one["value"]) for one in every][:3] == [
             ([0, 0], "2"),
             ([0, 1], "2"),
@@ -892,10 +893,14 @@ output[3,1] = input[3, indices[1]] = input[3, 9] -> input[3, 2] (9 is past the e
             "elements, got 65",
         )
 
-    def test_explain_says_what_an_index_out_of_range_reads(self) -> None:
+    def test_explain_says_what_an_index_out_of_range_reads_in_run(self) -> None:
         program("x.json", indices=np.array([[2, 9]], np.uint32))
         arguments = ("explain", "x.json", "--at", "1,1")
         assert outcome(*arguments)[1] == (
+            "output[1,1] = input[1, indices[1]] = input[1, 9] -> buffer element 11 (1 x 3 + 9 x 1 "
+            "= 12; 12 is past the last element, clamped to 11) = input[3, 2] = 11\n"
+        )
+        assert outcome(*arguments, "--out-of-range", "clamp")[1] == (
             "output[1,1] = input[1, indices[1]] = input[1, 9] -> input[1, 2] (9 is past the end, "
             "clamped to 2) = 5\n"
         )
