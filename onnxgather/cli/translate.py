@@ -36,7 +36,7 @@ from onnxgather.descriptors.cpp import to_cpp, variable_names
 from onnxgather.descriptors.feature_levels import FEATURE_LEVELS, check_feature_level
 from onnxgather.descriptors.operators import Descriptor
 from onnxgather.errors import GOOD, DescriptorError, FileFormatError, OnnxGatherError, located
-from onnxgather.execution.providers import DIRECTML_DLL
+from onnxgather.execution.providers import DIRECTML_DLL, PROVIDERS, Provider
 from onnxgather.files import check_apart
 from onnxgather.options import OutOfRange, Target
 from onnxgather.programs.program import MAX_COMPARED_BYTES, Program
@@ -192,13 +192,12 @@ def run_command(
     With --provider directml-dll a dispatch runs on DirectML.dll itself, its tensors bound to the
     resources at their offsets.
     """
-    from onnxgather.execution import child, session
+    from onnxgather.execution import child, hosts, session
 
     progress = Progress(first_line=2)
 
     def tell_start(seconds: float) -> None:
-        what = f"{provider} starts in a program of its own, which takes 2 to 20 s"
-        progress.show(f"{what}: {seconds:.0f} s")
+        progress.show(f"{provider}: waiting for its host, {seconds:.0f} s; a start takes 2 to 20 s")
 
     def by_provider(desc: Descriptor, data: Array, indices: Array, policy: OutOfRange) -> Array:
         with closing(progress), child.starts_told(tell_start):
@@ -209,6 +208,8 @@ def run_command(
         found = f"--target {target}" if target else f"--out-of-range {out_of_range}"
         why = "as DirectML.dll runs no model, and has its own rule for an index out of range"
         raise click.UsageError(f"{found} must not come with --provider {provider}, {why}")
+    # Before the program, as a variable that is wrong is no fault of the program.
+    hosts.find_runtime(PROVIDERS.get(provider, Provider(provider)), warm=True)
     program = read_source(file, allow_outside)
     for text in program.notes:
         say(f"{file}: {text}", err=True)

@@ -14,7 +14,8 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from onnxgather.checks import LONGEST_SHOWN
+from onnxgather.checks import LONGEST_SHOWN, shown
+from onnxgather.errors import OnnxGatherError
 from onnxgather.execution import runtime
 from onnxgather.execution.child import Breakdown, NoAnswerError
 from onnxgather.execution.providers import SETUP, Provider
@@ -95,9 +96,16 @@ def find_runtime(provider: Provider, warm: bool = False) -> list[str]:
     Args:
         provider: The provider.
         warm: Whether the host may be one that an earlier command left.
+
+    Raises:
+        OnnxGatherError: The variable for how long such a host stays has a wrong value.
     """
     path, kept = (made_folder() / provider.host.replace("run-", k) for k in ("run-", "warm-"))
-    path = kept if warm and kept.is_file() else path
+    if warm and kept.is_file():
+        path, seconds = kept, os.environ.get("ONNXGATHER_WARM_SECONDS", "")
+        if not re.fullmatch(r"[0-9]{0,4}", seconds):
+            rule = "the variable ONNXGATHER_WARM_SECONDS must be a whole number of seconds"
+            raise OnnxGatherError(f"{rule} up to 9999, got {shown(seconds)}")
     worker = ["-u", runtime.__file__] if provider.host_is_python else []
     return [str(path), *worker] if sys.platform != "win32" and path.is_file() else []
 

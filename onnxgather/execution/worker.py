@@ -219,6 +219,7 @@ def open_model(
 
     Raises:
         NotRunError, RefusedError, NoAnswerError: As `Opened` and `OpenedThere`.
+        OnnxGatherError: As `find_runtime`.
     """
     host = find_runtime(provider, warm=True)
     if not host or provider.name in runtime.available_providers():

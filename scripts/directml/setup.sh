@@ -430,6 +430,8 @@ RUN
     chmod +x "$root/lane/run"
     write_script run-host /lane/directml_host.exe
     write_script run-runtime /lane/runtime_host.exe onnxruntime.dll
+    # What was lent has other names from now on.
+    rm -rf --one-file-system "${folder:?}/warm"
     cp "$here/warm.py" "$folder/"
     cat >"$folder/warm-runtime" <<'RUN'
 #!/bin/sh

@@ -8,15 +8,16 @@ and the pipes, and tells the keeper of each request and of each answer. If it en
 answer, or if an answer was a failure, the keeper ends the host, as nothing of it may reach the next
 command. Where there is no host to borrow, as another command has it, this program becomes HOST.
 
-The keeper and its host end after ONNXGATHER_WARM_SECONDS without a command: 60 if that is not set;
-with 0 a host ends with its command. setup.sh copies this file to its folder. There `warm` holds the
-keepers' sockets, for its owner alone.
+The keeper and its host end after ONNXGATHER_WARM_SECONDS without a command: 60 if that is not set,
+or empty; with 0 a host ends with its command. setup.sh copies this file to its folder. There `warm`
+holds the socket and the lock of each keeper while it lives, for their owner alone.
 """
 
 from __future__ import annotations
 
 import fcntl
 import hashlib
+import io
 import json
 import os
 import select
@@ -28,7 +29,10 @@ import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, NamedTuple, NoReturn
+from typing import IO, TYPE_CHECKING, NamedTuple, NoReturn
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer, WriteableBuffer
 
 MAGIC = b"\x93gather\n"
 """What a host writes first, as `onnxgather/execution/runtime.py` says."""
@@ -63,9 +67,10 @@ class Loan(NamedTuple):
 
 def main() -> NoReturn:
     """Serve the standard input from a borrowed host, or become the host."""
-    command, seconds = sys.argv[1:], os.environ.get("ONNXGATHER_WARM_SECONDS", "60")
+    command, seconds = sys.argv[1:], os.environ.get("ONNXGATHER_WARM_SECONDS") or "60"
+    # `find_runtime` in `onnxgather/execution/hosts.py` has the same rule, for whoever starts it so.
     if not (seconds.isascii() and seconds.isdecimal() and len(seconds) < 5):
-        rule = "ONNXGATHER_WARM_SECONDS must be a whole number of seconds up to 9999"
+        rule = "the variable ONNXGATHER_WARM_SECONDS must be a whole number of seconds up to 9999"
         sys.exit(f"host: {rule}, got {seconds!a}")
     loan = None
     if int(seconds) and "WINEDEBUG" not in os.environ:  # which only a host of its own would obey
@@ -131,9 +136,28 @@ def is_own(peer: socket.socket) -> bool:
     return struct.unpack("3i", found)[1] == os.geteuid()
 
 
+class CommandPipe(io.FileIO):
+    """The standard input or output. If the command has closed it, this program ends at once.
+
+    The keeper then ends the host if it owes an answer.
+    """
+
+    def readinto(self, space: WriteableBuffer, /) -> int:
+        """Read bytes, at least one."""
+        return super().readinto(space) or os._exit(0)
+
+    def write(self, part: ReadableBuffer, /) -> int:
+        """Write bytes."""
+        try:
+            return super().write(part)
+        except OSError:
+            os._exit(1)
+
+
 def serve(loan: Loan) -> NoReturn:
-    """Pass requests and answers on, one at a time, until the input or the host ends."""
-    source, target, is_sound = os.fdopen(0, "rb"), os.fdopen(1, "wb"), True
+    """Pass requests and answers on, one at a time, until the input, the output or the host ends."""
+    source, target = io.BufferedReader(CommandPipe(0)), io.BufferedWriter(CommandPipe(1, "w"))
+    is_sound = True
     loan.printed.seek(0)  # the host's position, too
     loan.printed.truncate()
     try:
@@ -144,7 +168,8 @@ def serve(loan: Loan) -> NoReturn:
             target.write(byte)
             start += byte
         target.flush()
-        while source.peek():
+        while True:
+            source.peek()  # waits for the start of a request
             loan.keeper.send(ASKED)
             start, rest = pass_start(source, loan.requests)
             finish(loan.requests, rest)
@@ -155,7 +180,6 @@ def serve(loan: Loan) -> NoReturn:
             finish(target, rest)
     except (EOFError, OSError):
         end_as_host(loan)
-    os._exit(0)
 
 
 def read(stream: IO[bytes], count: int) -> bytes:
@@ -217,6 +241,10 @@ def make_keeper(path: str, command: list[str], seconds: int) -> None:
     # The keeper holds the lock while it lives, so that nothing takes its socket away.
     lock = os.open(f"{path}.lock", os.O_CREAT | os.O_RDWR, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    # An earlier keeper may have removed this file when it ended; then another command may lock
+    # the next file of that name.
+    if not os.path.samestat(os.fstat(lock), os.stat(f"{path}.lock")):
+        raise BlockingIOError(path)
     with suppress(FileNotFoundError):
         os.unlink(path)  # of a keeper that was killed
     listener = socket.socket(socket.AF_UNIX)
@@ -236,6 +264,7 @@ def make_keeper(path: str, command: list[str], seconds: int) -> None:
     finally:
         with suppress(FileNotFoundError):  # if the folder was removed
             os.unlink(path)
+            os.unlink(f"{path}.lock")  # last, as the next keeper may then have its socket there
         os._exit(0)
 
 

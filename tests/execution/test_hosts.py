@@ -184,7 +184,7 @@ time.sleep(2.3)
 """A host that takes so long until its first answer."""
 
 
-TOLD = r"directml starts in a program of its own, which takes 2 to 20 s: \d+ s"
+TOLD = r"directml: waiting for its host, \d+ s; a start takes 2 to 20 s"
 
 
 @stand_in

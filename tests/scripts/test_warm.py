@@ -5,6 +5,8 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
+import runpy
 import shutil
 import signal
 import socket
@@ -12,8 +14,8 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +93,18 @@ class Lane:
         """Return a command that has not started."""
         relay = ["setpriv", "--pdeathsig", "KILL", sys.executable, "-IS", str(self.program)]
         return Asking([*relay, str(self.host)], timeout)
+
+    @contextmanager
+    def relay(self) -> Generator[subprocess.Popen[bytes]]:
+        """Start what stands between a command and the host; give it after its greeting."""
+        pipe = subprocess.PIPE
+        with subprocess.Popen(self.command().command, stdin=pipe, stdout=pipe) as relay:
+            try:
+                assert relay.stdout is not None
+                assert relay.stdout.read(len(MAGIC)) == MAGIC
+                yield relay
+            finally:
+                relay.kill()
 
     def told(self, *do: str) -> dict[str, Any]:
         """Return the last answer that a command of its own got."""
@@ -251,6 +265,31 @@ class TestFresh:
         assert gone(first["pid"])
         assert lane.pid() != first["pid"]
 
+    @pytest.mark.parametrize("size", [0, 2**21])
+    def test_after_a_command_closed_its_output_without_an_answer(
+        self, lane: Lane, size: int
+    ) -> None:
+        first = lane.told()
+        with lane.relay() as relay:
+            assert relay.stdin is not None
+            assert relay.stdout is not None
+            relay.stdout.close()
+            relay.stdin.write(runtime.message({"do": ""}, bytes(size)))
+            relay.stdin.close()
+            assert relay.wait(5) == 1
+        # A short answer was read whole before it could not be passed on: the host owes nothing.
+        assert (lane.pid() == first["pid"]) == (size == 0)
+        assert size == 0 or gone(first["pid"])
+
+    @pytest.mark.parametrize("count", [4, 12, 2**20])
+    def test_after_a_command_closed_its_input_in_a_request(self, lane: Lane, count: int) -> None:
+        first = lane.told()
+        with lane.relay() as relay:
+            relay.communicate(runtime.message({"do": ""}, bytes(2**22))[:count], timeout=5)
+            assert relay.returncode == 0
+        assert gone(first["pid"])
+        assert lane.pid() != first["pid"]
+
     def test_while_another_command_has_the_host(self, lane: Lane) -> None:
         one, two = lane.command(), lane.command()
         first, second = one.ask(), two.ask()
@@ -315,7 +354,21 @@ class TestFresh:
         first = lane.told()
         assert gone(first["pid"])
         assert gone(first["ppid"])
-        assert not any(path.is_socket() for path in lane.folder.iterdir())
+        assert not any(lane.folder.iterdir())
+
+    def test_while_a_keeper_ends(self, lane: Lane, monkeypatch: pytest.MonkeyPatch) -> None:
+        lane.folder.mkdir()
+        path = lane.folder / "key"
+
+        def locked_too_late(lock: int, how: int) -> None:
+            os.unlink(f"{path}.lock")  # as the keeper that ends does
+            Path(f"{path}.lock").touch()  # as the next command does
+            fcntl.lockf(lock, how)
+
+        monkeypatch.setattr(fcntl, "flock", locked_too_late)
+        with pytest.raises(BlockingIOError, match="key"):
+            runpy.run_path(str(lane.program))["make_keeper"](str(path), [str(lane.host)], 1)
+        assert [each.name for each in lane.folder.iterdir()] == ["key.lock"]
 
     @pytest.mark.parametrize("variable", ["ONNXGATHER_WARM_SECONDS", "WINEDEBUG"])
     def test_if_the_environment_says_so(
@@ -423,8 +476,10 @@ PLACE = "DmlExecutionProvider"
 PROVIDERS = [PLACE]
 ExecutionMode = SimpleNamespace(ORT_SEQUENTIAL=0)
 with open(FILE, "a") as file: print(os.getpid(), file=file)
+class InferenceSession(InferenceSession):
+    def open(self): time.sleep(2.3)
 """
-"""A stand-in with DirectML's provider, which notes its number."""
+"""A stand-in with DirectML's provider, which notes its number, and opens models slowly."""
 
 MODEL = to_onnx(DESC, "clamp", "portable").SerializeToString()
 
@@ -433,7 +488,7 @@ class TestRun:
     """`onnxgather run --provider directml`."""
 
     @pytest.mark.usefixtures("lane")
-    def test_two_commands_have_one_host(self, tmp_path: Path) -> None:
+    def test_two_commands_have_one_host_and_tell_what_they_wait_for(self, tmp_path: Path) -> None:
         folder = tmp_path / "onnxgather" / "directml"
         folder.mkdir(parents=True)
         notes = tmp_path / "notes"
@@ -442,10 +497,16 @@ class TestRun:
         (folder / "warm-runtime").write_text(warm_runtime())
         (folder / "warm-runtime").chmod(0o755)
         path = MODELS / "gather_1_remap_1d.json"
-        for _ in range(2):
+        for target in ("portable", "webgpu"):  # another model each
             variables = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
-            done = spawn("run", str(path), "--provider", "directml", env=variables)
+            options = ["--provider", "directml", "--target", target]
+            done = spawn("run", str(path), *options, env=variables)
             assert (done.returncode, done.stdout) == (0, path.with_suffix(".txt").read_bytes())
+            assert re.fullmatch(
+                rb"(directml: waiting for its host, \d+ s; "
+                rb"a start takes 2 to 20 s\n)+",
+                done.stderr,
+            )
         assert len(notes.read_text().split()) == 1
 
     @pytest.mark.skipif(
@@ -475,13 +536,36 @@ def warm_runtime() -> str:
     return text.partition("cat >\"$folder/warm-runtime\" <<'RUN'\n")[2].partition("RUN\n")[0]
 
 
-@pytest.mark.parametrize("value", ["", "-1", "1.5", "10000", "٣", "a\n"])
-def test_seconds_that_are_none_are_told(
-    lane: Lane, monkeypatch: pytest.MonkeyPatch, value: str
-) -> None:
-    monkeypatch.setenv("ONNXGATHER_WARM_SECONDS", value)
-    with pytest.raises(NoAnswerError) as caught:
-        lane.pid()
-    assert str(caught.value) == (
-        f"ONNXGATHER_WARM_SECONDS must be a whole number of seconds up to 9999, got {value!a}"
-    )
+@pytest.mark.parametrize("value", ["-1", "1.5", "10000", "٣", "a\n"])
+class TestWrongSeconds:
+    """A variable that is no number of seconds."""
+
+    @pytest.fixture(autouse=True)
+    def sentence(self, monkeypatch: pytest.MonkeyPatch, value: str) -> str:
+        """Set the variable; return the start of what is told."""
+        monkeypatch.setenv("ONNXGATHER_WARM_SECONDS", value)
+        rule = "the variable ONNXGATHER_WARM_SECONDS must be a whole number of seconds up to 9999"
+        return f"{rule}, got "
+
+    def test_a_relay_tells_it(self, lane: Lane, sentence: str, value: str) -> None:
+        os.environ["ONNXGATHER_WARM_SECONDS"] = value  # the lane has set another one
+        with pytest.raises(NoAnswerError) as caught:
+            lane.pid()
+        assert str(caught.value) == f"{sentence}{value!a}"
+
+    def test_run_tells_it_and_blames_no_provider(
+        self, tmp_path: Path, sentence: str, value: str
+    ) -> None:
+        folder = tmp_path / "onnxgather" / "directml"
+        folder.mkdir(parents=True)
+        (folder / "warm-runtime").touch()
+        variables = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+        path = str(MODELS / "gather_1_remap_1d.json")
+        done = spawn("run", path, "--provider", "directml", env=variables)
+        assert (done.returncode, done.stdout) == (2, b"")
+        assert done.stderr.decode() == f"Error: {sentence}{value!r}\n"
+
+
+def test_seconds_that_are_empty_are_a_minute(lane: Lane, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONNXGATHER_WARM_SECONDS", "")
+    assert lane.pid() == lane.pid()
