@@ -20,6 +20,7 @@ import sys
 import sysconfig
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -104,26 +105,33 @@ def main() -> int:
     def say(text: str) -> None:
         print(f"{time.monotonic() - started:5.0f} s  {text}", flush=True)
 
-    wrong, tag = 0, ""
+    def make(tag: str) -> bool:
+        """Make a wheel; return whether it is as it must be."""
+        say(f"{tag}: compiling")
+        with TemporaryDirectory(prefix=".wheels-", dir=options.output) as name:
+            try:
+                made = build(tag, Path(name))
+            except BuildError as error:
+                raise BuildError(f"{tag}: {error}") from None
+            say(f"{tag}: reading back")
+            found = faults(made, tag)
+            for fault in found:
+                say(f"{tag}: {fault}")
+            if not found:
+                os.replace(made, options.output / made.name)
+                say(f"{tag}: {made.name}; {PLATFORMS[tag].ran}")
+        return not found
+
+    tags = [*dict.fromkeys(wanted)]
     try:
         options.output.mkdir(parents=True, exist_ok=True)
-        for tag in dict.fromkeys(wanted):
-            say(f"{tag}: compiling")
-            with TemporaryDirectory(prefix=".wheels-", dir=options.output) as name:
-                made = build(tag, Path(name))
-                say(f"{tag}: reading back")
-                found = faults(made, tag)
-                for fault in found:
-                    say(f"{tag}: {fault}")
-                wrong += bool(found)
-                if not found:
-                    os.replace(made, options.output / made.name)
-                    say(f"{tag}: {made.name}; {PLATFORMS[tag].ran}")
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            wrong = [*pool.map(make, tags)].count(False)
     except OSError as error:
         return refuse(f"{error.filename}: {error.strerror}")
     except BuildError as error:
-        return refuse(f"{tag}: {error}", 1)
-    count = len({*wanted}) - wrong
+        return refuse(f"{error}", 1)
+    count = len(tags) - wrong
     say(
         f"{count} wheel{'s' * (count != 1)} in {options.output}{f', {wrong} refused' * (wrong > 0)}"
     )
