@@ -131,7 +131,8 @@ def of_record(files: dict[str, bytes]) -> Iterator[str]:
     record = f"onnxgather-{VERSION}.dist-info/RECORD"
     rows = {row[0]: row[1:] for row in csv.reader(io.StringIO(files.get(record, b"").decode()))}
     for name in sorted(files.keys() ^ rows.keys()):
-        yield f"{name} must be in the wheel and in RECORD, got one of them"
+        other = "RECORD lacks it" if name in files else "the wheel lacks it"
+        yield f"{name} must be in the wheel and in RECORD, but {other}"
     for name in sorted(files.keys() & rows.keys() - {record}):
         digest = base64.urlsafe_b64encode(hashlib.sha256(files[name]).digest()).decode()
         if rows[name] != [f"sha256={digest.rstrip('=')}", str(len(files[name]))]:
@@ -158,7 +159,7 @@ def of_library(content: bytes, symbol: str, platform: Platform) -> Iterator[str]
     if unstable := python - (stable_abi() if is_module else set()):
         yield f"must keep to the stable ABI of Python 3.11, got {listed(unstable)}"
     if is_module and not python:
-        yield "must import functions of Python, got none"
+        yield "must import functions of Python, but imports no function"
     if library.oldest > platform.oldest:
         yield f"must run on version {numbers(platform.oldest)}, needs {numbers(library.oldest)}"
     if not library.signed:
@@ -181,7 +182,7 @@ class Library:
 
 
 def read(content: bytes) -> Library | None:
-    """Read a library; None if it is none, or if it is several in one file."""
+    """Read a library; None unless it is one library."""
     lief = import_module("lief")
     lief.logging.disable()
     binary: Any = lief.parse(list(content))

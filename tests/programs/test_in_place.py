@@ -106,7 +106,7 @@ def printed(program: Program, **options: Any) -> str:
     return b"".join(execute(program, reference, output_folder=".", **options)).decode()
 
 
-class TestWhoRefuses:
+class TestRefusals:
     @pytest.mark.parametrize(
         "use",
         [

@@ -31,7 +31,7 @@ def run(*arguments: str) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-def test_a_platform_that_is_none_is_one_sentence(tmp_path: Path) -> None:
+def test_an_unknown_platform_is_told_in_a_sentence(tmp_path: Path) -> None:
     output = tmp_path / "dist"
     assert run("--platform", "win32", "-o", str(output)) == (
         2,
@@ -46,12 +46,12 @@ def test_a_platform_that_is_none_is_one_sentence(tmp_path: Path) -> None:
 def test_without_the_extra_it_says_how_to_install_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(wheels, "EXTRA", ("zig_of_nobody",))
+    monkeypatch.setattr(wheels, "EXTRA", ("a_compiler",))
     monkeypatch.setattr(sys, "argv", ["wheels.py", "-o", str(tmp_path / "dist")])
     assert wheels.main() == 2
     assert capsys.readouterr() == (
         "",
-        "wheels.py: zig_of_nobody is not installed: pip install -e '.[wheels]'\n",
+        "wheels.py: a_compiler is not installed: pip install -e '.[wheels]'\n",
     )
 
 
@@ -129,7 +129,7 @@ MISTAKES: dict[Callable[[Files], None], list[str]] = {
     ],
     with_operators_twice: [
         "_native.abi3.so must export PyInit__native alone, got RegisterCustomOps",
-        "_native.abi3.so must import functions of Python, got none",
+        "_native.abi3.so must import functions of Python, but imports no function",
     ],
     for_another_machine: ["onnxgather_operators.so must be for X86_64, got AARCH64"],
     with_text: ["_native.abi3.so must be one library that lief reads"],
@@ -217,7 +217,7 @@ def test_a_record_that_lies_is_told(wheel: Path, tmp_path: Path) -> None:
                 other.writestr(name, archive.read(name) + changed)
         digest = archive.read(f"{INFO}/RECORD").decode().partition("__main__.py,")[2]
     assert faults(copy, TAG) == [
-        "onnxgather/py.typed must be in the wheel and in RECORD, got one of them",
+        "onnxgather/py.typed must be in the wheel and in RECORD, but the wheel lacks it",
         f"onnxgather/__main__.py must be as RECORD says, got {digest.splitlines()[0]}",
     ]
 
