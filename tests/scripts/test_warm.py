@@ -231,7 +231,8 @@ class TestFresh:
     def test_after_an_interruption(self, lane: Lane) -> None:
         first = lane.told()
         code = (
-            "import sys, threading, _thread\n"
+            "import signal, sys, threading, _thread\n"
+            "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # it may be ignored
             "sys.path[:0] = sys.argv[1:3]\n"
             "from test_warm import Asking\n"
             "command = Asking(sys.argv[3:], 30)\n"

@@ -20,6 +20,7 @@ import onnx
 import onnxruntime
 import pytest
 from agreement import LONG
+from msgspec import structs
 from onnx.backend.base import Backend, BackendRep
 from onnx.backend.test.loader import load_model_tests
 
@@ -190,18 +191,26 @@ def test_programs_read_back_equal(exports: Path) -> None:
     def zeros(desc: og.Descriptor, *_: Array) -> Array:
         return np.zeros(desc.output_tensor.array_shape, desc.output_tensor.data_type.numpy)
 
-    entries = index(exports / "dxdispatch")["cases"]
+    entries, longer = index(exports / "dxdispatch")["cases"], 0
     for entry in entries:
         path = exports / "dxdispatch" / entry["file"]
         case = by_name[entry["name"]]
         [found] = dispatches(read_program(str(path)), zeros)
         assert isinstance(case, DescriptorCase)
-        assert found.descriptor == case.descriptor
-        assert same(found.data, case.data)
+        tensor, data = case.descriptor.input_tensor, case.data
+        if not case.in_range and tensor.element_count > data.size:
+            # Such an index may lead behind the elements, which a tensor with strides has too.
+            tensor = structs.replace(tensor, strides=tensor.element_strides)
+            data = np.zeros(tensor.array_shape, data.dtype)
+            data[: case.data.size] = case.data.ravel()
+            longer += 1
+        assert found.descriptor == structs.replace(case.descriptor, input_tensor=tensor)
+        assert same(found.data, data)
         assert same(found.indices, case.indices)
         first = path.read_text(encoding="utf-8").splitlines()[0]
         assert first == f"// {case.name}, out_of_range={case.out_of_range}"
     assert len(entries) == sum(isinstance(case, DescriptorCase) for case in cases())
+    assert longer > 0
 
 
 def same(found: Array, expected: Array) -> bool:
