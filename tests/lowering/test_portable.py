@@ -15,7 +15,7 @@ import onnxgather as og
 from onnxgather.descriptors.operators import FACTS
 from onnxgather.gather import gather_of
 from onnxgather.lowering import lower
-from onnxgather.options import OutOfRange
+from onnxgather.options import OutOfRange, Target
 from onnxgather.parity.cases import DescriptorCase
 from onnxgather.parity.corpus import built_in_cases, random_cases
 
@@ -58,7 +58,10 @@ def test_a_node_of_high_rank_equals_the_reference(name: str, policy: OutOfRange)
     for seed, wild in ((0, 0.0), (1, 0.3), (2, 1.0)):
         rng = np.random.default_rng(seed)
         case = Case(desc, random_data(desc.input_tensor, rng), random_indices(desc, rng, wild=wild))
-        for target, known in product(("portable", "cpu", "webgpu"), (False, True)):
+        # Under "directml" WebGPU's model limits offsets as UINT32, which the CPU provider of ONNX
+        # Runtime 1.24 has no Where for.
+        targets: list[Target] = ["portable", "cpu", *(["webgpu"] if policy != "directml" else [])]
+        for target, known in product(targets, (False, True)):
             check_model_against_reference(case, policy, 17, known=known, target=target)
 
 
