@@ -33,6 +33,7 @@ from onnxgather.parity.corpus import built_in_cases
 from onnxgather.parity.corpus.sampling import random_cases
 
 sys.path.insert(0, str(ROOT / "tests" / "helpers"))
+from case_counts import counted
 from kernel_numbers import gather_of
 
 ZIG = f"{shlex.quote(sys.executable)} -m ziglang cc -target aarch64-linux-gnu.2.28"
@@ -77,13 +78,6 @@ def differing(program: Sequence[str], asked: Sequence[tuple[str, bytes, bytes]])
     if at != len(run.stdout) or run.returncode:
         said = run.stderr.decode(errors="replace").strip()
         yield f"{program[0]} ended with {run.returncode} and {len(run.stdout)} bytes: {said}"
-
-
-def counted(text: str) -> int:
-    """A number of gathers, of which there must be one."""
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"must be a number from 1 on, got {text}")
-    return int(text)
 
 
 def main() -> int:

@@ -18,7 +18,7 @@ BUDGETS = {
     "descriptors": 1_040,
     "lowering": 1_730,
     "model": 490,
-    "execution": 1_168,
+    "execution": 1_169,
     "programs": 1_033,
     "parity": 2_340,
     "report": 700,
@@ -30,7 +30,7 @@ BUDGETS = {
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 17_245
+WHOLE = 17_253
 """The most lines of code of the package."""
 
 ENTRIES = 22
@@ -47,7 +47,7 @@ print(*(m.__file__ for name, m in sys.modules.items() if name.split(".")[0] == "
 
 CALLS = {
     "to_onnx": ("og.to_onnx(desc)", 24, 2_450),
-    "run": ("og.run(desc, np.zeros(4, np.float32), np.array([0, 1]))", 35, 3_701),
+    "run": ("og.run(desc, np.zeros(4, np.float32), np.array([0, 1]))", 35, 3_709),
 }
 """What a new process does, and the most files and lines of code of the package that it may load."""
 

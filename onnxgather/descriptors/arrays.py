@@ -6,11 +6,13 @@ it is the 1-D buffer.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from onnxgather.checks import check_choice, printable, shown
 from onnxgather.descriptors.operators import OPERATORS, Descriptor, GatherDesc, GatherElementsDesc
@@ -182,6 +184,18 @@ def elements(tensor: TensorDesc, array: Array) -> Array:
     array = np.ascontiguousarray(array)
     steps = [stride * array.itemsize for stride in tensor.strides]
     return np.lib.stride_tricks.as_strided(array, tensor.sizes, steps)
+
+
+def with_padding(desc: Descriptor) -> Descriptor:
+    """The descriptor whose InputTensor is its whole buffer.
+
+    There DirectML reads what lies behind the elements of a packed tensor, where an index is out of
+    range.
+    """
+    tensor = desc.input_tensor
+    if tensor.element_count == math.prod(tensor.array_shape):
+        return desc
+    return replace(desc, input_tensor=replace(tensor, strides=tensor.element_strides))
 
 
 def array_with(tensor: TensorDesc, values: Array, between: Array | int = 0) -> Array:

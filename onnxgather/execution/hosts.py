@@ -100,7 +100,8 @@ def find_runtime(provider: Provider, warm: bool = False) -> list[str]:
     Raises:
         OnnxGatherError: The variable for how long such a host stays has a wrong value.
     """
-    path, kept = (made_folder() / provider.host.replace("run-", k) for k in ("run-", "warm-"))
+    folder, name = made_folder(), provider.host
+    path, kept = folder / name, folder / name.replace("run-", "warm-")
     if warm and kept.is_file():
         path, seconds = kept, os.environ.get("ONNXGATHER_WARM_SECONDS", "")
         if not re.fullmatch(r"[0-9]{0,4}", seconds):

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 
-import msgspec
 import numpy as np
 
 from onnxgather.descriptors.arrays import (
@@ -24,6 +23,7 @@ from onnxgather.descriptors.arrays import (
     check_array,
     elements,
     indices_outside,
+    with_padding,
 )
 from onnxgather.descriptors.datatypes import TensorDataType
 from onnxgather.descriptors.operators import Descriptor
@@ -241,7 +241,9 @@ def told_outside(
     wanted, bits = reference(desc, data, indices, "directml"), f"u{output.itemsize}"
     differ = np.count_nonzero(output.view(bits) != wanted.view(bits))
     told = f"output elements that differ from DirectML's: {differ} of {size}"
-    return f"{text}; {told}" if count else told * bool(differ)
+    if count:
+        return f"{text}; {told}"
+    return told if differ else ""
 
 
 class _Memory:
@@ -254,8 +256,9 @@ class _Memory:
         def initial(name: str) -> Bytes:
             return program.resources[name].initial_bytes()
 
+        self.buffer = cache(initial)
         # OWNED_BY_DML inputs have the values that their resources had before the first command.
-        self.buffer, self._initial_buffer = cache(initial), cache(initial)
+        self._initial_buffer = cache(initial)
 
     def dispatch(
         self, command: DispatchCommand, evaluate: Evaluate, *, copies: bool = False
@@ -282,14 +285,10 @@ class _Memory:
 
     def operands(self, command: DispatchCommand) -> tuple[Descriptor, Array, Array, Array]:
         """The descriptor of a dispatch, and the arrays that stand for its tensors."""
-        desc = command.descriptor
+        desc, padded = command.descriptor, with_padding(command.descriptor)
         views = [self._view(tensor, command, name) for name, tensor in tensors(desc).items()]
-        tensor = desc.input_tensor
-        if tensor.element_count > views[0].size and not all_in_range(desc, views[1]):
-            # DirectML reads what lies behind the elements of a packed tensor.
-            tensor = msgspec.structs.replace(tensor, strides=tensor.element_strides)
-            desc = msgspec.structs.replace(desc, input_tensor=tensor)
-            views[0] = self._view(tensor, command, "InputTensor")
+        if padded is not desc and not all_in_range(desc, views[1]):
+            desc, views[0] = padded, self._view(padded.input_tensor, command, "InputTensor")
         data, indices, output = views
         return desc, data, indices, output
 

@@ -12,7 +12,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from onnxgather.checks import check_type, shown
-from onnxgather.descriptors.arrays import Array
+from onnxgather.descriptors.arrays import Array, with_padding
 from onnxgather.descriptors.datatypes import TensorDataType
 from onnxgather.descriptors.spelling import is_owned, read_descriptor, tensors
 from onnxgather.descriptors.tensors import TensorDesc
@@ -158,10 +158,9 @@ class WholeProgram:
         desc, graph = command.descriptor, self.graph
         # In range all policies agree.
         out_of_range = "clamp" if self._known_in_range(command) else self._policy
-        tensor, output = desc.input_tensor, desc.output_tensor
-        if out_of_range == "directml" and tensor.element_count > size_of(tensor.sizes):
-            # DirectML reads what lies behind the elements of a packed tensor.
-            desc = replace(desc, input_tensor=replace(tensor, strides=tensor.element_strides))
+        output = desc.output_tensor
+        if out_of_range == "directml":
+            desc = with_padding(desc)
         given = {
             role: self._read(command, role, one)
             for role, one in tensors(desc).items()

@@ -25,6 +25,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "helpers"))
 
+from case_counts import counted
 from provider_descriptors import (
     REFUSALS,
     SAME,
@@ -85,13 +86,6 @@ def record(host: GraphHost, path: Path, nodes: Iterable[OnnxGather]) -> None:
             line["refused"] = str(error)
         lines.append(line)
     write_lines(path, lines)
-
-
-def counted(text: str) -> int:
-    """A number of cases, of which there must be one."""
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"must be a number from 1 on, got {text}")
-    return int(text)
 
 
 def main(options: argparse.Namespace) -> int:

@@ -14,6 +14,7 @@ from onnx import helper
 import onnxgather as og
 from onnxgather.descriptors.arrays import Array
 from onnxgather.loops import loops_of
+from onnxgather.parity.cases import DescriptorCase
 
 ort: Any = import_module("onnxruntime")
 _STATE: Any = import_module("onnxruntime.capi.onnxruntime_pybind11_state")
@@ -25,6 +26,18 @@ Refusal: tuple[type[Exception], ...] = (
     _STATE.RuntimeException,
 )
 """What ONNX Runtime raises for a model that it refuses."""
+
+T = og.TensorDesc
+CASE = DescriptorCase(
+    "case",
+    og.GatherDesc(T("FLOAT32", [4]), T("INT64", [2]), T("FLOAT32", [2]), 0, 1),
+    np.array([1, 2, 3, 4], np.float32),
+    np.array([3, 9]),
+)
+"""A gather with an index out of range."""
+
+RULE = "CPUExecutionProvider must run onnxgather's own operators, but "
+"""How a lane of theirs begins to say why the operators did not run."""
 
 OPERATORS = {cls: name.removeprefix("DML_OPERATOR_") for name, cls in og.OPERATORS.items()}
 """The names of the operators of descriptors."""

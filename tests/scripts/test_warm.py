@@ -106,6 +106,20 @@ class Lane:
             finally:
                 relay.kill()
 
+    def run_apart(self, code: str) -> subprocess.CompletedProcess[bytes]:
+        """Run Python with a `command` in a program of its own."""
+        start = (
+            "import sys\nsys.path[:0] = sys.argv[1:3]\nfrom test_warm import Asking\n"
+            "command = Asking(sys.argv[3:], 30)\n"
+        )
+        folders = [str(ROOT / "tests" / "scripts"), str(ROOT / "tests" / "helpers")]
+        return subprocess.run(
+            [sys.executable, "-c", start + code, *folders, *self.command().command],
+            stderr=subprocess.PIPE,
+            check=False,
+            timeout=30,
+        )
+
     def told(self, *do: str) -> dict[str, Any]:
         """Return the last answer that a command of its own got."""
         command, answer = self.command(), {}
@@ -230,23 +244,12 @@ class TestFresh:
 
     def test_after_an_interruption(self, lane: Lane) -> None:
         first = lane.told()
-        code = (
-            "import signal, sys, threading, _thread\n"
+        done = lane.run_apart(
+            "import signal, threading, _thread\n"
             "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # it may be ignored
-            "sys.path[:0] = sys.argv[1:3]\n"
-            "from test_warm import Asking\n"
-            "command = Asking(sys.argv[3:], 30)\n"
             "command.ask()\n"
             "threading.Timer(0.5, _thread.interrupt_main).start()\n"
             "command.ask('time.sleep(60)')\n"
-        )
-        folders = [str(ROOT / "tests" / "scripts"), str(ROOT / "tests" / "helpers")]
-        relay = lane.command().command
-        done = subprocess.run(
-            [sys.executable, "-c", code, *folders, *relay],
-            stderr=subprocess.PIPE,
-            check=False,
-            timeout=30,
         )
         assert b"KeyboardInterrupt" in done.stderr
         assert gone(first["pid"])
@@ -254,15 +257,7 @@ class TestFresh:
 
     def test_after_a_command_was_killed(self, lane: Lane) -> None:
         first = lane.told()
-        code = (
-            "import sys\n"
-            "sys.path[:0] = sys.argv[1:3]\n"
-            "from test_warm import Asking\n"
-            "Asking(sys.argv[3:], 30).ask('os.kill(%d, 9); time.sleep(60)')\n"
-        ).replace("%d", "' + str(__import__('os').getpid()) + '")
-        folders = [str(ROOT / "tests" / "scripts"), str(ROOT / "tests" / "helpers")]
-        relay = lane.command().command
-        subprocess.run([sys.executable, "-c", code, *folders, *relay], check=False, timeout=30)
+        lane.run_apart("import os\ncommand.ask(f'os.kill({os.getpid()}, 9); time.sleep(60)')\n")
         assert gone(first["pid"])
         assert lane.pid() != first["pid"]
 

@@ -6,24 +6,14 @@ import os
 from contextlib import closing
 from pathlib import Path
 
-import numpy as np
 import pytest
+from native_models import CASE, RULE
 from stub_runtime import environment
 
-import onnxgather as og
 from onnxgather.execution import kernels
-from onnxgather.parity.cases import DescriptorCase
 from onnxgather.parity.lanes.lane import AnswerKind
 from onnxgather.parity.lanes.python import model_lane
 
-T = og.TensorDesc
-CASE = DescriptorCase(
-    "case",
-    og.GatherDesc(T("FLOAT32", [4]), T("INT64", [2]), T("FLOAT32", [2]), 0, 1),
-    np.array([1, 2, 3, 4], np.float32),
-    np.array([3, 9]),
-)
-RULE = "CPUExecutionProvider must run onnxgather's own operators, but "
 built = pytest.mark.skipif(
     kernels.operators_library() is None, reason="the native kernels are not built"
 )

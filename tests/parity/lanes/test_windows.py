@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_line import outcome
+from native_models import CASE, RULE
 from stub_runtime import environment
 
 import onnxgather as og
@@ -36,16 +37,8 @@ from onnxgather.parity.lanes.python import ModelLane, model_lane
 
 SETUP = "scripts/directml/setup.sh --lanes cpu@windows"
 NOT_SET_UP = f"ONNX Runtime for Windows is not set up; run {SETUP}"
-RULE = "CPUExecutionProvider must run onnxgather's own operators, but "
 LANES = ("cpu@windows", "cpu@windows@portable", "cpu@windows@native")
 
-T = og.TensorDesc
-CASE = DescriptorCase(
-    "case",
-    og.GatherDesc(T("FLOAT32", [4]), T("INT64", [2]), T("FLOAT32", [2]), 0, 1),
-    np.array([1, 2, 3, 4], np.float32),
-    np.array([3, 9]),
-)
 elsewhere = pytest.mark.skipif(os.name == "nt", reason="on Windows the lane is the local provider")
 live = pytest.mark.skipif(
     os.name == "nt" or not os.path.isfile(windows_host()), reason=f"{SETUP} has not run"
@@ -208,7 +201,8 @@ class TestLive:
 
     def test_several_threads_give_the_reference_s_bytes(self, native: ModelLane) -> None:
         sizes = [64, 4096]
-        desc = og.GatherElementsDesc(T("UINT16", sizes), T("INT32", sizes), T("UINT16", sizes), 1)
+        data_desc, indices_desc = og.TensorDesc("UINT16", sizes), og.TensorDesc("INT32", sizes)
+        desc = og.GatherElementsDesc(data_desc, indices_desc, data_desc, 1)
         rng = np.random.default_rng(5)
         data = rng.integers(0, 2**16, sizes, np.uint16)
         case = DescriptorCase("large", desc, data, rng.integers(-9999, 9999, sizes, np.int32))
