@@ -55,7 +55,12 @@ def padded(desc: og.Descriptor) -> og.Descriptor:
 def test_more_leading_ones_change_nothing_else(case: Case, policy: OutOfRange) -> None:
     if case.desc.input_tensor.dimension_count == 8:
         return
-    more = padded(case.desc)
+    try:
+        more = padded(case.desc)
+    except og.DescriptorError:  # it would crop sizes of the indices out of more than 8
+        assert isinstance(case.desc, og.GatherDesc)
+        assert case.desc.input_tensor.dimension_count + case.desc.index_dimensions > 8
+        return
     data, indices = case.data[None], case.indices[None]
     try:
         expected = og.reference(case.desc, case.data, case.indices, policy)[None]

@@ -673,8 +673,8 @@ def test_the_sizes_of_random_operations_are_those_of_their_runs(
     pytestconfig: pytest.Config,
 ) -> None:
     is_long = pytestconfig.getoption("--long")
-    found = list(found_wrong(range(20_000 if is_long else 400)))
-    assert len(found) > (80_000 if is_long else 1500)
+    found = list(found_wrong(range(8000 if is_long else 400)))
+    assert len(found) > (32_000 if is_long else 1500)
     assert not [wrong for wrong in found if wrong]
 
 
