@@ -25,15 +25,16 @@ BUDGETS = {
     "repro": 750,
     "doctor": 270,
     "networks": 4_956,
+    "certificates": 135,
     "cli": 1_793,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 17_253
+WHOLE = 17_388
 """The most lines of code of the package."""
 
-ENTRIES = 22
+ENTRIES = 23
 """The most files and folders in the folder of the package, `native` included."""
 
 TINY = """

@@ -1,0 +1,1 @@
+"""Certificates: proofs that a model computes what its descriptor says, for any data and index."""

@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+
+import pytest
+
+from onnxgather.certificates import solvers
+from onnxgather.certificates.solvers import (
+    Solved,
+    check_script,
+    installed_solver,
+    solve,
+    solve_apart,
+)
+from onnxgather.errors import FileFormatError, OnnxGatherError
+
+NAMES = [*solvers.SOLVERS]
+
+CLAMP = """(set-logic QF_UFLIA)
+(declare-const x Int)
+(declare-fun i (Int) Int)
+(define-fun a () Int (ite (< x 0) 0 (ite (< x 9) x 9)))
+(assert (and (< (- 20) x) (< x 20)))
+(assert (and (<= (- 3) (i a)) (< (i a) (- 2))))
+(assert {})
+(check-sat)
+"""
+PROVED, REFUTED = CLAMP.format("(not (<= 0 a 9))"), CLAMP.format("(< x (- 18))")
+
+CUBES = """(set-logic QF_NIA)
+(declare-const a Int) (declare-const b Int) (declare-const c Int)
+(assert (and (> a 1) (> b 1) (> c 1) (= (+ (* a a a) (* b b b)) (* c c c))))
+(check-sat)
+"""
+"""Fermat's theorem for cubes, which no solver decides in seconds."""
+
+
+@pytest.mark.parametrize("name", NAMES)
+class TestSolve:
+    def test_a_script_that_follows_is_unsat(self, name: str) -> None:
+        assert solve(PROVED, 5, name) == Solved("unsat")
+
+    def test_the_values_of_constants_and_calls_come_with_sat(self, name: str) -> None:
+        values = solve(REFUTED, 5, name).values
+        assert values["x"] == -19
+        assert values["(i 0)"] == -3
+
+    def test_functions_of_several_arguments_have_values(self, name: str) -> None:
+        script = "(set-logic QF_UFLIA)(declare-fun f (Int Int) Int)(assert (= (f 1 (- 2)) 7))"
+        assert solve(f"{script}(check-sat)", 5, name).values["(f 1 -2)"] == 7
+
+    def test_large_values_are_exact(self, name: str) -> None:
+        script = "(set-logic QF_LIA)(declare-const x Int)(assert (= x (* 3 {})))(check-sat)"
+        assert solve(script.format(10**40), 5, name).values == {"x": 3 * 10**40}
+
+    def test_a_script_without_constants_of_int_is_sat_without_values(self, name: str) -> None:
+        script = "(set-logic QF_BV)(declare-const b (_ BitVec 8))(assert (= b #x07))(check-sat)"
+        assert solve(script, 5, name) == Solved("sat")
+
+    def test_time_is_limited(self, name: str) -> None:
+        start = time.monotonic()
+        answer = solve(CUBES, 0.3, name)
+        assert answer == Solved("unknown", why=f"{name}: timeout")
+        assert time.monotonic() - start < 5
+
+    def test_a_script_with_a_mistake_proves_nothing(self, name: str) -> None:
+        answer = solve("(set-logic QF_LIA)(assert yes)(assert false)(check-sat)", 5, name)
+        assert answer.verdict == "unknown"
+        assert "yes" in answer.why
+        assert solve(PROVED, 5, name) == Solved("unsat")
+
+    def test_a_solver_that_is_not_installed_is_one_sentence(
+        self, name: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(sys.modules, name, None)
+        with pytest.raises(OnnxGatherError) as raised:
+            solve(PROVED, 5, name)
+        sentence = f"a proof needs {name}, which is not installed; install onnxgather[proof]"
+        assert str(raised.value) == sentence
+        other = next(other for other in NAMES if other != name)
+        assert installed_solver() == other
+        monkeypatch.setitem(sys.modules, other, None)
+        with pytest.raises(OnnxGatherError) as raised:
+            installed_solver()
+        sentence = "a proof needs z3 or cvc5, which are not installed; install onnxgather[proof]"
+        assert str(raised.value) == sentence
+
+
+def test_z3_is_taken_first() -> None:
+    assert installed_solver() == "z3"
+
+
+def test_threads_solve_at_the_same_time() -> None:
+    answers: list[Solved] = []
+    work = [
+        threading.Thread(target=lambda: answers.append(solve(PROVED, 5, "z3"))) for _ in range(8)
+    ]
+    for thread in work:
+        thread.start()
+    for thread in work:
+        thread.join()
+    assert answers == [Solved("unsat")] * 8
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_an_interruption_ends_the_solver() -> None:
+    timer = threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT])
+    start = time.monotonic()
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        solve(CUBES, 20, "z3")
+    assert time.monotonic() - start < 10
+
+
+WIDE = """(set-logic QF_BV)
+(declare-const x (_ BitVec 400000))
+(assert (= (bvmul x x x) (bvudiv x (bvadd x x))))
+(check-sat)
+"""
+"""Takes much memory."""
+
+DOUBLED = (
+    "(set-logic QF_UFLIA)(declare-fun g (Int Int) Int)(define-fun a0 ((x Int)) Int (g x 1)){}"
+    "(assert (= (a40 3) 7))(check-sat)"
+).format(
+    "".join(
+        f"(define-fun a{k + 1} ((x Int)) Int (g (a{k} (g x 1)) (a{k} (g x 2))))" for k in range(40)
+    )
+)
+"""Means 2^40 terms, so that its reader never ends."""
+
+BAD = {
+    "": "must end with (check-sat), got ''",
+    "(assert true)": "must end with (check-sat), got '(assert true)'",
+    "(check-sat)(check-sat)": "must be of declare, define and assert, got '(check-sat)'",
+    "x (check-sat)": "must be of declare, define and assert, got 'x'",
+    "(assert true)(check-sat": "must have pairs of parentheses, at most 250 in one another",
+    "(assert true))(check-sat)": "must have pairs of parentheses, at most 250 in one another",
+    "(assert " + "(not " * 250 + "true" + ")" * 251 + "(check-sat)": "must have pairs of "
+    "parentheses, at most 250 in one another",
+    '(assert (= "(" "("))(check-sat)': "must have pairs of parentheses, at most 250 in one another",
+    '(assert (= "" ""))(check-sat)': "must be of declare, define and assert, "
+    'got \'(assert (= "" ""))\'',
+    "(assert (! false :named |a|))(check-sat)": "must be of declare, define and assert, "
+    "got '(assert (! false :named |a|))'",
+    "(assert true) ; (check-sat)\n(check-sat)": "must be of declare, define and assert, got ';'",
+}
+OTHER = {
+    f"{command}(check-sat)": f"must be of declare, define and assert, got '{command}'"
+    for command in (
+        "(set-option :timeout 1)",
+        '(set-option :regular-output-channel "x")',
+        "(get-model)",
+        "(get-value (x))",
+        "(include x)",
+        "(push 1)",
+        "(pop 1)",
+        "(exit)",
+        "(reset)",
+        "(echo x)",
+        "(set-info :status unsat)",
+        "(declare-sort A 0)",
+        "(declare-datatypes () ((A a)))",
+        "(define-fun-rec f ((x Int)) Int (f x))",
+        "(define-sort I () Int)",
+        "(check-sat-assuming (x))",
+        "(assert-soft x)",
+        "(minimize x)",
+        "(eval x)",
+        "()",
+    )
+}
+
+
+class TestForeignScripts:
+    @pytest.mark.parametrize(("script", "message"), (BAD | OTHER).items())
+    def test_what_is_no_declaration_definition_or_assertion_is_refused(
+        self, script: str, message: str
+    ) -> None:
+        with pytest.raises(FileFormatError) as raised:
+            check_script(script)
+        assert str(raised.value) == message
+
+    def test_our_scripts_are_read(self) -> None:
+        for script in (PROVED, REFUTED, CUBES):
+            check_script(script)
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_a_bomb_costs_its_own_answer_alone(
+        self, name: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        small = "from onnxgather.certificates import solvers; "
+        small += "solvers.MEMORY, solvers.SPARE = 2**30, 0; solvers.serve_scripts()"
+        monkeypatch.setattr(solvers, "_PROGRAM", small)
+        scripts = [PROVED, WIDE, REFUTED, DOUBLED, PROVED]
+        answers = list(solve_apart(scripts, 1, name))
+        assert [each.verdict for each in answers] == ["unsat", "unknown", "sat", "unknown", "unsat"]
+        assert {answer.why for answer in answers[1::2]} <= {
+            f"{name}: out of memory",
+            f"{name}: timeout",
+            f"{name}: its program ended with code {-signal.SIGXCPU}",
+        }
+        assert answers[2].values == {}
+
+    def test_memory_is_limited(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        small = "from onnxgather.certificates import solvers; "
+        monkeypatch.setattr(
+            solvers, "_PROGRAM", f"{small}solvers.MEMORY = 2**29; solvers.serve_scripts()"
+        )
+        assert list(solve_apart([WIDE], 20, "z3")) == [Solved("unknown", why="z3: out of memory")]
