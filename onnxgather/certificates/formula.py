@@ -1,0 +1,158 @@
+"""DirectML's formulas, from Microsoft's pages: where each element of OutputTensor comes from.
+
+The formulas share nothing with `reference` and `gather`, so that certificates see their mistakes.
+Under the policy "directml" they say what DirectML.dll 1.15.4 was measured to do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from onnxgather.certificates.terms import (
+    Int,
+    Truth,
+    any_of,
+    choose,
+    in_twos_complement,
+    larger_of,
+    no,
+    read,
+    smaller_of,
+    weighted,
+)
+from onnxgather.descriptors.operators import Descriptor, GatherDesc, GatherElementsDesc
+from onnxgather.descriptors.tensors import TensorDesc
+from onnxgather.options import OutOfRange
+
+_INDICES = "IndicesTensor"
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where an element of OutputTensor comes from."""
+
+    is_input: Truth
+    """Whether it is an element of InputTensor's array; else it is 0."""
+    position: Int
+    """The position of that element in the array, in elements."""
+    outside: Truth
+    """Whether an index that leads to it is out of range."""
+
+
+@dataclass(frozen=True, slots=True)
+class GatherFormula:
+    """The formula of a descriptor."""
+
+    desc: Descriptor
+    policy: OutOfRange
+    index: Callable[[Int], Int]
+    """The element of IndicesTensor's buffer at a position."""
+
+    def source(self, coordinates: Sequence[Int]) -> Provenance:
+        """Where the element of OutputTensor at some coordinates comes from."""
+        tensor = self.desc.input_tensor
+        read_at = [*self._coordinates(coordinates)]
+        outside = any_of(*(self._is_outside(k, at) for at, k in read_at if k is not None))
+        if self.policy == "directml":
+            position = self._measured(read_at)
+        else:
+            limited = [self._limited(at, k) for at, k in read_at]
+            position = weighted(zip(limited, tensor.element_strides, strict=True))
+        is_input = position < math.prod(tensor.array_shape)
+        if self.policy == "zero":
+            is_input = no(outside)
+        return Provenance(is_input, position, outside)
+
+    def outside(self, coordinates: Sequence[Int]) -> tuple[Int, Truth]:
+        """The element of IndicesTensor at some coordinates, and whether it is out of range."""
+        index = self._index(coordinates)
+        return index, self._is_outside(self._dimension(coordinates), index)
+
+    def _is_outside(self, dimension: int, index: Int) -> Truth:
+        size = self.desc.input_tensor.sizes[dimension]
+        return any_of(index < -size, size - 1 < index)
+
+    def _limited(self, at: Int, dimension: int | None) -> Int:
+        """A coordinate; an index counts from the end where negative, and stays in its axis."""
+        if dimension is None:
+            return at
+        size = self.desc.input_tensor.sizes[dimension]
+        counted = choose(at < 0, at + size, at)
+        return larger_of(0, smaller_of(counted, size - 1))
+
+    def _index(self, coordinates: Sequence[Int]) -> Int:
+        return self.index(
+            weighted(zip(coordinates, self.desc.indices_tensor.element_strides, strict=True))
+        )
+
+    def _dimension(self, coordinates: Sequence[Int]) -> int:
+        """The dimension of InputTensor that an element of IndicesTensor goes into."""
+        desc = self.desc
+        if isinstance(desc, GatherDesc | GatherElementsDesc):
+            return desc.axis
+        last = coordinates[-1]
+        assert isinstance(last, int)
+        ignored = desc.input_tensor.dimension_count - desc.input_dimension_count
+        return ignored + desc.batches + last
+
+    def _coordinates(self, output: Sequence[Int]) -> Iterator[tuple[Int, int | None]]:
+        """Yield the coordinates in InputTensor, of indices with the number of the dimension."""
+        desc = self.desc
+        count = desc.input_tensor.dimension_count
+        if isinstance(desc, GatherElementsDesc):
+            # OutputTensor[x, y, z] = InputTensor[x, IndicesTensor[x, y, z], z], for Axis 1.
+            for k in range(count):
+                yield (self._index(output), k) if k == desc.axis else (output[k], None)
+        elif isinstance(desc, GatherDesc):
+            # The sizes of OutputTensor are those of InputTensor, with the last IndexDimensions of
+            # IndicesTensor in the place of Axis; leading ones are dropped or added.
+            kept = desc.index_dimensions
+            whole = [*[0] * (kept - 1), *output[int(kept == 0) :]]
+            chosen = [0] * (count - kept) + whole[desc.axis : desc.axis + kept]
+            for k in range(count):
+                if k == desc.axis:
+                    yield self._index(chosen), k
+                else:
+                    yield whole[k if k < desc.axis else k + kept - 1], None
+        else:
+            # Batches, then the sizes of IndicesTensor but the last, then what the tuple leaves.
+            length = desc.tuple_size
+            tuples = desc.indices_dimension_count - 1
+            after = desc.input_dimension_count - desc.batches - length
+            own = output[count - tuples - after :]
+            ignored = count - desc.input_dimension_count
+            chosen = [0] * (count - tuples - 1) + [*own[:tuples]]
+            yield from [(0, None)] * ignored
+            yield from ((own[k], None) for k in range(desc.batches))
+            for k in range(length):
+                yield self._index([*chosen, k]), ignored + desc.batches + k
+            yield from ((at, None) for at in own[tuples:])
+
+    def _measured(self, read_at: Sequence[tuple[Int, int | None]]) -> Int:
+        """The position that DirectML.dll reads: an offset modulo 2^32, at most the last one."""
+        desc, tensor = self.desc, self.desc.input_tensor
+        strides = tensor.element_strides
+        if isinstance(desc, GatherElementsDesc):
+            strides = [0 if n == 1 else s for n, s in zip(tensor.sizes, strides, strict=True)]
+        words = [self._word(at, k) for at, k in read_at]
+        offset = weighted(zip(words, strides, strict=True)) % (2**32)
+        return smaller_of(offset, tensor.reachable_count - 1)
+
+    def _word(self, at: Int, dimension: int | None) -> Int:
+        """The low 32 bits of an index, with the size of the axis added where it is negative."""
+        if dimension is None:
+            return at
+        if self.desc.indices_tensor.data_type == "UINT64":
+            at = in_twos_complement(at, -(2**63), 2**63 - 1)
+        size = self.desc.input_tensor.sizes[dimension]
+        return choose(at < 0, at % (2**32) + size, at % (2**32))
+
+
+def index_reader(tensor: TensorDesc) -> Callable[[Int], Int]:
+    """The elements of IndicesTensor, of which nothing is known but their data type."""
+    info = np.iinfo(tensor.data_type.numpy)
+    return lambda position: read(_INDICES, position, int(info.min), int(info.max))
