@@ -25,7 +25,7 @@ BUDGETS = {
     "repro": 750,
     "doctor": 270,
     "networks": 4_956,
-    "certificates": 1_424,
+    "certificates": 1_430,
     "cli": 1_793,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
