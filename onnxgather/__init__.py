@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from onnxgather.certificates.certify import certify as certify
     from onnxgather.descriptors.cpp import to_cpp as to_cpp
     from onnxgather.descriptors.datatypes import TensorDataType as TensorDataType
     from onnxgather.descriptors.feature_levels import minimum_feature_level as minimum_feature_level
@@ -49,6 +50,7 @@ __version__: str
 # numpy, onnx and onnxruntime take longer to import than all else together, and each caller needs
 # some of the names only: each name waits for its use.
 _MODULES = {
+    "certificates.certify": "certify",
     "descriptors.cpp": "to_cpp",
     "descriptors.datatypes": "TensorDataType",
     "descriptors.feature_levels": "minimum_feature_level",

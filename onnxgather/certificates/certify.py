@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+import os
 import time
+from functools import partial
 from typing import Literal
 
 import msgspec
 
 from onnxgather.certificates.claims import claims
 from onnxgather.certificates.formula import GatherFormula, index_reader
-from onnxgather.certificates.solvers import Solved, solve
+from onnxgather.certificates.solvers import Solved, installed_solver, solve
 from onnxgather.certificates.tensors import Run, UndecidedError
 from onnxgather.certificates.terms import script
+from onnxgather.checks import check_type
 from onnxgather.descriptors.operators import Descriptor
+from onnxgather.errors import OnnxGatherError
 from onnxgather.model.values import ModelProto
 from onnxgather.model.write import to_onnx
-from onnxgather.options import OutOfRange, Target
+from onnxgather.options import POLICIES, OutOfRange, Target
 
 
-class Certified(msgspec.Struct, frozen=True):
+class Certified(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a model means its descriptor."""
 
     state: Literal["proved", "refuted", "undecided"]
+    statement: str
+    """What is proved, or refuted, or neither."""
+    preconditions: tuple[str, ...] = ()
+    """What must be so for the statement to hold."""
     why: str = ""
     """What stopped an undecided one."""
     obligations: tuple[str, ...] = ()
@@ -29,29 +37,49 @@ class Certified(msgspec.Struct, frozen=True):
     lemmas: tuple[str, ...] = ()
     """The names of the lemmas of `lemmas` that it rests on."""
 
+    def __str__(self) -> str:
+        return self.state + (self.why and f": {self.why}")
+
+    def __repr__(self) -> str:
+        return f"<Certified {self}>"
+
 
 def certify(
     desc: Descriptor,
     out_of_range: OutOfRange = "clamp",
     target: Target = "portable",
-    model: ModelProto | None = None,
+    model: str | os.PathLike[str] | ModelProto | None = None,
     timeout: float = 60,
+    low_halves: bool = False,
 ) -> Certified:
     """Prove that a model means a descriptor, for any data and every value of every index.
 
     Args:
         desc: Any of the four gather descriptors.
-        out_of_range: What an index out of range does.
-        target: Which model `to_onnx` makes of the descriptor.
-        model: The model in the place of that one.
+        out_of_range: What an index out of range does; see `OutOfRange`.
+        target: Which model `to_onnx` makes of the descriptor; see `TARGETS`.
+        model: The model in the place of that one: a path, or an `onnx.ModelProto`. Its inputs
+            are those named InputTensor and IndicesTensor, or PREFIXInputTensor and so on, else two
+            in this order.
         timeout: The seconds that the solver may take for the whole.
+        low_halves: Whether Less, Min, Max and Clip of INT64 compare the low halves, as the CPU
+            provider of ONNX Runtime does before version 1.32.
+
+    Raises:
+        OnnxGatherError: An option is not one of those above, the model cannot be read or does not
+            fit the descriptor, or there is no solver: `pip install onnxgather[proof]`.
     """
-    model = to_onnx(desc, out_of_range, target) if model is None else model
-    run, obligations = Run(), dict[str, None]()
+    check_type("timeout", timeout, "a number of seconds", int, float)
+    if not timeout > 0:
+        raise OnnxGatherError(f"timeout must be above 0, got {timeout}")
+    installed_solver()
+    made = to_onnx(desc, out_of_range, target)  # which checks the options
+    run, obligations = Run(low_halves=low_halves), dict[str, None]()
     end = time.monotonic() + timeout
     formula = GatherFormula(desc, out_of_range, index_reader(desc.indices_tensor))
+    certified = partial(Certified, statement=_statement(desc, out_of_range))
     try:
-        for claim in claims(model, formula, run):
+        for claim in claims(made if model is None else model, formula, run):
             if claim.conclusion is True:
                 continue
             text, _ = script(claim.hypotheses, claim.conclusion)
@@ -60,10 +88,20 @@ def certify(
             if answer.verdict == "unknown":
                 raise UndecidedError(answer.why)
             if answer.verdict == "sat":
-                return Certified("refuted", "", (text,), (*sorted(run.lemmas),))
+                lemmas = (*sorted(run.lemmas),)
+                return certified(state="refuted", obligations=(text,), lemmas=lemmas)
     except UndecidedError as error:
-        return Certified("undecided", str(error))
-    return Certified("proved", "", (*obligations,), (*sorted(run.lemmas),))
+        return certified(state="undecided", why=str(error))
+    return certified(state="proved", obligations=(*obligations,), lemmas=(*sorted(run.lemmas),))
+
+
+def _statement(desc: Descriptor, out_of_range: OutOfRange) -> str:
+    """What is proved, in a sentence."""
+    return (
+        "for any data and every value of every index, each element of OutputTensor is the element "
+        f"of InputTensor that DirectML's formula of {desc.operator} names, and an index out of "
+        f"range {POLICIES[out_of_range].rule}"
+    )
 
 
 _solved = dict[str, Solved]()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -40,8 +41,10 @@ from onnxgather.certificates.terms import (
     variable,
     weighted,
 )
+from onnxgather.checks import listed, number_of, shown
 from onnxgather.descriptors.operators import Descriptor
-from onnxgather.model.values import ModelProto
+from onnxgather.errors import OnnxGatherError
+from onnxgather.model.values import ModelProto, ValueType, name_of
 from onnxgather.networks.network import Scope, read_network
 
 
@@ -66,7 +69,7 @@ def walk(
     Raises:
         UndecidedError: An operator, or what it does, is not known.
     """
-    values = {**(outer or {}), **dict(zip(scope.inputs, inputs, strict=True))}
+    values = {**(outer or {}), **dict(zip(scope.inputs, inputs, strict=False))}
 
     def value(name: str) -> LazyTensor | None:
         if name and name not in values:
@@ -93,27 +96,62 @@ def walk(
     return [one for name in scope.outputs if (one := value(name))]
 
 
-def _input(desc: Descriptor) -> LazyTensor:
-    """InputTensor, of which nothing is known but that its elements only move."""
-    shape = desc.input_tensor.array_shape
-    dtype = desc.input_tensor.data_type.numpy
-    return lazy(dtype, shape, lambda at: Moved(True, flat(at, shape), 0))
+def _names(main: Scope, desc: Descriptor) -> tuple[str, str, str]:
+    """The names of InputTensor, IndicesTensor and OutputTensor in a model.
+
+    They are found by these names with a common prefix, as `to_onnx` gives them, else by their
+    order.
+
+    Raises:
+        OnnxGatherError: It is not clear which they are, or they do not fit the descriptor.
+    """
+    inputs, outputs = main.inputs, main.outputs
+    starts = [name.removesuffix("InputTensor") for name in inputs if name.endswith("InputTensor")]
+    starts = [start for start in starts if f"{start}IndicesTensor" in inputs]
+    if len(starts) == 1:
+        inputs = f"{starts[0]}InputTensor", f"{starts[0]}IndicesTensor"
+        own = f"{starts[0]}OutputTensor"
+        outputs = (own,) if own in outputs else outputs
+    for what, names, count in (("input", inputs, 2), ("output", outputs, 1)):
+        if len(names) != count:
+            rule = f"the model must have {number_of(count, what)}, or have names of to_onnx"
+            raise OnnxGatherError(f"{rule}, got {listed(names, 4) or 'none'}")
+    for name, tensor in zip(inputs, (desc.input_tensor, desc.indices_tensor), strict=True):
+        wanted, found = (
+            ValueType(name_of(tensor.data_type.onnx), tensor.array_shape),
+            main.types[name],
+        )
+        sizes = zip(found.sizes or (), tensor.array_shape, strict=False)
+        if found.data_type != wanted.data_type or any(n not in (None, size) for n, size in sizes):
+            raise OnnxGatherError(f"{shown(name)} of the model must be {wanted}, got {found}")
+    return inputs[0], inputs[1], outputs[0]
 
 
-def claims(model: ModelProto, formula: GatherFormula, run: Run) -> Iterator[Claim]:
+def claims(
+    model: str | os.PathLike[str] | ModelProto, formula: GatherFormula, run: Run
+) -> Iterator[Claim]:
     """What must follow for a model to mean a descriptor.
 
     Raises:
         UndecidedError: The model has what nothing is known of.
     """
     desc = formula.desc
-    main = read_network(model).main
-    indices = desc.indices_tensor
-    shape = indices.array_shape
-    given = lazy(indices.data_type.numpy, shape, lambda at: formula.index(flat(at, shape)))
-    output = walk(main, [_input(desc), given][: len(main.inputs)], run)[0]
+    network = read_network(model)
+    data, indices, output = _names(network.main, desc)
+    shape, index_shape = desc.input_tensor.array_shape, desc.indices_tensor.array_shape
+    main = read_network(network, {data: shape, indices: index_shape}).main
+    dtype, index_dtype = (one.data_type.numpy for one in (desc.input_tensor, desc.indices_tensor))
+    given = {
+        # nothing is known of InputTensor but that its elements only move
+        data: lazy(dtype, shape, lambda at: Moved(True, flat(at, shape), 0)),
+        indices: lazy(index_dtype, index_shape, lambda at: formula.index(flat(at, index_shape))),
+    }
+    found = walk(main, [], run, given)[main.outputs.index(output)]
+    wanted = desc.output_tensor.array_shape
+    yield Claim((), found.dtype == dtype and len(found.shape) == len(wanted))
+    yield from (Claim((), is_equal(*sizes)) for sizes in zip(found.shape, wanted, strict=False))
     yield from _failures(formula, run.failures)
-    yield from _elements(formula, output)
+    yield from _elements(formula, found)
 
 
 def _elements(formula: GatherFormula, output: LazyTensor) -> Iterator[Claim]:
