@@ -25,13 +25,13 @@ BUDGETS = {
     "repro": 750,
     "doctor": 270,
     "networks": 4_956,
-    "certificates": 1_430,
+    "certificates": 1_587,
     "cli": 1_793,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 18_677
+WHOLE = 18_842
 """The most lines of code of the package."""
 
 ENTRIES = 23

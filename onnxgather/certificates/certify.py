@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 
 from onnxgather.certificates.claims import claims
+from onnxgather.certificates.counterexamples import Counterexample, counterexample
 from onnxgather.certificates.formula import GatherFormula, index_reader
 from onnxgather.certificates.solvers import Solved, installed_solver, solve
 from onnxgather.certificates.tensors import Run, UndecidedError
@@ -36,6 +37,8 @@ class Certified(msgspec.Struct, frozen=True, kw_only=True):
     """The scripts whose claims do not follow from the normal form of terms alone, each once."""
     lemmas: tuple[str, ...] = ()
     """The names of the lemmas of `lemmas` that it rests on."""
+    counterexample: Counterexample | None = None
+    """Of a refuted one: inputs with which the model was seen to differ."""
 
     def __str__(self) -> str:
         return self.state + (self.why and f": {self.why}")
@@ -79,7 +82,7 @@ def certify(
     formula = GatherFormula(desc, out_of_range, index_reader(desc.indices_tensor))
     certified = partial(Certified, statement=_statement(desc, out_of_range))
     try:
-        for claim in claims(made if model is None else model, formula, run):
+        for claim in claims(model or made, formula, run):
             if claim.conclusion is True:
                 continue
             text, _ = script(claim.hypotheses, claim.conclusion)
@@ -89,7 +92,10 @@ def certify(
                 raise UndecidedError(answer.why)
             if answer.verdict == "sat":
                 lemmas = (*sorted(run.lemmas),)
-                return certified(state="refuted", obligations=(text,), lemmas=lemmas)
+                shown = counterexample(model or made, formula, claim, end - time.monotonic())
+                return certified(
+                    state="refuted", obligations=(text,), lemmas=lemmas, counterexample=shown
+                )
     except UndecidedError as error:
         return certified(state="undecided", why=str(error))
     return certified(state="proved", obligations=(*obligations,), lemmas=(*sorted(run.lemmas),))

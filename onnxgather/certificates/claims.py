@@ -96,7 +96,7 @@ def walk(
     return [one for name in scope.outputs if (one := value(name))]
 
 
-def _names(main: Scope, desc: Descriptor) -> tuple[str, str, str]:
+def tensor_names(main: Scope, desc: Descriptor) -> tuple[str, str, str]:
     """The names of InputTensor, IndicesTensor and OutputTensor in a model.
 
     They are found by these names with a common prefix, as `to_onnx` gives them, else by their
@@ -137,7 +137,7 @@ def claims(
     """
     desc = formula.desc
     network = read_network(model)
-    data, indices, output = _names(network.main, desc)
+    data, indices, output = tensor_names(network.main, desc)
     shape, index_shape = desc.input_tensor.array_shape, desc.indices_tensor.array_shape
     main = read_network(network, {data: shape, indices: index_shape}).main
     dtype, index_dtype = (one.data_type.numpy for one in (desc.input_tensor, desc.indices_tensor))

@@ -416,7 +416,7 @@ def _own(term: Term) -> list[Term]:
 
 
 def evaluate(term: Int | Truth, values: Mapping[Term, int]) -> int:
-    """The value of a term where its variables and reads have values; a truth is 0 or 1."""
+    """The value of a term; a truth is 0 or 1, and a variable or a read without a value 0."""
     if not isinstance(term, Term):
         return int(term)
     found = dict[Term, int]()
@@ -426,8 +426,8 @@ def evaluate(term: Int | Truth, values: Mapping[Term, int]) -> int:
 
     for one in inside(term):
         args = one.args
-        if one in values:
-            found[one] = values[one]
+        if one.kind in ("variable", "read"):
+            found[one] = values.get(one, 0)
         elif one.kind == "sum":
             found[one] = args[0] + sum(found[t] * factor for t, factor in args[1:])
         else:
