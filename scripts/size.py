@@ -14,7 +14,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parents[1] / "onnxgather"
 
 BUDGETS = {
-    "top": 1_002,
+    "top": 1_003,
     "descriptors": 1_040,
     "lowering": 1_730,
     "model": 490,
@@ -26,12 +26,12 @@ BUDGETS = {
     "doctor": 270,
     "networks": 4_956,
     "certificates": 1_587,
-    "cli": 1_793,
+    "cli": 1_985,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 18_842
+WHOLE = 19_060
 """The most lines of code of the package."""
 
 ENTRIES = 23
@@ -48,7 +48,7 @@ print(*(m.__file__ for name, m in sys.modules.items() if name.split(".")[0] == "
 
 CALLS = {
     "to_onnx": ("og.to_onnx(desc)", 24, 2_450),
-    "run": ("og.run(desc, np.zeros(4, np.float32), np.array([0, 1]))", 35, 3_709),
+    "run": ("og.run(desc, np.zeros(4, np.float32), np.array([0, 1]))", 35, 3_711),
 }
 """What a new process does, and the most files and lines of code of the package that it may load."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial, wraps
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import click
 
+from onnxgather.checks import check_choice
 from onnxgather.errors import OnnxGatherError
 from onnxgather.execution.providers import DIRECTML_DLL, NAMES, PROVIDERS, find_provider
 from onnxgather.options import (
@@ -182,6 +183,30 @@ def _choice(
 _POLICY = "--out-of-range", "RULE"
 _INDEX = "What an index out of range does"
 policy = partial(_choice, *_POLICY, POLICIES, _INDEX)
+
+
+def names(flag: str, name: str, choices: Collection[str], default: str, what: str) -> Any:
+    """An option whose value is names of a table, with commas.
+
+    Args:
+        flag: The option.
+        name: The parameter of the command.
+        choices: The table.
+        default: The value if none is given.
+        what: What the names choose, as the help says it.
+    """
+
+    def chosen(ctx: click.Context, param: click.Parameter, value: str) -> list[str]:
+        found = _names(ctx, param, value)
+        with as_usage():
+            for one in found:
+                check_choice(flag, one, choices)
+        return found
+
+    text = f"{what}, with commas: {either(choices)}."
+    more: dict[str, Any] = {"metavar": "NAMES", "help": text, "show_default": True}
+    return click.option(flag, name, callback=chosen, default=default, **more)
+
 
 hardening = click.option(
     _POLICY[0],

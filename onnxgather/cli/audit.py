@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import signal
-from collections.abc import Callable, Generator, Mapping, Sequence
-from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import BrokenExecutor
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import partial
-from multiprocessing import active_children, get_context
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,6 +16,7 @@ from msgspec.structs import asdict
 from onnxgather.checks import number_of
 from onnxgather.cli import arguments
 from onnxgather.cli.outputs import Outputs, codes
+from onnxgather.cli.processes import results
 from onnxgather.cli.sources import Batch, JsonBeforePaths
 from onnxgather.cli.terminal import Interrupted, json_bytes, say
 from onnxgather.errors import FINDINGS, OnnxGatherError
@@ -150,9 +149,9 @@ def _each(
             stack.callback(lane.close)
         arrays = None if asked.inputs is None else read_inputs(asked.inputs)
         work = partial(_audited, asked, arrays, lanes)
-        results = stack.enter_context(closing(_results(min(asked.jobs, total), work, models)))
+        found = stack.enter_context(closing(results(min(asked.jobs, total), work, models)))
         try:
-            for number, (model, result) in enumerate(zip(models, results, strict=True), 1):
+            for number, (model, result) in enumerate(zip(models, found, strict=True), 1):
                 with batch.step(model, number, total):
                     try:
                         done[model] = result()
@@ -168,49 +167,6 @@ def _each(
                 raise OnnxGatherError(rule) from None
             return done, stop
     return done, None
-
-
-def _results(
-    jobs: int, work: Callable[[str], Compared], models: Sequence[str]
-) -> Generator[Callable[[], Compared]]:
-    """Yield what gives the result of each model, in their order, from so many processes."""
-    if jobs < 2:
-        yield from (partial(work, model) for model in models)
-        return
-    with _submitted(jobs, work, models) as futures:
-        for model, future in zip(models, futures, strict=True):
-            yield partial(_result, future, work, model)
-
-
-def _result(future: Future[Compared], work: Callable[[str], Compared], model: str) -> Compared:
-    """The result of a model; alone if a process has ended, as another model may have ended it."""
-    try:
-        return future.result()
-    except BrokenExecutor:
-        with _submitted(1, work, [model]) as futures:
-            return futures[0].result()
-
-
-@contextmanager
-def _submitted(
-    jobs: int, work: Callable[[str], Compared], models: Sequence[str]
-) -> Generator[list[Future[Compared]]]:
-    """The results to come of models, from processes that end with the block."""
-    pool = ProcessPoolExecutor(jobs, get_context("spawn"), _ignore_interrupts)
-    try:
-        handler = _ignore_interrupts()  # so that a process that starts is not interrupted either
-        futures = [pool.submit(work, model) for model in models]
-        signal.signal(signal.SIGINT, handler)
-        yield futures
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-        for process in active_children():
-            process.terminate()
-
-
-def _ignore_interrupts() -> Any:
-    """Leave Ctrl-C, which a terminal sends to all processes, to the one that started them."""
-    return signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _audited(

@@ -20,6 +20,7 @@ _BROKEN_PIPE = BY_SIGNAL + 13
 COMMANDS = {
     "audit": ("audit", "Say what becomes of each gather of an ONNX model."),
     "capture": ("translate", "Print the path of a C++ header that writes gathers to files."),
+    "certify": ("certify", "Prove that models mean their descriptors."),
     "check": ("check", "Compare providers with the reference."),
     "convert": ("translate", "Write programs as ONNX models."),
     "corpus": ("check", "Export the built-in corpus."),

@@ -17,7 +17,7 @@ import pytest
 from command_line import POSIX, outcome
 from onnx_graphs import INT64, constant, info, model, node
 
-from onnxgather.cli import audit, sources, terminal
+from onnxgather.cli import audit, processes, sources, terminal
 from onnxgather.networks.findings import AuditReport
 
 
@@ -79,7 +79,7 @@ def test_a_model_that_memory_does_not_hold_is_one_line(
 def test_a_process_that_ends_loses_its_own_model_alone() -> None:
     found = list[object]()
     models = ["1 + 1", "__import__('os')._exit(1)", "2 + 2", "3 + 3"]
-    for result in audit._results(2, eval, models):  # pyright: ignore[reportPrivateUsage]
+    for result in processes.results(2, eval, models):
         try:
             found.append(result())
         except BrokenExecutor:

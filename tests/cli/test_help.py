@@ -27,6 +27,7 @@ Options:
 Commands:
   audit    Say what becomes of each gather of an ONNX model.
   capture  Print the path of a C++ header that writes gathers to files.
+  certify  Prove that models mean their descriptors.
   check    Compare providers with the reference.
   convert  Write programs as ONNX models.
   corpus   Export the built-in corpus.
@@ -55,6 +56,7 @@ Commands:
             *(
                 "audit",
                 "capture",
+                "certify",
                 "check",
                 "convert",
                 "corpus",

@@ -1,0 +1,211 @@
+"""The command `certify`, which proves that models mean their descriptors."""
+
+from __future__ import annotations
+
+import itertools
+import signal
+from collections.abc import Iterator, Sequence
+from concurrent.futures import BrokenExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from onnxgather.checks import number_of
+from onnxgather.cli import arguments
+from onnxgather.cli.outputs import Outputs
+from onnxgather.cli.processes import results
+from onnxgather.cli.sources import STANDARD, Batch, JsonBeforePaths, Reading, gathers_in
+from onnxgather.cli.terminal import Interrupted, json_bytes
+from onnxgather.descriptors.operators import Descriptor
+from onnxgather.errors import FINDINGS, OnnxGatherError, located
+from onnxgather.options import POLICIES, TARGETS, OutOfRange, Target
+
+if TYPE_CHECKING:
+    from onnxgather.certificates.certify import Certified
+
+
+@dataclass(frozen=True, slots=True)
+class CertifyOptions:
+    """The arguments and options of `onnxgather certify`."""
+
+    paths: tuple[str, ...]
+    corpus: bool
+    count: int | None
+    """How many random descriptors."""
+    seed: int
+    rules: Sequence[OutOfRange]
+    targets: Sequence[Target]
+    model: str | None
+    """The model in the place of those of the targets."""
+    low_halves: bool
+    timeout: float
+    fail_on: str | None
+    jobs: int
+    reading: Reading
+    outputs: Outputs
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A descriptor, and the model that is to mean it."""
+
+    name: str
+    """Where the descriptor is from."""
+    descriptor: Descriptor
+    out_of_range: OutOfRange
+    target: Target
+    model: str | None
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.out_of_range}, {self.model or self.target}"
+
+    def certified(self, low_halves: bool, timeout: float) -> Certified:
+        """Its certificate."""
+        from onnxgather.certificates.certify import certify
+
+        with located(self.name):
+            asked = self.descriptor, self.out_of_range, self.target, self.model
+            return certify(*asked, timeout, low_halves)
+
+
+@click.command("certify", cls=JsonBeforePaths)
+@click.argument("paths", nargs=-1, type=arguments.FILE, metavar="[FILE]...")
+@arguments.flag("--corpus", help="Certify each descriptor of the built-in corpus.")
+@arguments.number("--random", "count", help="Certify N random descriptors.")
+@arguments.of_check("seed")
+@arguments.names("--out-of-range", "rules", POLICIES, "clamp", "What an index out of range does")
+@arguments.names("--target", "targets", TARGETS, "portable", "Lowerings to use")
+@arguments.file("--model", help="Certify this ONNX model against the only descriptor.")
+@arguments.flag(
+    "--low-halves",
+    help="Let Less, Min, Max and Clip of INT64 compare the low halves, as the CPU provider of ONNX "
+    "Runtime before 1.32 does.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0, min_open=True),
+    default=60,
+    show_default=True,
+    metavar="S",
+    help="Seconds that the solver may take for a descriptor.",
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice(["undecided"]),
+    metavar="undecided",
+    help="Let an undecided descriptor be a finding too.",
+)
+@arguments.number("--jobs", most=64, default=1, help="Processes that work side by side.")
+@arguments.json_file("certificates")
+@arguments.node
+@arguments.shape
+@arguments.allow_outside
+@arguments.as_records(reading=Reading, outputs=Outputs)
+def certify_command(**given: Any) -> int:
+    """Prove that models mean their descriptors, for any data and every value of every index.
+
+    A FILE is a program, or an ONNX model whose gathers have descriptors; or a folder: all *.json
+    files in it and below it; or a pattern in quotes. A descriptor is proved, refuted, which is a
+    finding, or undecided. It needs pip install onnxgather[proof].
+    """
+    from onnxgather.certificates.solvers import installed_solver
+
+    options, batch = CertifyOptions(**given), Batch(prints=given["outputs"].json_file != STANDARD)
+    installed_solver()
+    asked = [*_asked(options, batch)]
+    options.outputs.check_writable()
+    done, stop = _each(options, batch, asked)
+    states = [certified.state for certified in done.values()]
+    if done and not options.outputs.write(batch, {"--json": partial(_json, batch, done)}):
+        names = "proved", "refuted", "undecided"
+        batch.say(", ".join(f"{states.count(state):,} {state}" for state in names))
+    is_bad = not {"refuted", options.fail_on}.isdisjoint(states)
+    code = batch.finish([FINDINGS] if is_bad else [])
+    return stop.exit_code if stop else code
+
+
+def _asked(options: CertifyOptions, batch: Batch) -> Iterator[Asked]:
+    """Yield what is to be certified, each once."""
+    found, files = dict[Descriptor, str](), list[str]()
+    options.reading.check_models(*options.paths)
+    for source in batch.sources(options.paths):
+        with batch.step(source.path):
+            gathers = gathers_in(batch, source, options.reading)
+            files += gathers.files
+            for name, desc in gathers.descriptors.items():
+                found.setdefault(desc, f"{source.path}: {gathers.where(name)}")
+    options.outputs.check_apart([*files, *filter(None, [options.model])])
+    for name, desc in _drawn(options):
+        found.setdefault(desc, name)
+    if not found and not batch.failures:
+        rule = "there is nothing to certify: give a FILE, --corpus or --random N"
+        raise click.UsageError(rule)
+    pairs = [*itertools.product(options.rules, options.targets)]
+    if options.model and len(found) * len(pairs) > 1:
+        got = f"{number_of(len(found), 'descriptor')}, {number_of(len(pairs), 'rule')}"
+        raise click.UsageError(f"--model must come with one descriptor under one rule, got {got}")
+    for (desc, name), pair in itertools.product(found.items(), pairs):
+        yield Asked(name, desc, *pair, options.model)
+
+
+def _drawn(options: CertifyOptions) -> Iterator[tuple[str, Descriptor]]:
+    """Yield the descriptors of the corpus and random ones, with their names."""
+    from onnxgather.parity.cases import DescriptorCase
+    from onnxgather.parity.corpus import built_in_cases, random_cases
+
+    cases = built_in_cases() if options.corpus else ()
+    for case in itertools.chain(cases, random_cases(options.count or 0, options.seed)):
+        if isinstance(case, DescriptorCase):
+            yield case.name, case.descriptor
+
+
+def _each(
+    options: CertifyOptions, batch: Batch, asked: Sequence[Asked]
+) -> tuple[dict[Asked, Certified], Interrupted | None]:
+    """The certificates, and the signal that ended the work on them."""
+    done, total = dict[Asked, "Certified"](), len(asked)
+    work = partial(Asked.certified, low_halves=options.low_halves, timeout=options.timeout)
+    try:
+        with closing(results(min(options.jobs, total), work, asked)) as found:
+            for number, (one, result) in enumerate(zip(asked, found, strict=True), 1):
+                with batch.step(one.name, number, total):
+                    try:
+                        done[one] = result()
+                    except (BrokenExecutor, MemoryError):
+                        why = "there is not enough memory, or the process of the proof was ended"
+                        raise OnnxGatherError(f"{one.name}: {why}") from None
+                    if options.outputs.json_file != STANDARD:
+                        batch.say(f"{one}: {done[one]}")
+    except KeyboardInterrupt as error:  # a solver tells of SIGINT by itself
+        stop = error if isinstance(error, Interrupted) else Interrupted(signal.SIGINT)
+        with batch.step(""):
+            every = number_of(total, "descriptor")
+            rule = f"interrupted by {stop.name} after {len(done):,} of {every}"
+            raise OnnxGatherError(rule) from None
+        return done, stop
+    return done, None
+
+
+def _json(batch: Batch, done: dict[Asked, Certified]) -> bytes:
+    """The certificates as JSON, of the obligations their number."""
+    from msgspec.structs import asdict
+
+    from onnxgather.descriptors.spelling import to_dict
+
+    each = [
+        {
+            "name": one.name,
+            "descriptor": to_dict(one.descriptor),
+            "out_of_range": one.out_of_range,
+            "target": None if one.model else one.target,
+            "model": one.model,
+            **asdict(certified),
+            "obligations": len(certified.obligations),
+        }
+        for one, certified in done.items()
+    ]
+    unusable = [str(error) for _, error in batch.failures]
+    return json_bytes({"schema": 1, "certificates": each, "unusable": unusable})

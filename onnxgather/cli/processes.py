@@ -1,0 +1,57 @@
+"""Work on many items in several processes, with the results in their order."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from multiprocessing import active_children, get_context
+from typing import Any, TypeVar
+
+_Item = TypeVar("_Item")
+_Found = TypeVar("_Found")
+
+
+def results(
+    jobs: int, work: Callable[[_Item], _Found], items: Sequence[_Item]
+) -> Generator[Callable[[], _Found]]:
+    """Yield what gives the result of each item, in their order, from so many processes."""
+    if jobs < 2:
+        yield from (partial(work, item) for item in items)
+        return
+    with _submitted(jobs, work, items) as futures:
+        for item, future in zip(items, futures, strict=True):
+            yield partial(_result, future, work, item)
+
+
+def _result(future: Future[_Found], work: Callable[[_Item], _Found], item: _Item) -> _Found:
+    """The result of an item; alone if a process has ended, as another item may have ended it."""
+    try:
+        return future.result()
+    except BrokenExecutor:
+        with _submitted(1, work, [item]) as futures:
+            return futures[0].result()
+
+
+@contextmanager
+def _submitted(
+    jobs: int, work: Callable[[_Item], _Found], items: Sequence[_Item]
+) -> Generator[list[Future[_Found]]]:
+    """The results to come of items, from processes that end with the block."""
+    pool = ProcessPoolExecutor(jobs, get_context("spawn"), _ignore_interrupts)
+    try:
+        handler = _ignore_interrupts()  # so that a process that starts is not interrupted either
+        futures = [pool.submit(work, item) for item in items]
+        signal.signal(signal.SIGINT, handler)
+        yield futures
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in active_children():
+            process.terminate()
+
+
+def _ignore_interrupts() -> Any:
+    """Leave Ctrl-C, which a terminal sends to all processes, to the one that started them."""
+    return signal.signal(signal.SIGINT, signal.SIG_IGN)

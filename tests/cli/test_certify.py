@@ -1,0 +1,269 @@
+"""`onnxgather certify`: its lines, its JSON, its exit codes, its processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command_line import DESC, POSIX, outcome, program
+
+import onnxgather as og
+from onnxgather.certificates import certify
+
+WHERE = "a.json: $.dispatchables.gather"
+
+
+def model(out_of_range: og.OutOfRange = "clamp", path: str = "m.onnx") -> str:
+    Path(path).write_bytes(og.to_onnx(DESC, out_of_range).SerializeToString())
+    return path
+
+
+def test_a_program_is_certified_under_each_rule_for_each_target() -> None:
+    told = outcome(
+        *("certify", program("a.json"), program("b/a.json"), "--out-of-range", "error,directml"),
+        *("--target", "portable,cpu"),
+    )
+    assert told == (
+        0,
+        f"""\
+{WHERE}: error, portable: proved
+{WHERE}: error, cpu: proved
+{WHERE}: directml, portable: proved
+{WHERE}: directml, cpu: proved
+4 proved, 0 refuted, 0 undecided
+""",
+        "",
+    )
+
+
+def test_a_model_of_others_is_a_finding_where_it_is_refuted() -> None:
+    program("a.json")
+    given = ("certify", "a.json", "--model", model("zero"), "--out-of-range")
+    assert outcome(*given, "zero") == (
+        0,
+        f"{WHERE}: zero, m.onnx: proved\n1 proved, 0 refuted, 0 undecided\n",
+        "",
+    )
+    code, text, error = outcome(*given, "clamp")
+    first, last = text.splitlines()
+    assert (code, error, last) == (1, "", "0 proved, 1 refuted, 0 undecided")
+    assert first.startswith(f"{WHERE}: clamp, m.onnx: refuted")
+
+
+def test_an_undecided_one_is_a_finding_if_asked() -> None:
+    program("a.json")
+    made = og.to_onnx(DESC)
+    made.graph.node[0].op_type = "Clap"
+    Path("m.onnx").write_bytes(made.SerializeToString())
+    told = (
+        f"{WHERE}: clamp, m.onnx: undecided: the operator Clap\n0 proved, 0 refuted, 1 undecided\n"
+    )
+    given = ("certify", "a.json", "--model", "m.onnx")
+    assert outcome(*given) == (0, told, "")
+    assert outcome(*given, "--fail-on", "undecided") == (1, told, "")
+
+
+def test_json_has_all_but_the_text_of_obligations() -> None:
+    program("a.json")
+    code, text, error = outcome("certify", "a.json", "bad.json", "--json")
+    (one,) = (found := json.loads(text))["certificates"]
+    assert (code, error) == (2, "Error: bad.json: no such file or directory\n")
+    assert one.pop("statement") == og.certify(DESC).statement
+    assert found == {
+        "schema": 1,
+        "certificates": [
+            {
+                "name": WHERE,
+                "descriptor": og.to_dict(DESC),
+                "out_of_range": "clamp",
+                "target": "portable",
+                "model": None,
+                "state": "proved",
+                "preconditions": [],
+                "why": "",
+                "obligations": 0,
+                "lemmas": [],
+            }
+        ],
+        "unusable": ["bad.json: no such file or directory"],
+    }
+    assert outcome("certify", "a.json", "--json", "out.json") == (
+        0,
+        f"{WHERE}: clamp, portable: proved\n1 proved, 0 refuted, 0 undecided\n",
+        "",
+    )
+    assert json.loads(Path("out.json").read_bytes())["certificates"][0]["state"] == "proved"
+
+
+def test_two_jobs_give_what_one_gives() -> None:
+    given = ("certify", "--random", "12", "--seed", "3", "--out-of-range", "clamp,zero", "--json")
+    one = outcome(*given)
+    assert (one[0], one[2]) == (0, "")
+    assert len(json.loads(one[1])["certificates"]) == 24
+    assert outcome(*given, "--jobs", "2") == one
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "Error: there is nothing to certify: give a FILE, --corpus or --random N"),
+        (
+            ["--random", "2", "--model", "m.onnx"],
+            "Error: --model must come with one descriptor under one rule, got 2 descriptors, "
+            "1 rule",
+        ),
+        (
+            ["--random", "1", "--target", "cpu,portabel"],
+            "Error: Invalid value for '--target': --target must be one of portable, cpu, webgpu, "
+            "native, got 'portabel'; did you mean \"portable\"?",
+        ),
+        (
+            ["--random", "1", "--timeout", "0"],
+            "Error: Invalid value for '--timeout': 0.0 is not in the range x>0.",
+        ),
+        (
+            ["a.json", "--json=a.json"],
+            "Error: a.json must not be written, as it is an input",
+        ),
+    ],
+)
+def test_wrong_usage_is_a_sentence(arguments: list[str], said: str) -> None:
+    program("a.json")
+    code, text, error = outcome("certify", *arguments)
+    assert (code, text, error.splitlines()[-1]) == (2, "", said)
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (
+            og.to_onnx(DESC, indices=np.array([[0, 1]], np.uint32)),
+            "the model must have 2 inputs, or have names of to_onnx, got InputTensor",
+        ),
+        (
+            og.to_onnx(
+                og.GatherDesc(
+                    og.TensorDesc("FLOAT32", [4, 5]),
+                    og.TensorDesc("UINT32", [1, 2]),
+                    og.TensorDesc("FLOAT32", [4, 2]),
+                    axis=1,
+                    index_dimensions=1,
+                )
+            ),
+            "'InputTensor' of the model must be FLOAT [4, 3], got FLOAT [4, 5]",
+        ),
+    ],
+)
+def test_a_model_that_does_not_fit_is_unusable(made: certify.ModelProto, said: str) -> None:
+    Path("m.onnx").write_bytes(made.SerializeToString())
+    told = outcome("certify", program("a.json"), "--model", "m.onnx")
+    assert told == (2, "", f"Error: {WHERE}: {said}\n")
+    with pytest.raises(og.OnnxGatherError, match=re.escape(said)):
+        og.certify(DESC, model=made)
+
+
+def test_no_solver_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("z3", "cvc5"):
+        monkeypatch.setitem(sys.modules, name, None)
+    told = "a proof needs z3 or cvc5, which are not installed; install onnxgather[proof]"
+    assert outcome("certify", "--corpus") == (2, "", f"Error: {told}\n")
+    with pytest.raises(og.OnnxGatherError, match=re.escape(told)):
+        og.certify(DESC)
+
+
+class TestFromPython:
+    def test_a_result_is_short_and_says_what_is_proved(self) -> None:
+        found = og.certify(DESC, "error")
+        assert repr(found) == "<Certified proved>"
+        assert found.statement == (
+            "for any data and every value of every index, each element of OutputTensor is the "
+            "element of InputTensor that DirectML's formula of GATHER names, and an index out of "
+            "range is an error"
+        )
+
+    def test_inputs_are_found_by_their_names(self) -> None:
+        prefixed = og.to_onnx(DESC, prefix="a_")
+        inputs = [*prefixed.graph.input]
+        del prefixed.graph.input[:]
+        prefixed.graph.input.extend(reversed(inputs))
+        assert og.certify(DESC, model=prefixed).state == "proved"
+        names = {"InputTensor": "x", "IndicesTensor": "i", "OutputTensor": "y"}
+        assert og.certify(DESC, model=og.to_onnx(DESC, names=names)).state == "proved"
+
+    def test_an_output_of_another_shape_is_refuted(self) -> None:
+        rows = og.GatherDesc(
+            og.TensorDesc("FLOAT32", [4, 3]),
+            og.TensorDesc("UINT32", [1, 2]),
+            og.TensorDesc("FLOAT32", [2, 3]),
+            axis=0,
+            index_dimensions=1,
+        )
+        assert og.certify(DESC, model=og.to_onnx(rows)).state == "refuted"
+
+    @pytest.mark.parametrize(
+        ("options", "said"),
+        [
+            ({"timeout": 0}, "timeout must be above 0, got 0"),
+            ({"timeout": "1"}, "timeout must be a number of seconds, got '1'"),
+            ({"model": 3}, "model must be a file, or an onnx.ModelProto, got 3"),
+            ({"model": "no.onnx"}, "no.onnx: no such file or directory"),
+            (
+                {"out_of_range": "zeros"},
+                "out_of_range must be one of clamp, error, zero, directml, got 'zeros'; did you "
+                'mean "zero"?',
+            ),
+            (
+                {"target": "portabel"},
+                "target must be one of portable, cpu, webgpu, native, got 'portabel'; did you "
+                'mean "portable"?',
+            ),
+        ],
+    )
+    def test_wrong_options_are_sentences(self, options: dict[str, object], said: str) -> None:
+        with pytest.raises(og.OnnxGatherError) as caught:
+            og.certify(DESC, **options)  # pyright: ignore[reportArgumentType]
+        assert str(caught.value) == said
+
+
+@POSIX
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_an_interruption_writes_what_there_is(jobs: int) -> None:
+    command = [sys.executable, "-m", "onnxgather", "certify", "--random", "5000"]
+    # A shell starts what runs behind it without SIGINT, and programs inherit that.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        process = subprocess.Popen(
+            [*command, "--jobs", str(jobs), "--json", "out.json"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
+    with process:
+        try:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            told = [process.stdout.readline() for _ in range(3)]
+            os.killpg(process.pid, signal.SIGINT)  # as a terminal sends it to all processes
+            told += process.stdout.read().splitlines()
+            error = process.stderr.read()
+        finally:
+            process.kill()
+    assert process.returncode == 130
+    said = re.fullmatch(
+        r"Error: (interrupted by SIGINT after ([\d,]+) of [\d,]+ descriptors)\n", error
+    )
+    assert said is not None, error
+    found = json.loads(Path("out.json").read_bytes())
+    assert found["unusable"] == [said[1]]
+    assert len(found["certificates"]) == len(told) - 1 == int(said[2].replace(",", ""))
+    assert re.fullmatch(r"[\d,]+ proved, 0 refuted, \d+ undecided", told[-1])
