@@ -25,7 +25,7 @@ BUDGETS = {
     "repro": 750,
     "doctor": 270,
     "networks": 4_956,
-    "certificates": 1_587,
+    "certificates": 1_610,
     "cli": 1_985,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.

@@ -41,7 +41,8 @@ class Certified(msgspec.Struct, frozen=True, kw_only=True):
     """Of a refuted one: inputs with which the model was seen to differ."""
 
     def __str__(self) -> str:
-        return self.state + (self.why and f": {self.why}")
+        told = self.counterexample or self.why
+        return f"{self.state}: {told}" if told else self.state
 
     def __repr__(self) -> str:
         return f"<Certified {self}>"
@@ -91,11 +92,9 @@ def certify(
             if answer.verdict == "unknown":
                 raise UndecidedError(answer.why)
             if answer.verdict == "sat":
-                lemmas = (*sorted(run.lemmas),)
-                shown = counterexample(model or made, formula, claim, end - time.monotonic())
-                return certified(
-                    state="refuted", obligations=(text,), lemmas=lemmas, counterexample=shown
-                )
+                left = end - time.monotonic()
+                shown = counterexample(model or made, formula, claim, left, low_halves)
+                return certified(state="refuted", obligations=(text,), counterexample=shown)
     except UndecidedError as error:
         return certified(state="undecided", why=str(error))
     return certified(state="proved", obligations=(*obligations,), lemmas=(*sorted(run.lemmas),))

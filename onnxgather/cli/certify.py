@@ -49,7 +49,7 @@ class CertifyOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Pairing:
     """A descriptor, and the model that is to mean it."""
 
     name: str
@@ -127,7 +127,7 @@ def certify_command(**given: Any) -> int:
     return stop.exit_code if stop else code
 
 
-def _asked(options: CertifyOptions, batch: Batch) -> Iterator[Asked]:
+def _asked(options: CertifyOptions, batch: Batch) -> Iterator[Pairing]:
     """Yield what is to be certified, each once."""
     found, files = dict[Descriptor, str](), list[str]()
     options.reading.check_models(*options.paths)
@@ -148,7 +148,7 @@ def _asked(options: CertifyOptions, batch: Batch) -> Iterator[Asked]:
         got = f"{number_of(len(found), 'descriptor')}, {number_of(len(pairs), 'rule')}"
         raise click.UsageError(f"--model must come with one descriptor under one rule, got {got}")
     for (desc, name), pair in itertools.product(found.items(), pairs):
-        yield Asked(name, desc, *pair, options.model)
+        yield Pairing(name, desc, *pair, options.model)
 
 
 def _drawn(options: CertifyOptions) -> Iterator[tuple[str, Descriptor]]:
@@ -163,11 +163,11 @@ def _drawn(options: CertifyOptions) -> Iterator[tuple[str, Descriptor]]:
 
 
 def _each(
-    options: CertifyOptions, batch: Batch, asked: Sequence[Asked]
-) -> tuple[dict[Asked, Certified], Interrupted | None]:
+    options: CertifyOptions, batch: Batch, asked: Sequence[Pairing]
+) -> tuple[dict[Pairing, Certified], Interrupted | None]:
     """The certificates, and the signal that ended the work on them."""
-    done, total = dict[Asked, "Certified"](), len(asked)
-    work = partial(Asked.certified, low_halves=options.low_halves, timeout=options.timeout)
+    done, total = dict[Pairing, "Certified"](), len(asked)
+    work = partial(Pairing.certified, low_halves=options.low_halves, timeout=options.timeout)
     try:
         with closing(results(min(options.jobs, total), work, asked)) as found:
             for number, (one, result) in enumerate(zip(asked, found, strict=True), 1):
@@ -189,7 +189,7 @@ def _each(
     return done, None
 
 
-def _json(batch: Batch, done: dict[Asked, Certified]) -> bytes:
+def _json(batch: Batch, done: dict[Pairing, Certified]) -> bytes:
     """The certificates as JSON, of the obligations their number."""
     from msgspec.structs import asdict
 

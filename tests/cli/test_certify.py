@@ -90,6 +90,7 @@ def test_json_has_all_but_the_text_of_obligations() -> None:
                 "why": "",
                 "obligations": 0,
                 "lemmas": [],
+                "counterexample": None,
             }
         ],
         "unusable": ["bad.json: no such file or directory"],
