@@ -8,9 +8,9 @@ written by `script` for a solver.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -41,7 +41,10 @@ class Term:
     high: float
     """The highest value; 1 for a truth."""
     number: int
-    """Terms are numbered as they are made."""
+    """Orders terms, the same in each program: a digest of the kind and the arguments."""
+
+    def __repr__(self) -> str:
+        return f"{self.kind}#{self.number}"
 
     def __add__(self, other: Int) -> Int:
         """The sum."""
@@ -89,7 +92,6 @@ Truth = Int
 """A bool or a `Term`; Python counts a bool as an int."""
 
 _made = WeakValueDictionary[tuple[Any, ...], Term]()
-_numbers = itertools.count()
 
 
 def _term(kind: str, args: tuple[Any, ...], low: float = 0, high: float = 1) -> Term:
@@ -99,7 +101,8 @@ def _term(kind: str, args: tuple[Any, ...], low: float = 0, high: float = 1) -> 
     if found is None:
         found = _made[key] = Term()
         found.kind, found.args, found.low, found.high = kind, args, low, high
-        found.number = next(_numbers)
+        digest = blake2b(repr(key).encode(), digest_size=8).digest()
+        found.number = int.from_bytes(digest)
     return found
 
 
@@ -179,7 +182,8 @@ def _quotient(value: Term, divisor: int) -> Int:
     whole_part = _sum(constant // divisor, whole)
     if lowest(rest) >= 0 and highest(rest) < divisor:
         return whole_part
-    assert isinstance(rest, Term)
+    if not isinstance(rest, Term):
+        return whole_part + rest // divisor
     constant, terms = _parts(rest)
     common = math.gcd(divisor, *(factor for _, factor in terms))
     if common > 1:
@@ -195,7 +199,9 @@ def _remainder(value: Term, divisor: int) -> Int:
     if lowest(value) >= 0 and highest(value) < divisor:
         return value
     rest = _reduced(value, divisor)
-    if not isinstance(rest, Term) or (rest.low >= 0 and rest.high < divisor):
+    if not isinstance(rest, Term):
+        return rest % divisor
+    if rest.low >= 0 and rest.high < divisor:
         return rest
     return _term("remainder", (rest, divisor), 0, divisor - 1)
 
@@ -370,7 +376,7 @@ def assuming(value: Int, truth: Truth) -> Int:
     """An integer that is the same where a truth holds, with what the truth decides left out."""
     if not isinstance(value, Term) or not isinstance(truth, Term):
         return value
-    facts = {truth, *truth.args}
+    facts = {truth, *(truth.args if truth.kind == "all" else ())}
 
     def holds(condition: Truth) -> bool:
         if isinstance(condition, Term) and condition.kind == "all":
@@ -485,7 +491,7 @@ def script(hypotheses: Iterable[Truth], conclusion: Truth) -> tuple[str, dict[st
     def text(own: Any) -> str:
         if isinstance(own, Term):
             return names[own]
-        return str(own) if own >= 0 else f"(- {-own})"
+        return f"{own:d}" if own >= 0 else f"(- {-own})"
 
     terms = [*inside(whole)]
     arrays = {t.args[0] for t in terms if t.kind == "read" and isinstance(t.args[1], Term)}

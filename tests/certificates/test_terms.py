@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import operator
 import random
+import sys
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
+import numpy as np
+import pytest
+from agreement import LONG
+
 from onnxgather.certificates import terms
-from onnxgather.certificates.terms import Term, evaluate, highest, lowest, variable
+from onnxgather.certificates.solvers import solve
+from onnxgather.certificates.tensors import constant_tensor
+from onnxgather.certificates.terms import (
+    Term,
+    agree,
+    assuming,
+    evaluate,
+    highest,
+    is_equal,
+    lowest,
+    script,
+    smaller_of,
+    variable,
+)
 
 VARIABLES = [variable("a", -9, 9), variable("b", 0, 11), variable("c", -(2**63), 2**63 - 1)]
 
@@ -116,7 +137,7 @@ def meant(expression: Expression, values: dict[Term, int]) -> Any:
 def test_terms_have_the_values_of_their_operations_within_their_bounds() -> None:
     draw = random.Random(20261123)
     kinds = set[str]()
-    for _ in range(4000):
+    for _ in range(16000 if LONG else 2000):
         expression = draw.choice([integer, truth])(draw, draw.randint(1, 4))
         term = made(expression)
         kinds |= {one.kind for one in terms.inside(term)} if isinstance(term, Term) else set()
@@ -128,3 +149,111 @@ def test_terms_have_the_values_of_their_operations_within_their_bounds() -> None
             assert value == int(meant(expression, values)), (expression, values)
             assert lowest(term) <= value <= highest(term), (expression, values)
     assert kinds == {*terms._COMPUTED, "sum", "variable"}  # pyright: ignore[reportPrivateUsage]
+
+
+def test_what_a_truth_decides_may_be_left_out_where_it_holds() -> None:
+    draw = random.Random(7)
+    decided = 0
+    for _ in range(1000):
+        conditions = [truth(draw, 1) for _ in range(2)]
+        given = draw.choice([conditions[0], ("no", conditions[0]), ("all_of", *conditions)])
+        chosen_ones = [("choose", draw.choice(conditions), integer(draw, 1), k) for k in (3, 5)]
+        value = ("plus", ("times", chosen_ones[0], 3), chosen_ones[1])
+        left = assuming(made(value), made(given))
+        decided += left is not made(value)
+        for a, b, c in itertools.product(range(-9, 10, 3), range(0, 12, 2), (-7, 0, 1, 8)):
+            values = dict(zip(VARIABLES, (a, b, c), strict=True))
+            if meant(given, values):
+                assert evaluate(left, values) == meant(value, values), (value, given, values)
+    assert decided > 300
+
+
+UNKNOWN = [variable(name, -math.inf, math.inf) for name in "uvw"]
+"""Integers of which nothing is known."""
+
+SMT = {
+    "plus": "(+ {} {})",
+    "minus": "(- {} {})",
+    "times": "(* {} {})",
+    "quotient": "(div {} {})",
+    "remainder": "(mod {} {})",
+    "is_less": "(< {} {})",
+    "smaller_of": "(ite (<= {0} {1}) {0} {1})",
+    "larger_of": "(ite (<= {0} {1}) {1} {0})",
+    "choose": "(ite {} {} {})",
+    "choose_truth": "(ite {} {} {})",
+    "in_twos_complement": "(+ (mod (- {0} {1}) (+ (- {2} {1}) 1)) {1})",
+    "is_equal": "(= {} {})",
+    "no": "(not {})",
+    "all_of": "(and {} {})",
+    "any_of": "(or {} {})",
+    "agree": "(= {} {})",
+}
+"""What the operations mean, in SMT-LIB."""
+
+
+def raw(expression: Expression, names: Mapping[Term, str]) -> str:
+    """An expression in SMT-LIB, as it stands."""
+    if isinstance(expression, Term):
+        return names[expression]
+    if isinstance(expression, bool):
+        return str(expression).lower()
+    if not isinstance(expression, tuple):
+        return str(expression) if expression >= 0 else f"(- {-expression})"
+    name, *args = cast("tuple[Any, ...]", expression)
+    return SMT[name].format(*(raw(own, names) for own in args))
+
+
+@pytest.mark.parametrize("solver", ["z3", "cvc5"])
+def test_a_solver_finds_each_term_equal_to_its_operations(
+    solver: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip(solver)
+    monkeypatch.setattr(sys.modules[__name__], "VARIABLES", UNKNOWN)
+    draw, verdicts = random.Random(11), Counter[str]()
+    for _ in range(600 if LONG else 60):
+        expression = truth(draw, 2)
+        # The script says that `hold` does not agree with the term.
+        hold = variable("hold", 0, 1)
+        claim = agree(hold > 0, made(expression))
+        text, constants = script([], claim)
+        names = {term: name for name, term in constants.items()}
+        declared = [one for one in UNKNOWN if one not in names]
+        names |= {one: one.args[0] for one in declared}
+        lines = [f"(declare-const {names[one]} Int)" for one in declared]
+        lines.append(f"(assert (= (> {names[hold]} 0) {raw(expression, names)}))")
+        answer = solve(text.replace("(check-sat)", "\n".join([*lines, "(check-sat)"])), 2, solver)
+        assert answer.verdict != "sat", (expression, answer)
+        verdicts[answer.verdict] += 1
+    assert verdicts["unsat"] > verdicts.total() * 0.9, verdicts
+
+
+def test_equal_obligations_are_equal_texts_whatever_was_made_before() -> None:
+    def text() -> str:
+        names = [*map(str, range(9))]
+        random.Random(len(others)).shuffle(names)  # terms are made in another order
+        made_before = [variable(name, 0, 9) for name in names]
+        others.append([made_before, [own * 3 + 1 for own in made_before]])
+        own = [variable(str(k), 0, 9) for k in range(9)]
+        whole = own[0] * own[1] + own[2] // 2 - own[3] * 5 + own[4] % 3
+        least = smaller_of(own[5], own[6])
+        return script([whole < 0, is_equal(least, own[7])], own[8] > whole)[0]
+
+    others = list[Any]()
+    assert len({text() for _ in range(5)}) == 1
+    others.clear()
+    assert text() == text()
+
+
+def test_a_table_without_pattern_is_a_term_that_is_not_too_deep() -> None:
+    draw = random.Random(3)
+    table = np.array([draw.randrange(2**20) for _ in range(4096)])
+    at = variable("at", 0, 4095)
+    term = constant_tensor(table).at((at,))
+    assert isinstance(term, Term)
+    text, constants = script([], term * 2 < 2**20)
+    assert [*constants.values()] == [at]
+    assert text.count("\n") < 3 * len(table)
+    assert [evaluate(term, {at: k}) for k in range(4096)] == table.tolist()
+    nothing = assuming(term + 1, at < 0)
+    assert evaluate(nothing, {at: 7}) == table[7] + 1

@@ -1,0 +1,285 @@
+"""Changes models in one place, and tells whether certificates see the changes that matter.
+
+    python scripts/certify_mutants.py --count 2000 --seed 23112026
+
+The models are those of descriptors of the corpus and of random ones, with any policy, for the
+targets portable, cpu and webgpu. A change is a constant with an element one larger or smaller, two
+inputs of a node in the other order, a Clip without a bound, a Cast to another type, an axis one
+larger or smaller, another operator of the same kind, or a node that is left out, so that one of its
+inputs is passed on. A changed model counts if ONNX Runtime opens it.
+
+Each changed model is certified against the descriptor of the model. Apart from that it is run on
+the CPU provider with indices in range, at the ends of the axes and around powers of two, and
+compared with the reference. It prints how many changed models
+
+- are proved though they differ: there must be none;
+- are proved, and do not differ: the change changes nothing;
+- are refuted: each has a counterexample that was run on the CPU provider;
+- are undecided, with what stopped the certificate, and how many of them differ;
+- make the certificate crash: there must be none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnx
+from onnx import AttributeProto, TensorProto, helper, numpy_helper
+
+import onnxgather as og
+from onnxgather.certificates.certify import certify
+from onnxgather.descriptors.arrays import Array, axis_sizes
+from onnxgather.errors import IndexOutOfRangeError
+from onnxgather.execution.runtime import CPU, FailedError, NotRunError, Opened, RefusedError, Setup
+from onnxgather.options import OutOfRange, Target
+from onnxgather.parity.cases import DescriptorCase
+from onnxgather.parity.corpus.built_in import built_in_cases
+from onnxgather.parity.corpus.drawn import data_values
+from onnxgather.parity.corpus.sampling import random_cases
+
+POLICIES: tuple[OutOfRange, ...] = ("clamp", "zero", "error", "directml")
+TARGETS: tuple[Target, ...] = ("portable", "cpu", "webgpu")
+
+TRIES = 60
+"""How often a changed model is run to find indices with which it differs."""
+
+TYPES = (
+    TensorProto.INT64,
+    TensorProto.INT32,
+    TensorProto.UINT64,
+    TensorProto.UINT32,
+    TensorProto.FLOAT,
+    TensorProto.DOUBLE,
+    TensorProto.FLOAT16,
+)
+"""What a Cast may become."""
+
+ALIKE = (
+    ("Add", "Sub", "Mul"),
+    ("Min", "Max"),
+    ("Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal"),
+    ("And", "Or"),
+    ("Div", "Mod"),
+)
+"""Operators with inputs alike."""
+
+Change = tuple[str, Callable[[], None]]
+"""What a change is, and what makes it."""
+
+
+class Mutant(NamedTuple):
+    """A changed model that ONNX Runtime opens."""
+
+    name: str
+    desc: og.Descriptor
+    policy: OutOfRange
+    model: onnx.ModelProto
+    opened: Opened
+
+
+class Verdict(NamedTuple):
+    """What came of a mutant."""
+
+    name: str
+    state: str
+    why: str
+    differs: bool
+
+
+def graphs_of(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """Yield a graph and those of the bodies in it."""
+    yield graph
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.type == AttributeProto.GRAPH:
+                yield from graphs_of(attribute.g)
+
+
+def changes(model: onnx.ModelProto) -> list[Change]:
+    """All changes of a model but those of constants, and one for each constant and sign."""
+    return [change for graph in graphs_of(model.graph) for change in _changes(graph)]
+
+
+def _changes(graph: onnx.GraphProto) -> Iterator[Change]:
+    for tensor in graph.initializer:
+        for step in (1, -1):
+            yield f"{tensor.name} by {step}", partial(_add, tensor, step)
+    for node in graph.node:
+        what = f"{node.op_type} {node.name or node.output[0]}"
+        for k in range(1, len(node.input)):
+            if node.input[k] != node.input[k - 1]:
+                yield f"{what} swapped", partial(_swap, node, k)
+        for attribute in node.attribute:
+            if attribute.type == AttributeProto.INT and attribute.name != "to":
+                for step in (1, -1):
+                    yield f"{what} {attribute.name} by {step}", partial(_step, attribute, step)
+            for dtype in TYPES if attribute.name == "to" else ():
+                if dtype != attribute.i:
+                    name = TensorProto.DataType.Name(dtype)
+                    yield f"{what} to {name}", partial(setattr, attribute, "i", dtype)
+        for operator in next((row for row in ALIKE if node.op_type in row), ()):
+            if operator != node.op_type:
+                yield f"{what} as {operator}", partial(setattr, node, "op_type", operator)
+        if node.op_type == "Clip":
+            for k in range(1, len(node.input)):
+                yield f"{what} without a bound", partial(_put, node.input, k, "")
+        for name in {*node.input}:
+            yield f"{what} left out for {name}", partial(_pass, graph, node.output[0], name)
+
+
+def _add(tensor: onnx.TensorProto, step: int) -> None:
+    """Change an element, that in the middle, by one."""
+    array = numpy_helper.to_array(tensor).copy()
+    flat = array.reshape(-1)
+    if flat.size:
+        flat[flat.size // 2] += np.array(step).astype(array.dtype)
+    tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
+
+
+def _swap(node: onnx.NodeProto, k: int) -> None:
+    node.input[k], node.input[k - 1] = node.input[k - 1], node.input[k]
+
+
+def _step(attribute: onnx.AttributeProto, step: int) -> None:
+    attribute.i += step
+
+
+def _put(names: Any, k: int, name: str) -> None:
+    names[k] = name
+
+
+def _pass(graph: onnx.GraphProto, output: str, name: str) -> None:
+    """Leave a node out, so that an input is passed on."""
+    kept = [node for node in graph.node if output not in node.output]
+    for node in kept:
+        for k, own in enumerate(node.input):
+            if own == output:
+                node.input[k] = name
+    if output in {value.name for value in graph.output}:
+        kept.append(helper.make_node("Identity", [name], [output]))
+    del graph.node[:]
+    graph.node.extend(kept)
+
+
+@cache
+def corpus() -> list[DescriptorCase]:
+    """The cases of the corpus that have descriptors."""
+    return [case for case in built_in_cases() if isinstance(case, DescriptorCase)]
+
+
+def mutants(seed: str) -> Iterator[Mutant]:
+    """Yield mutants of one model after another."""
+    draw = random.Random(seed)
+    while True:
+        if draw.random() < 0.5:
+            case = draw.choice(corpus())
+        else:
+            case = next(random_cases(1, draw.getrandbits(32)))
+        policy, target = draw.choice(POLICIES), draw.choice(TARGETS)
+        model = og.to_onnx(case.descriptor, policy, target)
+        own = changes(model)
+        # As there are many changes of one kind, a word is drawn before a change is.
+        words = {what.split()[-2] + what.split()[0] for what, _ in own}
+        word = draw.choice(sorted(words))
+        what, change = draw.choice([o for o in own if o[0].split()[-2] + o[0].split()[0] == word])
+        change()
+        for graph in graphs_of(model.graph):
+            del graph.value_info[:]
+        try:
+            opened = Opened(model.SerializeToString(), Setup(CPU, threads=1))
+        except (NotRunError, RefusedError):
+            continue
+        name = f"{case.name} {policy} {target}: {what}"
+        yield Mutant(name, case.descriptor, policy, model, opened)
+
+
+def indices_of(desc: og.Descriptor, draw: random.Random) -> Array:
+    """Indices in range, near the ends of the axes and around powers of two."""
+    tensor = desc.indices_tensor
+    info = np.iinfo(tensor.data_type.numpy)
+    sizes = axis_sizes(desc)
+    ends = {k * n + more for n in sizes for k in (-2, -1, 0, 1, 2) for more in (-1, 0, 1)}
+    powers = {sign * 2**k for k in (8, 15, 16, 24, 31, 32, 53, 63, 64) for sign in (1, -1)}
+    far = {power + more for power in powers for more in (-1, 0, 1, *sizes)}
+    inside, share = range(-min(sizes) if info.min else 0, min(sizes)), draw.choice((0, 0.3, 1))
+    groups = [sorted(n for n in own if info.min <= n <= info.max) for own in (ends, far)]
+    near = draw.choice(groups)
+    count = int(np.prod(tensor.array_shape))
+    drawn = [draw.choice(near if draw.random() < share else inside) for _ in range(count)]
+    return np.array(drawn, tensor.data_type.numpy).reshape(tensor.array_shape)
+
+
+def told(output: Array | None) -> object:
+    """The type, the shape and the bytes of an output; None if it is an error."""
+    return None if output is None else (output.dtype, output.shape, output.tobytes())
+
+
+def differs(mutant: Mutant, draw: random.Random) -> bool:
+    """Whether indices are found with which a mutant does not do what its descriptor says."""
+    tensor = mutant.desc.input_tensor
+    for number in range(TRIES):
+        data = data_values(tensor.data_type.numpy, tensor.array_shape, "distinct", number)
+        indices = indices_of(mutant.desc, draw)
+        try:
+            expected = og.reference(mutant.desc, data, indices, mutant.policy)
+        except IndexOutOfRangeError:
+            expected = None
+        try:
+            found = mutant.opened.run({"InputTensor": data, "IndicesTensor": indices})
+        except FailedError:
+            found = None
+        if told(expected) != told(found):
+            return True
+    return False
+
+
+def judged(seed: int, timeout: float, number: int) -> Verdict:
+    """Certify the mutant with a number."""
+    mutant = next(mutants(f"{seed}/{number}"))
+    try:
+        found = certify(mutant.desc, mutant.policy, model=mutant.model, timeout=timeout)
+        state, why = found.state, found.why
+    except Exception as error:  # it counts, and the others are still judged
+        state, why = "crashed", repr(error)
+    own = state == "refuted" or differs(mutant, random.Random(number))
+    return Verdict(mutant.name, state, why, own)
+
+
+def main() -> int:
+    """Print what came of the mutants; 1 if one that differs is proved."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--count", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=23112026)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--timeout", type=float, default=20, help="seconds for a certificate")
+    args = parser.parse_args()
+    states, reasons = Counter[str](), Counter[str]()
+    with ProcessPoolExecutor(args.jobs) as pool:
+        made = pool.map(partial(judged, args.seed, args.timeout), range(args.count))
+        for number, one in enumerate(made, 1):
+            state = f"{one.state}{' and different' if one.differs else ''}"
+            states[state] += 1
+            if one.why:
+                reasons[f"{one.why.split(' [')[0]}{', different' if one.differs else ''}"] += 1
+            print(f"{number} {state}: {one.name}: {one.why}", file=sys.stderr, flush=True)
+    for state, count in states.most_common():
+        print(f"{state}: {count} of {args.count}")
+    for reason, count in reasons.most_common():
+        print(f"    {count}: {reason}")
+    return int(
+        any(state.startswith("crashed") or state == "proved and different" for state in states)
+    )
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    sys.exit(main())
