@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial, wraps
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import click
 
-from onnxgather.checks import check_choice
 from onnxgather.errors import OnnxGatherError
 from onnxgather.execution.providers import DIRECTML_DLL, NAMES, PROVIDERS, find_provider
 from onnxgather.options import (
@@ -163,7 +162,13 @@ def as_records(**records: type) -> Any:
 
 
 def _choice(
-    flag: str, metavar: str, names: Iterable[str], what: str, told: str, default: Any = None
+    flag: str,
+    metavar: str,
+    names: Iterable[str],
+    what: str,
+    told: str,
+    default: Any = None,
+    **more: Any,
 ) -> Any:
     """An option whose value is one of some names.
 
@@ -174,38 +179,16 @@ def _choice(
         what: What the names choose, as the help says it.
         told: What the help says of the default.
         default: The value if none is given; None lets the command choose.
+        more: As of click.
     """
     text = f"{what}: {either(names)}.  [default: {told}]"
     choice = click.Choice(list(names))
-    return click.option(flag, type=choice, default=default, metavar=metavar, help=text)
+    return click.option(flag, type=choice, default=default, metavar=metavar, help=text, **more)
 
 
 _POLICY = "--out-of-range", "RULE"
 _INDEX = "What an index out of range does"
 policy = partial(_choice, *_POLICY, POLICIES, _INDEX)
-
-
-def names(flag: str, name: str, choices: Collection[str], default: str, what: str) -> Any:
-    """An option whose value is names of a table, with commas.
-
-    Args:
-        flag: The option.
-        name: The parameter of the command.
-        choices: The table.
-        default: The value if none is given.
-        what: What the names choose, as the help says it.
-    """
-
-    def chosen(ctx: click.Context, param: click.Parameter, value: str) -> list[str]:
-        found = _names(ctx, param, value)
-        with as_usage():
-            for one in found:
-                check_choice(flag, one, choices)
-        return found
-
-    text = f"{what}, with commas: {either(choices)}."
-    more: dict[str, Any] = {"metavar": "NAMES", "help": text, "show_default": True}
-    return click.option(flag, name, callback=chosen, default=default, **more)
 
 
 hardening = click.option(

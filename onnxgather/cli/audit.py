@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import BrokenExecutor
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -13,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import asdict
 
-from onnxgather.checks import number_of
 from onnxgather.cli import arguments
 from onnxgather.cli.outputs import Outputs, codes
-from onnxgather.cli.processes import results
+from onnxgather.cli.processes import finished
 from onnxgather.cli.sources import Batch, JsonBeforePaths
 from onnxgather.cli.terminal import Interrupted, json_bytes, say
-from onnxgather.errors import FINDINGS, OnnxGatherError
+from onnxgather.errors import FINDINGS
 from onnxgather.execution.providers import NAMES
 
 if TYPE_CHECKING:
@@ -111,7 +109,7 @@ def audit_command(**given: Any) -> int:
     is_read = known or os.path.isfile(written)
     baseline = Baseline.read(known or written) if is_read else Baseline(written)
     outputs.check_writable()
-    done, stop = _each(asked, batch, models, is_one)
+    done, stop = _each(asked, batch, models)
     if not done:
         return stop.exit_code if stop else batch.finish()
     outputs.check_apart(file for one in done.values() for file in one.files)
@@ -129,18 +127,17 @@ def audit_command(**given: Any) -> int:
 
 
 def _each(
-    asked: AuditOptions, batch: Batch, models: Sequence[str], is_one: bool
+    asked: AuditOptions, batch: Batch, models: Sequence[str]
 ) -> tuple[dict[str, Compared], Interrupted | None]:
     """The models that are audited, in their order, and the signal that ended this."""
     from onnxgather.networks.inputs import read_inputs
     from onnxgather.parity.lanes import open_lanes
 
-    with_lanes, total = bool(asked.lanes or asked.pythons or asked.plugins), len(models)
+    with_lanes = bool(asked.lanes or asked.pythons or asked.plugins)
     if with_lanes and asked.inputs is None:
         raise click.UsageError("--inputs must be given with lanes, which get what a run shows")
     if with_lanes and asked.jobs > 1:
         raise click.UsageError("--jobs must be 1 with lanes, which take one model at a time")
-    done = dict[str, "Compared"]()
     with ExitStack() as stack:
         named = asked.lanes, asked.pythons, asked.plugins, "portable", asked.timeout
         with arguments.as_usage(click.UsageError):
@@ -149,24 +146,7 @@ def _each(
             stack.callback(lane.close)
         arrays = None if asked.inputs is None else read_inputs(asked.inputs)
         work = partial(_audited, asked, arrays, lanes)
-        found = stack.enter_context(closing(results(min(asked.jobs, total), work, models)))
-        try:
-            for number, (model, result) in enumerate(zip(models, found, strict=True), 1):
-                with batch.step(model, number, total):
-                    try:
-                        done[model] = result()
-                    except (BrokenExecutor, MemoryError):
-                        if is_one:
-                            raise
-                        text = "there is not enough memory, or the process of the audit was ended"
-                        raise OnnxGatherError(f"{model}: {text}") from None
-        except Interrupted as stop:
-            with batch.step(""):
-                every = number_of(total, "model")
-                rule = f"interrupted by {stop.name} after {len(done):,} of {every}"
-                raise OnnxGatherError(rule) from None
-            return done, stop
-    return done, None
+        return finished(batch, asked.jobs, work, models, "model")
 
 
 def _audited(

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import signal
 from collections.abc import Iterator, Sequence
-from concurrent.futures import BrokenExecutor
-from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -16,12 +13,12 @@ import click
 from onnxgather.checks import number_of
 from onnxgather.cli import arguments
 from onnxgather.cli.outputs import Outputs
-from onnxgather.cli.processes import results
+from onnxgather.cli.processes import finished
 from onnxgather.cli.sources import STANDARD, Batch, JsonBeforePaths, Reading, gathers_in
-from onnxgather.cli.terminal import Interrupted, json_bytes
+from onnxgather.cli.terminal import json_bytes
 from onnxgather.descriptors.operators import Descriptor
-from onnxgather.errors import FINDINGS, OnnxGatherError, located
-from onnxgather.options import POLICIES, TARGETS, OutOfRange, Target
+from onnxgather.errors import FINDINGS, located
+from onnxgather.options import OutOfRange, Target
 
 if TYPE_CHECKING:
     from onnxgather.certificates.certify import Certified
@@ -36,8 +33,8 @@ class CertifyOptions:
     count: int | None
     """How many random descriptors."""
     seed: int
-    rules: Sequence[OutOfRange]
-    targets: Sequence[Target]
+    out_of_range: Sequence[OutOfRange]
+    target: Sequence[Target]
     model: str | None
     """The model in the place of those of the targets."""
     low_halves: bool
@@ -76,8 +73,8 @@ class Pairing:
 @arguments.flag("--corpus", help="Certify each descriptor of the built-in corpus.")
 @arguments.number("--random", "count", help="Certify N random descriptors.")
 @arguments.of_check("seed")
-@arguments.names("--out-of-range", "rules", POLICIES, "clamp", "What an index out of range does")
-@arguments.names("--target", "targets", TARGETS, "portable", "Lowerings to use")
+@arguments.policy("clamp", ["clamp"], multiple=True)
+@arguments.target("portable", ["portable"], multiple=True)
 @arguments.file("--model", help="Certify this ONNX model against the only descriptor.")
 @arguments.flag(
     "--low-halves",
@@ -117,7 +114,9 @@ def certify_command(**given: Any) -> int:
     installed_solver()
     asked = [*_asked(options, batch)]
     options.outputs.check_writable()
-    done, stop = _each(options, batch, asked)
+    work = partial(Pairing.certified, low_halves=options.low_halves, timeout=options.timeout)
+    told = None if options.outputs.json_file == STANDARD else partial(_say, batch)
+    done, stop = finished(batch, options.jobs, work, asked, "descriptor", told)
     states = [certified.state for certified in done.values()]
     if done and not options.outputs.write(batch, {"--json": partial(_json, batch, done)}):
         names = "proved", "refuted", "undecided"
@@ -143,7 +142,7 @@ def _asked(options: CertifyOptions, batch: Batch) -> Iterator[Pairing]:
     if not found and not batch.failures:
         rule = "there is nothing to certify: give a FILE, --corpus or --random N"
         raise click.UsageError(rule)
-    pairs = [*itertools.product(options.rules, options.targets)]
+    pairs = [*itertools.product(options.out_of_range, options.target)]
     if options.model and len(found) * len(pairs) > 1:
         got = f"{number_of(len(found), 'descriptor')}, {number_of(len(pairs), 'rule')}"
         raise click.UsageError(f"--model must come with one descriptor under one rule, got {got}")
@@ -162,31 +161,8 @@ def _drawn(options: CertifyOptions) -> Iterator[tuple[str, Descriptor]]:
             yield case.name, case.descriptor
 
 
-def _each(
-    options: CertifyOptions, batch: Batch, asked: Sequence[Pairing]
-) -> tuple[dict[Pairing, Certified], Interrupted | None]:
-    """The certificates, and the signal that ended the work on them."""
-    done, total = dict[Pairing, "Certified"](), len(asked)
-    work = partial(Pairing.certified, low_halves=options.low_halves, timeout=options.timeout)
-    try:
-        with closing(results(min(options.jobs, total), work, asked)) as found:
-            for number, (one, result) in enumerate(zip(asked, found, strict=True), 1):
-                with batch.step(one.name, number, total):
-                    try:
-                        done[one] = result()
-                    except (BrokenExecutor, MemoryError):
-                        why = "there is not enough memory, or the process of the proof was ended"
-                        raise OnnxGatherError(f"{one.name}: {why}") from None
-                    if options.outputs.json_file != STANDARD:
-                        batch.say(f"{one}: {done[one]}")
-    except KeyboardInterrupt as error:  # a solver tells of SIGINT by itself
-        stop = error if isinstance(error, Interrupted) else Interrupted(signal.SIGINT)
-        with batch.step(""):
-            every = number_of(total, "descriptor")
-            rule = f"interrupted by {stop.name} after {len(done):,} of {every}"
-            raise OnnxGatherError(rule) from None
-        return done, stop
-    return done, None
+def _say(batch: Batch, one: Pairing, certified: Certified) -> None:
+    batch.say(f"{one}: {certified}")
 
 
 def _json(batch: Batch, done: dict[Pairing, Certified]) -> bytes:

@@ -1,17 +1,63 @@
-"""Work on many items in several processes, with the results in their order."""
+"""Work on many items, in several processes, with the results in their order."""
 
 from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from multiprocessing import active_children, get_context
 from typing import Any, TypeVar
 
+from onnxgather.checks import number_of
+from onnxgather.cli.sources import Batch
+from onnxgather.cli.terminal import Interrupted
+from onnxgather.errors import OnnxGatherError
+
 _Item = TypeVar("_Item")
 _Found = TypeVar("_Found")
+
+
+def finished(
+    batch: Batch,
+    jobs: int,
+    work: Callable[[_Item], _Found],
+    items: Sequence[_Item],
+    noun: str,
+    seen: Callable[[_Item, _Found], None] | None = None,
+) -> tuple[dict[_Item, _Found], Interrupted | None]:
+    """The results of items, in their order, and the signal that ended the work.
+
+    Args:
+        batch: It shows the progress, and keeps the errors of items.
+        jobs: How many processes work side by side.
+        work: What gives the result of an item.
+        items: The items; their texts name them.
+        noun: What an item is, such as `model`.
+        seen: Called with each item and its result.
+    """
+    done, total = dict[_Item, _Found](), len(items)
+    try:
+        with closing(results(min(jobs, total), work, items)) as found:
+            for number, (item, result) in enumerate(zip(items, found, strict=True), 1):
+                with batch.step(str(item), number, total):
+                    try:
+                        done[item] = result()
+                    except (BrokenExecutor, MemoryError):
+                        if total == 1:
+                            raise
+                        text = "there is not enough memory, or its process was ended"
+                        raise OnnxGatherError(f"{item}: {text}") from None
+                    if seen:
+                        seen(item, done[item])
+    except KeyboardInterrupt as error:  # a solver tells of SIGINT by itself
+        stop = error if isinstance(error, Interrupted) else Interrupted(signal.SIGINT)
+        with batch.step(""):
+            rule = f"interrupted by {stop.name} after {len(done):,} of {number_of(total, noun)}"
+            raise OnnxGatherError(rule) from None
+        return done, stop
+    return done, None
 
 
 def results(

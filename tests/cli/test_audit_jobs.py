@@ -30,7 +30,7 @@ def save(path: str, rows: int = 4, gathers: int = 1) -> str:
     return path
 
 
-NO_MEMORY = "there is not enough memory, or the process of the audit was ended"
+NO_MEMORY = "there is not enough memory, or its process was ended"
 
 
 def test_jobs_give_what_one_process_gives() -> None:

@@ -27,8 +27,8 @@ def model(out_of_range: og.OutOfRange = "clamp", path: str = "m.onnx") -> str:
 
 def test_a_program_is_certified_under_each_rule_for_each_target() -> None:
     told = outcome(
-        *("certify", program("a.json"), program("b/a.json"), "--out-of-range", "error,directml"),
-        *("--target", "portable,cpu"),
+        *("certify", program("a.json"), program("b/a.json"), "--out-of-range", "error"),
+        *("--out-of-range", "directml", "--target", "portable", "--target", "cpu"),
     )
     assert told == (
         0,
@@ -104,10 +104,10 @@ def test_json_has_all_but_the_text_of_obligations() -> None:
 
 
 def test_two_jobs_give_what_one_gives() -> None:
-    given = ("certify", "--random", "12", "--seed", "3", "--out-of-range", "clamp,zero", "--json")
+    given = ("certify", "--random", "12", "--seed", "3", "--out-of-range", "zero", "--json")
     one = outcome(*given)
     assert (one[0], one[2]) == (0, "")
-    assert len(json.loads(one[1])["certificates"]) == 24
+    assert len(json.loads(one[1])["certificates"]) == 12
     assert outcome(*given, "--jobs", "2") == one
 
 
@@ -121,9 +121,9 @@ def test_two_jobs_give_what_one_gives() -> None:
             "1 rule",
         ),
         (
-            ["--random", "1", "--target", "cpu,portabel"],
-            "Error: Invalid value for '--target': --target must be one of portable, cpu, webgpu, "
-            "native, got 'portabel'; did you mean \"portable\"?",
+            ["--random", "1", "--target", "cpu,native"],
+            "Error: Invalid value for '--target': 'cpu,native' is not one of 'portable', 'cpu', "
+            "'webgpu', 'native'.",
         ),
         (
             ["--random", "1", "--timeout", "0"],
