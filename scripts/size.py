@@ -21,17 +21,17 @@ BUDGETS = {
     "execution": 1_169,
     "programs": 1_033,
     "parity": 2_340,
-    "report": 700,
+    "report": 703,
     "repro": 750,
     "doctor": 270,
     "networks": 4_956,
     "certificates": 1_610,
-    "cli": 1_985,
+    "cli": 2_000,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_060
+WHOLE = 19_080
 """The most lines of code of the package."""
 
 ENTRIES = 23

@@ -43,8 +43,8 @@ ORDER = {
     "text comparison findings audit_reports hardening verify audit_page __init__",
     "certificates": "terms formula tensors operators solvers claims counterexamples certify "
     "__init__",
-    "cli": "arguments terminal commands sources outputs processes audit certify check examine "
-    "networks translate __init__",
+    "cli": "arguments terminal commands sources outputs processes audit check examine "
+    "networks translate certify __init__",
 }
 """The way of a descriptor through the package, and for each package its files in their order. Each
 file imports only what stands before it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -14,11 +14,18 @@ from onnxgather.checks import number_of
 from onnxgather.cli import arguments
 from onnxgather.cli.outputs import Outputs
 from onnxgather.cli.processes import finished
-from onnxgather.cli.sources import STANDARD, Batch, JsonBeforePaths, Reading, gathers_in
+from onnxgather.cli.sources import (
+    STANDARD,
+    Batch,
+    FileGathers,
+    JsonBeforePaths,
+    Reading,
+    gathers_in,
+)
 from onnxgather.cli.terminal import json_bytes
 from onnxgather.descriptors.operators import Descriptor
 from onnxgather.errors import FINDINGS, located
-from onnxgather.options import OutOfRange, Target
+from onnxgather.options import DEFAULT_OPSET, OutOfRange, Target
 
 if TYPE_CHECKING:
     from onnxgather.certificates.certify import Certified
@@ -97,28 +104,32 @@ class Pairing:
 )
 @arguments.number("--jobs", most=64, default=1, help="Processes that work side by side.")
 @arguments.json_file("certificates")
-@arguments.node
-@arguments.shape
+@arguments.as_html
 @arguments.allow_outside
 @arguments.as_records(reading=Reading, outputs=Outputs)
 def certify_command(**given: Any) -> int:
     """Prove that models mean their descriptors, for any data and every value of every index.
 
-    A FILE is a program, or an ONNX model whose gathers have descriptors; or a folder: all *.json
-    files in it and below it; or a pattern in quotes. A descriptor is proved, refuted, which is a
-    finding, or undecided. It needs pip install onnxgather[proof].
+    A FILE is a program; or a folder: all *.json files in it and below it; or a pattern in quotes.
+    A descriptor is proved, refuted, which is a finding, or undecided. --out-of-range and --target
+    may come several times. It needs pip install onnxgather[proof].
     """
     from onnxgather.certificates.solvers import installed_solver
 
     options, batch = CertifyOptions(**given), Batch(prints=given["outputs"].json_file != STANDARD)
     installed_solver()
-    asked = [*_asked(options, batch)]
+    read = list[FileGathers]()
+    asked = [*_asked(options, batch, read)]
     options.outputs.check_writable()
     work = partial(Pairing.certified, low_halves=options.low_halves, timeout=options.timeout)
     told = None if options.outputs.json_file == STANDARD else partial(_say, batch)
     done, stop = finished(batch, options.jobs, work, asked, "descriptor", told)
     states = [certified.state for certified in done.values()]
-    if done and not options.outputs.write(batch, {"--json": partial(_json, batch, done)}):
+    contents = {
+        "--json": partial(_json, batch, done),
+        "--html": partial(_page, options, read, done),
+    }
+    if done and not options.outputs.write(batch, contents):
         names = "proved", "refuted", "undecided"
         batch.say(", ".join(f"{states.count(state):,} {state}" for state in names))
     is_bad = not {"refuted", options.fail_on}.isdisjoint(states)
@@ -126,17 +137,19 @@ def certify_command(**given: Any) -> int:
     return stop.exit_code if stop else code
 
 
-def _asked(options: CertifyOptions, batch: Batch) -> Iterator[Pairing]:
-    """Yield what is to be certified, each once."""
-    found, files = dict[Descriptor, str](), list[str]()
-    options.reading.check_models(*options.paths)
+def _asked(options: CertifyOptions, batch: Batch, read: list[FileGathers]) -> Iterator[Pairing]:
+    """Yield what is to be certified, each once; what files have is put into `read`."""
+    found = dict[Descriptor, str]()
     for source in batch.sources(options.paths):
         with batch.step(source.path):
             gathers = gathers_in(batch, source, options.reading)
-            files += gathers.files
+            read.append(gathers)
             for name, desc in gathers.descriptors.items():
                 found.setdefault(desc, f"{source.path}: {gathers.where(name)}")
+    files = itertools.chain.from_iterable(gathers.files for gathers in read)
     options.outputs.check_apart([*files, *filter(None, [options.model])])
+    if options.outputs.html_file and not read:
+        raise click.UsageError("--html must come with a FILE")
     for name, desc in _drawn(options):
         found.setdefault(desc, name)
     if not found and not batch.failures:
@@ -185,3 +198,24 @@ def _json(batch: Batch, done: dict[Pairing, Certified]) -> bytes:
     ]
     unusable = [str(error) for _, error in batch.failures]
     return json_bytes({"schema": 1, "certificates": each, "unusable": unusable})
+
+
+def _page(
+    options: CertifyOptions, read: Sequence[FileGathers], done: Mapping[Pairing, Certified]
+) -> bytes:
+    """The page of `show` for the files, with what each certificate says."""
+    from onnxgather.cli.translate import page_of
+    from onnxgather.lowering.show import describe
+
+    said = {
+        (one.descriptor, one.out_of_range, one.target): f"{one.model or one.target}: {certified}. "
+        f"It is about this: {certified.statement}."
+        for one, certified in done.items()
+    }
+    pairs = [*itertools.product(options.out_of_range, options.target)]
+    found = [
+        (of, {name: describe(desc, *pair, DEFAULT_OPSET) for name, desc in of.descriptors.items()})
+        for of in read
+        for pair in pairs
+    ]
+    return page_of(found, said)

@@ -7,7 +7,7 @@ Commands return their exit code. The commands that need onnx or onnxruntime impo
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
@@ -272,7 +272,9 @@ def show_command(
             described = {k: describe(one, **lowering) for k, one in gathers.descriptors.items()}
             found.append((gathers, described))
     if html_file is not None and found:
-        _write_page(html_file, found, lowering["out_of_range"])
+        for of, _ in found:
+            check_apart([(html_file, "--html")], of.files)
+        write_output(html_file, page_of(found), end="")
         return batch.finish()
     if as_cpp:
         every = [pair for of, _ in found for pair in of.descriptors.items()]
@@ -298,25 +300,30 @@ def show_command(
     return batch.finish()
 
 
-def _write_page(
-    file: str, found: list[tuple[FileGathers, dict[str, Description]]], out_of_range: OutOfRange
-) -> None:
-    """Write the page of `show`, with the data that the programs have."""
+def page_of(
+    found: Sequence[tuple[FileGathers, Mapping[str, Description]]],
+    certificates: Mapping[tuple[Descriptor, str, str], str] | None = None,
+) -> bytes:
+    """The page of `show`, with the data that the programs have.
+
+    Args:
+        found: The gathers of each file with their descriptions.
+        certificates: What certificates say, by descriptor, policy and target.
+    """
     from onnxgather.parity.cases import program_cases
     from onnxgather.report.lesson import lesson, lesson_page
 
     lessons: list[dict[str, Any]] = []
     for of, described in found:
-        check_apart([(file, "--html")], of.files)
-        cases = [*program_cases(of.program, out_of_range)] if of.program else []
+        policy: OutOfRange = next(iter(described.values())).out_of_range
+        cases = [*program_cases(of.program, policy)] if of.program else []
         arrays = {c.origin.dispatchable: (c.data, c.indices) for c in reversed(cases) if c.origin}
-        for name, description in described.items():
-            title = f"{of.source.path}: {of.where(name)}"
-            desc = of.descriptors[name]
-            lessons.append(lesson(title, desc, description, arrays.get(name)))
-    name = found[0][0].source.path if len(found) == 1 else number_of(len(found), "file")
-    page = lesson_page(name, lessons)
-    write_output(file, page, end="")
+        for name, one in described.items():
+            title, desc = f"{of.source.path}: {of.where(name)}", of.descriptors[name]
+            said = (certificates or {}).get((desc, one.out_of_range, one.target))
+            lessons.append(lesson(title, desc, one, arrays.get(name), said))
+    paths = [*dict.fromkeys(of.source.path for of, _ in found)]
+    return lesson_page(paths[0] if len(paths) == 1 else number_of(len(paths), "file"), lessons)
 
 
 @click.command("explain")

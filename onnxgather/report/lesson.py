@@ -44,7 +44,11 @@ def lesson_page(name: str, lessons: Sequence[Mapping[str, Any]]) -> bytes:
 
 
 def lesson(
-    name: str, desc: Descriptor, description: Description, arrays: tuple[Array, Array] | None
+    name: str,
+    desc: Descriptor,
+    description: Description,
+    arrays: tuple[Array, Array] | None,
+    certificate: str | None = None,
 ) -> dict[str, Any]:
     """What the page says of a gather; it has a picture where its tensors are small enough.
 
@@ -54,6 +58,7 @@ def lesson(
         description: Its description, with the policy and the target that it is shown for.
         arrays: Those of InputTensor and IndicesTensor. None stands for examples: elements that
             count up, and indices in range.
+        certificate: What its certificate says, if it has one.
 
     Raises:
         DescriptorError: The arrays do not fit their tensors.
@@ -65,6 +70,7 @@ def lesson(
     return {
         "name": name,
         "lesson": _LESSONS[desc.operator],
+        "certificate": certificate,
         "is_example": arrays is None,
         "picture": msgspec.to_builtins(drawn),
         "type": desc.input_tensor.data_type.name,

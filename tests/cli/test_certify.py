@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_line import DESC, POSIX, outcome, program
+from html_page import Page
 
 import onnxgather as og
 from onnxgather.certificates import certify
@@ -101,6 +102,19 @@ def test_json_has_all_but_the_text_of_obligations() -> None:
         "",
     )
     assert json.loads(Path("out.json").read_bytes())["certificates"][0]["state"] == "proved"
+
+
+def test_a_page_is_that_of_show_with_what_certificates_say() -> None:
+    program("a.json")
+    targets = ("--target", "cpu", "--target", "portable")
+    assert outcome("certify", "a.json", *targets, "--html", "a.html")[0] == 0
+    page = Page(Path("a.html").read_bytes())
+    assert [(one["name"], one["certificate"]) for one in page.data["gathers"]] == [
+        (WHERE, f"{target}: proved. It is about this: {og.certify(DESC).statement}.")
+        for target in ("cpu", "portable")
+    ]
+    told = outcome("certify", "--random", "1", "--html", "b.html")
+    assert told[2].splitlines()[-1] == "Error: --html must come with a FILE"
 
 
 def test_two_jobs_give_what_one_gives() -> None:
