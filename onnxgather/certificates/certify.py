@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from onnxgather.certificates.claims import claims
+from onnxgather.certificates.claims import Claim, claims
 from onnxgather.certificates.counterexamples import Counterexample, counterexample
 from onnxgather.certificates.formula import GatherFormula, index_reader
 from onnxgather.certificates.solvers import Solved, installed_solver, solve
@@ -21,6 +21,9 @@ from onnxgather.errors import OnnxGatherError
 from onnxgather.model.values import ModelProto
 from onnxgather.model.write import to_onnx
 from onnxgather.options import POLICIES, OutOfRange, Target
+
+SECONDS_AT_ONCE = 1
+"""How long the solver may take for all elements at once, where it can look at each apart."""
 
 
 class Certified(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,16 +87,10 @@ def certify(
     certified = partial(Certified, statement=_statement(desc, out_of_range))
     try:
         for claim in claims(model or made, formula, run):
-            if claim.conclusion is True:
-                continue
-            text, _ = script(claim.hypotheses, claim.conclusion)
-            obligations[text] = None
-            answer = solved(text, end - time.monotonic())
-            if answer.verdict == "unknown":
-                raise UndecidedError(answer.why)
-            if answer.verdict == "sat":
+            if refuted := _refuted(claim, obligations, end):
+                text, _ = script([refuted.given], refuted.conclusion)
                 left = end - time.monotonic()
-                shown = counterexample(model or made, formula, claim, left, low_halves)
+                shown = counterexample(model or made, formula, refuted, left, low_halves)
                 return certified(state="refuted", obligations=(text,), counterexample=shown)
     except UndecidedError as error:
         return certified(state="undecided", why=str(error))
@@ -107,6 +104,26 @@ def _statement(desc: Descriptor, out_of_range: OutOfRange) -> str:
         f"of InputTensor that DirectML's formula of {desc.operator} names, and an index out of "
         f"range {POLICIES[out_of_range].rule}"
     )
+
+
+def _refuted(claim: Claim, obligations: dict[str, None], end: float) -> Claim | None:
+    """A claim that does not hold, or None.
+
+    Raises:
+        UndecidedError: It may hold or not.
+    """
+    if claim.conclusion is True:
+        return None
+    text, _ = script([claim.given], claim.conclusion)
+    left = end - time.monotonic()
+    answer = solved(text, min(left, SECONDS_AT_ONCE) if claim.each else left)
+    if answer.verdict != "unsat" and claim.each:
+        parts = (_refuted(one, obligations, end) for one in claim.each())
+        return next(filter(None, parts), None)
+    obligations[text] = None
+    if answer.verdict == "unknown":
+        raise UndecidedError(answer.why)
+    return claim if answer.verdict == "sat" else None
 
 
 _solved = dict[str, Solved]()

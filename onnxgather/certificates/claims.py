@@ -6,9 +6,9 @@ import itertools
 import math
 import operator
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 
 from onnxgather.certificates.formula import GatherFormula
 from onnxgather.certificates.operators import TABLE
@@ -23,6 +23,7 @@ from onnxgather.certificates.tensors import (
     UndecidedError,
     constant_tensor,
     flat,
+    known_integer,
     lazy,
     moved,
 )
@@ -41,8 +42,8 @@ from onnxgather.certificates.terms import (
     variable,
     weighted,
 )
-from onnxgather.checks import listed, number_of, shown
-from onnxgather.descriptors.operators import Descriptor
+from onnxgather.checks import MAX_DIMENSIONS, listed, number_of, shown
+from onnxgather.descriptors.operators import Descriptor, GatherND1Desc, GatherNDDesc
 from onnxgather.errors import OnnxGatherError
 from onnxgather.model.values import ModelProto, ValueType, name_of
 from onnxgather.networks.network import Scope, read_network
@@ -52,10 +53,13 @@ from onnxgather.networks.network import Scope, read_network
 class Claim:
     """What must follow for every value of its variables."""
 
-    hypotheses: tuple[Truth, ...]
+    given: Truth
+    """What is assumed: what the policy and the sizes of tensors leave."""
     conclusion: Truth
     output: Place = ()
     """The coordinates in OutputTensor that it is about."""
+    each: Callable[[], Iterator[Claim]] | None = None
+    """The same claim of each element apart, which are asked where the whole is not proved."""
 
 
 def walk(
@@ -148,70 +152,181 @@ def claims(
     }
     found = walk(main, [], run, given)[main.outputs.index(output)]
     wanted = desc.output_tensor.array_shape
-    yield Claim((), found.dtype == dtype and len(found.shape) == len(wanted))
-    yield from (Claim((), is_equal(*sizes)) for sizes in zip(found.shape, wanted, strict=False))
-    yield from _failures(formula, run.failures)
+    yield Claim(True, found.dtype == dtype and len(found.shape) == len(wanted))
+    yield from (Claim(True, is_equal(*sizes)) for sizes in zip(found.shape, wanted, strict=False))
     yield from _elements(formula, found)
+    yield from _failures(formula, run.failures)
 
 
 def _elements(formula: GatherFormula, output: LazyTensor) -> Iterator[Claim]:
     """Each element of OutputTensor is the one that the formula names, and 0 is between them."""
     tensor = formula.desc.output_tensor
     is_buffer = tensor.array_shape != tensor.sizes
-    if is_buffer and math.prod(tensor.array_shape) > MOST_ELEMENTS:
-        raise UndecidedError(f"an output with strides has more than {MOST_ELEMENTS:,} elements")
-    free = dict.fromkeys(range(math.prod(tensor.array_shape) if is_buffer else 0))
-    for at, _ in _coordinates(tensor.sizes, "o"):
-        offset = weighted(zip(at, tensor.element_strides, strict=True))
-        if isinstance(offset, int):
-            free.pop(offset, None)
-        source = formula.source(at)
-        element = moved(output.at((offset,) if is_buffer else at), output.dtype)
-        given = (no(source.outside),) if formula.policy == "error" else ()
-        yield Claim(given, agree(element.is_input, source.is_input), at)
-        here = all_of(*given, source.is_input, element.is_input)
+
+    def element_at(at: Place) -> Moved:
+        return moved(output.at(at), output.dtype)
+
+    def offset_of(at: Place) -> Int:
+        return weighted(zip(at, tensor.element_strides, strict=True))
+
+    def claim(at: Place) -> Claim:
+        source, element = formula.source(at), element_at((offset_of(at),) if is_buffer else at)
+        given = formula.policy != "error" or no(source.outside)
+        here = all_of(given, source.is_input, element.is_input)
         found, wanted = (assuming(one, here) for one in (element.position, source.position))
-        yield Claim((here,), is_equal(found, wanted), at)
-        there = all_of(*given, no(source.is_input), no(element.is_input))
-        yield Claim((there,), is_equal(element.bits, 0), at)
-    for offset in free:
-        element = moved(output.at((offset,)), output.dtype)
-        yield Claim((), all_of(no(element.is_input), is_equal(element.bits, 0)), (offset,))
+        conclusion = all_of(
+            agree(element.is_input, source.is_input),
+            any_of(no(here), is_equal(found, wanted)),
+            any_of(source.is_input, element.is_input, is_equal(element.bits, 0)),
+        )
+        return Claim(given, conclusion, at)
+
+    yield from _of_all(tensor.sizes, claim)
+    if is_buffer:
+        used = set(map(offset_of, _places(tensor.sizes)))
+        for offset in set(range(math.prod(tensor.array_shape))) - used:
+            element = element_at((offset,))
+            yield Claim(True, all_of(no(element.is_input), is_equal(element.bits, 0)), (offset,))
 
 
-def _coordinates(shape: Sequence[Int], name: str) -> Iterator[tuple[Place, Truth]]:
-    """The coordinates of all elements: each, or of large tensors one that stands for all.
+def _places(sizes: Sequence[Int]) -> Iterator[Place]:
+    """Yield the coordinates of the elements of a tensor."""
+    known = [known_integer(size, "a size") for size in sizes]
+    if math.prod(known) > MOST_ELEMENTS:
+        raise UndecidedError(f"more than {MOST_ELEMENTS:,} elements are not proved at once")
+    yield from itertools.product(*map(range, known))
 
-    The truth is what must be assumed of them.
+
+def _of_all(
+    shape: Sequence[Int],
+    claim: Callable[[Place], Claim],
+    is_tuple: bool = False,
+    has_witness: bool = False,
+) -> Iterator[Claim]:
+    """Yield a claim of all elements of a tensor, with variables for their coordinates.
+
+    Where the operators need known coordinates, yield a claim of each element. With `has_witness`
+    the claim of all may not be provable though it holds of each.
     """
-    sizes = [size for size in shape if isinstance(size, int)]
-    if len(sizes) == len(shape) and math.prod(sizes) <= MOST_ELEMENTS:
-        yield from ((at, True) for at in itertools.product(*map(range, sizes)))
+
+    def each() -> Iterator[Claim]:
+        return map(claim, _places(shape))
+
+    places = _variables(shape, is_tuple)
+    try:
+        first, *others = map(claim, places)
+    except UndecidedError:
+        yield from each()
         return
-    at = [variable(f"{name}{k}", 0, highest(size) - 1) for k, size in enumerate(shape)]
-    yield tuple(at), all_of(*map(operator.lt, at, shape))
+    given = all_of(first.given, *map(operator.lt, places[0], shape))
+    assert all(other.given is first.given for other in others)
+    conclusion = all_of(first.conclusion, *(other.conclusion for other in others))
+    is_exact = not has_witness and math.prod(map(highest, shape)) > MOST_ELEMENTS
+    yield Claim(given, conclusion, first.output, None if is_exact else each)
+
+
+def _variables(shape: Sequence[Int], is_tuple: bool = False) -> list[Place]:
+    """The coordinates of any element of a tensor, for each of a tuple's if it has tuples."""
+    ends = [highest(size) - 1 for size in shape]
+    place = [variable(f"at{k}", 0, end) if end else 0 for k, end in enumerate(ends)]
+    if is_tuple and shape and ends[-1] < MAX_DIMENSIONS:
+        return [(*place[:-1], k) for k in range(known_integer(shape[-1], "a size"))]
+    return [tuple(place)]
 
 
 def _failures(formula: GatherFormula, failures: Sequence[Failure]) -> Iterator[Claim]:
     """The model fails under the policy "error" where an index is out of range, and never else."""
-    fails = [
-        (all_of(given, failure.truth(at)))
-        for failure in failures
-        for at, given in _coordinates(failure.shape, "f")
-    ]
-    if formula.policy != "error":
-        yield from (Claim((), no(truth)) for truth in fails)
-        return
-    outside = dict[Int, Truth]()
-    for at, _ in _coordinates(formula.desc.indices_tensor.sizes, "i"):
-        index, truth = formula.outside(at)
-        outside[index] = any_of(outside.get(index, False), truth)
-    failing = dict[Int, Truth]()
-    for truth in fails:
-        terms = inside(truth) if isinstance(truth, Term) else ()
-        reads = [one for one in terms if one.kind == "read"]
-        yield Claim((truth,), any_of(*(outside.get(one, False) for one in reads)))
-        for one in reads:
-            failing[one] = any_of(failing.get(one, False), truth)
-    for index, truth in outside.items():
-        yield Claim((truth,), failing.get(index, False))
+    indices, desc = formula.desc.indices_tensor, formula.desc
+    is_tuple = isinstance(desc, GatherNDDesc | GatherND1Desc)
+
+    @cache
+    def all_outside() -> dict[Int, Truth]:
+        """Whether each index is out of range."""
+        found = dict[Int, Truth]()
+        for index, truth in map(formula.outside, _places(indices.sizes)):
+            found[index] = any_of(found.get(index, False), truth)
+        return found
+
+    def outside(index: Term) -> Truth:
+        """Whether an element of IndicesTensor's buffer is an index out of range."""
+        position = index.args[1]
+        if not isinstance(position, Term):
+            return all_outside().get(index, False)
+        at = _solution(position, indices.element_strides, indices.sizes)
+        known_integer(at[-1] if is_tuple else 0, "the coordinate that an index is for")
+        return formula.outside(at)[1]
+
+    def claim(failure: Failure, at: Place) -> Claim:
+        fails = failure.truth(at)
+        if formula.policy != "error" or not isinstance(fails, Term):
+            return Claim(True, no(fails))
+        return Claim(True, any_of(no(fails), *map(outside, _reads(fails))))
+
+    for failure in failures:
+        has_witness = formula.policy == "error"
+        yield from _of_all(failure.shape, partial(claim, failure), is_tuple, has_witness)
+    if formula.policy == "error":
+        yield from _of_all(indices.sizes, _refused(formula, failures), is_tuple, has_witness=True)
+
+
+def _refused(formula: GatherFormula, failures: Sequence[Failure]) -> Callable[[Place], Claim]:
+    """The claim that the model fails where an index at some coordinates is out of range."""
+    is_tuple = isinstance(formula.desc, GatherNDDesc | GatherND1Desc)
+
+    @cache
+    def failing() -> dict[Term, Truth]:
+        """The indices that operators read, and whether an operator fails for each."""
+        found = dict[Term, Truth]()
+        for failure in failures:
+            for truth in map(failure.truth, _places(failure.shape)):
+                for one in _reads(truth):
+                    found[one] = any_of(found.get(one, False), truth)
+        return found
+
+    @cache
+    def readers() -> list[tuple[Failure, Place, Term]]:
+        """The operators that fail for indices, at which place for the index at which position."""
+        return [
+            (failure, at, one.args[1])
+            for failure in failures
+            for at in _variables(failure.shape, is_tuple)
+            for one in _reads(failure.truth(at))
+            if isinstance(one.args[1], Term)
+        ]
+
+    def claim(at: Place) -> Claim:
+        index, is_outside = formula.outside(at)
+        assert isinstance(index, Term)
+        if not any(isinstance(one, Term) for one in at):
+            return Claim(True, any_of(no(is_outside), failing().get(index, False)))
+        fails = list[Truth]()
+        for failure, variables, position in readers():
+            start, factors = 0, {position: 1}
+            if position.kind == "sum":
+                start, factors = position.args[0], dict(position.args[1:])
+            steps = [factors.get(one, 0) if isinstance(one, Term) else 0 for one in variables]
+            solution = _solution(index.args[1] - start, steps, failure.shape)
+            pairs = zip(solution, variables, strict=True)
+            truth = failure.truth(tuple(k if isinstance(v, Term) else v for k, v in pairs))
+            if index in _reads(truth):
+                fails.append(truth)
+        return Claim(True, any_of(no(is_outside), *fails))
+
+    return claim
+
+
+def _reads(truth: Truth) -> list[Term]:
+    """The elements of tensors that a truth depends on."""
+    terms = inside(truth) if isinstance(truth, Term) else ()
+    return [one for one in terms if one.kind == "read"]
+
+
+def _solution(number: Int, steps: Sequence[int], sizes: Sequence[Int]) -> Place:
+    """Coordinates of a tensor whose sum, each times its step, is the number if there are any.
+
+    If there are none, or steps are not multiples of each other, it is any place of the tensor.
+    """
+    return tuple(
+        number // step % known_integer(size, "a size") if step > 0 else 0
+        for step, size in zip(steps, sizes, strict=True)
+    )

@@ -82,14 +82,16 @@ def counterexample(
     indices = np.zeros(desc.indices_tensor.array_shape, desc.indices_tensor.data_type.numpy)
     flat = indices.reshape(-1)
     for term, value in values.items():
-        if term.kind == "read":
-            flat[evaluate(term.args[1], values)] = value
+        # What a model reads behind the indices counts nowhere.
+        if term.kind == "read" and (at := evaluate(term.args[1], values)) < flat.size:
+            flat[at] = value
     # The formula again, now of known indices.
     known = GatherFormula(desc, formula.policy, lambda at: int(flat[evaluate(at, {})]))
     places, sizes = list[int | None]([None]), desc.output_tensor.sizes
     if len(claim.output) == len(sizes):
         place = [
-            min(evaluate(at, values), n - 1) for at, n in zip(claim.output, sizes, strict=True)
+            min(values.get(at, 0) if isinstance(at, Term) else at, n - 1)
+            for at, n in zip(claim.output, sizes, strict=True)
         ]
         source = known.source(place)
         places[:0] = [evaluate(source.position, {})] if source.is_input else []
@@ -144,12 +146,12 @@ def _differ(
 def _smallest(claim: Claim, end: float) -> Mapping[Term, int]:
     """Values that refute a claim, the largest of them as small as the solver finds it in time."""
     values, below, most, limit = dict[Term, int](), -1, 2**64, 2**64
-    _, constants = script(claim.hypotheses, claim.conclusion)
+    _, constants = script([claim.given], claim.conclusion)
     while below + 1 < limit and time.monotonic() < end:
         within = [
             bound for one in constants.values() for bound in (one < most + 1, -one < most + 1)
         ]
-        text, names = script([*claim.hypotheses, *within], claim.conclusion)
+        text, names = script([claim.given, *within], claim.conclusion)
         answer = solve(text, min(SECONDS, end - time.monotonic()))
         if answer.verdict == "sat":
             values = {term: answer.values[name] for name, term in names.items()}

@@ -167,19 +167,19 @@ def test_what_does_not_differ_or_does_not_run_is_no_counterexample() -> None:
     model, desc = og.to_onnx(gather()), gather()
     formula = GatherFormula(desc, "clamp", index_reader(desc.indices_tensor))
     with pytest.raises(UndecidedError) as caught:
-        counterexample(model, formula, Claim((), False), 9)
+        counterexample(model, formula, Claim(True, False), 9)
     assert str(caught.value) == "the model does not differ on the CPU provider where it is refuted"
     model.graph.node[0].op_type = "Nothing"
     with pytest.raises(
         UndecidedError, match=r"^the model does not run on the CPU provider: .*Nothing"
     ):
-        counterexample(model, formula, Claim((), False), 9)
+        counterexample(model, formula, Claim(True, False), 9)
 
 
 def test_the_solver_is_not_asked_beyond_its_time() -> None:
     model = changed(gather(), "clamp", first_index=-4)
     formula = GatherFormula(gather(), "clamp", index_reader(gather().indices_tensor))
-    claim = Claim((), formula.index(0) > -5, (0, 0))
+    claim = Claim(True, formula.index(0) > -5, (0, 0))
     assert counterexample(model, formula, claim, 9).indices == {0: -5}
     with pytest.raises(UndecidedError, match="does not differ"):
         counterexample(model, formula, claim, 0)
