@@ -41,7 +41,7 @@ ORDER = {
     "networks": "sizes network contract inside inputs intervals tokenizer calls index_operators "
     "capture operator_types operator_bounds ranges conditions shapes gathers cropping extraction "
     "text comparison findings audit_reports hardening verify audit_page __init__",
-    "certificates": "terms formula tensors operators solvers claims counterexamples certify "
+    "certificates": "terms formula tensors solvers lemmas operators claims counterexamples certify "
     "__init__",
     "cli": "arguments terminal commands sources outputs processes audit check examine "
     "networks translate certify __init__",

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from onnxgather.certificates.lemmas import LEMMAS
 from onnxgather.certificates.tensors import (
     Failure,
     Item,
@@ -83,7 +84,10 @@ def _is_exact(value: Int, dtype: np.dtype[Any], margin: int = 0) -> bool:
 def _exact(run: Run, value: Int, dtype: np.dtype[Any], lemma: str, margin: int = 0) -> Int:
     if not _is_exact(value, dtype, margin):
         raise UndecidedError(f"{dtype} of integers beyond {2 ** _DIGITS[dtype.itemsize]:,}")
-    run.lemmas.add(f"{lemma} {dtype}")
+    name = f"{lemma} {dtype}"
+    if name not in LEMMAS:
+        raise UndecidedError(f"the {name}, which no lemma tells")
+    run.lemmas.add(name)
     return value
 
 

@@ -194,7 +194,7 @@ class TestForeignScripts:
         self, name: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         small = "from onnxgather.certificates import solvers; "
-        small += "solvers.MEMORY, solvers.SPARE = 2**30, 0; solvers.serve_scripts()"
+        small += "solvers.MEMORY, solvers.SPARE = 2**30, 2; solvers.serve_scripts()"
         monkeypatch.setattr(solvers, "_PROGRAM", small)
         scripts = [PROVED, WIDE, REFUTED, DOUBLED, PROVED]
         answers = list(solve_apart(scripts, 1, name))
