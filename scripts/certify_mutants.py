@@ -132,7 +132,7 @@ def _changes(graph: onnx.GraphProto) -> Iterator[Change]:
         if node.op_type == "Clip":
             for k in range(1, len(node.input)):
                 yield f"{what} without a bound", partial(_put, node.input, k, "")
-        for name in {*node.input}:
+        for name in dict.fromkeys(node.input):
             yield f"{what} left out for {name}", partial(_pass, graph, node.output[0], name)
 
 
