@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from onnxgather.certificates.claims import Claim, claims
-from onnxgather.certificates.counterexamples import Counterexample, counterexample
+from onnxgather.certificates.counterexamples import Counterexample, counterexample, searched
 from onnxgather.certificates.formula import GatherFormula, index_reader
 from onnxgather.certificates.solvers import Solved, installed_solver, solve
 from onnxgather.certificates.tensors import Run, UndecidedError
@@ -93,7 +93,10 @@ def certify(
                 shown = counterexample(model or made, formula, refuted, left, low_halves)
                 return certified(state="refuted", obligations=(text,), counterexample=shown)
     except UndecidedError as error:
-        return certified(state="undecided", why=str(error))
+        shown = None if low_halves else searched(model or made, formula)
+        if shown is None:
+            return certified(state="undecided", why=str(error))
+        return certified(state="refuted", counterexample=shown)
     return certified(state="proved", obligations=(*obligations,), lemmas=(*sorted(run.lemmas),))
 
 

@@ -6,9 +6,11 @@ is run with them.
 
 from __future__ import annotations
 
+import math
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 import msgspec
 import numpy as np
@@ -19,8 +21,8 @@ from onnxgather.certificates.solvers import solve
 from onnxgather.certificates.tensors import UndecidedError
 from onnxgather.certificates.terms import Term, evaluate, script
 from onnxgather.checks import listed
-from onnxgather.descriptors.arrays import Array
-from onnxgather.descriptors.reference import reference
+from onnxgather.descriptors.arrays import Array, axis_sizes
+from onnxgather.descriptors.reference import reference, source_map
 from onnxgather.errors import IndexOutOfRangeError
 from onnxgather.execution.runtime import CPU, FailedError, Opened, Setup, line
 from onnxgather.model.values import ModelProto, loaded, values_of
@@ -29,6 +31,11 @@ from onnxgather.networks.network import read_network
 SECONDS = 2
 """The most seconds that the solver takes to find smaller values once."""
 
+SEARCHED = 2**20
+"""The most pairs of elements of the output and of the indices where differences are looked for."""
+
+AnyModel = str | os.PathLike[str] | ModelProto
+"""A model, or the path of its file."""
 
 _OF_LOW_HALVES = "what the formula says", "something else before ONNX Runtime 1.32"
 
@@ -59,16 +66,12 @@ class Counterexample(msgspec.Struct, frozen=True):
 
 
 def counterexample(
-    model: str | os.PathLike[str] | ModelProto,
-    formula: GatherFormula,
-    claim: Claim,
-    seconds: float,
-    low_halves: bool = False,
+    model: AnyModel, formula: GatherFormula, claim: Claim, seconds: float, low_halves: bool = False
 ) -> Counterexample:
     """Small inputs with which a model differs from its descriptor.
 
     Args:
-        model: The model.
+        model: The model, or the path of its file.
         formula: The formula of the descriptor.
         claim: A claim that the solver has refuted.
         seconds: How long the solver may look for small values.
@@ -80,21 +83,44 @@ def counterexample(
     """
     desc, values = formula.desc, _smallest(claim, time.monotonic() + seconds)
     indices = np.zeros(desc.indices_tensor.array_shape, desc.indices_tensor.data_type.numpy)
-    flat = indices.reshape(-1)
     for term, value in values.items():
         # What a model reads behind the indices counts nowhere.
-        if term.kind == "read" and (at := evaluate(term.args[1], values)) < flat.size:
-            flat[at] = value
-    # The formula again, now of known indices.
-    known = GatherFormula(desc, formula.policy, lambda at: int(flat[evaluate(at, {})]))
-    places, sizes = list[int | None]([None]), desc.output_tensor.sizes
-    if len(claim.output) == len(sizes):
-        place = [
-            min(values.get(at, 0) if isinstance(at, Term) else at, n - 1)
-            for at, n in zip(claim.output, sizes, strict=True)
-        ]
-        source = known.source(place)
-        places[:0] = [evaluate(source.position, {})] if source.is_input else []
+        if term.kind == "read" and (at := evaluate(term.args[1], values)) < indices.size:
+            indices.reshape(-1)[at] = value
+    sizes = desc.output_tensor.sizes
+    output = [min(evaluate(at, values), n - 1) for at, n in zip(claim.output, sizes, strict=False)]
+    shown = _differing(model, formula, [(indices, output if len(output) == len(sizes) else None)])
+    if shown is None and low_halves:
+        return Counterexample(_numbered(indices), None, None, *_OF_LOW_HALVES)
+    if shown is None:
+        raise UndecidedError("the model does not differ on the CPU provider where it is refuted")
+    return shown
+
+
+def searched(model: AnyModel, formula: GatherFormula) -> Counterexample | None:
+    """Inputs with which a model differs, if it does so where the indices are equal or count up."""
+    desc, tensor = formula.desc, formula.desc.indices_tensor
+    info, sizes = np.iinfo(tensor.data_type.numpy), axis_sizes(desc)
+    if math.prod((*desc.output_tensor.sizes, *tensor.array_shape)) > SEARCHED:
+        return None
+    ends = {end + more for n in (0, *sizes) for end in (n, -n) for more in (0, -1)}
+    ends |= {info.min, info.max, *(sign * 2**k + 1 for k in (24, 31, 32, 53) for sign in (1, -1))}
+    counted = np.arange(math.prod(tensor.array_shape), dtype=info.dtype) % min(sizes)
+    values = [end for end in sorted(ends, key=abs) if info.min <= end <= info.max]
+    each = [counted.reshape(tensor.array_shape)]
+    each += [np.full(tensor.array_shape, value, info.dtype) for value in values]
+    last = [size - 1 for size in desc.output_tensor.sizes]
+    try:
+        return _differing(model, formula, [(own, at) for own in each for at in (None, last)])
+    except UndecidedError:
+        return None
+
+
+def _differing(
+    model: AnyModel, formula: GatherFormula, tries: Sequence[tuple[Array, Sequence[int] | None]]
+) -> Counterexample | None:
+    """Run a model with indices, and data that are 1 where an element of the output comes from."""
+    desc, policy, tensor = formula.desc, formula.policy, formula.desc.input_tensor
     try:
         content, proto = loaded(model)
         opened, (inputs, outputs) = Opened(content, Setup(CPU, threads=1)), values_of(proto)
@@ -102,39 +128,44 @@ def counterexample(
         raise UndecidedError(f"the model does not run on the CPU provider: {line(error)}") from None
     names = tensor_names(read_network(model).main, desc)
     feeds = {
-        name: np.zeros([n or 1 for n in kind.sizes or ()], kind.dtype)
-        for name, kind in inputs.items()
+        k: np.zeros([n or 1 for n in kind.sizes or ()], kind.dtype) for k, kind in inputs.items()
     }
-    data = np.zeros(desc.input_tensor.array_shape, desc.input_tensor.data_type.numpy)
-    for place in places:
-        data.reshape(-1)[slice(None) if place is None else place] = 1
-        try:
-            expected = reference(desc, data, indices, formula.policy)
-        except IndexOutOfRangeError:
-            expected = None
-        try:
-            feeds |= {names[0]: data, names[1]: indices}
-            found = opened.run_all(feeds)[[*outputs].index(names[2])]
-        except FailedError:
-            found = None
-        if differ := _differ(expected, found):
-            told = {int(at): int(flat[at]) for at in np.flatnonzero(flat)}
-            return Counterexample(told, place, *differ)
-    if low_halves:
-        told = {int(at): int(flat[at]) for at in np.flatnonzero(flat)}
-        return Counterexample(told, None, None, *_OF_LOW_HALVES)
-    raise UndecidedError("the model does not differ on the CPU provider where it is refuted")
+    count = math.prod(tensor.array_shape)
+    for indices, output in tries:
+        places = list[int | None]([None])
+        if output is not None:
+            known = "clamp" if policy == "error" else policy
+            place = int(source_map(desc, indices, known)[tuple(output)])
+            places[:0] = [place] if 0 <= place < count else []
+        for place in places:
+            data = np.zeros(count, tensor.data_type.numpy)
+            data[slice(None) if place is None else place] = 1
+            data = data.reshape(tensor.array_shape)
+            expected = found = None
+            with suppress(IndexOutOfRangeError):
+                expected = reference(desc, data, indices, policy)
+            with suppress(FailedError):
+                feeds |= {names[0]: data, names[1]: indices}
+                found = opened.run_all(feeds)[[*outputs].index(names[2])]
+            if differ := _differ(expected, found):
+                return Counterexample(_numbered(indices), place, *differ)
+    return None
+
+
+def _numbered(array: Array) -> dict[int, int]:
+    """The elements of an array that are not 0, by their positions."""
+    return {int(at): int(array.reshape(-1)[at]) for at in np.flatnonzero(array)}
 
 
 def _differ(
     expected: Array | None, found: Array | None
 ) -> tuple[int | None, float | str, float | str] | None:
     """Where outputs differ first, and what is there; None where they do not differ."""
-    first, second = (
-        "an error" if x is None else f"{x.dtype} {[*x.shape]}" for x in (expected, found)
-    )
-    if first != second or expected is None or found is None:
-        return (None, first, second) if first != second else None
+    told = ["an error" if x is None else f"{x.dtype} {[*x.shape]}" for x in (expected, found)]
+    if told[0] != told[1]:
+        return None, told[0], told[1]
+    if expected is None or found is None:
+        return None
     bits = [array.reshape(-1).view(f"u{array.itemsize}") for array in (expected, found)]
     places = np.flatnonzero(bits[0] != bits[1])
     if not places.size:

@@ -183,3 +183,22 @@ def test_the_solver_is_not_asked_beyond_its_time() -> None:
     assert counterexample(model, formula, claim, 9).indices == {0: -5}
     with pytest.raises(UndecidedError, match="does not differ"):
         counterexample(model, formula, claim, 0)
+
+
+def test_a_model_that_cannot_be_proved_is_refuted_where_a_run_differs() -> None:
+    model = og.to_onnx(gather())
+    cast = next(node for node in model.graph.node if node.input[0] == "indices_clamped")
+    cast.input[0] = "same"
+    node = helper.make_node("LeakyRelu", ["indices_clamped"], ["same"], alpha=1.0)
+    model.graph.node.insert(3, node)
+    found = certify(gather(), model=model)
+    assert (found.state, found.why) == ("undecided", "the operator LeakyRelu")
+    model.graph.node[3].attribute[0].f = 0.0
+    wanted = Counterexample({0: -1, 1: -1, 2: -1}, 9, 1, 1.0, 0.0)
+    assert refuted(gather(), "clamp", model) == wanted
+
+
+def test_a_model_that_always_fails_is_refuted() -> None:
+    model = changed(gather(), "clamp", indices_shape=[4])
+    wanted = Counterexample({1: 1, 2: 2}, None, None, "float32 [8]", "an error")
+    assert refuted(gather(), "clamp", model) == wanted
