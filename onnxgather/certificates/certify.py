@@ -69,7 +69,7 @@ def certify(
             are those named InputTensor and IndicesTensor, or PREFIXInputTensor and so on, else two
             in this order.
         timeout: The seconds that the solver may take for the whole.
-        low_halves: Whether Less, Min, Max and Clip of INT64 compare the low halves, as the CPU
+        low_halves: Whether Min, Max and Clip of INT64 compare low halves as signed, as the CPU
             provider of ONNX Runtime does before version 1.32.
 
     Raises:

@@ -85,7 +85,7 @@ class Pairing:
 @arguments.file("--model", help="Certify this ONNX model against the only descriptor.")
 @arguments.flag(
     "--low-halves",
-    help="Let Less, Min, Max and Clip of INT64 compare the low halves, as the CPU provider of ONNX "
+    help="Let Min, Max and Clip of INT64 compare low halves as signed, as the CPU provider of ONNX "
     "Runtime before 1.32 does.",
 )
 @click.option(
