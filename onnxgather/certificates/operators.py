@@ -1,55 +1,37 @@
-"""What each operator of ONNX computes, one function each, from ONNX's specification.
+"""What each operator of ONNX computes, one row each, from ONNX's specification.
 
-Where providers were measured to do less than the specification says, so does the function. An
-operator that is not in the table makes a certificate undecided.
+Where providers were measured to do less than the specification says, so does the row. An operator
+that is not in the table, or of which a row does not know what it does, makes a certificate
+undecided.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, reduce
+from functools import cache, partial, reduce
 from typing import Any
 
 import numpy as np
 
+from onnxgather.certificates import tensors, terms
 from onnxgather.certificates.lemmas import LEMMAS
 from onnxgather.certificates.tensors import (
-    Failure,
     Item,
     LazyTensor,
-    Moved,
     NodeCall,
     Place,
     Rounded,
-    Run,
-    UndecidedError,
-    chosen,
-    flat,
-    known_integer,
+    ensure,
     lazy,
-    unflat,
 )
-from onnxgather.certificates.terms import (
-    Int,
-    Term,
-    Truth,
-    agree,
-    all_of,
-    any_of,
-    choose,
-    highest,
-    in_twos_complement,
-    is_equal,
-    larger_of,
-    lowest,
-    no,
-    smaller_of,
-)
+from onnxgather.certificates.terms import Int, Term, Truth
+from onnxgather.descriptors.arrays import Array
 from onnxgather.model.values import ValueType, name_of
 
-Semantics = Callable[[NodeCall], "LazyTensor | list[LazyTensor]"]
+Semantics = Callable[[NodeCall], LazyTensor | list[LazyTensor]]
 
 _DIGITS = {2: 11, 4: 24, 8: 53}
 """How many binary digits floats of so many bytes have."""
@@ -58,437 +40,541 @@ _DIGITS = {2: 11, 4: 24, 8: 53}
 # Elements
 
 
-def _machine(value: Int, dtype: np.dtype[Any]) -> Int:
+def _number(item: Item) -> Int:
+    """The integer or the truth that an element is, or whose float it is."""
+    if isinstance(item, tensors.Moved):
+        raise tensors.UndecidedError("arithmetic with the elements of InputTensor")
+    return item.value if isinstance(item, Rounded) else item
+
+
+def _wrapped(value: Int, dtype: np.dtype[Any]) -> Int:
     info = np.iinfo(dtype)
-    return in_twos_complement(value, int(info.min), int(info.max))
+    return terms.in_twos_complement(value, int(info.min), int(info.max))
 
 
-def _integer(element: Item) -> Int:
-    if isinstance(element, Rounded | Moved):
-        raise UndecidedError("arithmetic with the elements of InputTensor")
-    return element
-
-
-def _truth(element: Item) -> Truth:
-    if isinstance(element, Rounded | Moved):
-        raise UndecidedError("a truth made from the elements of InputTensor")
-    return element
-
-
-def _is_exact(value: Int, dtype: np.dtype[Any], margin: int = 0) -> bool:
-    """Whether a float holds an integer, and its neighbours up to `margin`."""
-    most_exact = 2 ** _DIGITS[dtype.itemsize] - margin
-    return -most_exact <= lowest(value) and highest(value) <= most_exact
-
-
-def _exact(run: Run, value: Int, dtype: np.dtype[Any], lemma: str, margin: int = 0) -> Int:
-    if not _is_exact(value, dtype, margin):
-        raise UndecidedError(f"{dtype} of integers beyond {2 ** _DIGITS[dtype.itemsize]:,}")
+def _rely(node: NodeCall, lemma: str, dtype: np.dtype[Any], *values: Int) -> None:
+    """Take down a lemma about floats, which holds where floats hold the integers."""
+    most = 2 ** _DIGITS[dtype.itemsize]
+    ends = [max(-terms.lowest(value), terms.highest(value)) for value in values]
+    holds = max(ends) <= most
+    if lemma in ("clip", "order", "equal"):
+        holds = holds or min(ends) <= most - 1
+    ensure(holds, f"{dtype} of integers beyond {most:,}")
     name = f"{lemma} {dtype}"
-    if name not in LEMMAS:
-        raise UndecidedError(f"the {name}, which no lemma tells")
-    run.lemmas.add(name)
-    return value
-
-
-def _floats(first: Item, second: Item) -> tuple[Int, Int]:
-    if isinstance(first, Rounded) and isinstance(second, Rounded):
-        return first.value, second.value
-    raise UndecidedError("arithmetic with the elements of InputTensor")
-
-
-def _add(node: NodeCall, first: Item, second: Item, dtype: np.dtype[Any]) -> Item:
-    return _computed(node, operator.add, "sum", first, second, dtype)
-
-
-def _subtract(node: NodeCall, first: Item, second: Item, dtype: np.dtype[Any]) -> Item:
-    return _computed(node, operator.sub, "sum", first, second, dtype)
-
-
-def _multiply(node: NodeCall, first: Item, second: Item, dtype: np.dtype[Any]) -> Item:
-    return _computed(node, operator.mul, "product", first, second, dtype)
-
-
-def _computed(
-    node: NodeCall,
-    compute: Callable[..., Int],
-    lemma: str,
-    first: Item,
-    second: Item,
-    dtype: np.dtype[Any],
-) -> Item:
-    if dtype.kind != "f":
-        return _machine(compute(_integer(first), _integer(second)), dtype)
-    a, b = (_exact(node.run, value, dtype, lemma) for value in _floats(first, second))
-    return Rounded(_exact(node.run, compute(a, b), dtype, lemma))
-
-
-def _divided(node: NodeCall, first: Item, second: Item, dtype: np.dtype[Any]) -> Item:
-    """Integers are divided towards 0."""
-    divisor, value = known_integer(second, "a divisor"), _integer(first)
-    if divisor == 0:
-        raise UndecidedError("a division by 0")
-    sign = 1 if divisor > 0 else -1
-    up = -(-value // abs(divisor))
-    towards_zero = choose(value < 0, up, value // abs(divisor))
-    return _machine(towards_zero * sign, dtype)
-
-
-def _modulo(node: NodeCall, first: Item, second: Item, dtype: np.dtype[Any]) -> Item:
-    """The remainder has the sign of the divisor, with `fmod` that of the dividend."""
-    divisor, value = known_integer(second, "a divisor"), _integer(first)
-    if divisor == 0:
-        raise UndecidedError("a division by 0")
-    up, down = value % abs(divisor), (-value) % abs(divisor)
-    if node.attribute("fmod", 0):
-        return choose(value < 0, -down, up)
-    return up if divisor > 0 else -down
-
-
-def _low_half(node: NodeCall, value: Int, dtype: np.dtype[Any]) -> Int:
-    if node.run.low_halves and dtype == np.int64:
-        return in_twos_complement(value, -(2**31), 2**31 - 1)
-    return value
-
-
-def _less(node: NodeCall, first: Item, second: Item, dtype: np.dtype[Any]) -> Truth:
-    if dtype.kind != "f":
-        a, b = (_low_half(node, _integer(one), dtype) for one in (first, second))
-    else:
-        a, b = _compared(node, first, second, dtype, "order")
-    return a < b
-
-
-def _compared(
-    node: NodeCall, first: Item, second: Item, dtype: np.dtype[Any], lemma: str
-) -> tuple[Int, Int]:
-    """Integers that compare as the floats nearest to them."""
-    a, b = _floats(first, second)
-    if not (_is_exact(a, dtype) and _is_exact(b, dtype)):
-        bound = a if _is_exact(a, dtype, 1) else b
-        _exact(node.run, bound, dtype, lemma, 1)
-    node.run.lemmas.add(f"{lemma} {dtype}")
-    return a, b
-
-
-def _equal(node: NodeCall, first: Item, second: Item, dtype: np.dtype[Any]) -> Truth:
-    if dtype.kind == "b":
-        return agree(_truth(first), _truth(second))
-    if dtype.kind != "f":
-        return is_equal(_integer(first), _integer(second))
-    return is_equal(*_compared(node, first, second, dtype, "equal"))
-
-
-def _smaller(node: NodeCall, first: Item, second: Item, dtype: np.dtype[Any]) -> Item:
-    return _extreme(node, smaller_of, first, second, dtype)
-
-
-def _larger(node: NodeCall, first: Item, second: Item, dtype: np.dtype[Any]) -> Item:
-    return _extreme(node, larger_of, first, second, dtype)
-
-
-def _extreme(
-    node: NodeCall,
-    compute: Callable[[Int, Int], Int],
-    first: Item,
-    second: Item,
-    dtype: np.dtype[Any],
-) -> Item:
-    if dtype.kind == "f":
-        a, b = _floats(first, second)
-        _exact(node.run, a if _is_exact(a, dtype) else b, dtype, "clip")
-        return Rounded(compute(a, b))
-    a, b = _integer(first), _integer(second)
-    if not node.run.low_halves or dtype != np.int64:
-        return compute(a, b)
-    is_first = _less(node, first, second, dtype)
-    return choose(is_first, a, b) if compute is smaller_of else choose(is_first, b, a)
-
-
-def _cast_one(node: NodeCall, element: Item, before: np.dtype[Any], after: np.dtype[Any]) -> Item:
-    if before == after:
-        return element
-    if isinstance(element, Moved):
-        raise UndecidedError(f"a Cast of data from {before} to {after}")
-    if isinstance(element, Rounded):
-        value = _exact(node.run, element.value, before, "exact")
-        if after.kind == "f":
-            return Rounded(_exact(node.run, value, after, "exact"))
-        if after.kind == "b":
-            return no(is_equal(value, 0))
-        if _machine(value, after) is not value and _machine(value, after) != value:
-            raise UndecidedError(f"a Cast of {before} to {after} that need not hold it")
-        return value
-    if after.kind == "b":
-        return element if before.kind == "b" else no(is_equal(element, 0))
-    value = choose(element, 1, 0) if before.kind == "b" else element
-    return Rounded(value) if after.kind == "f" else _machine(value, after)
+    ensure(name in LEMMAS, f"the {name}, which no lemma tells")
+    node.run.lemmas.add(name)
 
 
 # Elementwise operators
 
 
-def _broadcast(
-    tensors: Sequence[LazyTensor],
-) -> tuple[tuple[Int, ...], list[Callable[[Place], Item]]]:
-    """The common shape of tensors, and for each the element at coordinates in that shape."""
-    rank = max(len(tensor.shape) for tensor in tensors)
-    shapes = [(1,) * (rank - len(tensor.shape)) + tensor.shape for tensor in tensors]
-    shape = list[Int]()
-    for sizes in zip(*shapes, strict=True):
-        larger = [size for size in sizes if size != 1]
-        if any(size - larger[0] != 0 for size in larger):
-            raise UndecidedError("sizes that do not broadcast")
-        shape.append(larger[0] if larger else 1)
-
-    def reader(tensor: LazyTensor) -> Callable[[Place], Item]:
-        first = rank - len(tensor.shape)
-
-        def at(coordinates: Place) -> Item:
-            pairs = zip(tensor.shape, coordinates[first:], strict=True)
-            return tensor.at(tuple(0 if size == 1 else one for size, one in pairs))
-
-        return at
-
-    return tuple(shape), [*map(reader, tensors)]
+def _view(tensor: LazyTensor, shape: Sequence[Int], place: Callable[[Place], Place]) -> LazyTensor:
+    """A tensor whose elements are those of another one at other coordinates."""
+    return lazy(tensor.dtype, shape, lambda at: tensor.at(place(at)))
 
 
-def _elementwise(
-    dtype: Any, compute: Callable[..., Item], tensors: Sequence[LazyTensor]
+def _expanded(tensor: LazyTensor, shape: Sequence[Int]) -> LazyTensor:
+    """A tensor in a shape that it broadcasts to."""
+    first = len(shape) - len(tensor.shape)
+
+    def place(at: Place) -> Place:
+        pairs = zip(tensor.shape, at[first:], strict=True)
+        return tuple(0 if size == 1 else own for size, own in pairs)
+
+    return _view(tensor, shape, place)
+
+
+def _common(shapes: Sequence[Sequence[Int]]) -> list[Int]:
+    """The shape that others broadcast to."""
+    common = list[Int]()
+    for sizes in itertools.zip_longest(*(shape[::-1] for shape in shapes), fillvalue=1):
+        larger = [size for size in sizes if size != 1] or [1]
+        ensure(all(size - larger[0] == 0 for size in larger), "sizes that do not broadcast")
+        common.insert(0, larger[0])
+    return common
+
+
+def _each(dtype: Any, compute: Callable[..., Item], inputs: Sequence[LazyTensor]) -> LazyTensor:
+    """What is computed of the elements of tensors that broadcast."""
+    shape = _common([one.shape for one in inputs])
+    own = [_expanded(one, shape) for one in inputs]
+    return lazy(dtype, shape, lambda at: compute(*(one.at(at) for one in own)))
+
+
+def _fold(
+    node: NodeCall,
+    compute: Callable[[Any, Any], Int],
+    lemma: str = "",
+    result: Any = None,
+    inputs: Sequence[LazyTensor] = (),
 ) -> LazyTensor:
-    shape, readers = _broadcast(tensors)
-    return lazy(dtype, shape, lambda at: compute(*(one(at) for one in readers)))
+    """What is computed of the elements of tensors of one type, two at a time.
+
+    Args:
+        node: The node.
+        compute: Makes an integer of two, or a truth.
+        lemma: What floats rely on; without one there are no floats.
+        result: The type of the result, that of the inputs if None.
+        inputs: The tensors; those of the node if there are none.
+    """
+    inputs = inputs or node.tensors
+    dtype = inputs[0].dtype
+    made = np.dtype(result or dtype)
+    name = node.operation.operator
+    ensure(all(one.dtype == dtype for one in inputs), f"{name} of several types")
+    ensure(lemma or dtype.kind != "f", f"{name} of {dtype}")
+    ensure(node.attribute("broadcast") is None, f"{name} as before opset 7")
+
+    def step(first: Int, second: Int) -> Int:
+        found = compute(first, second)
+        if dtype.kind == "f" and made.kind == "b":
+            _rely(node, lemma, dtype, first, second)
+        elif dtype.kind == "f" and lemma != "clip":
+            _rely(node, lemma, dtype, first, second, found)
+        elif dtype.kind == "f" and found not in (first, second):
+            _rely(node, lemma, dtype, first, second)
+        return found if made.kind in "bf" else _wrapped(found, made)
+
+    def folded(*items: Item) -> Item:
+        found = reduce(step, map(_number, items))
+        return Rounded(found) if made.kind == "f" else found
+
+    return _each(made, folded, inputs)
 
 
-def _binary(compute: Callable[..., Item], result: Any = None) -> Semantics:
-    """An operator of two tensors or more, which makes their type, or `result`."""
+def _multiplied(node: NodeCall) -> LazyTensor:
+    """Mul; a float that is -0.0 would be taken for 0.0."""
 
-    def apply(node: NodeCall) -> LazyTensor:
-        tensors = [node[k] for k in range(len(node.inputs))]
-        dtype = tensors[0].dtype
+    def product(first: Int, second: Int) -> Int:
+        for a, b in ((first, second), (second, first)):
+            has_zero = terms.lowest(a) <= 0 <= terms.highest(a)
+            is_float = node[0].dtype.kind == "f"
+            ensure(not (is_float and has_zero and terms.lowest(b) < 0), "Mul that may be -0.0")
+        return first * second
 
-        def folded(*elements: Item) -> Item:
-            return reduce(lambda a, b: compute(node, a, b, dtype), elements)
+    return _fold(node, product, "product")
 
-        return _elementwise(result or dtype, folded, tensors)
 
-    return apply
+def _compare(lemma: str, compute: Callable[[Int, Int], Truth]) -> Semantics:
+    return lambda node: _fold(node, compute, lemma, bool)
+
+
+def _equal(node: NodeCall) -> LazyTensor:
+    is_truth = node[0].dtype.kind == "b"
+    return _fold(node, terms.agree if is_truth else terms.is_equal, "equal", bool)
 
 
 def _of_truths(compute: Callable[..., Truth]) -> Semantics:
-    def apply(node: NodeCall) -> LazyTensor:
-        tensors = [node[k] for k in range(len(node.inputs))]
-        return _elementwise(bool, lambda *own: compute(*map(_truth, own)), tensors)
-
-    return apply
+    return lambda node: _fold(node, compute, result=bool)
 
 
-def _greater(node: NodeCall, first: Item, second: Item, dtype: np.dtype[Any]) -> Truth:
-    return _less(node, second, first, dtype)
+def _differ(first: Truth, second: Truth) -> Truth:
+    return terms.no(terms.agree(first, second))
 
 
-def _at_most(node: NodeCall, first: Item, second: Item, dtype: np.dtype[Any]) -> Truth:
-    return no(_less(node, second, first, dtype))
+def _divisor(node: NodeCall, value: Int, divisor: Int) -> int:
+    known = tensors.known_integer(divisor, "a divisor")
+    is_lowest = terms.lowest(value) == np.iinfo(node[0].dtype).min
+    ensure(known and not (known == -1 and is_lowest), "a division that may stop the process")
+    return known
 
 
-def _at_least(node: NodeCall, first: Item, second: Item, dtype: np.dtype[Any]) -> Truth:
-    return no(_less(node, first, second, dtype))
+def _divided(node: NodeCall, value: Int, divisor: Int) -> Int:
+    """An integer divided towards 0."""
+    known = _divisor(node, value, divisor)
+    found = terms.choose(value < 0, -(-value // abs(known)), value // abs(known))
+    return found if known > 0 else -found
+
+
+def _modulo(node: NodeCall, value: Int, divisor: Int) -> Int:
+    """The remainder has the sign of the divisor, with `fmod` that of the dividend."""
+    known = _divisor(node, value, divisor)
+    up, down = value % abs(known), -(-value % abs(known))
+    if not node.attribute("fmod", 0):
+        return up if known > 0 else down
+    # The CPU provider computes it in FLOAT64.
+    _rely(node, "exact", np.dtype(np.float64), value, known)
+    return terms.choose(value < 0, down, up)
+
+
+def _masked(first: Int, second: Int) -> Int:
+    """The low bits of an integer."""
+    value, mask = (second, first) if isinstance(second, Term) else (first, second)
+    mask = tensors.known_integer(mask, "a mask")
+    ensure(mask >= 0 and mask & (mask + 1) == 0, "BitwiseAnd by other than low bits")
+    return value % (mask + 1)
+
+
+def _limited(
+    node: NodeCall, compute: Callable[[Int, Int], Int], inputs: Sequence[LazyTensor]
+) -> LazyTensor:
+    """A Min or Max."""
+
+    def by_halves(first: Int, second: Int) -> Int:
+        is_less = _ordered(first) < _ordered(second)
+        ends = (first, second) if compute is terms.smaller_of else (second, first)
+        return terms.choose(is_less, *ends)
+
+    has_fault = node.run.low_halves and inputs[0].dtype == np.int64
+    return _fold(node, by_halves if has_fault else compute, "clip", inputs=inputs)
+
+
+def _ordered(value: Int) -> Int:
+    """An integer whose order is the one of a fault: low halves count as signed integers."""
+    return value // 2**32 * 2**32 + (value + 2**31) % 2**32
 
 
 def _clip(node: NodeCall) -> LazyTensor:
     """Clip: a maximum, then a minimum."""
-    tensors, steps = [node[0]], list[Callable[..., Item]]()
-    for number, step in ((1, _larger), (2, _smaller)):
-        bound = node.get(number)
-        if bound is not None:
-            tensors.append(bound)
-            steps.append(step)
-    dtype = node[0].dtype
+    data = node[0]
+    info = np.finfo(data.dtype) if data.dtype.kind == "f" else np.iinfo(data.dtype)
+    ends = node.attribute("min", info.min), node.attribute("max", info.max)
+    ensure(ends[0] <= ends[1], "a Clip whose bounds are swapped, as before opset 11")
+    rows = ("min", info.min, terms.larger_of), ("max", info.max, terms.smaller_of)
+    for k, (name, end, compute) in enumerate(rows, 1):
+        bound = node.get(k) or tensors.constant_tensor(
+            np.array(node.attribute(name, end), data.dtype)
+        )
+        ensure(bound.shape == (), "a Clip with bounds of several elements")
+        data = _limited(node, compute, [data, bound])
+    return data
 
-    def limited(element: Item, *bounds: Item) -> Item:
-        for step, bound in zip(steps, bounds, strict=True):
-            element = step(node, element, bound, dtype)
-        return element
 
-    return _elementwise(dtype, limited, tensors)
+def _alone(compute: Callable[[Int], Int]) -> Semantics:
+    """An operator of one integer."""
+
+    def of(node: NodeCall) -> LazyTensor:
+        data = node[0]
+        ensure(data.dtype.kind in "iu", f"{node.operation.operator} of {data.dtype}")
+        at = data.at
+        return lazy(data.dtype, data.shape, lambda k: _wrapped(compute(_number(at(k))), data.dtype))
+
+    return of
 
 
 def _where(node: NodeCall) -> LazyTensor:
     """Where; the CPU provider changes -0.0 and NaNs, so floats of InputTensor must not pass."""
     dtype = node[1].dtype
+    ensure(node[2].dtype == dtype, "Where of several types")
 
     def compute(truth: Item, first: Item, second: Item) -> Item:
-        found = chosen(_truth(truth), first, second, dtype)
-        if isinstance(found, Moved) and dtype.kind == "f":
-            raise UndecidedError("Where of floats, of which the CPU provider changes -0.0 and NaNs")
+        found = tensors.chosen(_number(truth), first, second, dtype)
+        is_data = isinstance(found, tensors.Moved) and dtype.kind == "f"
+        ensure(not is_data, "Where of floats, of which the CPU provider changes -0.0 and NaNs")
         return found
 
-    return _elementwise(dtype, compute, [node[0], node[1], node[2]])
+    return _each(dtype, compute, [node[0], node[1], node[2]])
 
 
-def _cast(node: NodeCall) -> LazyTensor:
+def _cast(node: NodeCall, after: np.dtype[Any] | None) -> LazyTensor:
     """Cast."""
-    tensor, after = node[0], ValueType(name_of(node.attribute("to"))).dtype
-    if after is None:
-        raise UndecidedError(f"a Cast to ONNX's type {node.attribute('to')}")
-    return lazy(after, tensor.shape, lambda at: _cast_one(node, tensor.at(at), tensor.dtype, after))
+    data, before = node[0], node[0].dtype
+    if after is None or not tensors.is_known(after):
+        raise tensors.UndecidedError(f"a Cast from {before} to another type")
+
+    def at(place: Place) -> Item:
+        item = data.at(place)
+        if before == after:
+            return item
+        value = _number(item)
+        if before.kind == "b":
+            value = terms.choose(value, 1, 0)
+        if before.kind == "f":
+            _rely(node, "exact", before, value)
+            if after.kind == "f":
+                _rely(node, "exact", after, value)
+            if after.kind in "iu":
+                is_held = _wrapped(value, after) == value
+                ensure(is_held, f"a Cast of {before} to {after} that need not hold it")
+        if after.kind == "f":
+            return Rounded(value)
+        return terms.no(terms.is_equal(value, 0)) if after.kind == "b" else _wrapped(value, after)
+
+    return lazy(after, data.shape, at)
 
 
 # Shapes
+
+
+def _axis(number: int, rank: int) -> int:
+    ensure(-rank <= number < rank, f"the axis {number} of {rank} dimensions")
+    return number % rank
+
+
+def _axes(numbers: Sequence[int] | None, rank: int) -> list[int]:
+    """The numbers of axes, all axes if None."""
+    found = [*range(rank)] if numbers is None else [_axis(one, rank) for one in numbers]
+    ensure(len({*found}) == len(found), "an axis that is named twice")
+    return found
+
+
+def _instead(at: Place, axis: int, *new: Int) -> Place:
+    """Coordinates with others in the place of one."""
+    return (*at[:axis], *new, *at[axis + 1 :])
 
 
 def _reshaped(tensor: LazyTensor, shape: Sequence[int]) -> LazyTensor:
     sizes = tensor.sizes
     if tuple(shape) == sizes:
         return tensor
-    return lazy(tensor.dtype, shape, lambda at: tensor.at(unflat(flat(at, shape), sizes)))
+    ensure(math.prod(shape) == math.prod(sizes), f"a Reshape of {[*sizes]} to {[*shape]}")
+    return _view(tensor, shape, lambda at: tensors.unflat(tensors.flat(at, shape), sizes))
 
 
 def _reshape(node: NodeCall) -> LazyTensor:
     """Reshape."""
     sizes, wanted = node[0].sizes, node.numbers(1, "shape") or []
+    name = f"a Reshape of {[*sizes]} to {wanted}"
     if not node.attribute("allowzero", 0):
-        wanted = [sizes[k] if size == 0 else size for k, size in enumerate(wanted)]
+        ensure(0 not in wanted[len(sizes) :], name)
+        wanted = [n or sizes[k] for k, n in enumerate(wanted)]
     if -1 in wanted:
-        rest = math.prod(size for size in wanted if size != -1)
-        wanted[wanted.index(-1)] = math.prod(sizes) // max(rest, 1)
-    if math.prod(wanted) != math.prod(sizes):
-        raise UndecidedError(f"a Reshape of {list(sizes)} to {wanted}")
+        rest = -math.prod(wanted)
+        ensure(rest > 0, name)
+        wanted[wanted.index(-1)] = math.prod(sizes) // rest
+    ensure(min(wanted, default=0) >= 0, name)
     return _reshaped(node[0], wanted)
 
 
 def _flatten(node: NodeCall) -> LazyTensor:
     """Flatten."""
-    sizes = node[0].sizes
-    axis = _axis(node.attribute("axis", 1), len(sizes) + 1)
+    sizes, axis = node[0].sizes, node.attribute("axis", 1)
+    ensure(-len(sizes) <= axis <= len(sizes), f"the axis {axis} of {len(sizes)} dimensions")
+    axis = axis + len(sizes) if axis < 0 else axis
     return _reshaped(node[0], [math.prod(sizes[:axis]), math.prod(sizes[axis:])])
-
-
-def _axis(number: int, rank: int) -> int:
-    if not -rank <= number < rank:
-        raise UndecidedError(f"the axis {number} of {rank} dimensions")
-    return number % rank if rank else 0
 
 
 def _squeeze(node: NodeCall) -> LazyTensor:
     """Squeeze."""
-    shape = node[0].shape
-    axes = node.numbers(1, "axes")
-    dropped = [k for k, size in enumerate(shape) if size == 1] if axes is None else axes
-    dropped = {_axis(axis, len(shape)) for axis in dropped}
-    return _with_ones(node[0], [k for k in range(len(shape)) if k not in dropped])
+    sizes, named = node[0].sizes, node.numbers(1, "axes")
+    ones = [k for k, size in enumerate(sizes) if size == 1]
+    dropped = ones if named is None else _axes(named, len(sizes))
+    ensure({*dropped} <= {*ones}, "a Squeeze of sizes other than 1")
+    return _with_ones(node[0], [k for k in range(len(sizes)) if k not in dropped])
 
 
 def _unsqueeze(node: NodeCall) -> LazyTensor:
     """Unsqueeze."""
-    axes = node.numbers(1, "axes") or []
-    rank = len(node[0].shape) + len(axes)
-    added = {_axis(axis, rank) for axis in axes}
-    old = iter(range(len(node[0].shape)))
+    named = node.numbers(1, "axes") or []
+    rank = len(node[0].shape) + len(named)
+    added, old = _axes(named, rank), iter(range(rank))
     return _with_ones(node[0], [None if k in added else next(old) for k in range(rank)])
 
 
 def _with_ones(tensor: LazyTensor, kept: Sequence[int | None]) -> LazyTensor:
-    """A tensor whose dimensions are those of another one, or 1 _where that has none."""
-    shape = [1 if k is None else tensor.shape[k] for k in kept]
+    """A tensor whose dimensions are those of another one, or 1 where that has none."""
 
-    def at(coordinates: Place) -> Item:
-        old = list[Int]([0] * len(tensor.shape))
-        for k, one in zip(kept, coordinates, strict=True):
-            if k is not None:
-                old[k] = one
-        return tensor.at(tuple(old))
+    def place(at: Place) -> Place:
+        old = dict(zip(kept, at, strict=True))
+        return tuple(old.get(k, 0) for k in range(len(tensor.shape)))
 
-    return lazy(tensor.dtype, shape, at)
+    return _view(tensor, [1 if k is None else tensor.shape[k] for k in kept], place)
 
 
 def _transpose(node: NodeCall) -> LazyTensor:
     """Transpose."""
     rank = len(node[0].shape)
-    return _with_ones(node[0], node.attribute("perm", range(rank)[::-1]))
+    order = node.attribute("perm", range(rank)[::-1])
+    ensure(sorted(order) == [*range(rank)], "a Transpose that is no permutation")
+    return _with_ones(node[0], order)
 
 
 def _expand(node: NodeCall) -> LazyTensor:
     """Expand."""
-    wanted = lazy(bool, node[1].numbers(), lambda _: True)
-    shape, readers = _broadcast([node[0], wanted])
-    return lazy(node[0].dtype, shape, readers[0])
+    return _expanded(node[0], _common([node[0].shape, node[1].numbers()]))
 
 
 def _shape_of(node: NodeCall) -> LazyTensor:
     """Shape."""
-    shape = node[0].shape
-    sizes = shape[slice(node.attribute("start", 0), node.attribute("end"))]
-    return lazy(np.int64, [len(sizes)], lambda at: sizes[known_integer(at[0], "a dimension")])
+    sizes = node[0].shape[slice(node.attribute("start", 0), node.attribute("end"))]
+    return lazy(np.int64, [len(sizes)], lambda at: sizes[tensors.known_integer(at[0], "a place")])
 
 
 def _concat(node: NodeCall) -> LazyTensor:
     """Concat."""
-    tensors = [node[k] for k in range(len(node.inputs))]
-    first = tensors[0]
-    axis = _axis(node.attribute("axis"), len(first.shape))
-    lengths = [tensor.shape[axis] for tensor in tensors]
-
-    def at(coordinates: Place, k: int = 0) -> Item:
-        is_here = k == len(tensors) - 1 or coordinates[axis] < lengths[k]
-        if is_here is True:
-            return tensors[k].at(coordinates)
-        place = coordinates[axis] - lengths[k]
-        later = at((*coordinates[:axis], place, *coordinates[axis + 1 :]), k + 1)
-        return chosen(is_here, tensors[k].at(coordinates), later, first.dtype) if is_here else later
-
-    shape = (*first.shape[:axis], sum(lengths), *first.shape[axis + 1 :])
-    return lazy(first.dtype, shape, at)
-
-
-def _reduce_sum(node: NodeCall) -> LazyTensor:
-    """ReduceSum."""
-    sizes = node[0].sizes
-    axes = node.numbers(1, "axes")
-    if not axes and node.attribute("noop_with_empty_axes", 0):
-        return node[0]
-    summed = {_axis(axis, len(sizes)) for axis in axes or range(len(sizes))}
-    dtype, keeps = node[0].dtype, node.attribute("keepdims", 1)
-    kept = [k for k in range(len(sizes)) if keeps or k not in summed]
+    parts, shape = node.tensors, node[0].shape
+    axis = _axis(node.attribute("axis", 1), len(shape))
+    is_apart = {(one.dtype, _instead(one.shape, axis)) for one in parts}
+    ensure(len(is_apart) == 1 and len({len(p.shape) for p in parts}) == 1, "Concat of other sizes")
 
     def at(coordinates: Place) -> Item:
-        place = dict(zip(kept, coordinates, strict=True))
-        inner = [range(n) if k in summed else [place[k]] for k, n in enumerate(sizes)]
-        parts = [node[0].at(one) for one in _product(inner)]
-        return reduce(lambda a, b: _add(node, a, b, dtype), parts)
+        inner, found = coordinates[axis], list[tuple[Truth, Item]]()
+        for number, part in enumerate(parts, 1):
+            is_here = number == len(parts) or inner < part.shape[axis]
+            if is_here is not False:
+                found.append((is_here, part.at(_instead(coordinates, axis, inner))))
+            if is_here is True:
+                break
+            inner = inner - part.shape[axis]
+        item = found.pop()[1]
+        for is_here, own in reversed(found):
+            item = tensors.chosen(is_here, own, item, parts[0].dtype)
+        return item
 
-    return lazy(dtype, [1 if k in summed else sizes[k] for k in kept], at)
+    whole = sum(part.shape[axis] for part in parts)
+    return lazy(parts[0].dtype, _instead(shape, axis, whole), at)
 
 
-def _product(ranges: Sequence[Sequence[Int]]) -> list[Place]:
-    found = list[Place]([()])
-    for own in ranges:
-        found = [(*before, one) for before in found for one in own]
-    return found
+def _slice(node: NodeCall) -> LazyTensor:
+    """Slice."""
+    shape = node[0].shape
+    starts, ends = (node.numbers(k, name) or [] for k, name in ((1, "starts"), (2, "ends")))
+    named, steps = node.numbers(3, "axes"), node.numbers(4, "steps") or [1] * len(starts)
+    axes = _axes(range(len(starts)) if named is None else named, len(shape))
+    lengths = {len(axes), len(starts), len(ends), len(steps)}
+    ensure(shape and len(lengths) == 1, "a Slice of other lengths")
+    picked = dict[int, range]()
+    for k, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        size = tensors.known_integer(shape[k], "a size")
+        ensure(step > 0 or (step < 0 and size), "a Slice with the step 0, or backwards of nothing")
+        start, end = (one + size if one < 0 else one for one in (start, end))
+        last, before = (size, 0) if step > 0 else (size - 1, -1)
+        picked[k] = range(max(0, min(start, last)), max(before, min(end, last)), step)
+
+    def place(at: Place) -> Place:
+        pairs = ((picked.get(k, range(1)), own) for k, own in enumerate(at))
+        return tuple(own * one.step + one.start for one, own in pairs)
+
+    sizes = [len(picked[k]) if k in picked else size for k, size in enumerate(shape)]
+    return _view(node[0], sizes, place)
+
+
+def _split(node: NodeCall) -> list[LazyTensor]:
+    """Split."""
+    count, shape = len(node.operation.outputs), node[0].shape
+    axis = _axis(node.attribute("axis", 0), len(shape))
+    size, parts = tensors.known_integer(shape[axis], "a size"), node.numbers(1, "split")
+    if parts is None:
+        each = -(-size // count)
+        parts = [each] * (count - 1) + [size - each * (count - 1)]
+        ensure(size % count == 0 or node.version >= 18, "a Split into unequal parts")
+    ensure(sum(parts) == size and min(parts) >= 0 and len(parts) == count, "a Split into others")
+
+    def part(start: int, length: int) -> LazyTensor:
+        sizes = _instead(shape, axis, length)
+        return _view(node[0], sizes, lambda at: _instead(at, axis, at[axis] + start))
+
+    return [*map(part, itertools.accumulate(parts, initial=0), parts)]
+
+
+def _unchanged(tensor: LazyTensor) -> LazyTensor:
+    """A tensor that the CPU provider casts to FLOAT32 and back where it is FLOAT16."""
+
+    def at(place: Place) -> Item:
+        item = tensor.at(place)
+        is_data = isinstance(item, tensors.Moved) and tensor.dtype == np.float16
+        ensure(not is_data, "an operator by which the CPU provider changes NaNs of FLOAT16")
+        return item
+
+    return lazy(tensor.dtype, tensor.shape, at)
+
+
+def _pad(node: NodeCall) -> LazyTensor:
+    """Pad with a constant."""
+    ensure(node.attribute("mode", "constant") == "constant", "Pad other than with a constant")
+    ensure(not node.attribute("value", 0), "Pad as before opset 11")
+    data, sizes, pads = _unchanged(node[0]), node[0].sizes, node.numbers(1, "pads") or []
+    axes = _axes(node.numbers(3, "axes"), len(sizes))
+    ensure(len(pads) == 2 * len(axes), "Pad of other lengths")
+    before = dict(zip(axes, pads, strict=False))
+    more = [
+        n + sum(p for k, p in zip(axes * 2, pads, strict=True) if k == axis)
+        for axis, n in enumerate(sizes)
+    ]
+    ensure(min(more, default=0) >= 0, "Pad to less than nothing")
+    value = node.get(2) or tensors.constant_tensor(np.zeros((), data.dtype))
+    ensure(value.size == 1, "Pad with several constants")
+
+    def at(place: Place) -> Item:
+        inner = tuple(own - before.get(k, 0) for k, own in enumerate(place))
+        ends = ((terms.no(own < 0), own < n) for own, n in zip(inner, sizes, strict=True))
+        is_inside = terms.all_of(*itertools.chain(*ends))
+        constant = value.at((0,) * len(value.shape))
+        return (
+            constant
+            if is_inside is False
+            else tensors.chosen(is_inside, data.at(inner), constant, data.dtype)
+        )
+
+    return lazy(data.dtype, more, at)
+
+
+def _tile(node: NodeCall) -> LazyTensor:
+    """Tile."""
+    sizes, times = node[0].sizes, node.numbers(1, "repeats") or []
+    ensure(len(times) == len(sizes) and min(times, default=0) >= 0, "Tile of other lengths")
+    shape = [n * own for n, own in zip(sizes, times, strict=True)]
+    return _view(
+        _unchanged(node[0]), shape, lambda at: tuple(a % n for a, n in zip(at, sizes, strict=True))
+    )
+
+
+def _filled(node: NodeCall) -> LazyTensor:
+    """ConstantOfShape."""
+    value: Array = node.attribute("value", np.zeros(1, np.float32)).reshape(())
+    constant = tensors.constant_tensor(value)
+    return lazy(value.dtype, node[0].numbers(), lambda _: constant.at(()))
+
+
+def _reduced(compute: Callable[[Any, Any], Int]) -> Semantics:
+    """A reduction of integers."""
+
+    def of(node: NodeCall) -> LazyTensor:
+        data, sizes, named = node[0], node[0].sizes, node.numbers(1, "axes")
+        ensure(data.dtype.kind in "iu", f"{node.operation.operator} of {data.dtype}")
+        if not named and node.attribute("noop_with_empty_axes", 0):
+            return data
+        axes, keeps = _axes(named or None, len(sizes)), node.attribute("keepdims", 1)
+        ensure(0 not in sizes, "a reduction of nothing")
+        kept = [k for k in range(len(sizes)) if keeps or k not in axes]
+
+        def at(place: Place) -> Item:
+            own = dict(zip(kept, place, strict=True))
+            inner = (range(n) if k in axes else [own[k]] for k, n in enumerate(sizes))
+            numbers = [_number(data.at(one)) for one in itertools.product(*inner)]
+            if compute is operator.add:  # the CPU provider computes it in floats
+                ensure(data.dtype.itemsize >= 4, f"ReduceSum of {data.dtype}")
+                most = sum(terms.larger_of(one, -one) for one in numbers)
+                _rely(node, "exact", np.dtype(f"f{data.dtype.itemsize}"), most)
+            return reduce(compute, numbers)
+
+        return lazy(data.dtype, [1 if k in axes else sizes[k] for k in kept], at)
+
+    return of
 
 
 def _range_of(node: NodeCall) -> LazyTensor:
-    """Range."""
-    start, limit, delta = (known_integer(node[k].at(()), "an end of a Range") for k in range(3))
+    """Range of constants."""
+    ends = (tensors.known_integer(one.at(()), "an end of a Range") for one in node.tensors)
+    start, limit, delta = ends
+    ensure(delta, "a Range with the step 0")
     count = len(range(start, limit, delta))
-    return lazy(node[0].dtype, [count], lambda at: start + at[0] * delta)
+    return lazy(node[0].dtype, [count], lambda at: at[0] * delta + start)
 
 
 # Gathers
 
 
 def _counted(index: Int, size: Int) -> Int:
-    """A coordinate from an index, which counts from the end _where negative."""
-    raised = choose(index < 0, index + size, index)
-    return larger_of(0, smaller_of(raised, size - 1))
+    """A coordinate from an index, which counts from the end where negative.
+
+    An index out of range, with which the model fails, gives some coordinate in range.
+    """
+    ensure(terms.highest(size) > 0, "a gather from no elements")
+    raised = terms.choose(index < 0, index + size, index)
+    return terms.larger_of(0, terms.smaller_of(raised, size - 1))
 
 
-def _is_outside(index: Int, size: Int) -> Truth:
-    return any_of(index < -size, no(index < size))
+def _fails_outside(
+    node: NodeCall, indices: LazyTensor, size: Callable[[Place], Int], low: int = -1
+) -> None:
+    """Take down that the node fails where an index is not below the size, or below `low` sizes."""
 
+    def is_outside(at: Place) -> Truth:
+        index = _number(indices.at(at))
+        return terms.any_of(index < size(at) * low, terms.no(index < size(at)))
 
-def _fails_outside(node: NodeCall, indices: LazyTensor, size: Callable[[Place], Int]) -> None:
-    node.fails(indices.shape, lambda at: _is_outside(_integer(indices.at(at)), size(at)))
+    node.fails(indices.shape, is_outside)
 
 
 def _gather(node: NodeCall) -> LazyTensor:
@@ -498,11 +584,11 @@ def _gather(node: NodeCall) -> LazyTensor:
     size, rank = data.shape[axis], len(indices.shape)
     _fails_outside(node, indices, lambda _: size)
 
-    def at(coordinates: Place) -> Item:
-        index = _counted(_integer(indices.at(coordinates[axis : axis + rank])), size)
-        return data.at((*coordinates[:axis], index, *coordinates[axis + rank :]))
+    def place(at: Place) -> Place:
+        index = _counted(_number(indices.at(at[axis : axis + rank])), size)
+        return (*at[:axis], index, *at[axis + rank :])
 
-    return lazy(data.dtype, (*data.shape[:axis], *indices.shape, *data.shape[axis + 1 :]), at)
+    return _view(data, _instead(data.shape, axis, *indices.shape), place)
 
 
 def _gather_elements(node: NodeCall) -> LazyTensor:
@@ -510,155 +596,183 @@ def _gather_elements(node: NodeCall) -> LazyTensor:
     data, indices = node[0], node[1]
     axis = _axis(node.attribute("axis", 0), len(data.shape))
     size = data.shape[axis]
+    pairs = [
+        (n, m) for k, (n, m) in enumerate(zip(indices.shape, data.shape, strict=True)) if k != axis
+    ]
+    ensure(all(terms.highest(n - m) <= 0 for n, m in pairs), "indices that are larger than data")
     _fails_outside(node, indices, lambda _: size)
-
-    def at(coordinates: Place) -> Item:
-        index = _counted(_integer(indices.at(coordinates)), size)
-        return data.at((*coordinates[:axis], index, *coordinates[axis + 1 :]))
-
-    return lazy(data.dtype, indices.shape, at)
+    return _view(
+        data, indices.shape, lambda at: _instead(at, axis, _counted(_number(indices.at(at)), size))
+    )
 
 
 def _gather_nd(node: NodeCall) -> LazyTensor:
     """GatherND."""
     data, indices, batches = node[0], node[1], node.attribute("batch_dims", 0)
-    length, count = (
-        known_integer(indices.shape[-1], "the length of a tuple"),
-        len(indices.shape) - 1,
-    )
+    length = tensors.known_integer(indices.shape[-1], "the length of a tuple")
+    count, sizes = len(indices.shape) - 1, data.shape[batches : batches + length]
+    is_fit = data.shape[:batches] == indices.shape[:batches] and batches <= count
+    is_fit = is_fit and 0 not in data.shape and 0 < length == len(sizes)
+    ensure(is_fit, "a GatherND of other sizes")
 
     def size_at(at: Place) -> Int:
-        sizes = data.shape[batches : batches + length]
-        if isinstance(at[-1], Term) and len(set(sizes)) == 1:
-            return sizes[0]
-        return sizes[known_integer(at[-1], "the number of a coordinate")]
+        is_open = isinstance(at[-1], Term) and len({*sizes}) > 1
+        ensure(not is_open, "the number of a coordinate that is not known")
+        return sizes[0 if isinstance(at[-1], Term) else at[-1]]
 
     _fails_outside(node, indices, size_at)
 
-    def at(coordinates: Place) -> Item:
-        own = [(*coordinates[:count], k) for k in range(length)]
-        index = [_counted(_integer(indices.at(one)), size_at(one)) for one in own]
-        return data.at((*coordinates[:batches], *index, *coordinates[count:]))
+    def place(at: Place) -> Place:
+        own = [(*at[:count], k) for k in range(length)]
+        index = (_counted(_number(indices.at(one)), size_at(one)) for one in own)
+        return (*at[:batches], *index, *at[count:])
 
-    return lazy(data.dtype, (*indices.shape[:-1], *data.shape[batches + length :]), at)
+    return _view(data, (*indices.shape[:-1], *data.shape[batches + length :]), place)
 
 
 def _array_feature_extractor(node: NodeCall) -> LazyTensor:
-    """ArrayFeatureExtractor: columns of data of one or two dimensions."""
-    data, indices = node[0], node[1]
-    size, count = data.shape[-1], known_integer(indices.size, "the number of indices")
-    chosen_ones = _reshaped(indices, [count])
-    node.fails([count], lambda at: _is_negative_or_beyond(_integer(chosen_ones.at(at)), size))
+    """ArrayFeatureExtractor: the last coordinate is an index, which must not be negative."""
+    data, indices = node[0], _reshaped(node[1], [node[1].size])
+    rank, size = len(data.shape), data.shape[-1]
+    _fails_outside(node, indices, lambda _: size, 0)
 
-    def at(coordinates: Place) -> Item:
-        index = larger_of(0, smaller_of(_integer(chosen_ones.at(coordinates[-1:])), size - 1))
-        return data.at((*coordinates[: len(data.shape) - 1], index))
+    def place(at: Place) -> Place:
+        return (*at[: rank - 1], _counted(_number(indices.at(at[-1:])), size))
 
-    return lazy(data.dtype, (*data.shape[:-1], count) if len(data.shape) > 1 else (1, count), at)
+    return _view(data, (*(data.shape[:-1] or (1,)), *indices.shape), place)
 
 
-def _is_negative_or_beyond(index: Int, size: Int) -> Truth:
-    return any_of(index < 0, no(index < size))
-
-
-def _scatter_elements(node: NodeCall) -> LazyTensor:
-    """ScatterElements whose indices are constants, none of them twice."""
+def _scatter(node: NodeCall) -> LazyTensor:
+    """ScatterElements or ScatterND whose indices are constants, none of them twice."""
     data, indices, updates = node[0], node[1], node[2]
-    if node.attribute("reduction", "none") != "none":
-        raise UndecidedError("ScatterElements with a reduction")
-    axis = _axis(node.attribute("axis", 0), len(data.shape))
-    size = data.sizes[axis]
+    name, sizes = node.operation.operator, node[0].sizes
+    ensure(node.attribute("reduction", "none") == "none", f"{name} with a reduction")
     places = dict[Place, Place]()
-    for one in indices.coordinates():
-        index = known_integer(indices.at(one), "an index of ScatterElements")
-        if not -size <= index < size:
-            raise UndecidedError("ScatterElements out of range")
-        place = (*one[:axis], index % size, *one[axis + 1 :])
-        if place in places:
-            raise UndecidedError("ScatterElements with one index twice")
+    if name == "ScatterND":
+        length, outer = indices.sizes[-1], indices.sizes[:-1]
+        shape = (*outer, *sizes[length:])
+    else:
+        length, outer = len(sizes), indices.sizes
+        shape = outer
+    axis = _axis(node.attribute("axis", 0), len(sizes))
+    ensure(updates.shape == shape and 0 < length <= len(sizes), f"{name} of other sizes")
+    for one in itertools.product(*map(range, outer)):
+        if name == "ScatterND":
+            own = [_number(indices.at((*one, k))) for k in range(length)]
+        else:
+            own = _instead(one, axis, _number(indices.at(one)))
+        known = [tensors.known_integer(k, f"an index of {name}") for k in own]
+        place = tuple(k % n for k, n in zip(known, sizes, strict=False) if -n <= k < n)
+        is_new = len(place) == length and place not in places
+        ensure(is_new, f"{name} out of range, or twice to one place")
         places[place] = one
 
     def at(coordinates: Place) -> Item:
-        for one in coordinates:
-            known_integer(one, "a coordinate behind ScatterElements")
-        if coordinates in places:
-            return updates.at(places[coordinates])
-        return data.at(coordinates)
+        own = [tensors.known_integer(k, f"a coordinate behind {name}") for k in coordinates]
+        found = places.get(tuple(own[:length]))
+        return data.at(coordinates) if found is None else updates.at((*found, *own[length:]))
 
     return lazy(data.dtype, data.shape, at)
 
 
+# Bodies
+
+
+def _if(node: NodeCall) -> list[LazyTensor]:
+    """If, of a constant."""
+    (number,) = node[0].numbers()
+    body = node.operation.bodies["then_branch" if number else "else_branch"]
+    return node.walk(body, [], node.run)
+
+
 def _scan(node: NodeCall) -> list[LazyTensor]:
     """Scan without states: its body once for each slice."""
-    body, count = node.operation.bodies["body"], node.attribute("num_scan_inputs")
-    tensors = [node[k] for k in range(len(node.inputs))]
-    if len(tensors) != count or node.version < 9:
-        raise UndecidedError("a Scan with states")
+    body, parts = node.operation.bodies["body"], node.tensors
+    count = len(parts)
+    ensure(node.attribute("num_scan_inputs") == count and node.version >= 9, "a Scan with states")
     for name in ("scan_input_directions", "scan_output_directions", "scan_output_axes"):
-        if any(node.attribute(name, ())):
-            raise UndecidedError(f"a Scan with {name}")
+        ensure(not any(node.attribute(name, ())), f"a Scan with {name}")
     axes = node.attribute("scan_input_axes", (0,) * count)
-    axes = [_axis(axis, len(one.shape)) for axis, one in zip(axes, tensors, strict=True)]
-    steps = tensors[0].shape[axes[0]]
+    axes = [_axis(axis, len(one.shape)) for axis, one in zip(axes, parts, strict=True)]
+    steps = parts[0].shape[axes[0]]
+    lengths = (one.shape[axis] for one, axis in zip(parts, axes, strict=True))
+    ensure(all(length - steps == 0 for length in lengths), "a Scan of other lengths")
 
     def part(tensor: LazyTensor, axis: int, step: Int) -> LazyTensor:
-        shape = tensor.shape[:axis] + tensor.shape[axis + 1 :]
-        return lazy(tensor.dtype, shape, lambda at: tensor.at((*at[:axis], step, *at[axis:])))
+        shape = _instead(tensor.shape, axis)
+        return _view(tensor, shape, lambda at: (*at[:axis], step, *at[axis:]))
 
     @cache
-    def run_at(step: Int) -> tuple[list[LazyTensor], list[Failure]]:
-        run = Run(lemmas=node.run.lemmas, low_halves=node.run.low_halves)
-        parts = [part(one, axis, step) for one, axis in zip(tensors, axes, strict=True)]
-        return node.walk(body, parts, run), run.failures
+    def run_at(step: Int) -> tuple[list[LazyTensor], list[tensors.Failure]]:
+        run = tensors.Run(lemmas=node.run.lemmas, low_halves=node.run.low_halves)
+        own = [part(one, axis, step) for one, axis in zip(parts, axes, strict=True)]
+        return node.walk(body, own, run), run.failures
 
     outputs, failures = run_at(0)
     for k, failure in enumerate(failures):
         node.fails((steps, *failure.shape), lambda at, k=k: run_at(at[0])[1][k].truth(at[1:]))
 
     def joined(k: int) -> LazyTensor:
-        def at(coordinates: Place) -> Item:
-            return run_at(coordinates[0])[0][k].at(coordinates[1:])
+        shape = (steps, *outputs[k].shape)
+        return lazy(outputs[k].dtype, shape, lambda at: run_at(at[0])[0][k].at(at[1:]))
 
-        return lazy(outputs[k].dtype, (steps, *outputs[k].shape), at)
-
-    return [joined(k) for k in range(len(outputs))]
+    return [*map(joined, range(len(outputs)))]
 
 
 TABLE: Mapping[tuple[str, str], Semantics] = {
-    ("", "Add"): _binary(_add),
-    ("", "And"): _of_truths(all_of),
-    ("", "Cast"): _cast,
+    ("", "Abs"): _alone(lambda a: terms.larger_of(a, -a)),
+    ("", "Add"): lambda node: _fold(node, operator.add, "sum"),
+    ("", "And"): _of_truths(terms.all_of),
+    ("", "BitwiseAnd"): lambda node: _fold(node, _masked),
+    ("", "Cast"): lambda node: _cast(node, ValueType(name_of(node.attribute("to"))).dtype),
+    ("", "CastLike"): lambda node: _cast(node, node[1].dtype),
     ("", "Clip"): _clip,
     ("", "Concat"): _concat,
-    ("", "Div"): _binary(_divided),
-    ("", "Equal"): _binary(_equal, bool),
+    ("", "ConstantOfShape"): _filled,
+    ("", "Div"): lambda node: _fold(node, partial(_divided, node)),
+    ("", "Equal"): _equal,
     ("", "Expand"): _expand,
     ("", "Flatten"): _flatten,
     ("", "Gather"): _gather,
     ("", "GatherElements"): _gather_elements,
     ("", "GatherND"): _gather_nd,
-    ("", "Greater"): _binary(_greater, bool),
-    ("", "GreaterOrEqual"): _binary(_at_least, bool),
+    ("", "Greater"): _compare("order", operator.gt),
+    ("", "GreaterOrEqual"): _compare("order", lambda a, b: terms.no(a < b)),
     ("", "Identity"): lambda node: node[0],
-    ("", "Less"): _binary(_less, bool),
-    ("", "LessOrEqual"): _binary(_at_most, bool),
-    ("", "Max"): _binary(_larger),
-    ("", "Min"): _binary(_smaller),
-    ("", "Mod"): _binary(_modulo),
-    ("", "Mul"): _binary(_multiply),
-    ("", "Not"): _of_truths(no),
-    ("", "Or"): _of_truths(any_of),
+    ("", "If"): _if,
+    ("", "Less"): _compare("order", operator.lt),
+    ("", "LessOrEqual"): _compare("order", lambda a, b: terms.no(b < a)),
+    ("", "Max"): lambda node: _limited(node, terms.larger_of, node.tensors),
+    ("", "Min"): lambda node: _limited(node, terms.smaller_of, node.tensors),
+    ("", "Mod"): lambda node: _fold(node, partial(_modulo, node)),
+    ("", "Mul"): _multiplied,
+    ("", "Neg"): _alone(lambda a: -a),
+    ("", "Not"): lambda node: lazy(
+        bool, node[0].shape, lambda at: terms.no(_number(node[0].at(at)))
+    ),
+    ("", "Or"): _of_truths(terms.any_of),
+    ("", "Pad"): _pad,
     ("", "Range"): _range_of,
-    ("", "ReduceSum"): _reduce_sum,
+    ("", "ReduceMax"): _reduced(terms.larger_of),
+    ("", "ReduceMin"): _reduced(terms.smaller_of),
+    ("", "ReduceSum"): _reduced(operator.add),
     ("", "Reshape"): _reshape,
     ("", "Scan"): _scan,
-    ("", "ScatterElements"): _scatter_elements,
+    ("", "ScatterElements"): _scatter,
+    ("", "ScatterND"): _scatter,
     ("", "Shape"): _shape_of,
+    ("", "Sign"): _alone(lambda a: terms.larger_of(-1, terms.smaller_of(a, 1))),
+    ("", "Size"): lambda node: lazy(np.int64, (), lambda _: math.prod(node[0].shape)),
+    ("", "Slice"): _slice,
+    ("", "Split"): _split,
     ("", "Squeeze"): _squeeze,
-    ("", "Sub"): _binary(_subtract),
+    ("", "Sub"): lambda node: _fold(node, operator.sub, "sum"),
+    ("", "Sum"): lambda node: _fold(node, operator.add, "sum"),
+    ("", "Tile"): _tile,
     ("", "Transpose"): _transpose,
     ("", "Unsqueeze"): _unsqueeze,
     ("", "Where"): _where,
+    ("", "Xor"): _of_truths(_differ),
     ("ai.onnx.ml", "ArrayFeatureExtractor"): _array_feature_extractor,
 }
 """Each operator, by its domain and name."""

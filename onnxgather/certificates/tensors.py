@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -11,14 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from onnxgather.certificates.terms import (
-    Int,
-    Term,
-    Truth,
-    choose,
-    choose_truth,
-    weighted,
-)
+from onnxgather.certificates import terms
+from onnxgather.certificates.terms import Int, Term, Truth
 from onnxgather.descriptors.arrays import Array
 from onnxgather.networks.network import Operation, Scope
 
@@ -28,6 +23,16 @@ MOST_ELEMENTS = 4096
 
 class UndecidedError(Exception):
     """What stops a certificate, as a sentence without a full stop."""
+
+
+def ensure(holds: object, otherwise: str) -> None:
+    """Go on only where something holds.
+
+    Raises:
+        UndecidedError: It does not hold; the error says otherwise.
+    """
+    if not holds:
+        raise UndecidedError(otherwise)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +86,7 @@ class LazyTensor:
         Raises:
             UndecidedError: There are too many.
         """
-        if self.size > MOST_ELEMENTS:
-            raise UndecidedError(f"a constant has more than {MOST_ELEMENTS:,} elements")
+        ensure(self.size <= MOST_ELEMENTS, f"a constant of more than {MOST_ELEMENTS:,} elements")
         return itertools.product(*map(range, self.sizes))
 
     def numbers(self) -> list[int]:
@@ -102,73 +106,69 @@ def known_integer(value: object, what: str) -> int:
     return int(value)
 
 
+def is_known(dtype: np.dtype[Any]) -> bool:
+    """Whether elements of a data type have a meaning here."""
+    return dtype.kind in "iufb" and dtype.isbuiltin == 1
+
+
 def constant_tensor(array: Array) -> LazyTensor:
     """An initializer."""
-    if array.dtype.kind not in "iufb":
-        raise UndecidedError(f"a constant has the type {array.dtype}")
-
-    def at(coordinates: Place) -> Item:
-        return _looked_up(array, coordinates)
-
-    return lazy(array.dtype, array.shape, at)
+    ensure(is_known(array.dtype), f"a constant has the type {array.dtype}")
+    return lazy(array.dtype, array.shape, lambda at: _looked_up(array, at))
 
 
 def _looked_up(array: Array, coordinates: Place) -> Item:
     """The element of an array at coordinates that need not be known."""
-    for axis, at in enumerate(coordinates):
-        if not isinstance(at, Term):
-            part = array.take(max(0, min(at, array.shape[axis] - 1)), axis)
-            return _looked_up(part, coordinates[:axis] + coordinates[axis + 1 :])
-    if not coordinates:
-        return _element(array)
-    steps = _steps(array)
+    ensure(array.size, "an element of an empty constant")
+    pairs = zip(coordinates, array.shape, strict=True)
+    known = [slice(None) if isinstance(at, Term) else max(0, min(at, n - 1)) for at, n in pairs]
+    part, free = array[tuple(known)], tuple(at for at in coordinates if isinstance(at, Term))
+    if not free:
+        return _element(part)
+    steps = _steps(part)
     if steps is not None:
         base, *factors = steps
-        value = base + weighted(zip(coordinates, factors, strict=True))
-        return Rounded(value) if array.dtype.kind == "f" else value
-    if array.size > MOST_ELEMENTS:
-        raise UndecidedError(f"a constant without a pattern has {array.size:,} elements")
-    if len(array) == 1:
-        return _looked_up(array[0], coordinates[1:])
-    middle = len(array) // 2
-    first, second = _looked_up(array[:middle], coordinates), None
-    shifted = (coordinates[0] + -middle, *coordinates[1:])
-    second = _looked_up(array[middle:], shifted)
-    return chosen(coordinates[0] < middle, first, second, array.dtype)
+        value = base + terms.weighted(zip(free, factors, strict=True))
+        return Rounded(value) if part.dtype.kind == "f" else value
+    ensure(part.size <= MOST_ELEMENTS, f"a constant without a pattern has {part.size:,} elements")
+    if len(part) == 1:
+        return _looked_up(part[0], free[1:])
+    middle = len(part) // 2
+    second = _looked_up(part[middle:], (free[0] + -middle, *free[1:]))
+    return chosen(free[0] < middle, _looked_up(part[:middle], free), second, part.dtype)
 
 
 def _steps(array: Array) -> list[int] | None:
     """The first element and the step of each dimension, where all elements follow from them."""
-    if array.dtype.kind == "b" or array.size == 0:
+    first = array.flat[0]
+    if array.dtype.kind == "b" or not isinstance(_element(first), int | Rounded):
         return None
-    first = array.reshape(-1)[0]
-    if array.dtype.kind == "f" and not np.array_equal(array, np.trunc(array)):
-        return None
-    if array.dtype.kind == "f" and (np.signbit(array) & (array == 0)).any():
-        return None
+    if (array == first).all() and not np.signbit(array[array == 0]).any():
+        return [int(first)] + [0] * array.ndim
+    with np.errstate(all="ignore"):
+        exact = array.astype(np.int64)
+        is_same = np.array_equal(exact.astype(array.dtype), array)
+    if not is_same or not np.array_equal(np.signbit(array), exact < 0):
+        return None  # INT64 does not hold all values: they come back as others, or change signs
     ends = [
-        array[(0,) * k + (min(1, n - 1),) + (0,) * (array.ndim - k - 1)]
+        exact[(0,) * k + (min(1, n - 1),) + (0,) * (array.ndim - k - 1)]
         for k, n in enumerate(array.shape)
     ]
     steps = [int(end) - int(first) for end in ends]
     if max(map(abs, steps), default=0) * array.size >= 2**62 or abs(int(first)) >= 2**62:
-        return [int(first), *steps] if not any(steps) and (array == first).all() else None
-    wanted = np.full(array.shape, int(first), np.int64)
+        return None
     for step, along in zip(steps, np.indices(array.shape, np.int64, sparse=True), strict=True):
-        wanted += step * along
-    return [int(first), *steps] if np.array_equal(wanted, array) else None
+        exact = exact - step * along
+    return [int(first), *steps] if (exact == int(first)).all() else None
 
 
-def _element(value: Array) -> Item:
-    if value.dtype.kind == "f":
-        if (
-            np.isfinite(value)
-            and value == np.trunc(value)
-            and not (value == 0 and np.signbit(value))
-        ):
-            return Rounded(int(value))
-        return Moved(False, 0, int(value.view(f"u{value.itemsize}")))
-    return bool(value) if value.dtype.kind == "b" else int(value)
+def _element(value: Any) -> Item:
+    number = value.item()
+    if value.dtype.kind != "f":
+        return number
+    if value == np.trunc(value) and np.isfinite(value) and not (number == 0 and np.signbit(value)):
+        return Rounded(int(number))
+    return Moved(False, 0, int.from_bytes(value.tobytes(), sys.byteorder))
 
 
 def moved(element: Item, dtype: np.dtype[Any]) -> Moved:
@@ -187,21 +187,19 @@ def chosen(truth: Truth, first: Item, second: Item, dtype: np.dtype[Any]) -> Ite
         return first if truth else second
     if isinstance(first, Moved) or isinstance(second, Moved):
         a, b = moved(first, dtype), moved(second, dtype)
+        position = terms.choose(truth, a.position, b.position)
+        bits = terms.choose(truth, a.bits, b.bits)
         # What does not count is left out, so that less is asked of a solver.
-        position = b.position if a.is_input is False else a.position
-        if a.is_input is not False and b.is_input is not False:
-            position = choose(truth, a.position, b.position)
-        bits = b.bits if a.is_input is True else a.bits
-        if a.is_input is not True and b.is_input is not True:
-            bits = choose(truth, a.bits, b.bits)
-        return Moved(choose_truth(truth, a.is_input, b.is_input), position, bits)
+        if a.is_input is False or b.is_input is False:
+            position = b.position if a.is_input is False else a.position
+        if a.is_input is True or b.is_input is True:
+            bits = b.bits if a.is_input is True else a.bits
+        return Moved(terms.choose_truth(truth, a.is_input, b.is_input), position, bits)
     if isinstance(first, Rounded) and isinstance(second, Rounded):
-        return Rounded(choose(truth, first.value, second.value))
+        return Rounded(terms.choose(truth, first.value, second.value))
     assert not isinstance(first, Rounded)
     assert not isinstance(second, Rounded)
-    if dtype.kind == "b":
-        return choose_truth(truth, first, second)
-    return choose(truth, first, second)
+    return (terms.choose_truth if dtype.kind == "b" else terms.choose)(truth, first, second)
 
 
 def flat(coordinates: Sequence[Int], shape: Sequence[Int]) -> Int:
@@ -236,8 +234,8 @@ class Run:
     failures: list[Failure] = field(default_factory=list[Failure])
     lemmas: set[str] = field(default_factory=set[str])
     low_halves: bool = False
-    """Whether Less, Min, Max and Clip of INT64 compare the low halves, as ONNX Runtime's CPU
-    provider does before version 1.32."""
+    """Whether Min, Max and Clip of INT64 compare low halves as signed integers where the high ones
+    are equal, as ONNX Runtime's CPU provider does before version 1.32."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,9 +252,14 @@ class NodeCall:
     def __getitem__(self, number: int) -> LazyTensor:
         """An input that must be there."""
         found = self.get(number)
-        if found is None:
-            raise UndecidedError(f"{self.operation.operator} needs more inputs")
+        ensure(found, f"{self.operation.operator} needs more inputs")
+        assert found
         return found
+
+    @property
+    def tensors(self) -> list[LazyTensor]:
+        """All inputs, which must be there."""
+        return [self[k] for k in range(len(self.inputs))]
 
     def get(self, number: int) -> LazyTensor | None:
         """An input, or None."""
