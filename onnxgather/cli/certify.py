@@ -51,6 +51,11 @@ class CertifyOptions:
     reading: Reading
     outputs: Outputs
 
+    @property
+    def pairs(self) -> list[tuple[OutOfRange, Target]]:
+        """The policies, each with every target."""
+        return [*dict.fromkeys(itertools.product(self.out_of_range, self.target))]
+
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
@@ -116,13 +121,15 @@ def certify_command(**given: Any) -> int:
     """
     from onnxgather.certificates.solvers import installed_solver
 
-    options, batch = CertifyOptions(**given), Batch(prints=given["outputs"].json_file != STANDARD)
+    options = CertifyOptions(**given)
+    is_said = STANDARD not in options.outputs.by_option.values()
+    batch = Batch(prints=is_said)
     installed_solver()
     read = list[FileGathers]()
     asked = [*_asked(options, batch, read)]
     options.outputs.check_writable()
     work = partial(Pairing.certified, low_halves=options.low_halves, timeout=options.timeout)
-    told = None if options.outputs.json_file == STANDARD else partial(_say, batch)
+    told = partial(_say, batch) if is_said else None
     done, stop = finished(batch, options.jobs, work, asked, "descriptor", told)
     states = [certified.state for certified in done.values()]
     contents = {
@@ -148,14 +155,14 @@ def _asked(options: CertifyOptions, batch: Batch, read: list[FileGathers]) -> It
                 found.setdefault(desc, f"{source.path}: {gathers.where(name)}")
     files = itertools.chain.from_iterable(gathers.files for gathers in read)
     options.outputs.check_apart([*files, *filter(None, [options.model])])
-    if options.outputs.html_file and not read:
+    if options.outputs.html_file and not options.paths:
         raise click.UsageError("--html must come with a FILE")
     for name, desc in _drawn(options):
         found.setdefault(desc, name)
     if not found and not batch.failures:
         rule = "there is nothing to certify: give a FILE, --corpus or --random N"
         raise click.UsageError(rule)
-    pairs = [*itertools.product(options.out_of_range, options.target)]
+    pairs = options.pairs
     if options.model and len(found) * len(pairs) > 1:
         got = f"{number_of(len(found), 'descriptor')}, {number_of(len(pairs), 'rule')}"
         raise click.UsageError(f"--model must come with one descriptor under one rule, got {got}")
@@ -212,10 +219,9 @@ def _page(
         f"It is about this: {certified.statement}."
         for one, certified in done.items()
     }
-    pairs = [*itertools.product(options.out_of_range, options.target)]
     found = [
         (of, {name: describe(desc, *pair, DEFAULT_OPSET) for name, desc in of.descriptors.items()})
         for of in read
-        for pair in pairs
+        for pair in options.pairs
     ]
     return page_of(found, said)

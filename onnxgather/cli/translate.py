@@ -315,8 +315,8 @@ def page_of(
 
     lessons: list[dict[str, Any]] = []
     for of, described in found:
-        policy: OutOfRange = next(iter(described.values())).out_of_range
-        cases = [*program_cases(of.program, policy)] if of.program else []
+        policies: list[OutOfRange] = [one.out_of_range for one in described.values()]
+        cases = [*program_cases(of.program, policies[0])] if of.program else []
         arrays = {c.origin.dispatchable: (c.data, c.indices) for c in reversed(cases) if c.origin}
         for name, one in described.items():
             title, desc = f"{of.source.path}: {of.where(name)}", of.descriptors[name]
