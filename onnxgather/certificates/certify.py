@@ -26,6 +26,12 @@ SECONDS_AT_ONCE = 1
 """How long the solver may take for all elements at once, where it can look at each apart."""
 
 
+_LOW_HALVES = (
+    "Min, Max and Clip of INT64 compare low halves as signed, as the CPU provider of ONNX Runtime "
+    "before 1.32 does"
+)
+
+
 class Certified(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a model means its descriptor."""
 
@@ -84,7 +90,11 @@ def certify(
     run, obligations = Run(low_halves=low_halves), dict[str, None]()
     end = time.monotonic() + timeout
     formula = GatherFormula(desc, out_of_range, index_reader(desc.indices_tensor))
-    certified = partial(Certified, statement=_statement(desc, out_of_range))
+    certified = partial(
+        Certified,
+        statement=statement_of(desc, out_of_range),
+        preconditions=(_LOW_HALVES,) if low_halves else (),
+    )
     try:
         for claim in claims(model or made, formula, run):
             if refuted := _refuted(claim, obligations, end):
@@ -100,7 +110,7 @@ def certify(
     return certified(state="proved", obligations=(*obligations,), lemmas=(*sorted(run.lemmas),))
 
 
-def _statement(desc: Descriptor, out_of_range: OutOfRange) -> str:
+def statement_of(desc: Descriptor, out_of_range: OutOfRange) -> str:
     """What is proved, in a sentence."""
     return (
         "for any data and every value of every index, each element of OutputTensor is the element "

@@ -204,6 +204,14 @@ class TestFromPython:
             "range is an error"
         )
 
+    def test_older_comparisons_are_a_precondition(self) -> None:
+        told = (
+            "Min, Max and Clip of INT64 compare low halves as signed, as the CPU provider of ONNX "
+            "Runtime before 1.32 does"
+        )
+        assert og.certify(DESC, low_halves=True).preconditions == (told,)
+        assert og.certify(DESC).preconditions == ()
+
     def test_inputs_are_found_by_their_names(self) -> None:
         prefixed = og.to_onnx(DESC, prefix="a_")
         inputs = [*prefixed.graph.input]
