@@ -12,18 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onnxgather.certificates.terms import (
-    Int,
-    Truth,
-    any_of,
-    choose,
-    in_twos_complement,
-    larger_of,
-    no,
-    read,
-    smaller_of,
-    weighted,
-)
+from onnxgather.certificates import terms
+from onnxgather.certificates.terms import Int, Truth
 from onnxgather.descriptors.operators import Descriptor, GatherDesc, GatherElementsDesc
 from onnxgather.descriptors.tensors import TensorDesc
 from onnxgather.options import OutOfRange
@@ -56,48 +46,41 @@ class GatherFormula:
         """Where the element of OutputTensor at some coordinates comes from."""
         tensor = self.desc.input_tensor
         read_at = [*self._coordinates(coordinates)]
-        outside = any_of(*(self._is_outside(k, at) for at, k in read_at if k is not None))
+        outside = terms.any_of(*(self._is_outside(k, at) for at, k in read_at if k is not None))
         if self.policy == "directml":
             position = self._measured(read_at)
         else:
             limited = [self._limited(at, k) for at, k in read_at]
-            position = weighted(zip(limited, tensor.element_strides, strict=True))
+            position = terms.weighted(zip(limited, tensor.element_strides, strict=True))
         is_input = position < math.prod(tensor.array_shape)
         if self.policy == "zero":
-            is_input = no(outside)
+            is_input = terms.no(outside)
         return Provenance(is_input, position, outside)
 
     def outside(self, coordinates: Sequence[Int]) -> tuple[Int, Truth]:
         """The element of IndicesTensor at some coordinates, and whether it is out of range."""
-        index = self._index(coordinates)
-        return index, self._is_outside(self._dimension(coordinates), index)
+        desc, index, number = self.desc, self._index(coordinates), coordinates[-1]
+        if isinstance(desc, GatherDesc | GatherElementsDesc):
+            return index, self._is_outside(desc.axis, index)
+        first = desc.input_tensor.dimension_count - desc.input_dimension_count + desc.batches
+        each = enumerate(self._is_outside(first + k, index) for k in range(desc.tuple_size))
+        return index, terms.any_of(*(terms.all_of(terms.is_equal(number, k), o) for k, o in each))
 
     def _is_outside(self, dimension: int, index: Int) -> Truth:
         size = self.desc.input_tensor.sizes[dimension]
-        return any_of(index < -size, size - 1 < index)
+        return terms.any_of(index < -size, size - 1 < index)
 
     def _limited(self, at: Int, dimension: int | None) -> Int:
         """A coordinate; an index counts from the end where negative, and stays in its axis."""
         if dimension is None:
             return at
         size = self.desc.input_tensor.sizes[dimension]
-        counted = choose(at < 0, at + size, at)
-        return larger_of(0, smaller_of(counted, size - 1))
+        counted = terms.choose(at < 0, at + size, at)
+        return terms.larger_of(0, terms.smaller_of(counted, size - 1))
 
     def _index(self, coordinates: Sequence[Int]) -> Int:
-        return self.index(
-            weighted(zip(coordinates, self.desc.indices_tensor.element_strides, strict=True))
-        )
-
-    def _dimension(self, coordinates: Sequence[Int]) -> int:
-        """The dimension of InputTensor that an element of IndicesTensor goes into."""
-        desc = self.desc
-        if isinstance(desc, GatherDesc | GatherElementsDesc):
-            return desc.axis
-        last = coordinates[-1]
-        assert isinstance(last, int)
-        ignored = desc.input_tensor.dimension_count - desc.input_dimension_count
-        return ignored + desc.batches + last
+        strides = self.desc.indices_tensor.element_strides
+        return self.index(terms.weighted(zip(coordinates, strides, strict=True)))
 
     def _coordinates(self, output: Sequence[Int]) -> Iterator[tuple[Int, int | None]]:
         """Yield the coordinates in InputTensor, of indices with the number of the dimension."""
@@ -139,20 +122,20 @@ class GatherFormula:
         if isinstance(desc, GatherElementsDesc):
             strides = [0 if n == 1 else s for n, s in zip(tensor.sizes, strides, strict=True)]
         words = [self._word(at, k) for at, k in read_at]
-        offset = weighted(zip(words, strides, strict=True)) % (2**32)
-        return smaller_of(offset, tensor.reachable_count - 1)
+        offset = terms.weighted(zip(words, strides, strict=True)) % (2**32)
+        return terms.smaller_of(offset, tensor.reachable_count - 1)
 
     def _word(self, at: Int, dimension: int | None) -> Int:
         """The low 32 bits of an index, with the size of the axis added where it is negative."""
         if dimension is None:
             return at
         if self.desc.indices_tensor.data_type == "UINT64":
-            at = in_twos_complement(at, -(2**63), 2**63 - 1)
+            at = terms.in_twos_complement(at, -(2**63), 2**63 - 1)
         size = self.desc.input_tensor.sizes[dimension]
-        return choose(at < 0, at % (2**32) + size, at % (2**32))
+        return terms.choose(at < 0, at % (2**32) + size, at % (2**32))
 
 
 def index_reader(tensor: TensorDesc) -> Callable[[Int], Int]:
     """The elements of IndicesTensor, of which nothing is known but their data type."""
     info = np.iinfo(tensor.data_type.numpy)
-    return lambda position: read(_INDICES, position, int(info.min), int(info.max))
+    return lambda position: terms.read(_INDICES, position, int(info.min), int(info.max))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
-from typing import Any
+from typing import Any, cast
 from weakref import WeakValueDictionary
 
 
@@ -126,27 +126,13 @@ def highest(value: Int) -> float:
     return value.high if isinstance(value, Term) else value
 
 
-def _add_to(parts: dict[Term, int], value: Int, factor: int) -> int:
-    """Add a multiple of an integer to the parts of a sum, and return what it adds of a constant."""
-    if not isinstance(value, Term):
-        return value * factor
-    if value.kind != "sum":
-        parts[value] = parts.get(value, 0) + factor
-        return 0
-    constant, *terms = value.args
-    for term, own in terms:
-        parts[term] = parts.get(term, 0) + own * factor
-    return constant * factor
-
-
 def _sum(constant: int, parts: dict[Term, int]) -> Int:
     for term, factor in [*parts.items()]:
         if term.kind == "remainder":  # k * (x // k) + x % k is x
             whole = term.args[0] // term.args[1]
             if isinstance(whole, Term) and factor and parts.get(whole) == factor * term.args[1]:
                 del parts[term], parts[whole]
-                constant += _add_to(parts, term.args[0], factor)
-                return _sum(constant, parts)
+                return weighted([(constant, 1), (term.args[0], factor), *parts.items()])
     terms = sorted(((t, f) for t, f in parts.items() if f), key=lambda pair: pair[0].number)
     if not terms:
         return constant
@@ -159,8 +145,13 @@ def _sum(constant: int, parts: dict[Term, int]) -> Int:
 
 def weighted(pairs: Iterable[tuple[Int, int]]) -> Int:
     """The sum of integers, each times a factor."""
-    parts = dict[Term, int]()
-    return _sum(sum([_add_to(parts, value, factor) for value, factor in pairs]), parts)
+    whole, parts = 0, dict[Term, int]()
+    for value, factor in pairs:
+        constant, terms = _parts(value)
+        whole += constant * factor
+        for term, own in terms:
+            parts[term] = parts.get(term, 0) + own * factor
+    return _sum(whole, parts)
 
 
 def _product(first: Term, second: Int) -> Int:
@@ -428,16 +419,16 @@ def evaluate(term: Int | Truth, values: Mapping[Term, int]) -> int:
     found = dict[Term, int]()
 
     def value(own: Any) -> Any:
+        if isinstance(own, tuple):  # a part of a sum
+            term, factor = cast("tuple[Term, int]", own)
+            return found[term] * factor
         return found[own] if isinstance(own, Term) else own
 
     for one in inside(term):
-        args = one.args
         if one.kind in ("variable", "read"):
             found[one] = values.get(one, 0)
-        elif one.kind == "sum":
-            found[one] = args[0] + sum(found[t] * factor for t, factor in args[1:])
         else:
-            found[one] = int(_COMPUTED[one.kind](*map(value, args)))
+            found[one] = int(_KINDS[one.kind][1](*map(value, one.args)))
     return found[term]
 
 
@@ -445,34 +436,24 @@ def _chosen(truth: int, first: int, second: int) -> int:
     return first if truth else second
 
 
-def _all(*truths: int) -> bool:
-    return all(truths)
+def _added(*parts: int) -> int:
+    return sum(parts)
 
 
-_COMPUTED: Mapping[str, Callable[..., int]] = {
-    "product": int.__mul__,
-    "quotient": int.__floordiv__,
-    "remainder": int.__mod__,
-    "least": min,
-    "most": max,
-    "choose": _chosen,
-    "negative": (0).__gt__,
-    "zero": (0).__eq__,
-    "all": _all,
-    "not": (0).__eq__,
+_KINDS: Mapping[str, tuple[str, Callable[..., int]]] = {
+    "product": ("(* {} {})", int.__mul__),
+    "quotient": ("(div {} {})", int.__floordiv__),
+    "remainder": ("(mod {} {})", int.__mod__),
+    "least": ("(ite (< {0} {1}) {0} {1})", min),
+    "most": ("(ite (< {0} {1}) {1} {0})", max),
+    "choose": ("(ite {} {} {})", _chosen),
+    "negative": ("(< {} 0)", (0).__gt__),
+    "zero": ("(= {} 0)", (0).__eq__),
+    "all": ("(and {})", min),
+    "not": ("(not {})", (0).__eq__),
+    "sum": ("(+ {})", _added),
 }
-
-_WRITTEN = {
-    "product": "(* {} {})",
-    "quotient": "(div {} {})",
-    "remainder": "(mod {} {})",
-    "least": "(ite (< {0} {1}) {0} {1})",
-    "most": "(ite (< {0} {1}) {1} {0})",
-    "choose": "(ite {} {} {})",
-    "negative": "(< {} 0)",
-    "zero": "(= {} 0)",
-    "not": "(not {})",
-}
+"""How each kind is written in SMT-LIB, and what it computes. Of a sum the parts are multiplied."""
 
 
 def script(hypotheses: Iterable[Truth], conclusion: Truth) -> tuple[str, dict[str, Term]]:
@@ -489,6 +470,9 @@ def script(hypotheses: Iterable[Truth], conclusion: Truth) -> tuple[str, dict[st
     lines, names, constants = list[str](), dict[Term, str](), dict[str, Term]()
 
     def text(own: Any) -> str:
+        if isinstance(own, tuple):
+            term, factor = cast("tuple[Term, int]", own)
+            return names[term] if factor == 1 else f"(* {text(factor)} {names[term]})"
         if isinstance(own, Term):
             return names[own]
         return f"{own:d}" if own >= 0 else f"(- {-own})"
@@ -502,20 +486,15 @@ def script(hypotheses: Iterable[Truth], conclusion: Truth) -> tuple[str, dict[st
         if one.kind in ("variable", "read"):
             constants[name] = one
             lines.append(f"(declare-const {name} Int)")
-            if not math.isinf(one.low):
-                lines.append(f"(assert (<= {text(one.low)} {name}))")
-            if not math.isinf(one.high):
-                lines.append(f"(assert (<= {name} {text(one.high)}))")
+            for ends in ((one.low, one), (one, one.high)):
+                if not any(isinstance(end, float) for end in ends):
+                    lines.append(f"(assert (<= {text(ends[0])} {text(ends[1])}))")
             if one.kind == "read" and one.args[0] in arrays:
                 lines.append(f"(assert (= {name} ({one.args[0]} {text(one.args[1])})))")
             continue
-        if one.kind == "sum":
-            parts = [names[t] if f == 1 else f"(* {text(f)} {names[t]})" for t, f in one.args[1:]]
-            written = f"(+ {' '.join(parts)} {text(one.args[0])})"
-        elif one.kind == "all":
-            written = f"(and {' '.join(map(text, one.args))})"
-        else:
-            written = _WRITTEN[one.kind].format(*map(text, one.args))
+        written, args = _KINDS[one.kind][0], [*map(text, one.args)]
+        if one.kind in ("sum", "all"):
+            args = [" ".join(args)]
         sort = "Bool" if one.kind in ("negative", "zero", "all", "not") else "Int"
-        lines.append(f"(define-fun {name} () {sort} {written})")
+        lines.append(f"(define-fun {name} () {sort} {written.format(*args)})")
     return "\n".join([*lines, f"(assert {names[whole]})", "(check-sat)\n"]), constants

@@ -130,6 +130,12 @@ def test_the_formula_of_coordinates_that_are_not_known_is_that_of_each(policy: O
             values = dict(zip(own, place, strict=True))
             found = Provenance(*(valued(term, values, indices) for term in terms))
             assert found == known.source(place), case
+        sizes = desc.indices_tensor.sizes
+        own = [variable(f"i{k}", 0, size - 1) for k, size in enumerate(sizes)]
+        outside = GatherFormula(desc, policy, index_reader(desc.indices_tensor)).outside(own)
+        for place in [*places(desc.indices_tensor)][::7]:
+            values = dict(zip(own, place, strict=True))
+            assert known.outside(place) == tuple(valued(one, values, indices) for one in outside)
 
 
 def output_of(case: Recorded, policy: OutOfRange) -> bytes:
