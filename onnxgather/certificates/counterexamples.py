@@ -6,6 +6,7 @@ is run with them.
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import time
@@ -22,7 +23,7 @@ from onnxgather.certificates.tensors import UndecidedError
 from onnxgather.certificates.terms import Term, evaluate, script
 from onnxgather.checks import listed
 from onnxgather.descriptors.arrays import Array, axis_sizes
-from onnxgather.descriptors.reference import reference, source_map
+from onnxgather.descriptors.reference import reference
 from onnxgather.errors import IndexOutOfRangeError
 from onnxgather.execution.runtime import CPU, FailedError, Opened, Setup, line
 from onnxgather.model.values import ModelProto, loaded, values_of
@@ -33,6 +34,10 @@ SECONDS = 2
 
 SEARCHED = 2**20
 """The most pairs of elements of the output and of the indices where differences are looked for."""
+
+COUNTS = (127, 113, 109)
+"""What InputTensor's elements count up to, one after another, until the outputs differ: the largest
+number of INT8, and primes, so that few positions have the same elements in each."""
 
 AnyModel = str | os.PathLike[str] | ModelProto
 """A model, or the path of its file."""
@@ -45,9 +50,8 @@ class Counterexample(msgspec.Struct, frozen=True):
 
     indices: dict[int, int]
     """The elements of IndicesTensor's array that are not 0, by their positions."""
-    data: int | None
-    """The position in InputTensor's array of the element that is 1 where the others are 0; None if
-    all elements are 1."""
+    data: int
+    """InputTensor's elements count from 1 to this number, over and over."""
     output: int | None
     """The first position in OutputTensor's array where the elements differ; None if the outputs do
     not have the same type and sizes, or one is an error."""
@@ -59,10 +63,9 @@ class Counterexample(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         indices = [f"{value} at {at}" for at, value in self.indices.items()]
         given = "IndicesTensor is 0" + (f" but {listed(indices, 8)}" if indices else "")
-        data = "1" if self.data is None else f"0 but 1 at {self.data}"
         where = "" if self.output is None else f" at {self.output}"
         output = f"OutputTensor must be {self.expected}{where}, got {self.found}"
-        return f"where {given} and InputTensor is {data}, {output}"
+        return f"where {given} and InputTensor counts from 1 to {self.data} over and over, {output}"
 
 
 def counterexample(
@@ -87,14 +90,11 @@ def counterexample(
         # What a model reads behind the indices counts nowhere.
         if term.kind == "read" and (at := evaluate(term.args[1], values)) < indices.size:
             indices.reshape(-1)[at] = value
-    sizes = desc.output_tensor.sizes
-    output = [min(evaluate(at, values), n - 1) for at, n in zip(claim.output, sizes, strict=False)]
-    shown = _differing(model, formula, [(indices, output if len(output) == len(sizes) else None)])
-    if shown is None and low_halves:
-        return Counterexample(_numbered(indices), None, None, *_OF_LOW_HALVES)
-    if shown is None:
-        raise UndecidedError("the model does not differ on the CPU provider where it is refuted")
-    return shown
+    if shown := _differing(model, formula, [indices]):
+        return shown
+    if low_halves:
+        return Counterexample(_numbered(indices), COUNTS[0], None, *_OF_LOW_HALVES)
+    raise UndecidedError("the model does not differ on the CPU provider where it is refuted")
 
 
 def searched(model: AnyModel, formula: GatherFormula) -> Counterexample | None:
@@ -105,73 +105,48 @@ def searched(model: AnyModel, formula: GatherFormula) -> Counterexample | None:
         return None
     ends = {end + more for n in (0, *sizes) for end in (n, -n) for more in (0, -1)}
     ends |= {info.min, info.max, *(sign * 2**k + 1 for k in (24, 31, 32, 53) for sign in (1, -1))}
-    counted = np.arange(math.prod(tensor.array_shape), dtype=info.dtype) % min(sizes)
-    values = [end for end in sorted(ends, key=abs) if info.min <= end <= info.max]
-    each = [counted.reshape(tensor.array_shape)]
-    each += [np.full(tensor.array_shape, value, info.dtype) for value in values]
-    last = [size - 1 for size in desc.output_tensor.sizes]
-    try:
-        return _differing(model, formula, [(own, at) for own in each for at in (None, last)])
-    except UndecidedError:
-        return None
+    each = [np.arange(math.prod(tensor.array_shape), dtype=info.dtype) % min(sizes)]
+    each += [each[0] * 0 + end for end in sorted(ends, key=abs) if info.min <= end <= info.max]
+    with suppress(UndecidedError):
+        return _differing(model, formula, [own.reshape(tensor.array_shape) for own in each])
+    return None
 
 
 def _differing(
-    model: AnyModel, formula: GatherFormula, tries: Sequence[tuple[Array, Sequence[int] | None]]
+    model: AnyModel, formula: GatherFormula, tries: Sequence[Array]
 ) -> Counterexample | None:
-    """Run a model with indices, and data that are 1 where an element of the output comes from."""
-    desc, policy, tensor = formula.desc, formula.policy, formula.desc.input_tensor
+    """The first counterexample with one of several IndicesTensors."""
+    desc, tensor = formula.desc, formula.desc.input_tensor
     try:
         content, proto = loaded(model)
         opened, (inputs, outputs) = Opened(content, Setup(CPU, threads=1)), values_of(proto)
     except Exception as error:  # whatever ONNX Runtime says of a model
         raise UndecidedError(f"the model does not run on the CPU provider: {line(error)}") from None
     names = tensor_names(read_network(model).main, desc)
-    feeds = {
-        k: np.zeros([n or 1 for n in kind.sizes or ()], kind.dtype) for k, kind in inputs.items()
-    }
-    count = math.prod(tensor.array_shape)
-    for indices, output in tries:
-        places = list[int | None]([None])
-        if output is not None:
-            known = "clamp" if policy == "error" else policy
-            place = int(source_map(desc, indices, known)[tuple(output)])
-            places[:0] = [place] if 0 <= place < count else []
-        for place in places:
-            data = np.zeros(count, tensor.data_type.numpy)
-            data[slice(None) if place is None else place] = 1
-            data = data.reshape(tensor.array_shape)
-            expected = found = None
-            with suppress(IndexOutOfRangeError):
-                expected = reference(desc, data, indices, policy)
-            with suppress(FailedError):
-                feeds |= {names[0]: data, names[1]: indices}
-                found = opened.run_all(feeds)[[*outputs].index(names[2])]
-            if differ := _differ(expected, found):
-                return Counterexample(_numbered(indices), place, *differ)
+    feeds = {k: np.zeros([n or 1 for n in v.sizes or ()], v.dtype) for k, v in inputs.items()}
+    for indices, most in itertools.product(tries, COUNTS):
+        data = np.resize(np.arange(1, most + 1, dtype=tensor.data_type.numpy), tensor.array_shape)
+        expected = found = None
+        with suppress(IndexOutOfRangeError):
+            expected = reference(desc, data, indices, formula.policy)
+        with suppress(FailedError):
+            feeds |= {names[0]: data, names[1]: indices}
+            found = opened.run_all(feeds)[[*outputs].index(names[2])]
+        told = ["an error" if x is None else f"{x.dtype} {[*x.shape]}" for x in (expected, found)]
+        if told[0] != told[1]:
+            return Counterexample(_numbered(indices), most, None, told[0], told[1])
+        if expected is None or found is None:
+            continue
+        bits = [array.reshape(-1).view(f"u{array.itemsize}") for array in (expected, found)]
+        for at in np.flatnonzero(bits[0] != bits[1])[:1].tolist():
+            own = (array.reshape(-1)[at].item() for array in (expected, found))
+            return Counterexample(_numbered(indices), most, at, *own)
     return None
 
 
 def _numbered(array: Array) -> dict[int, int]:
     """The elements of an array that are not 0, by their positions."""
     return {int(at): int(array.reshape(-1)[at]) for at in np.flatnonzero(array)}
-
-
-def _differ(
-    expected: Array | None, found: Array | None
-) -> tuple[int | None, float | str, float | str] | None:
-    """Where outputs differ first, and what is there; None where they do not differ."""
-    told = ["an error" if x is None else f"{x.dtype} {[*x.shape]}" for x in (expected, found)]
-    if told[0] != told[1]:
-        return None, told[0], told[1]
-    if expected is None or found is None:
-        return None
-    bits = [array.reshape(-1).view(f"u{array.itemsize}") for array in (expected, found)]
-    places = np.flatnonzero(bits[0] != bits[1])
-    if not places.size:
-        return None
-    at = int(places[0])
-    return at, expected.reshape(-1)[at].item(), found.reshape(-1)[at].item()
 
 
 def _smallest(claim: Claim, end: float) -> Mapping[Term, int]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 from onnx import helper, numpy_helper
 
@@ -58,49 +59,49 @@ MISTAKES: list[tuple[str, og.Descriptor, OutOfRange, dict[str, Any], Counterexam
         gather(),
         "clamp",
         {"first_index": -4},
-        Counterexample({0: -5}, 0, 0, 1.0, 0.0),
+        Counterexample({0: -5}, 127, 0, 1.0, 3.0),
     ),
     (
         "an index out of range makes the model fail",
         gather(),
         "clamp",
         {"last_index": 5},
-        Counterexample({0: 5}, None, None, "float32 [8]", "an error"),
+        Counterexample({0: 5}, 127, None, "float32 [8]", "an error"),
     ),
     (
         "an index of 64 bits leads to another element",
         gather("UINT64"),
         "clamp",
         {"last_index": 3},
-        Counterexample({0: 4}, 8, 0, 1.0, 0.0),
+        Counterexample({0: 4}, 127, 0, 9.0, 7.0),
     ),
     (
         "an element is in another place whatever the indices are",
         gather(),
         "clamp",
         {"output_offsets": [0, 1, 3, 4, 7, 6]},
-        Counterexample({}, 0, 6, 1.0, 0.0),
+        Counterexample({}, 127, 6, 1.0, 2.0),
     ),
     (
         "a place between the elements of the output is not 0",
         gather(),
         "clamp",
         {"empty": [0, 0, 1, 0, 0, 0, 0, 0]},
-        Counterexample({}, None, 2, 0.0, 1.0),
+        Counterexample({}, 127, 2, 0.0, 1.0),
     ),
     (
         "an index out of range leads to an element that is not 0",
         gather(),
         "zero",
         {"zero_row": [[0, 1]]},
-        Counterexample({0: 5}, None, 1, 0.0, 1.0),
+        Counterexample({0: 5}, 127, 1, 0.0, 1.0),
     ),
     (
         "an index out of range does not make the model fail",
         gather("UINT64"),
         "error",
         {"axis_size": 4},
-        Counterexample({0: 5}, None, None, "an error", "float32 [8]"),
+        Counterexample({0: 5}, 127, None, "an error", "float32 [8]"),
     ),
 ]
 
@@ -125,7 +126,7 @@ def test_a_large_model_has_coordinates_in_its_counterexample() -> None:
         index_dimensions=1,
     )
     shown = refuted(desc, "clamp", changed(desc, "clamp", last_index=3))
-    assert shown == Counterexample({0: 4}, 12000, 0, 1, 0)
+    assert shown == Counterexample({0: 4}, 127, 0, 63, 111)
 
 
 def typed(model: onnx.ModelProto, dtype: int, sizes: list[int]) -> onnx.ModelProto:
@@ -150,7 +151,7 @@ def test_an_output_of_another_type_or_other_sizes_is_refuted(
     dtype: int, sizes: list[int], found: str
 ) -> None:
     model = typed(og.to_onnx(gather(), "zero"), dtype, sizes)
-    wanted = Counterexample({}, None, None, "float32 [8]", found)
+    wanted = Counterexample({}, 127, None, "float32 [8]", found)
     assert refuted(gather(), "zero", model) == wanted
 
 
@@ -160,7 +161,7 @@ def test_a_model_with_other_inputs_and_outputs_is_run_as_well() -> None:
     model.graph.input.insert(0, value)
     model.graph.output.insert(0, helper.make_tensor_value_info("more", onnx.TensorProto.FLOAT, [8]))
     model.graph.node.append(helper.make_node("Identity", ["empty"], ["more"]))
-    assert refuted(gather(), "clamp", model) == Counterexample({0: -5}, 0, 0, 1.0, 0.0)
+    assert refuted(gather(), "clamp", model) == Counterexample({0: -5}, 127, 0, 1.0, 3.0)
 
 
 def test_what_does_not_differ_or_does_not_run_is_no_counterexample() -> None:
@@ -194,11 +195,36 @@ def test_a_model_that_cannot_be_proved_is_refuted_where_a_run_differs() -> None:
     found = certify(gather(), model=model)
     assert (found.state, found.why) == ("undecided", "the operator LeakyRelu")
     model.graph.node[3].attribute[0].f = 0.0
-    wanted = Counterexample({0: -1, 1: -1, 2: -1}, 9, 1, 1.0, 0.0)
+    wanted = Counterexample({0: -1, 1: -1, 2: -1}, 127, 0, 9.0, 1.0)
     assert refuted(gather(), "clamp", model) == wanted
 
 
 def test_a_model_that_always_fails_is_refuted() -> None:
     model = changed(gather(), "clamp", indices_shape=[4])
-    wanted = Counterexample({1: 1, 2: 2}, None, None, "float32 [8]", "an error")
+    wanted = Counterexample({1: 1, 2: 2}, 127, None, "float32 [8]", "an error")
     assert refuted(gather(), "clamp", model) == wanted
+
+
+def test_positions_with_the_same_data_are_told_apart_by_other_data() -> None:
+    desc = og.GatherDesc(
+        og.TensorDesc("FLOAT32", [300]),
+        og.TensorDesc("INT64", [1]),
+        og.TensorDesc("FLOAT32", [1]),
+        axis=0,
+        index_dimensions=1,
+    )
+    text = """
+    <ir_version: 8, opset_import: ["" : 17]>
+    graph (float[300] InputTensor, int64[1] IndicesTensor) => (float[1] OutputTensor)
+    <int64 low = {-300}, int64 high = {172}, int64 more = {127}> {
+        least = Min (IndicesTensor, high)
+        near = Max (least, low)
+        far = Add (near, more)
+        OutputTensor = Gather (InputTensor, far)
+    }"""
+    shown = refuted(desc, "clamp", onnx.parser.parse_model(text))
+    assert shown == Counterexample({}, 113, 0, 1.0, 15.0)
+    assert str(shown) == (
+        "where IndicesTensor is 0 and InputTensor counts from 1 to 113 over and over, "
+        "OutputTensor must be 1.0 at 0, got 15.0"
+    )
