@@ -11,7 +11,7 @@ import msgspec
 
 from onnxgather.certificates.claims import Claim, claims
 from onnxgather.certificates.counterexamples import Counterexample, counterexample, searched
-from onnxgather.certificates.formula import GatherFormula, index_reader
+from onnxgather.certificates.formula import formula_of
 from onnxgather.certificates.solvers import Solved, installed_solver, solve
 from onnxgather.certificates.tensors import Run, UndecidedError
 from onnxgather.certificates.terms import script
@@ -89,11 +89,11 @@ def certify(
     made = to_onnx(desc, out_of_range, target)  # which checks the options
     run, obligations = Run(low_halves=low_halves), dict[str, None]()
     end = time.monotonic() + timeout
-    formula = GatherFormula(desc, out_of_range, index_reader(desc.indices_tensor))
+    formula, needed = formula_of(desc, out_of_range, target)
     certified = partial(
         Certified,
         statement=statement_of(desc, out_of_range),
-        preconditions=(_LOW_HALVES,) if low_halves else (),
+        preconditions=(*needed, *([_LOW_HALVES] if low_halves else [])),
     )
     try:
         for claim in claims(model or made, formula, run):

@@ -213,16 +213,19 @@ def _of_all(
         return map(claim, _places(shape))
 
     places = _variables(shape, is_tuple)
+    is_large = math.prod(map(highest, shape)) > MOST_ELEMENTS
     try:
         first, *others = map(claim, places)
     except UndecidedError:
+        if is_large:
+            raise
         yield from each()
         return
     given = all_of(first.given, *map(operator.lt, places[0], shape))
     assert all(other.given is first.given for other in others)
     conclusion = all_of(first.conclusion, *(other.conclusion for other in others))
-    is_exact = not has_witness and math.prod(map(highest, shape)) > MOST_ELEMENTS
-    yield Claim(given, conclusion, first.output, None if is_exact else each)
+    is_final = is_large and not has_witness
+    yield Claim(given, conclusion, first.output, None if is_final else each)
 
 
 def _variables(shape: Sequence[Int], is_tuple: bool = False) -> list[Place]:

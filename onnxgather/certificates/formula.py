@@ -16,7 +16,7 @@ from onnxgather.certificates import terms
 from onnxgather.certificates.terms import Int, Truth
 from onnxgather.descriptors.operators import Descriptor, GatherDesc, GatherElementsDesc
 from onnxgather.descriptors.tensors import TensorDesc
-from onnxgather.options import OutOfRange
+from onnxgather.options import OutOfRange, Target
 
 _INDICES = "IndicesTensor"
 
@@ -135,7 +135,31 @@ class GatherFormula:
         return terms.choose(at < 0, at % (2**32) + size, at % (2**32))
 
 
-def index_reader(tensor: TensorDesc) -> Callable[[Int], Int]:
-    """The elements of IndicesTensor, of which nothing is known but their data type."""
+def formula_of(
+    desc: Descriptor, policy: OutOfRange, target: Target = "portable"
+) -> tuple[GatherFormula, tuple[str, ...]]:
+    """The formula of a descriptor for any indices, and what a target needs of them.
+
+    Of the preconditions the formula knows the first one under the policy "error"; the others are
+    those of WebGPU's provider itself.
+    """
+    indices, needed = desc.indices_tensor, list[str]()
+    index = index_reader(indices)
+    if target == "webgpu" and policy == "error":
+        if indices.data_type != "INT32":
+            low, high = -(2**31), 2**31 - 65
+            index = index_reader(indices, low, high)
+            needed.append(f"each index is from {low:,} to {high:,}, so FLOAT32 of it fits INT32")
+        needed.append("no index is out of range on WebGPU's provider, which does not check it")
+    elif target == "webgpu" and indices.data_type == "INT64":
+        needed.append("each index fits INT32 on WebGPU's provider, which reads the low half")
+    return GatherFormula(desc, policy, index), tuple(needed)
+
+
+def index_reader(
+    tensor: TensorDesc, low: int = -(2**64), high: int = 2**64
+) -> Callable[[Int], Int]:
+    """The elements of IndicesTensor, of which nothing is known but data type and bounds."""
     info = np.iinfo(tensor.data_type.numpy)
-    return lambda position: terms.read(_INDICES, position, int(info.min), int(info.max))
+    low, high = max(low, int(info.min)), min(high, int(info.max))
+    return lambda position: terms.read(_INDICES, position, low, high)

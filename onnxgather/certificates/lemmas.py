@@ -18,6 +18,8 @@ SENTENCES = {
     "equal": "fl(v) = c if and only if v = c, unless c is E or -E and v is beyond it.",
     "clip": "min(fl(v), c) is fl(min(v, c)), max(fl(v), c) is fl(max(v, c)), and c is a float.",
     "exact": "A Cast of fl(c) to an integer type that holds c gives c.",
+    "beyond": "A Cast of fl(v) to INT32 is at least E for v from E to 2^31 - 65, and at most -E "
+    "for v from -2^31 to -E.",
     "sum": "fl(u) + fl(w) is fl(u + w) where u + w is from -E to E, and a Cast of it gives u + w.",
     "product": "fl(u) * fl(w) is fl(u * w) where u * w is from -E to E, and a Cast of it gives "
     "u * w.",
@@ -27,13 +29,15 @@ SENTENCES = {
 DIGITS = {"float16": (5, 11), "float32": (8, 24), "float64": (11, 53)}
 """The bits of the exponent, and the digits, of numpy's types."""
 
+_TYPES = {"sum": ("float16", "float32"), "product": ("float16", "float32"), "beyond": ("float32",)}
+
 LEMMAS = {
     f"{kind} {dtype}": (kind, *DIGITS[dtype])
     for kind in SENTENCES
     for dtype in DIGITS
-    if dtype != "float64" or kind not in ("sum", "product")
+    if dtype in _TYPES.get(kind, DIGITS)
 }
-"""The lemmas; sums and products of FLOAT64, which take too long to prove, are none."""
+"""The lemmas; sums and products of FLOAT64 take too long to prove, and are not among them."""
 
 _START = """(set-logic QF_BVFP)
 (define-fun low () (_ BitVec {width}) {low})
@@ -63,6 +67,12 @@ _CLAIMS = {
         "(= ({cast} g) n)",
     ),
     "exact": ("(= ({cast} g) n)",),
+    "beyond": (
+        "(or (distinct n high) (bvslt v c) (bvslt (_ bv2147483583 65) v)"
+        " (and (bvsle c {whole}) (bvsle {whole} (_ bv2147483647 65))))",
+        "(or (distinct n low) (bvslt c v) (bvslt v (bvneg (_ bv2147483648 65)))"
+        " (and (bvsle {whole} c) (bvsle (bvneg (_ bv2147483648 65)) {whole})))",
+    ),
 }
 
 _TWO = """(declare-const u-bits (_ BitVec {digits}))
@@ -114,6 +124,7 @@ def lemma_scripts(name: str, beyond: int = 0) -> Iterator[str]:
         "low": _bits(-(2**digits) - beyond, width),
         "high": _bits(2**digits + beyond, width),
         "fl": f"(_ to_fp {exponent} {digits}) RNE",
+        "whole": "((_ fp.to_sbv 65) RTZ f)",
         "cast": f"(_ fp.to_sbv {width}) RTZ",
     }
     for claim in _CLAIMS.get(kind, ()):

@@ -266,6 +266,15 @@ def _where(node: NodeCall) -> LazyTensor:
     return _each(dtype, compute, [node[0], node[1], node[2]])
 
 
+def _cast_beyond(node: NodeCall, value: Term) -> Int:
+    """What a Cast makes of the FLOAT32 of an integer: the integer, if FLOAT32 holds it."""
+    most = 2 ** _DIGITS[4]
+    node.run.lemmas |= {"exact float32", "beyond float32"}
+    above = terms.variable(f"above{value.number}", most, 2**31 - 1)
+    below = terms.variable(f"below{value.number}", -(2**31), -most)
+    return terms.choose(value < -most, below, terms.choose(most < value, above, value))
+
+
 def _cast(node: NodeCall, after: np.dtype[Any] | None) -> LazyTensor:
     """Cast."""
     data, before = node[0], node[0].dtype
@@ -279,6 +288,11 @@ def _cast(node: NodeCall, after: np.dtype[Any] | None) -> LazyTensor:
         value = _number(item)
         if before.kind == "b":
             value = terms.choose(value, 1, 0)
+        low, high = terms.lowest(value), terms.highest(value)
+        is_beyond = before == np.float32 and max(-low, high) > 2 ** _DIGITS[4]
+        fits = low >= -(2**31) and high < 2**31 - 64 and after.name in ("int32", "int64")
+        if is_beyond and fits and isinstance(value, Term):
+            return _cast_beyond(node, value)
         if before.kind == "f":
             _rely(node, "exact", before, value)
             if after.kind == "f":
