@@ -105,8 +105,9 @@ def searched(model: AnyModel, formula: GatherFormula) -> Counterexample | None:
         return None
     ends = {end + more for n in (0, *sizes) for end in (n, -n) for more in (0, -1)}
     ends |= {info.min, info.max, *(sign * 2**k + 1 for k in (24, 31, 32, 53) for sign in (1, -1))}
-    each = [np.arange(math.prod(tensor.array_shape), dtype=info.dtype) % min(sizes)]
-    each += [each[0] * 0 + end for end in sorted(ends, key=abs) if info.min <= end <= info.max]
+    counted = np.arange(math.prod(tensor.array_shape), dtype=info.dtype) % min(sizes)
+    values = [end for end in sorted(ends, key=abs) if info.min <= end <= info.max]
+    each = [*(np.full(counted.shape, value, info.dtype) for value in values), counted]
     with suppress(UndecidedError):
         return _differing(model, formula, [own.reshape(tensor.array_shape) for own in each])
     return None

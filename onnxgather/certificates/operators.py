@@ -610,6 +610,7 @@ def _gather_elements(node: NodeCall) -> LazyTensor:
     data, indices = node[0], node[1]
     axis = _axis(node.attribute("axis", 0), len(data.shape))
     size = data.shape[axis]
+    ensure(len(indices.shape) == len(data.shape), "indices of another rank than data")
     pairs = [
         (n, m) for k, (n, m) in enumerate(zip(indices.shape, data.shape, strict=True)) if k != axis
     ]
