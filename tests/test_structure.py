@@ -42,7 +42,7 @@ ORDER = {
     "capture operator_types operator_bounds ranges conditions shapes gathers cropping extraction "
     "text comparison findings audit_reports hardening verify audit_page __init__",
     "certificates": "terms formula tensors solvers lemmas operators claims counterexamples certify "
-    "__init__",
+    "files __init__",
     "cli": "arguments terminal commands sources outputs processes audit check examine "
     "networks translate certify __init__",
 }

@@ -25,11 +25,11 @@ from onnxgather.options import POLICIES, OutOfRange, Target
 SECONDS_AT_ONCE = 1
 """How long the solver may take for all elements at once, where it can look at each apart."""
 
-
-_LOW_HALVES = (
+LOW_HALVES = (
     "Min, Max and Clip of INT64 compare low halves as signed, as the CPU provider of ONNX Runtime "
     "before 1.32 does"
 )
+"""A precondition."""
 
 
 class Certified(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,7 +93,7 @@ def certify(
     certified = partial(
         Certified,
         statement=statement_of(desc, out_of_range),
-        preconditions=(*needed, *([_LOW_HALVES] if low_halves else [])),
+        preconditions=(*needed, *([LOW_HALVES] if low_halves else [])),
     )
     try:
         for claim in claims(model or made, formula, run):

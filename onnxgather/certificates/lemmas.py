@@ -8,6 +8,7 @@ float holds every integer. c, u and w are integers from -E to E.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from itertools import product
 
 from onnxgather.certificates.solvers import Solved, solve
@@ -90,6 +91,7 @@ _PRODUCT = """(and (= ({fl} u) {x}) (= ({fl} w) {y})
   (fp.eq (fp.mul RNE {x} {y}) ({fl} r)) (= ({cast} ({fl} r)) r))"""
 
 
+@cache
 def prove(name: str, seconds: float, solver: str | None = None, beyond: int = 0) -> Solved:
     """Prove a lemma: unsat says that all of its scripts are, any other answer is that of one.
 
