@@ -50,8 +50,9 @@ class Certified(msgspec.Struct, frozen=True, kw_only=True):
     """Of a refuted one: inputs with which the model was seen to differ."""
 
     def __str__(self) -> str:
-        told = self.counterexample or self.why
-        return f"{self.state}: {told}" if told else self.state
+        if self.state == "proved":
+            return ", if ".join(filter(None, ["proved", " and ".join(self.preconditions)]))
+        return f"{self.state}: {self.counterexample or self.why}"
 
     def __repr__(self) -> str:
         return f"<Certified {self}>"

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from onnxgather.checks import number_of
 from onnxgather.cli import arguments
 from onnxgather.cli.outputs import Outputs
 from onnxgather.cli.processes import finished
@@ -22,9 +21,9 @@ from onnxgather.cli.sources import (
     Reading,
     gathers_in,
 )
-from onnxgather.cli.terminal import json_bytes
+from onnxgather.cli.terminal import json_bytes, say
 from onnxgather.descriptors.operators import Descriptor
-from onnxgather.errors import FINDINGS, located
+from onnxgather.errors import FINDINGS, GOOD, located
 from onnxgather.options import DEFAULT_OPSET, OutOfRange, Target
 
 if TYPE_CHECKING:
@@ -44,6 +43,8 @@ class CertifyOptions:
     target: Sequence[Target]
     model: str | None
     """The model in the place of those of the targets."""
+    check: str | None
+    """The certificate that is checked, instead."""
     low_halves: bool
     timeout: float
     fail_on: str | None
@@ -88,6 +89,8 @@ class Pairing:
 @arguments.policy("clamp", ["clamp"], multiple=True)
 @arguments.target("portable", ["portable"], multiple=True)
 @arguments.file("--model", help="Certify this ONNX model against the only descriptor.")
+@arguments.file("-o", "--certificate", "certificate_file", help="Write the only certificate.")
+@arguments.file("--check", help="Check a certificate instead, with --model that it is about it.")
 @arguments.flag(
     "--low-halves",
     help="Let Min, Max and Clip of INT64 compare low halves as signed, as the CPU provider of ONNX "
@@ -125,6 +128,8 @@ def certify_command(**given: Any) -> int:
     is_said = STANDARD not in options.outputs.by_option.values()
     batch = Batch(prints=is_said)
     installed_solver()
+    if options.check:
+        return _check(options, options.check)
     read = list[FileGathers]()
     asked = [*_asked(options, batch, read)]
     options.outputs.check_writable()
@@ -135,6 +140,7 @@ def certify_command(**given: Any) -> int:
     contents = {
         "--json": partial(_json, batch, done),
         "--html": partial(_page, options, read, done),
+        "--certificate": partial(_certificate, done),
     }
     if done and not options.outputs.write(batch, contents):
         names = "proved", "refuted", "undecided"
@@ -163,9 +169,11 @@ def _asked(options: CertifyOptions, batch: Batch, read: list[FileGathers]) -> It
         rule = "there is nothing to certify: give a FILE, --corpus or --random N"
         raise click.UsageError(rule)
     pairs = options.pairs
-    if options.model and len(found) * len(pairs) > 1:
-        got = f"{number_of(len(found), 'descriptor')}, {number_of(len(pairs), 'rule')}"
-        raise click.UsageError(f"--model must come with one descriptor under one rule, got {got}")
+    for option in ("--model", "--certificate"):
+        given = options.model if option == "--model" else options.outputs.certificate_file
+        if given and len(found) * len(pairs) > 1:
+            rule = f"{option} must come with one descriptor and one pair of rule and target"
+            raise click.UsageError(f"{rule}, got {len(found):,} and {len(pairs)}")
     for (desc, name), pair in itertools.product(found.items(), pairs):
         yield Pairing(name, desc, *pair, options.model)
 
@@ -196,7 +204,7 @@ def _json(batch: Batch, done: dict[Pairing, Certified]) -> bytes:
             "name": one.name,
             "descriptor": to_dict(one.descriptor),
             "out_of_range": one.out_of_range,
-            "target": None if one.model else one.target,
+            "target": one.target,
             "model": one.model,
             **asdict(certified),
             "obligations": len(certified.obligations),
@@ -225,3 +233,28 @@ def _page(
         for pair in options.pairs
     ]
     return page_of(found, said)
+
+
+def _certificate(done: Mapping[Pairing, Certified]) -> bytes:
+    """The only certificate, as a file."""
+    from onnxgather.certificates.files import certificate_of
+    from onnxgather.model.write import to_onnx
+
+    ((one, certified),) = done.items()
+    model = one.model or to_onnx(one.descriptor, one.out_of_range, one.target)
+    asked = one.descriptor, one.out_of_range, one.target, model
+    return json_bytes(certificate_of(certified, *asked))
+
+
+def _check(options: CertifyOptions, path: str) -> int:
+    """Check a certificate."""
+    from onnxgather.certificates.files import check_certificate, read_certificate
+
+    if options.paths or options.corpus or options.count or options.outputs.by_option:
+        raise click.UsageError("--check must come with --model and --timeout alone")
+    found = check_certificate(read_certificate(path), options.model, options.timeout)
+    for text in (*found.findings, *found.notes):
+        say(f"{path}: {text}")
+    if not found.findings:
+        say(f"{path}: proved again")
+    return FINDINGS if found.findings else GOOD

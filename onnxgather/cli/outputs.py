@@ -47,6 +47,7 @@ class Outputs:
     html_file: str | None = None
     markdown_file: str | None = None
     contract_file: str | None = None
+    certificate_file: str | None = None
     sarif_file: str | None = None
     write_baseline_file: str | None = None
 

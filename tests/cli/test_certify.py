@@ -118,6 +118,42 @@ def test_a_page_is_that_of_show_with_what_certificates_say() -> None:
     assert told[2].splitlines()[-1] == "Error: --html must come with a FILE"
 
 
+class TestFile:
+    def test_a_certificate_is_checked_with_its_model(self) -> None:
+        program("a.json")
+        model("zero")
+        model("clamp", "other.onnx")
+        given = ("certify", "a.json", "--out-of-range", "zero", "-o", "c.json")
+        assert outcome(*given)[0] == 0
+        check = ("certify", "--check", "c.json")
+        untied = "c.json: no model was tied to it: its obligations hold, whatever they are about\n"
+        assert outcome(*check) == (0, f"{untied}c.json: proved again\n", "")
+        assert outcome(*check, "--model", "m.onnx") == (0, "c.json: proved again\n", "")
+        code, text, error = outcome(*check, "--model", "other.onnx")
+        assert (code, error, text.count("\n")) == (1, "", 1)
+        assert text.startswith("c.json: $.digest must be that of the model, sha256:")
+
+    def test_a_certificate_of_a_model_that_is_refuted_proves_nothing(self) -> None:
+        given = ("certify", program("a.json"), "--model", model("zero"), "-o", "c.json")
+        assert outcome(*given)[0] == 1
+        told = "c.json: the certificate says refuted, so that it proves nothing\n"
+        code, text, error = outcome("certify", "--check", "c.json", "--model", "m.onnx")
+        assert (code, error, text.startswith(told)) == (1, "", True)
+
+    def test_a_bad_file_is_unusable(self) -> None:
+        told = "Error: no.json: no such file or directory\n"
+        assert outcome("certify", "--check", "no.json") == (2, "", told)
+        code, text, error = outcome("certify", "--check", program("a.json"))
+        assert (code, text) == (2, "")
+        assert error.startswith("Error: a.json: $")
+
+    @pytest.mark.parametrize("more", [["a.json"], ["--corpus"], ["-o", "d.json"]])
+    def test_a_check_comes_alone(self, more: list[str]) -> None:
+        error = outcome("certify", "--check", "c.json", *more)[2]
+        rule = "Error: --check must come with --model and --timeout alone"
+        assert error.splitlines()[-1] == rule
+
+
 def test_two_jobs_give_what_one_gives() -> None:
     given = ("certify", "--random", "12", "--seed", "3", "--out-of-range", "zero", "--json")
     one = outcome(*given)
@@ -132,8 +168,13 @@ def test_two_jobs_give_what_one_gives() -> None:
         ([], "Error: there is nothing to certify: give a FILE, --corpus or --random N"),
         (
             ["--random", "2", "--model", "m.onnx"],
-            "Error: --model must come with one descriptor under one rule, got 2 descriptors, "
-            "1 rule",
+            "Error: --model must come with one descriptor and one pair of rule and target, got 2 "
+            "and 1",
+        ),
+        (
+            ["a.json", "-o", "c.json", "--target", "cpu", "--target", "portable"],
+            "Error: --certificate must come with one descriptor and one pair of rule and target, "
+            "got 1 and 2",
         ),
         (
             ["--random", "1", "--target", "cpu,native"],
@@ -209,7 +250,9 @@ class TestFromPython:
             "Min, Max and Clip of INT64 compare low halves as signed, as the CPU provider of ONNX "
             "Runtime before 1.32 does"
         )
-        assert og.certify(DESC, low_halves=True).preconditions == (told,)
+        found = og.certify(DESC, low_halves=True)
+        assert found.preconditions == (told,)
+        assert str(found) == f"proved, if {told}"
         assert og.certify(DESC).preconditions == ()
 
     def test_inputs_are_found_by_their_names(self) -> None:
@@ -257,6 +300,7 @@ class TestFromPython:
 
 
 @POSIX
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_an_interruption_writes_what_there_is(jobs: int) -> None:
     command = [sys.executable, "-m", "onnxgather", "certify", "--random", "5000"]
