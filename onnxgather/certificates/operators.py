@@ -536,10 +536,10 @@ def _reduced(compute: Callable[[Any, Any], Int]) -> Semantics:
     def of(node: NodeCall) -> LazyTensor:
         data, sizes, named = node[0], node[0].sizes, node.numbers(1, "axes")
         ensure(data.dtype.kind in "iu", f"{node.operation.operator} of {data.dtype}")
+        ensure(0 not in sizes, "a reduction of nothing")
         if not named and node.attribute("noop_with_empty_axes", 0):
             return data
         axes, keeps = _axes(named or None, len(sizes)), node.attribute("keepdims", 1)
-        ensure(0 not in sizes, "a reduction of nothing")
         kept = [k for k in range(len(sizes)) if keeps or k not in axes]
 
         def at(place: Place) -> Item:
@@ -776,7 +776,6 @@ TABLE: Mapping[tuple[str, str], Semantics] = {
     ("", "ScatterElements"): _scatter,
     ("", "ScatterND"): _scatter,
     ("", "Shape"): _shape_of,
-    ("", "Sign"): _alone(lambda a: terms.larger_of(-1, terms.smaller_of(a, 1))),
     ("", "Size"): lambda node: lazy(np.int64, (), lambda _: math.prod(node[0].shape)),
     ("", "Slice"): _slice,
     ("", "Split"): _split,
