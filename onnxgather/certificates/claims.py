@@ -169,24 +169,41 @@ def _elements(formula: GatherFormula, output: LazyTensor) -> Iterator[Claim]:
     def offset_of(at: Place) -> Int:
         return weighted(zip(at, tensor.element_strides, strict=True))
 
-    def claim(at: Place) -> Claim:
+    def claim(compare: Callable[[Int, Int], Truth], at: Place) -> Claim:
         source, element = formula.source(at), element_at((offset_of(at),) if is_buffer else at)
         given = formula.policy != "error" or no(source.outside)
         here = all_of(given, source.is_input, element.is_input)
         found, wanted = (assuming(one, here) for one in (element.position, source.position))
         conclusion = all_of(
             agree(element.is_input, source.is_input),
-            any_of(no(here), is_equal(found, wanted)),
+            any_of(no(here), compare(found, wanted)),
             any_of(source.is_input, element.is_input, is_equal(element.bits, 0)),
         )
         return Claim(given, conclusion, at)
 
-    yield from _of_all(tensor.sizes, claim)
+    weaker = partial(_of_all, tensor.sizes, partial(claim, is_equal))
+    yield from _of_all(tensor.sizes, partial(claim, _alike), weaker=weaker)
     if is_buffer:
         used = set(map(offset_of, _places(tensor.sizes)))
         for offset in set(range(math.prod(tensor.array_shape))) - used:
             element = element_at((offset,))
             yield Claim(True, all_of(no(element.is_input), is_equal(element.bits, 0)), (offset,))
+
+
+def _alike(first: Int, second: Int) -> Truth:
+    """Whether the terms of two sums that have the same factor are equal, of which z3 knows more."""
+    start, factors = _as_sum(first - second)
+    parts = dict[int, list[tuple[Int, int]]]()
+    for term, factor in factors.items():
+        parts.setdefault(abs(factor), []).append((term, factor))
+    return all_of(start == 0, *(is_equal(weighted(part), 0) for part in parts.values()))
+
+
+def _as_sum(value: Int) -> tuple[int, dict[Term, int]]:
+    """The constant of a sum, and its terms with their factors."""
+    if not isinstance(value, Term):
+        return value, {}
+    return (value.args[0], dict(value.args[1:])) if value.kind == "sum" else (0, {value: 1})
 
 
 def _places(sizes: Sequence[Int]) -> Iterator[Place]:
@@ -202,29 +219,31 @@ def _of_all(
     claim: Callable[[Place], Claim],
     is_tuple: bool = False,
     has_witness: bool = False,
+    weaker: Callable[[], Iterator[Claim]] | None = None,
 ) -> Iterator[Claim]:
     """Yield a claim of all elements of a tensor, with variables for their coordinates.
 
     Where the operators need known coordinates, yield a claim of each element. With `has_witness`
-    the claim of all may not be provable though it holds of each.
+    the claim of all may not be provable though it holds of each; `weaker` are claims that are
+    enough, where this one is not provable.
     """
 
     def each() -> Iterator[Claim]:
-        return map(claim, _places(shape))
+        return weaker() if weaker else map(claim, _places(shape))
 
     places = _variables(shape, is_tuple)
     is_large = math.prod(map(highest, shape)) > MOST_ELEMENTS
     try:
         first, *others = map(claim, places)
     except UndecidedError:
-        if is_large:
+        if is_large and not weaker:
             raise
         yield from each()
         return
     given = all_of(first.given, *map(operator.lt, places[0], shape))
     assert all(other.given is first.given for other in others)
     conclusion = all_of(first.conclusion, *(other.conclusion for other in others))
-    is_final = is_large and not has_witness
+    is_final = is_large and not has_witness and not weaker
     yield Claim(given, conclusion, first.output, None if is_final else each)
 
 
@@ -304,9 +323,7 @@ def _refused(formula: GatherFormula, failures: Sequence[Failure]) -> Callable[[P
             return Claim(True, any_of(no(is_outside), failing().get(index, False)))
         fails = list[Truth]()
         for failure, variables, position in readers():
-            start, factors = 0, {position: 1}
-            if position.kind == "sum":
-                start, factors = position.args[0], dict(position.args[1:])
+            start, factors = _as_sum(position)
             steps = [factors.get(one, 0) if isinstance(one, Term) else 0 for one in variables]
             solution = _solution(index.args[1] - start, steps, failure.shape)
             pairs = zip(solution, variables, strict=True)
