@@ -22,7 +22,7 @@ from onnxgather.model.values import ModelProto
 from onnxgather.model.write import to_onnx
 from onnxgather.options import POLICIES, OutOfRange, Target
 
-SECONDS_AT_ONCE = 1
+SECONDS_AT_ONCE = 5
 """How long the solver may take for all elements at once, where it can look at each apart."""
 
 LOW_HALVES = (
