@@ -250,11 +250,6 @@ def _is_negative(value: Int) -> Truth:
         return highest(value) < 0
     assert isinstance(value, Term)
     constant, terms = _parts(value)
-    if len(terms) == 1 and terms[0][0].kind == "choose":
-        truth, *ends = terms[0][0].args
-        signs = [weighted([(constant, 1), (end, terms[0][1])]) < 0 for end in ends]
-        if not all(isinstance(sign, Term) for sign in signs):
-            return choose_truth(truth, *signs)
     common = math.gcd(*(factor for _, factor in terms))
     # As x is an integer, constant + common * x < 0 means constant // common + x < 0.
     return _term("negative", (_sum(constant // common, {t: f // common for t, f in terms}),))
@@ -271,11 +266,6 @@ def is_equal(first: Int, second: Int) -> Truth:
         return False
     common = common if terms[0][1] > 0 else -common
     value = _sum(constant // common, {t: f // common for t, f in terms})
-    if isinstance(value, Term) and len(terms) == 1 and terms[0][0].kind == "choose":
-        truth, *ends = terms[0][0].args
-        if not any(isinstance(end, Term) for end in ends):
-            first, second = (end == -(constant // common) for end in ends)
-            return choose_truth(truth, first, second)
     return _term("zero", (value,))
 
 
@@ -349,9 +339,6 @@ def _given(value: Int, truth: Truth) -> tuple[float, float]:
     low, high = lowest(value), highest(value)
     if not isinstance(truth, Term) or not isinstance(value, Term):
         return low, high
-    if truth.kind == "all":
-        ends = [_given(value, own) for own in truth.args]
-        return max(low, *(end[0] for end in ends)), min(high, *(end[1] for end in ends))
     if truth.kind == "negative":  # value = ±x + rest, and x < 0
         below = truth.args[0]
         rest = value - below

@@ -27,6 +27,7 @@ from onnxgather.certificates.terms import (
     highest,
     is_equal,
     lowest,
+    read,
     script,
     smaller_of,
     variable,
@@ -334,3 +335,26 @@ def test_claims_are_proved_without_the_normal_form_too(monkeypatch: pytest.Monke
     assert {one.state for one in normal + found} == {"proved"}
     more = [len(b.obligations) - len(a.obligations) for a, b in zip(normal, found, strict=True)]
     assert min(more) >= 0 < sum(more)
+
+
+@pytest.mark.parametrize("solver", ["z3", "cvc5"])
+def test_a_script_has_the_bounds_of_variables_and_the_elements_of_arrays(solver: str) -> None:
+    pytest.importorskip(solver)
+    a, b = VARIABLES[:2]
+    ends = is_equal(a + b, 20), is_equal(a - b, -20)
+    assert solve(script(ends[:1], is_equal(a, 9))[0], 5, solver).verdict == "unsat"
+    assert solve(script(ends[1:], is_equal(b, 11))[0], 5, solver).verdict == "unsat"
+    elements = [read("IndicesTensor", at, -5, 5) for at in (a, b, 3)]
+    claims_of_elements = [
+        ([is_equal(a, b)], is_equal(elements[0], elements[1]), "unsat"),
+        ([is_equal(a, 3)], is_equal(elements[0], elements[2]), "unsat"),
+        ([is_equal(a, b + 1)], is_equal(elements[0], elements[1]), "sat"),
+    ]
+    for given, conclusion, verdict in claims_of_elements:
+        text, constants = script(given, conclusion)
+        answer = solve(text, 5, solver)
+        assert answer.verdict == verdict
+        if verdict == "sat":
+            values = {term: answer.values[name] for name, term in constants.items()}
+            assert evaluate(given[0], values)
+            assert not evaluate(conclusion, values)
