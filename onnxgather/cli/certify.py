@@ -10,17 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from onnxgather.cli import arguments
+from onnxgather.cli import arguments, sources
 from onnxgather.cli.outputs import Outputs
 from onnxgather.cli.processes import finished
-from onnxgather.cli.sources import (
-    STANDARD,
-    Batch,
-    FileGathers,
-    JsonBeforePaths,
-    Reading,
-    gathers_in,
-)
+from onnxgather.cli.sources import STANDARD, Batch, FileGathers, Reading, gathers_in
 from onnxgather.cli.terminal import json_bytes, say
 from onnxgather.descriptors.operators import Descriptor
 from onnxgather.errors import FINDINGS, GOOD, located
@@ -81,7 +74,7 @@ class Pairing:
             return certify(*asked, timeout, low_halves)
 
 
-@click.command("certify", cls=JsonBeforePaths)
+@click.command("certify", cls=sources.JsonBeforePaths)
 @click.argument("paths", nargs=-1, type=arguments.FILE, metavar="[FILE]...")
 @arguments.flag("--corpus", help="Certify each descriptor of the built-in corpus.")
 @arguments.number("--random", "count", help="Certify N random descriptors.")
@@ -134,8 +127,12 @@ def certify_command(**given: Any) -> int:
     asked = [*_asked(options, batch, read)]
     options.outputs.check_writable()
     work = partial(Pairing.certified, low_halves=options.low_halves, timeout=options.timeout)
-    told = partial(_say, batch) if is_said else None
-    done, stop = finished(batch, options.jobs, work, asked, "descriptor", told)
+
+    def tell(one: Pairing, certified: Certified) -> None:
+        if is_said:
+            batch.say(f"{one}: {certified}")
+
+    done, stop = finished(batch, options.jobs, work, asked, "descriptor", tell)
     states = [certified.state for certified in done.values()]
     contents = {
         "--json": partial(_json, batch, done),
@@ -152,6 +149,9 @@ def certify_command(**given: Any) -> int:
 
 def _asked(options: CertifyOptions, batch: Batch, read: list[FileGathers]) -> Iterator[Pairing]:
     """Yield what is to be certified, each once; what files have is put into `read`."""
+    from onnxgather.parity.cases import DescriptorCase
+    from onnxgather.parity.corpus import built_in_cases, random_cases
+
     found = dict[Descriptor, str]()
     for source in batch.sources(options.paths):
         with batch.step(source.path):
@@ -163,34 +163,22 @@ def _asked(options: CertifyOptions, batch: Batch, read: list[FileGathers]) -> It
     options.outputs.check_apart([*files, *filter(None, [options.model])])
     if options.outputs.html_file and not options.paths:
         raise click.UsageError("--html must come with a FILE")
-    for name, desc in _drawn(options):
-        found.setdefault(desc, name)
+    cases = itertools.chain(
+        built_in_cases() if options.corpus else (),
+        random_cases(options.count or 0, options.seed),
+    )
+    for case in cases:
+        if isinstance(case, DescriptorCase):
+            found.setdefault(case.descriptor, case.name)
     if not found and not batch.failures:
-        rule = "there is nothing to certify: give a FILE, --corpus or --random N"
-        raise click.UsageError(rule)
-    pairs = options.pairs
+        raise click.UsageError("there is nothing to certify: give a FILE, --corpus or --random N")
     for option in ("--model", "--certificate"):
         given = options.model if option == "--model" else options.outputs.certificate_file
-        if given and len(found) * len(pairs) > 1:
+        if given and len(found) * len(options.pairs) > 1:
             rule = f"{option} must come with one descriptor and one pair of rule and target"
-            raise click.UsageError(f"{rule}, got {len(found):,} and {len(pairs)}")
-    for (desc, name), pair in itertools.product(found.items(), pairs):
+            raise click.UsageError(f"{rule}, got {len(found):,} and {len(options.pairs)}")
+    for (desc, name), pair in itertools.product(found.items(), options.pairs):
         yield Pairing(name, desc, *pair, options.model)
-
-
-def _drawn(options: CertifyOptions) -> Iterator[tuple[str, Descriptor]]:
-    """Yield the descriptors of the corpus and random ones, with their names."""
-    from onnxgather.parity.cases import DescriptorCase
-    from onnxgather.parity.corpus import built_in_cases, random_cases
-
-    cases = built_in_cases() if options.corpus else ()
-    for case in itertools.chain(cases, random_cases(options.count or 0, options.seed)):
-        if isinstance(case, DescriptorCase):
-            yield case.name, case.descriptor
-
-
-def _say(batch: Batch, one: Pairing, certified: Certified) -> None:
-    batch.say(f"{one}: {certified}")
 
 
 def _json(batch: Batch, done: dict[Pairing, Certified]) -> bytes:
