@@ -25,7 +25,7 @@ BUDGETS = {
     "repro": 750,
     "doctor": 270,
     "networks": 4_956,
-    "certificates": 2_036,
+    "certificates": 2_038,
     "cli": 2_027,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.

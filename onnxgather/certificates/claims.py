@@ -152,8 +152,10 @@ def claims(
     }
     found = walk(main, [], run, given)[main.outputs.index(output)]
     wanted = desc.output_tensor.array_shape
-    yield Claim(True, found.dtype == dtype and len(found.shape) == len(wanted))
-    yield from (Claim(True, is_equal(*sizes)) for sizes in zip(found.shape, wanted, strict=False))
+    if found.dtype != dtype or len(found.shape) != len(wanted):
+        yield Claim(True, False)
+        return
+    yield from (Claim(True, is_equal(*sizes)) for sizes in zip(found.shape, wanted, strict=True))
     yield from _elements(formula, found)
     yield from _failures(formula, run.failures)
 

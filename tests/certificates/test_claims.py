@@ -1,10 +1,25 @@
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
+import onnx.parser
 import pytest
 
 import onnxgather as og
+from onnxgather.certificates import certify as certifying
 from onnxgather.certificates.certify import certify
+from onnxgather.certificates.claims import Claim, claims
+from onnxgather.certificates.formula import formula_of
+from onnxgather.certificates.solvers import solve
+from onnxgather.certificates.tensors import Run
+from onnxgather.certificates.terms import script
+from onnxgather.gather import Geometry
+from onnxgather.lowering import portable
+from onnxgather.model.values import ModelProto
 from onnxgather.options import POLICIES, TARGETS
 
 pytest.importorskip("z3")
@@ -115,3 +130,147 @@ def test_a_large_output_with_strides_is_undecided() -> None:
     )
     why = "a coordinate behind ScatterElements that the model computes must be a constant"
     assert str(certify(desc)) == f"undecided: {why}"
+
+
+ELEMENTS = og.GatherElementsDesc(
+    og.TensorDesc("FLOAT32", [3, 4]),
+    og.TensorDesc("INT64", [3, 2]),
+    og.TensorDesc("FLOAT32", [3, 2]),
+    axis=1,
+)
+TUPLES = og.GatherNDDesc(
+    og.TensorDesc("FLOAT32", [3, 4]),
+    og.TensorDesc("INT64", [5, 2]),
+    og.TensorDesc("FLOAT32", [1, 5]),
+    input_dimension_count=2,
+    indices_dimension_count=2,
+)
+SPARSE = og.GatherDesc(
+    og.TensorDesc("FLOAT32", [5]),
+    og.TensorDesc("INT64", [3], strides=[2]),
+    og.TensorDesc("FLOAT32", [3], strides=[2]),
+    axis=0,
+    index_dimensions=1,
+)
+DESCRIPTORS = gather("INT64"), ELEMENTS, TUPLES, SPARSE
+
+
+def of_text(text: str) -> ModelProto:
+    """A model whose input is of five FLOAT32, and its indices of three INT64."""
+    return onnx.parser.parse_model(f"""
+        <ir_version: 8, opset_import: ["" : 17]>
+        hand (float[5] InputTensor, int64[3] IndicesTensor) => (float[3] OutputTensor)
+        {text}
+    """)
+
+
+FAILS_AT_FOUR = of_text("""
+    <int64[1] from = {0}, int64[1] to = {4}> {
+        shorter = Slice (InputTensor, from, to)
+        padded = Gather (shorter, IndicesTensor)
+        OutputTensor = Gather (InputTensor, IndicesTensor)
+    }
+""")
+"""It fails for the index 4 of five elements."""
+
+IGNORES_THE_LAST = of_text("""
+    <int64[2] first_two = {0, 1}, int64[1] last = {2}, int64 low = {-5}, int64 high = {4}> {
+        refused = Gather (IndicesTensor, first_two)
+        kept = Gather (IndicesTensor, last)
+        near = Clip (kept, low, high)
+        indices = Concat <axis = 0> (refused, near)
+        OutputTensor = Gather (InputTensor, indices)
+    }
+""")
+"""It does not fail for the last index out of range."""
+
+
+def wrong_models() -> Iterator[tuple[str, og.Descriptor, og.OutOfRange, ModelProto]]:
+    """Models that differ from their descriptors, each in what a claim of its own says."""
+    desc = gather("INT64")
+    wider = of_text("{ OutputTensor = Gather (InputTensor, IndicesTensor) }")
+    wider.graph.output[0].type.tensor_type.shape.dim[0].dim_value = 1
+    wider.graph.node[0].output[0] = "row"
+    row = onnx.helper.make_node("Unsqueeze", ["row", "axes"], ["OutputTensor"])
+    wider.graph.node.append(row)
+    wider.graph.initializer.append(onnx.numpy_helper.from_array(np.array([0]), "axes"))
+    del wider.graph.output[0].type.tensor_type.shape.dim[:]
+    yield "sizes", desc, "error", wider
+    yield "fails where the index is in range", desc, "error", FAILS_AT_FOUR
+    yield "does not fail for an index", desc, "error", IGNORES_THE_LAST
+    for one in DESCRIPTORS:
+        for said, made in itertools.permutations(POLICIES, 2):
+            yield f"{made} for {said}", one, said, og.to_onnx(one, made)
+
+
+WRONG = [*wrong_models()]
+
+
+@pytest.mark.parametrize(
+    ("desc", "policy", "model"),
+    [row[1:] for row in WRONG],
+    ids=[f"{row[1].operator}-{row[0]}" for row in WRONG],
+)
+def test_a_wrong_model_is_not_proved(
+    desc: og.Descriptor, policy: og.OutOfRange, model: ModelProto
+) -> None:
+    assert certify(desc, policy, model=model).state == "refuted"
+
+
+Change = Callable[[Claim], "Claim | None"]
+PLANTED: list[tuple[str, Change]] = [
+    ("claims with variables are dropped", lambda claim: None if claim.each else claim),
+    ("claims without variables are dropped", lambda claim: claim if claim.each else None),
+    ("what is claimed is true", lambda claim: Claim(claim.given, True)),
+    ("what is assumed is false", lambda claim: Claim(False, claim.conclusion)),
+]
+
+
+@pytest.mark.parametrize("change", [row[1] for row in PLANTED], ids=[row[0] for row in PLANTED])
+def test_a_prover_that_proves_too_much_proves_a_wrong_model(
+    change: Change, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def changed(*given: Any) -> Iterator[Claim]:
+        return filter(None, map(change, claims(*given)))
+
+    monkeypatch.setattr(certifying, "claims", changed)
+    states = {certify(desc, policy, model=model).state for _, desc, policy, model in WRONG[:20]}
+    assert "proved" in states  # which test_a_wrong_model_is_not_proved does not accept
+
+
+def apart(claim: Claim) -> Iterator[Claim]:
+    """A claim, and those of each element."""
+    yield claim
+    for one in claim.each() if claim.each else ():
+        yield from apart(one)
+
+
+@pytest.mark.parametrize("desc", DESCRIPTORS, ids=lambda desc: desc.operator)
+def test_no_claim_assumes_what_cannot_be(desc: og.Descriptor) -> None:
+    for policy, target in itertools.product(POLICIES, TARGETS):
+        formula, _ = formula_of(desc, policy, target)
+        made = claims(og.to_onnx(desc, policy, target), formula, Run())
+        said = [one for whole in made for one in apart(whole)]
+        places = {one.output for one in said}
+        assert {*np.ndindex(*desc.output_tensor.sizes)} <= places
+        for text in {script([one.given], False)[0] for one in said}:
+            assert solve(text, 9).verdict == "sat", (policy, target)
+
+
+def test_a_change_of_the_lowering_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
+    find = portable.node_of
+
+    def changed(desc: og.Descriptor, gather: Geometry) -> Geometry | None:
+        node = find(desc, gather)
+        return node and replace(node, number=0)
+
+    desc = og.GatherDesc(
+        og.TensorDesc("FLOAT32", [3, 3]),
+        og.TensorDesc("INT64", [1, 3]),
+        og.TensorDesc("FLOAT32", [3, 3]),
+        axis=1,
+        index_dimensions=1,
+    )
+    assert certify(desc, "error").state == "proved"
+    monkeypatch.setattr(portable, "node_of", changed)
+    assert certify(desc, "error").state == "refuted"
