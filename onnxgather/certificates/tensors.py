@@ -21,6 +21,10 @@ MOST_ELEMENTS = 4096
 """The most elements that are looked at one by one."""
 
 
+FLAGS = ("allowzero", "fmod", "keepdims", "noop_with_empty_axes")
+"""The attributes that say whether something is so; providers differ in what other numbers mean."""
+
+
 class UndecidedError(Exception):
     """What stops a certificate, as a sentence without a full stop."""
 
@@ -266,8 +270,14 @@ class NodeCall:
         return self.inputs[number] if number < len(self.inputs) else None
 
     def attribute(self, name: str, default: Any = None) -> Any:
-        """An attribute."""
-        return self.operation.attributes.get(name, default)
+        """An attribute.
+
+        Raises:
+            UndecidedError: It says whether something is so, with another number than 0 or 1.
+        """
+        value = self.operation.attributes.get(name, default)
+        ensure(name not in FLAGS or value in (0, 1), f"the attribute {name} must be 0 or 1")
+        return value
 
     def numbers(self, number: int, name: str) -> list[int] | None:
         """The integers of an input, or of the attribute that older versions have in its place."""

@@ -228,3 +228,29 @@ def test_positions_with_the_same_data_are_told_apart_by_other_data() -> None:
         "where IndicesTensor is 0 and InputTensor counts from 1 to 113 over and over, "
         "OutputTensor must be 1.0 at 0, got 15.0"
     )
+
+
+def test_an_attribute_that_is_neither_0_nor_1_is_not_guessed_at() -> None:
+    desc = og.GatherDesc(
+        og.TensorDesc("FLOAT32", [3]),
+        og.TensorDesc("INT64", [1]),
+        og.TensorDesc("FLOAT32", [1]),
+        axis=0,
+        index_dimensions=1,
+    )
+    text = """
+    <ir_version: 8, opset_import: ["" : 17]>
+    graph (float[3] InputTensor, int64[1] IndicesTensor) => (float[1] OutputTensor)
+    <int64 low = {-3}, int64 high = {2}, int64[1] one = {1}, int64[1] zero = {0}> {
+        least = Min (IndicesTensor, high)
+        near = Max (least, low)
+        sum = ReduceSum <keepdims = NUMBER> (near, zero)
+        again = Reshape (sum, one)
+        OutputTensor = Gather (InputTensor, again)
+    }"""
+    for number, wanted in (("0", "proved"), ("1", "proved"), ("-1", "undecided")):
+        model = onnx.parser.parse_model(text.replace("NUMBER", number))
+        found = certify(desc, model=model)
+        assert found.state == wanted, found
+    why = "the attribute keepdims must be 0 or 1"
+    assert certify(desc, model=model).why == why
