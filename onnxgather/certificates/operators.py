@@ -18,15 +18,7 @@ import numpy as np
 
 from onnxgather.certificates import tensors, terms
 from onnxgather.certificates.lemmas import LEMMAS
-from onnxgather.certificates.tensors import (
-    Item,
-    LazyTensor,
-    NodeCall,
-    Place,
-    Rounded,
-    ensure,
-    lazy,
-)
+from onnxgather.certificates.tensors import Item, LazyTensor, NodeCall, Place, ensure, lazy
 from onnxgather.certificates.terms import Int, Term, Truth
 from onnxgather.descriptors.arrays import Array
 from onnxgather.model.values import ValueType, name_of
@@ -44,7 +36,7 @@ def _number(item: Item) -> Int:
     """The integer or the truth that an element is, or whose float it is."""
     if isinstance(item, tensors.Moved):
         raise tensors.UndecidedError("arithmetic with the elements of InputTensor")
-    return item.value if isinstance(item, Rounded) else item
+    return item.value if isinstance(item, tensors.Rounded) else item
 
 
 def _wrapped(value: Int, dtype: np.dtype[Any]) -> Int:
@@ -127,32 +119,19 @@ def _fold(
 
     def step(first: Int, second: Int) -> Int:
         found = compute(first, second)
-        if dtype.kind == "f" and made.kind == "b":
-            _rely(node, lemma, dtype, first, second)
-        elif dtype.kind == "f" and lemma != "clip":
-            _rely(node, lemma, dtype, first, second, found)
-        elif dtype.kind == "f" and found not in (first, second):
-            _rely(node, lemma, dtype, first, second)
+        if lemma == "product" and dtype.kind == "f":  # -0.0 would be taken for 0.0
+            lows = terms.lowest(first), terms.lowest(second)
+            ensure(max(lows) > 0 or min(lows) >= 0, "Mul that may be -0.0")
+        if dtype.kind == "f" and (lemma != "clip" or found not in (first, second)):
+            results = [found] if lemma in ("product", "sum") else []
+            _rely(node, lemma, dtype, first, second, *results)
         return found if made.kind in "bf" else _wrapped(found, made)
 
     def folded(*items: Item) -> Item:
         found = reduce(step, map(_number, items))
-        return Rounded(found) if made.kind == "f" else found
+        return tensors.Rounded(found) if made.kind == "f" else found
 
     return _each(made, folded, inputs)
-
-
-def _multiplied(node: NodeCall) -> LazyTensor:
-    """Mul; a float that is -0.0 would be taken for 0.0."""
-
-    def product(first: Int, second: Int) -> Int:
-        for a, b in ((first, second), (second, first)):
-            has_zero = terms.lowest(a) <= 0 <= terms.highest(a)
-            is_float = node[0].dtype.kind == "f"
-            ensure(not (is_float and has_zero and terms.lowest(b) < 0), "Mul that may be -0.0")
-        return first * second
-
-    return _fold(node, product, "product")
 
 
 def _compare(lemma: str, compute: Callable[[Int, Int], Truth]) -> Semantics:
@@ -301,7 +280,7 @@ def _cast(node: NodeCall, after: np.dtype[Any] | None) -> LazyTensor:
                 is_held = _wrapped(value, after) == value
                 ensure(is_held, f"a Cast of {before} to {after} that need not hold it")
         if after.kind == "f":
-            return Rounded(value)
+            return tensors.Rounded(value)
         return terms.no(terms.is_equal(value, 0)) if after.kind == "b" else _wrapped(value, after)
 
     return lazy(after, data.shape, at)
@@ -329,10 +308,15 @@ def _instead(at: Place, axis: int, *new: Int) -> Place:
 
 def _reshaped(tensor: LazyTensor, shape: Sequence[int]) -> LazyTensor:
     sizes = tensor.sizes
-    if tuple(shape) == sizes:
-        return tensor
     ensure(math.prod(shape) == math.prod(sizes), f"a Reshape of {[*sizes]} to {[*shape]}")
-    return _view(tensor, shape, lambda at: tensors.unflat(tensors.flat(at, shape), sizes))
+
+    def place(at: Place) -> Place:
+        own = [one for one, size in zip(at, shape, strict=True) if size != 1]
+        if [n for n in shape if n != 1] != [n for n in sizes if n != 1]:
+            return tensors.unflat(tensors.flat(at, shape), sizes)
+        return tuple(0 if size == 1 else own.pop(0) for size in sizes)
+
+    return _view(tensor, shape, place)
 
 
 def _reshape(node: NodeCall) -> LazyTensor:
@@ -364,33 +348,24 @@ def _squeeze(node: NodeCall) -> LazyTensor:
     ones = [k for k, size in enumerate(sizes) if size == 1]
     dropped = ones if named is None else _axes(named, len(sizes))
     ensure({*dropped} <= {*ones}, "a Squeeze of sizes other than 1")
-    return _with_ones(node[0], [k for k in range(len(sizes)) if k not in dropped])
+    return _reshaped(node[0], [n for k, n in enumerate(sizes) if k not in dropped])
 
 
 def _unsqueeze(node: NodeCall) -> LazyTensor:
     """Unsqueeze."""
-    named = node.numbers(1, "axes") or []
-    rank = len(node[0].shape) + len(named)
-    added, old = _axes(named, rank), iter(range(rank))
-    return _with_ones(node[0], [None if k in added else next(old) for k in range(rank)])
-
-
-def _with_ones(tensor: LazyTensor, kept: Sequence[int | None]) -> LazyTensor:
-    """A tensor whose dimensions are those of another one, or 1 where that has none."""
-
-    def place(at: Place) -> Place:
-        old = dict(zip(kept, at, strict=True))
-        return tuple(old.get(k, 0) for k in range(len(tensor.shape)))
-
-    return _view(tensor, [1 if k is None else tensor.shape[k] for k in kept], place)
+    shape, named = [*node[0].sizes], node.numbers(1, "axes") or []
+    for axis in sorted(_axes(named, len(shape) + len(named))):
+        shape.insert(axis, 1)
+    return _reshaped(node[0], shape)
 
 
 def _transpose(node: NodeCall) -> LazyTensor:
     """Transpose."""
-    rank = len(node[0].shape)
-    order = node.attribute("perm", range(rank)[::-1])
-    ensure(sorted(order) == [*range(rank)], "a Transpose that is no permutation")
-    return _with_ones(node[0], order)
+    shape = node[0].shape
+    order: list[int] = [*node.attribute("perm", range(len(shape))[::-1])]
+    ensure(sorted(order) == [*range(len(shape))], "a Transpose that is no permutation")
+    places = [order.index(k) for k in range(len(shape))]
+    return _view(node[0], [shape[k] for k in order], lambda at: tuple(at[k] for k in places))
 
 
 def _expand(node: NodeCall) -> LazyTensor:
@@ -404,123 +379,132 @@ def _shape_of(node: NodeCall) -> LazyTensor:
     return lazy(np.int64, [len(sizes)], lambda at: sizes[tensors.known_integer(at[0], "a place")])
 
 
-def _concat(node: NodeCall) -> LazyTensor:
-    """Concat."""
-    parts, shape = node.tensors, node[0].shape
-    axis = _axis(node.attribute("axis", 1), len(shape))
-    is_apart = {(one.dtype, _instead(one.shape, axis)) for one in parts}
-    ensure(len(is_apart) == 1 and len({len(p.shape) for p in parts}) == 1, "Concat of other sizes")
+def _joined(parts: Sequence[LazyTensor], number: int) -> LazyTensor:
+    """Tensors one after the other."""
+    shape, axis = parts[0].shape, _axis(number, len(parts[0].shape))
+    others = {(one.dtype, len(one.shape), _instead(one.shape, axis)) for one in parts}
+    ensure(len(others) == 1, "tensors of other sizes or types one after the other")
 
-    def at(coordinates: Place) -> Item:
-        inner, found = coordinates[axis], list[tuple[Truth, Item]]()
-        for number, part in enumerate(parts, 1):
-            is_here = number == len(parts) or inner < part.shape[axis]
-            if is_here is not False:
-                found.append((is_here, part.at(_instead(coordinates, axis, inner))))
-            if is_here is True:
-                break
-            inner = inner - part.shape[axis]
-        item = found.pop()[1]
-        for is_here, own in reversed(found):
-            item = tensors.chosen(is_here, own, item, parts[0].dtype)
-        return item
+    def at(place: Place, k: int = 0) -> Item:
+        is_here = k == len(parts) - 1 or place[axis] < parts[k].shape[axis]
+        while is_here is False:
+            place, k = _instead(place, axis, place[axis] - parts[k].shape[axis]), k + 1
+            is_here = k == len(parts) - 1 or place[axis] < parts[k].shape[axis]
+        if is_here is True:
+            return parts[k].at(place)
+        later = at(_instead(place, axis, place[axis] - parts[k].shape[axis]), k + 1)
+        return tensors.chosen(is_here, parts[k].at(place), later, parts[0].dtype)
 
     whole = sum(part.shape[axis] for part in parts)
     return lazy(parts[0].dtype, _instead(shape, axis, whole), at)
 
 
-def _slice(node: NodeCall) -> LazyTensor:
-    """Slice."""
-    shape = node[0].shape
+# Operators that move elements, told by what they do to the numbers of the elements
+
+
+def _moves(
+    move: Callable[..., Array | list[Array]], *others: int, keeps_nans: bool = True
+) -> Semantics:
+    """An operator that moves elements of its first input and of others.
+
+    Args:
+        move: Moves the numbers of the elements, which count from input to input.
+        others: The numbers of the other inputs; one that is left out is a 0.
+        keeps_nans: Whether the CPU provider does not make FLOAT32 of FLOAT16 for it.
+    """
+
+    def of(node: NodeCall) -> LazyTensor | list[LazyTensor]:
+        zero = tensors.constant_tensor(np.zeros((), node[0].dtype))
+        inputs = [node[0], *(node.get(k) or zero for k in others)]
+        whole = _joined([_reshaped(one, [one.size]) for one in inputs], 0)
+        ensure(whole.size <= 2**20, f"{node.operation.operator} of {whole.size:,} elements")
+        numbers, ends = np.arange(whole.size), np.cumsum([one.size for one in inputs])
+        each = zip(np.split(numbers, ends[:-1]), inputs, strict=True)
+        made = move(node, *(own.reshape(one.sizes) for own, one in each))
+
+        def moved(numbers: Array) -> LazyTensor:
+            places = tensors.constant_tensor(numbers)
+
+            def at(place: Place) -> Item:
+                item = whole.at((_number(places.at(place)),))
+                is_changed = isinstance(item, tensors.Moved) and whole.dtype == np.float16
+                ensure(keeps_nans or not is_changed, "what changes NaNs of FLOAT16 on CPUs")
+                return item
+
+            return lazy(whole.dtype, numbers.shape, at)
+
+        return [*map(moved, made)] if isinstance(made, list) else moved(made)
+
+    return of
+
+
+def _slice(node: NodeCall, numbers: Array) -> Array:
     starts, ends = (node.numbers(k, name) or [] for k, name in ((1, "starts"), (2, "ends")))
     named, steps = node.numbers(3, "axes"), node.numbers(4, "steps") or [1] * len(starts)
-    axes = _axes(range(len(starts)) if named is None else named, len(shape))
+    axes = _axes(range(len(starts)) if named is None else named, numbers.ndim)
     lengths = {len(axes), len(starts), len(ends), len(steps)}
-    ensure(shape and len(lengths) == 1, "a Slice of other lengths")
-    picked = dict[int, range]()
+    ensure(numbers.ndim and len(lengths) == 1, "a Slice of other lengths")
+    picked = [slice(None)] * numbers.ndim
     for k, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        size = tensors.known_integer(shape[k], "a size")
-        ensure(step > 0 or (step < 0 and size), "a Slice with the step 0, or backwards of nothing")
-        start, end = (one + size if one < 0 else one for one in (start, end))
-        last, before = (size, 0) if step > 0 else (size - 1, -1)
-        picked[k] = range(max(0, min(start, last)), max(before, min(end, last)), step)
-
-    def place(at: Place) -> Place:
-        pairs = ((picked.get(k, range(1)), own) for k, own in enumerate(at))
-        return tuple(own * one.step + one.start for one, own in pairs)
-
-    sizes = [len(picked[k]) if k in picked else size for k, size in enumerate(shape)]
-    return _view(node[0], sizes, place)
+        # Backwards ONNX starts at 0 where Python starts nowhere.
+        is_usual = step > 0 or (step < 0 and start >= -numbers.shape[k] < 0)
+        ensure(is_usual, "a Slice with the step 0, or backwards from below 0")
+        picked[k] = slice(start, end, step)
+    return numbers[tuple(picked)]
 
 
-def _split(node: NodeCall) -> list[LazyTensor]:
-    """Split."""
-    count, shape = len(node.operation.outputs), node[0].shape
-    axis = _axis(node.attribute("axis", 0), len(shape))
-    size, parts = tensors.known_integer(shape[axis], "a size"), node.numbers(1, "split")
+def _split(node: NodeCall, numbers: Array) -> list[Array]:
+    count, axis = len(node.operation.outputs), _axis(node.attribute("axis", 0), numbers.ndim)
+    size, parts = numbers.shape[axis], node.numbers(1, "split")
     if parts is None:
-        each = -(-size // count)
-        parts = [each] * (count - 1) + [size - each * (count - 1)]
-        ensure(size % count == 0 or node.version >= 18, "a Split into unequal parts")
+        most = -(-size // count)
+        parts = [most] * (count - 1) + [size - most * (count - 1)]
+        is_even = size % count == 0 if node.version < 18 else parts[-1] > 0
+        ensure(is_even, "a Split into unequal parts")
     ensure(sum(parts) == size and min(parts) >= 0 and len(parts) == count, "a Split into others")
-
-    def part(start: int, length: int) -> LazyTensor:
-        sizes = _instead(shape, axis, length)
-        return _view(node[0], sizes, lambda at: _instead(at, axis, at[axis] + start))
-
-    return [*map(part, itertools.accumulate(parts, initial=0), parts)]
+    return np.split(numbers, np.cumsum(parts[:-1]), axis)
 
 
-def _unchanged(tensor: LazyTensor) -> LazyTensor:
-    """A tensor that the CPU provider casts to FLOAT32 and back where it is FLOAT16."""
-
-    def at(place: Place) -> Item:
-        item = tensor.at(place)
-        is_data = isinstance(item, tensors.Moved) and tensor.dtype == np.float16
-        ensure(not is_data, "an operator by which the CPU provider changes NaNs of FLOAT16")
-        return item
-
-    return lazy(tensor.dtype, tensor.shape, at)
-
-
-def _pad(node: NodeCall) -> LazyTensor:
-    """Pad with a constant."""
-    ensure(node.attribute("mode", "constant") == "constant", "Pad other than with a constant")
-    ensure(not node.attribute("value", 0), "Pad as before opset 11")
-    data, sizes, pads = _unchanged(node[0]), node[0].sizes, node.numbers(1, "pads") or []
-    axes = _axes(node.numbers(3, "axes"), len(sizes))
-    ensure(len(pads) == 2 * len(axes), "Pad of other lengths")
-    before = dict(zip(axes, pads, strict=False))
-    more = [
-        n + sum(p for k, p in zip(axes * 2, pads, strict=True) if k == axis)
-        for axis, n in enumerate(sizes)
-    ]
-    ensure(min(more, default=0) >= 0, "Pad to less than nothing")
-    value = node.get(2) or tensors.constant_tensor(np.zeros((), data.dtype))
-    ensure(value.size == 1, "Pad with several constants")
-
-    def at(place: Place) -> Item:
-        inner = tuple(own - before.get(k, 0) for k, own in enumerate(place))
-        ends = ((terms.no(own < 0), own < n) for own, n in zip(inner, sizes, strict=True))
-        is_inside = terms.all_of(*itertools.chain(*ends))
-        constant = value.at((0,) * len(value.shape))
-        return (
-            constant
-            if is_inside is False
-            else tensors.chosen(is_inside, data.at(inner), constant, data.dtype)
-        )
-
-    return lazy(data.dtype, more, at)
-
-
-def _tile(node: NodeCall) -> LazyTensor:
-    """Tile."""
-    sizes, times = node[0].sizes, node.numbers(1, "repeats") or []
-    ensure(len(times) == len(sizes) and min(times, default=0) >= 0, "Tile of other lengths")
-    shape = [n * own for n, own in zip(sizes, times, strict=True)]
-    return _view(
-        _unchanged(node[0]), shape, lambda at: tuple(a % n for a, n in zip(at, sizes, strict=True))
+def _pad(node: NodeCall, numbers: Array, value: Array) -> Array:
+    is_usual = node.attribute("mode", "constant") == "constant" and "value" not in (
+        node.operation.attributes
     )
+    axes, pads = _axes(node.numbers(3, "axes"), numbers.ndim), node.numbers(1, "pads") or []
+    is_usual = is_usual and value.size == 1 and len(pads) == 2 * len(axes)
+    ensure(is_usual and min(pads, default=0) >= 0, "Pad other than with one constant")
+    widths = [(0, 0)] * numbers.ndim
+    for k, before, after in zip(axes, pads, pads[len(axes) :], strict=False):
+        widths[k] = before, after
+    return np.pad(numbers, widths, constant_values=value.item())
+
+
+def _tile(node: NodeCall, numbers: Array) -> Array:
+    times = node.numbers(1, "repeats") or []
+    is_usual = len(times) == numbers.ndim and min(times, default=0) >= 0
+    ensure(is_usual and math.prod(times) * numbers.size <= 2**20, "Tile of other lengths")
+    return np.tile(numbers, times)
+
+
+def _scatter(node: NodeCall, numbers: Array, updates: Array) -> Array:
+    """ScatterElements or ScatterND whose indices are constants, none of them twice."""
+    indices = np.array(node[1].numbers(), np.int64).reshape(node[1].sizes)
+    if node.operation.operator == "ScatterND":
+        places = [*np.moveaxis(indices, -1, 0)]
+    else:
+        places = [*np.indices(indices.shape)]
+        places[_axis(node.attribute("axis", 0), len(places))] = indices
+    sizes, name = numbers.shape, node.operation.operator
+    least = 1 if name == "ScatterND" else len(sizes)
+    is_fit = 0 < least <= len(places) <= len(sizes)
+    is_fit = is_fit and node.attribute("reduction", "none") == "none"
+    pairs = zip(places, sizes, strict=False)
+    is_inside = is_fit and all(((-n <= own) & (own < n)).all() for own, n in pairs)
+    ensure(is_inside, f"{name} out of range, or with a reduction")
+    ensure(numbers[tuple(places)].shape == updates.shape, f"{name} of other sizes")
+    moved = numbers.copy()
+    moved[tuple(places)] = updates
+    ensure(np.isin(updates, moved).all(), f"{name} twice to one place")
+    return moved
 
 
 def _filled(node: NodeCall) -> LazyTensor:
@@ -569,125 +553,86 @@ def _range_of(node: NodeCall) -> LazyTensor:
 # Gathers
 
 
-def _counted(index: Int, size: Int) -> Int:
-    """A coordinate from an index, which counts from the end where negative.
+def _indexed(
+    node: NodeCall,
+    indices: Sequence[LazyTensor],
+    axis: int,
+    shape: Sequence[Int],
+    cut: Callable[[Place], tuple[Place, Place]],
+    lowest: int = -1,
+) -> LazyTensor:
+    """Data at indices, which count from the end where negative.
 
-    An index out of range, with which the model fails, gives some coordinate in range.
+    The node fails where an index is out of range; some coordinate in range stands for it then.
+
+    Args:
+        node: The node, whose first input is the data.
+        indices: For each indexed dimension of the data, its indices.
+        axis: The first dimension that is indexed.
+        shape: The shape of the output.
+        cut: The coordinates in the indices, and those in the data that are not indexed.
+        lowest: The lowest index, in sizes of the dimension.
     """
-    ensure(terms.highest(size) > 0, "a gather from no elements")
-    raised = terms.choose(index < 0, index + size, index)
-    return terms.larger_of(0, terms.smaller_of(raised, size - 1))
+    data = node[0]
+    sizes = data.shape[axis : axis + len(indices)]
+    ensure(0 not in data.shape and len(sizes) == len(indices) > 0, "a gather from other sizes")
 
+    def fail(one: LazyTensor, size: Int) -> None:
+        def is_outside(at: Place) -> Truth:
+            index = _number(one.at(at))
+            return terms.any_of(index < size * lowest, terms.no(index < size))
 
-def _fails_outside(
-    node: NodeCall, indices: LazyTensor, size: Callable[[Place], Int], low: int = -1
-) -> None:
-    """Take down that the node fails where an index is not below the size, or below `low` sizes."""
+        node.fails(one.shape, is_outside)
 
-    def is_outside(at: Place) -> Truth:
-        index = _number(indices.at(at))
-        return terms.any_of(index < size(at) * low, terms.no(index < size(at)))
+    def counted(index: Int, size: Int) -> Int:
+        raised = terms.choose(index < 0, index + size, index)
+        return terms.larger_of(0, terms.smaller_of(raised, size - 1))
 
-    node.fails(indices.shape, is_outside)
+    def place(at: Place) -> Place:
+        own, rest = cut(at)
+        pairs = zip(indices, sizes, strict=True)
+        found = [counted(_number(one.at(own)), size) for one, size in pairs]
+        return (*rest[:axis], *found, *rest[axis:])
+
+    for one, size in zip(indices, sizes, strict=True):
+        fail(one, size)
+    return _view(data, shape, place)
 
 
 def _gather(node: NodeCall) -> LazyTensor:
     """Gather."""
     data, indices = node[0], node[1]
     axis = _axis(node.attribute("axis", 0), len(data.shape))
-    size, rank = data.shape[axis], len(indices.shape)
-    _fails_outside(node, indices, lambda _: size)
-
-    def place(at: Place) -> Place:
-        index = _counted(_number(indices.at(at[axis : axis + rank])), size)
-        return (*at[:axis], index, *at[axis + rank :])
-
-    return _view(data, _instead(data.shape, axis, *indices.shape), place)
+    end = axis + len(indices.shape)
+    shape = _instead(data.shape, axis, *indices.shape)
+    return _indexed(node, [indices], axis, shape, lambda at: (at[axis:end], at[:axis] + at[end:]))
 
 
 def _gather_elements(node: NodeCall) -> LazyTensor:
     """GatherElements."""
-    data, indices = node[0], node[1]
+    data, shape = node[0], node[1].shape
     axis = _axis(node.attribute("axis", 0), len(data.shape))
-    size = data.shape[axis]
-    ensure(len(indices.shape) == len(data.shape), "indices of another rank than data")
-    pairs = [
-        (n, m) for k, (n, m) in enumerate(zip(indices.shape, data.shape, strict=True)) if k != axis
-    ]
+    pairs = zip(_instead(shape, axis), _instead(data.shape, axis), strict=True)
     ensure(all(terms.highest(n - m) <= 0 for n, m in pairs), "indices that are larger than data")
-    _fails_outside(node, indices, lambda _: size)
-    return _view(
-        data, indices.shape, lambda at: _instead(at, axis, _counted(_number(indices.at(at)), size))
-    )
+    return _indexed(node, [node[1]], axis, shape, lambda at: (at, _instead(at, axis)))
 
 
 def _gather_nd(node: NodeCall) -> LazyTensor:
     """GatherND."""
     data, indices, batches = node[0], node[1], node.attribute("batch_dims", 0)
-    length = tensors.known_integer(indices.shape[-1], "the length of a tuple")
-    count, sizes = len(indices.shape) - 1, data.shape[batches : batches + length]
-    is_fit = data.shape[:batches] == indices.shape[:batches] and batches <= count
-    is_fit = is_fit and 0 not in data.shape and 0 < length == len(sizes)
-    ensure(is_fit, "a GatherND of other sizes")
-
-    def size_at(at: Place) -> Int:
-        is_open = isinstance(at[-1], Term) and len({*sizes}) > 1
-        ensure(not is_open, "the number of a coordinate that is not known")
-        return sizes[0 if isinstance(at[-1], Term) else at[-1]]
-
-    _fails_outside(node, indices, size_at)
-
-    def place(at: Place) -> Place:
-        own = [(*at[:count], k) for k in range(length)]
-        index = (_counted(_number(indices.at(one)), size_at(one)) for one in own)
-        return (*at[:batches], *index, *at[count:])
-
-    return _view(data, (*indices.shape[:-1], *data.shape[batches + length :]), place)
+    outer, length = indices.shape[:-1], tensors.known_integer(indices.shape[-1], "a length")
+    ensure(data.shape[:batches] == outer[:batches], "a GatherND of other sizes")
+    each = [_view(indices, outer, lambda at, k=k: (*at, k)) for k in range(length)]
+    shape, end = (*outer, *data.shape[batches + length :]), len(outer)
+    return _indexed(node, each, batches, shape, lambda at: (at[:end], at[:batches] + at[end:]))
 
 
 def _array_feature_extractor(node: NodeCall) -> LazyTensor:
     """ArrayFeatureExtractor: the last coordinate is an index, which must not be negative."""
     data, indices = node[0], _reshaped(node[1], [node[1].size])
-    rank, size = len(data.shape), data.shape[-1]
-    _fails_outside(node, indices, lambda _: size, 0)
-
-    def place(at: Place) -> Place:
-        return (*at[: rank - 1], _counted(_number(indices.at(at[-1:])), size))
-
-    return _view(data, (*(data.shape[:-1] or (1,)), *indices.shape), place)
-
-
-def _scatter(node: NodeCall) -> LazyTensor:
-    """ScatterElements or ScatterND whose indices are constants, none of them twice."""
-    data, indices, updates = node[0], node[1], node[2]
-    name, sizes = node.operation.operator, node[0].sizes
-    ensure(node.attribute("reduction", "none") == "none", f"{name} with a reduction")
-    places = dict[Place, Place]()
-    if name == "ScatterND":
-        length, outer = indices.sizes[-1], indices.sizes[:-1]
-        shape = (*outer, *sizes[length:])
-    else:
-        length, outer = len(sizes), indices.sizes
-        shape = outer
-    axis = _axis(node.attribute("axis", 0), len(sizes))
-    ensure(updates.shape == shape and 0 < length <= len(sizes), f"{name} of other sizes")
-    for one in itertools.product(*map(range, outer)):
-        if name == "ScatterND":
-            own = [_number(indices.at((*one, k))) for k in range(length)]
-        else:
-            own = _instead(one, axis, _number(indices.at(one)))
-        known = [tensors.known_integer(k, f"an index of {name}") for k in own]
-        place = tuple(k % n for k, n in zip(known, sizes, strict=False) if -n <= k < n)
-        is_new = len(place) == length and place not in places
-        ensure(is_new, f"{name} out of range, or twice to one place")
-        places[place] = one
-
-    def at(coordinates: Place) -> Item:
-        own = [tensors.known_integer(k, f"a coordinate behind {name}") for k in coordinates]
-        found = places.get(tuple(own[:length]))
-        return data.at(coordinates) if found is None else updates.at((*found, *own[length:]))
-
-    return lazy(data.dtype, data.shape, at)
+    last = len(data.shape) - 1
+    shape = (*(data.shape[:-1] or (1,)), *indices.shape)
+    return _indexed(node, [indices], last, shape, lambda at: (at[-1:], at[:last]), 0)
 
 
 # Bodies
@@ -742,7 +687,7 @@ TABLE: Mapping[tuple[str, str], Semantics] = {
     ("", "Cast"): lambda node: _cast(node, ValueType(name_of(node.attribute("to"))).dtype),
     ("", "CastLike"): lambda node: _cast(node, node[1].dtype),
     ("", "Clip"): _clip,
-    ("", "Concat"): _concat,
+    ("", "Concat"): lambda node: _joined(node.tensors, node.attribute("axis", 1)),
     ("", "ConstantOfShape"): _filled,
     ("", "Div"): lambda node: _fold(node, partial(_divided, node)),
     ("", "Equal"): _equal,
@@ -760,29 +705,29 @@ TABLE: Mapping[tuple[str, str], Semantics] = {
     ("", "Max"): lambda node: _limited(node, terms.larger_of, node.tensors),
     ("", "Min"): lambda node: _limited(node, terms.smaller_of, node.tensors),
     ("", "Mod"): lambda node: _fold(node, partial(_modulo, node)),
-    ("", "Mul"): _multiplied,
+    ("", "Mul"): lambda node: _fold(node, operator.mul, "product"),
     ("", "Neg"): _alone(lambda a: -a),
     ("", "Not"): lambda node: lazy(
         bool, node[0].shape, lambda at: terms.no(_number(node[0].at(at)))
     ),
     ("", "Or"): _of_truths(terms.any_of),
-    ("", "Pad"): _pad,
+    ("", "Pad"): _moves(_pad, 2, keeps_nans=False),
     ("", "Range"): _range_of,
     ("", "ReduceMax"): _reduced(terms.larger_of),
     ("", "ReduceMin"): _reduced(terms.smaller_of),
     ("", "ReduceSum"): _reduced(operator.add),
     ("", "Reshape"): _reshape,
     ("", "Scan"): _scan,
-    ("", "ScatterElements"): _scatter,
-    ("", "ScatterND"): _scatter,
+    ("", "ScatterElements"): _moves(_scatter, 2),
+    ("", "ScatterND"): _moves(_scatter, 2),
     ("", "Shape"): _shape_of,
     ("", "Size"): lambda node: lazy(np.int64, (), lambda _: math.prod(node[0].shape)),
-    ("", "Slice"): _slice,
-    ("", "Split"): _split,
+    ("", "Slice"): _moves(_slice),
+    ("", "Split"): _moves(_split),
     ("", "Squeeze"): _squeeze,
     ("", "Sub"): lambda node: _fold(node, operator.sub, "sum"),
     ("", "Sum"): lambda node: _fold(node, operator.add, "sum"),
-    ("", "Tile"): _tile,
+    ("", "Tile"): _moves(_tile, keeps_nans=False),
     ("", "Transpose"): _transpose,
     ("", "Unsqueeze"): _unsqueeze,
     ("", "Where"): _where,
