@@ -216,6 +216,18 @@ def test_wrong_usage_is_a_sentence(arguments: list[str], said: str) -> None:
             ),
             "'InputTensor' of the model must be FLOAT [4, 3], got FLOAT [4, 5]",
         ),
+        (
+            og.to_onnx(
+                og.GatherDesc(
+                    og.TensorDesc("FLOAT32", [4, 3]),
+                    og.TensorDesc("INT64", [1, 2]),
+                    og.TensorDesc("FLOAT32", [4, 2]),
+                    axis=1,
+                    index_dimensions=1,
+                )
+            ),
+            "'IndicesTensor' of the model must be UINT32 [1, 2], got INT64 [1, 2]",
+        ),
     ],
 )
 def test_a_model_that_does_not_fit_is_unusable(made: certify.ModelProto, said: str) -> None:
