@@ -20,7 +20,7 @@ from onnxgather.certificates.claims import Claim, tensor_names
 from onnxgather.certificates.formula import GatherFormula
 from onnxgather.certificates.solvers import solve
 from onnxgather.certificates.tensors import UndecidedError
-from onnxgather.certificates.terms import Term, evaluate, script
+from onnxgather.certificates.terms import Term, evaluate, highest, lowest, script
 from onnxgather.checks import listed
 from onnxgather.descriptors.arrays import Array, axis_sizes
 from onnxgather.descriptors.reference import reference
@@ -100,14 +100,16 @@ def counterexample(
 def searched(model: AnyModel, formula: GatherFormula) -> Counterexample | None:
     """Inputs with which a model differs, if it does so where the indices are equal or count up."""
     desc, tensor = formula.desc, formula.desc.indices_tensor
-    info, sizes = np.iinfo(tensor.data_type.numpy), axis_sizes(desc)
+    sizes, dtype = axis_sizes(desc), tensor.data_type.numpy
     if math.prod((*desc.output_tensor.sizes, *tensor.array_shape)) > SEARCHED:
         return None
+    own = formula.index(0)  # whose bounds are those of the data type, or narrower ones
+    low, high = int(lowest(own)), int(highest(own))
     ends = {end + more for n in (0, *sizes) for end in (n, -n) for more in (0, -1)}
-    ends |= {info.min, info.max, *(sign * 2**k + 1 for k in (24, 31, 32, 53) for sign in (1, -1))}
-    counted = np.arange(math.prod(tensor.array_shape), dtype=info.dtype) % min(sizes)
-    values = [end for end in sorted(ends, key=abs) if info.min <= end <= info.max]
-    each = [*(np.full(counted.shape, value, info.dtype) for value in values), counted]
+    ends |= {low, high, *(sign * 2**k + 1 for k in (24, 31, 32, 53) for sign in (1, -1))}
+    counted = np.arange(math.prod(tensor.array_shape), dtype=dtype) % min(sizes)
+    values = [end for end in sorted(ends, key=abs) if low <= end <= high]
+    each = [*(np.full(counted.shape, value, dtype) for value in values), counted]
     with suppress(UndecidedError):
         return _differing(model, formula, [own.reshape(tensor.array_shape) for own in each])
     return None
