@@ -5,7 +5,7 @@ import pytest
 
 from onnxgather.certificates import lemmas
 from onnxgather.certificates.lemmas import LEMMAS, SENTENCES, lemma_scripts, prove
-from onnxgather.certificates.solvers import check_script
+from onnxgather.certificates.solvers import check_script, solve
 
 QUICK = (
     "exact float16",
@@ -28,7 +28,9 @@ def test_each_lemma_is_proved(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_lemma_is_refuted_for_integers_beyond_what_floats_hold(name: str) -> None:
-    assert prove(name, 120, "z3", beyond=1).verdict == "sat"
+    # The last scripts are those of the largest integers.
+    scripts = reversed([*lemma_scripts(name, beyond=1)])
+    assert any(solve(script, 120, "z3").verdict == "sat" for script in scripts)
 
 
 @pytest.mark.slow
