@@ -612,6 +612,7 @@ def _gather_elements(node: NodeCall) -> LazyTensor:
     """GatherElements."""
     data, shape = node[0], node[1].shape
     axis = _axis(node.attribute("axis", 0), len(data.shape))
+    ensure(len(shape) == len(data.shape), "GatherElements of other dimensions")
     pairs = zip(_instead(shape, axis), _instead(data.shape, axis), strict=True)
     ensure(all(terms.highest(n - m) <= 0 for n, m in pairs), "indices that are larger than data")
     return _indexed(node, [node[1]], axis, shape, lambda at: (at, _instead(at, axis)))
@@ -620,6 +621,7 @@ def _gather_elements(node: NodeCall) -> LazyTensor:
 def _gather_nd(node: NodeCall) -> LazyTensor:
     """GatherND."""
     data, indices, batches = node[0], node[1], node.attribute("batch_dims", 0)
+    ensure(indices.shape, "a GatherND of a scalar")
     outer, length = indices.shape[:-1], tensors.known_integer(indices.shape[-1], "a length")
     ensure(data.shape[:batches] == outer[:batches], "a GatherND of other sizes")
     each = [_view(indices, outer, lambda at, k=k: (*at, k)) for k in range(length)]
@@ -640,8 +642,8 @@ def _array_feature_extractor(node: NodeCall) -> LazyTensor:
 
 def _if(node: NodeCall) -> list[LazyTensor]:
     """If, of a constant."""
-    (number,) = node[0].numbers()
-    body = node.operation.bodies["then_branch" if number else "else_branch"]
+    ensure(node[0].size == 1, "If of several truths")
+    body = node.operation.bodies["then_branch" if node[0].numbers()[0] else "else_branch"]
     return node.walk(body, [], node.run)
 
 
