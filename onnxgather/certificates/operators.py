@@ -119,12 +119,8 @@ def _fold(
 
     def step(first: Int, second: Int) -> Int:
         found = compute(first, second)
-        if lemma == "product" and dtype.kind == "f":  # -0.0 would be taken for 0.0
-            lows = terms.lowest(first), terms.lowest(second)
-            ensure(max(lows) > 0 or min(lows) >= 0, "Mul that may be -0.0")
         if dtype.kind == "f" and (lemma != "clip" or found not in (first, second)):
-            results = [found] if lemma in ("product", "sum") else []
-            _rely(node, lemma, dtype, first, second, *results)
+            _rely(node, lemma, dtype, first, second)
         return found if made.kind in "bf" else _wrapped(found, made)
 
     def folded(*items: Item) -> Item:
@@ -683,7 +679,7 @@ def _scan(node: NodeCall) -> list[LazyTensor]:
 
 TABLE: Mapping[tuple[str, str], Semantics] = {
     ("", "Abs"): _alone(lambda a: terms.larger_of(a, -a)),
-    ("", "Add"): lambda node: _fold(node, operator.add, "sum"),
+    ("", "Add"): lambda node: _fold(node, operator.add),
     ("", "And"): _of_truths(terms.all_of),
     ("", "BitwiseAnd"): lambda node: _fold(node, _masked),
     ("", "Cast"): lambda node: _cast(node, ValueType(name_of(node.attribute("to"))).dtype),
@@ -707,7 +703,7 @@ TABLE: Mapping[tuple[str, str], Semantics] = {
     ("", "Max"): lambda node: _limited(node, terms.larger_of, node.tensors),
     ("", "Min"): lambda node: _limited(node, terms.smaller_of, node.tensors),
     ("", "Mod"): lambda node: _fold(node, partial(_modulo, node)),
-    ("", "Mul"): lambda node: _fold(node, operator.mul, "product"),
+    ("", "Mul"): lambda node: _fold(node, operator.mul),
     ("", "Neg"): _alone(lambda a: -a),
     ("", "Not"): lambda node: lazy(
         bool, node[0].shape, lambda at: terms.no(_number(node[0].at(at)))
@@ -727,8 +723,8 @@ TABLE: Mapping[tuple[str, str], Semantics] = {
     ("", "Slice"): _moves(_slice),
     ("", "Split"): _moves(_split),
     ("", "Squeeze"): _squeeze,
-    ("", "Sub"): lambda node: _fold(node, operator.sub, "sum"),
-    ("", "Sum"): lambda node: _fold(node, operator.add, "sum"),
+    ("", "Sub"): lambda node: _fold(node, operator.sub),
+    ("", "Sum"): lambda node: _fold(node, operator.add),
     ("", "Tile"): _moves(_tile, keeps_nans=False),
     ("", "Transpose"): _transpose,
     ("", "Unsqueeze"): _unsqueeze,
