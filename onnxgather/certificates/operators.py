@@ -724,7 +724,6 @@ TABLE: Mapping[tuple[str, str], Semantics] = {
     ("", "Split"): _moves(_split),
     ("", "Squeeze"): _squeeze,
     ("", "Sub"): lambda node: _fold(node, operator.sub),
-    ("", "Sum"): lambda node: _fold(node, operator.add),
     ("", "Tile"): _moves(_tile, keeps_nans=False),
     ("", "Transpose"): _transpose,
     ("", "Unsqueeze"): _unsqueeze,

@@ -800,7 +800,6 @@ DRAWN: dict[str, Callable[[], Iterator[Case]]] = {
     "Split": random_cases(split),
     "Squeeze": random_cases(squeeze),
     "Sub": lambda: elementwise("Sub"),
-    "Sum": lambda: itertools.chain(elementwise("Sum"), variadic("Sum")),
     "Tile": random_cases(tile, 30),
     "Transpose": random_cases(transpose, 30),
     "Unsqueeze": random_cases(unsqueeze),
