@@ -25,13 +25,13 @@ BUDGETS = {
     "repro": 750,
     "doctor": 270,
     "networks": 4_956,
-    "certificates": 1_938,
+    "certificates": 1_932,
     "cli": 2_017,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_422
+WHOLE = 19_416
 """The most lines of code of the package."""
 
 ENTRIES = 23

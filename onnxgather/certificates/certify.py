@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import time
 from functools import partial
 from typing import Literal
 
 import msgspec
 
-from onnxgather.certificates.claims import Claim, claims
+from onnxgather.certificates.claims import AnyModel, Claim, claims
 from onnxgather.certificates.counterexamples import Counterexample, counterexample, searched
 from onnxgather.certificates.formula import formula_of
 from onnxgather.certificates.solvers import Solved, installed_solver, solve
 from onnxgather.certificates.tensors import Run, UndecidedError
-from onnxgather.certificates.terms import script
 from onnxgather.checks import check_type
 from onnxgather.descriptors.operators import Descriptor
 from onnxgather.errors import OnnxGatherError
-from onnxgather.model.values import ModelProto
 from onnxgather.model.write import to_onnx
 from onnxgather.options import POLICIES, OutOfRange, Target
 
@@ -62,7 +59,7 @@ def certify(
     desc: Descriptor,
     out_of_range: OutOfRange = "clamp",
     target: Target = "portable",
-    model: str | os.PathLike[str] | ModelProto | None = None,
+    model: AnyModel | None = None,
     timeout: float = 60,
     low_halves: bool = False,
 ) -> Certified:
@@ -99,7 +96,7 @@ def certify(
     try:
         for claim in claims(model or made, formula, run):
             if refuted := _refuted(claim, obligations, end):
-                text, _ = script([refuted.given], refuted.conclusion)
+                text, _ = refuted.script()
                 left = end - time.monotonic()
                 shown = counterexample(model or made, formula, refuted, left, low_halves)
                 return certified(state="refuted", obligations=(text,), counterexample=shown)
@@ -128,7 +125,7 @@ def _refuted(claim: Claim, obligations: dict[str, None], end: float) -> Claim | 
     """
     if claim.conclusion is True:
         return None
-    text, _ = script([claim.given], claim.conclusion)
+    text, _ = claim.script()
     left = end - time.monotonic()
     answer = solved(text, min(left, SECONDS_AT_ONCE) if claim.each else left)
     if answer.verdict != "unsat" and claim.each:

@@ -39,6 +39,7 @@ from onnxgather.certificates.terms import (
     inside,
     is_equal,
     no,
+    script,
     variable,
     weighted,
 )
@@ -60,6 +61,14 @@ class Claim:
     """The coordinates in OutputTensor that it is about."""
     each: Callable[[], Iterator[Claim]] | None = None
     """The same claim of each element apart, which are asked where the whole is not proved."""
+
+    def script(self, *within: Truth) -> tuple[str, dict[str, Term]]:
+        """What `terms.script` gives for the claim, where more is assumed."""
+        return script([self.given, *within], self.conclusion)
+
+
+AnyModel = str | os.PathLike[str] | ModelProto
+"""A model, or the path of its file."""
 
 
 def walk(
@@ -131,9 +140,7 @@ def tensor_names(main: Scope, desc: Descriptor) -> tuple[str, str, str]:
     return inputs[0], inputs[1], outputs[0]
 
 
-def claims(
-    model: str | os.PathLike[str] | ModelProto, formula: GatherFormula, run: Run
-) -> Iterator[Claim]:
+def claims(model: AnyModel, formula: GatherFormula, run: Run) -> Iterator[Claim]:
     """What must follow for a model to mean a descriptor.
 
     Raises:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -16,17 +15,17 @@ from contextlib import suppress
 import msgspec
 import numpy as np
 
-from onnxgather.certificates.claims import Claim, tensor_names
+from onnxgather.certificates.claims import AnyModel, Claim, tensor_names
 from onnxgather.certificates.formula import GatherFormula
 from onnxgather.certificates.solvers import solve
 from onnxgather.certificates.tensors import UndecidedError
-from onnxgather.certificates.terms import Term, evaluate, highest, lowest, script
+from onnxgather.certificates.terms import Term, evaluate, highest, lowest
 from onnxgather.checks import listed
 from onnxgather.descriptors.arrays import Array, axis_sizes
 from onnxgather.descriptors.reference import reference
 from onnxgather.errors import IndexOutOfRangeError
 from onnxgather.execution.runtime import CPU, FailedError, Opened, Setup, line
-from onnxgather.model.values import ModelProto, loaded, values_of
+from onnxgather.model.values import loaded, values_of
 from onnxgather.networks.network import read_network
 
 SECONDS = 2
@@ -38,9 +37,6 @@ SEARCHED = 2**20
 COUNTS = (127, 113, 109)
 """What InputTensor's elements count up to, one after another, until the outputs differ: the largest
 number of INT8, and primes, so that few positions have the same elements in each."""
-
-AnyModel = str | os.PathLike[str] | ModelProto
-"""A model, or the path of its file."""
 
 _OF_LOW_HALVES = "what the formula says", "something else before ONNX Runtime 1.32"
 
@@ -155,12 +151,12 @@ def _numbered(array: Array) -> dict[int, int]:
 def _smallest(claim: Claim, end: float) -> Mapping[Term, int]:
     """Values that refute a claim, the largest of them as small as the solver finds it in time."""
     values, below, most, limit = dict[Term, int](), -1, 2**64, 2**64
-    _, constants = script([claim.given], claim.conclusion)
+    _, constants = claim.script()
     while below + 1 < limit and time.monotonic() < end:
         within = [
             bound for one in constants.values() for bound in (one < most + 1, -one < most + 1)
         ]
-        text, names = script([claim.given, *within], claim.conclusion)
+        text, names = claim.script(*within)
         answer = solve(text, min(SECONDS, end - time.monotonic()))
         if answer.verdict == "sat":
             values = {term: answer.values[name] for name, term in names.items()}

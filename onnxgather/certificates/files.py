@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from importlib.metadata import version
@@ -11,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from onnxgather.certificates.certify import LOW_HALVES, Certified, statement_of
-from onnxgather.certificates.claims import Claim, claims
+from onnxgather.certificates.claims import AnyModel, Claim, claims
 from onnxgather.certificates.formula import formula_of
 from onnxgather.certificates.lemmas import LEMMAS, prove
 from onnxgather.certificates.solvers import (
@@ -21,13 +20,11 @@ from onnxgather.certificates.solvers import (
     solve_apart,
 )
 from onnxgather.certificates.tensors import Run, UndecidedError
-from onnxgather.certificates.terms import script
 from onnxgather.checks import shown
 from onnxgather.descriptors.operators import Descriptor
 from onnxgather.descriptors.spelling import from_dict, to_dict
 from onnxgather.errors import FileFormatError, OnnxGatherError, located
 from onnxgather.files import write_whole
-from onnxgather.model.values import ModelProto
 from onnxgather.networks.contract import digest_of
 from onnxgather.networks.network import read_network
 from onnxgather.options import OutOfRange, Target
@@ -35,8 +32,6 @@ from onnxgather.parity.decoding import decoding, whole
 
 LARGEST_CERTIFICATE = 2**24
 """The most bytes of a file."""
-
-ModelSource = str | os.PathLike[str] | ModelProto
 
 
 class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -72,7 +67,7 @@ def certificate_of(
     desc: Descriptor,
     out_of_range: OutOfRange,
     target: Target | None,
-    model: ModelSource,
+    model: AnyModel,
 ) -> Certificate:
     """The certificate of a model: what `certify` returned, and its arguments."""
     solver = installed_solver()
@@ -123,7 +118,7 @@ def read_certificate(path: str) -> Certificate:
 
 
 def check_certificate(
-    certificate: Certificate, model: ModelSource | None, seconds: float
+    certificate: Certificate, model: AnyModel | None, seconds: float
 ) -> CheckedCertificate:
     """Prove again what a certificate says.
 
@@ -158,7 +153,7 @@ def check_certificate(
     return CheckedCertificate((*findings,), (*notes,))
 
 
-def _differences(certificate: Certificate, model: ModelSource) -> Iterator[str]:
+def _differences(certificate: Certificate, model: AnyModel) -> Iterator[str]:
     """What a certificate says otherwise than its model."""
     network, desc = read_network(model), from_dict(certificate.descriptor)
     if certificate.digest != (digest := digest_of(network)):
@@ -188,7 +183,7 @@ def _differences(certificate: Certificate, model: ModelSource) -> Iterator[str]:
 def _obligations(claim: Claim, given: Collection[str]) -> Iterator[str]:
     """The scripts of a claim: of all elements at once if that is given, else of each."""
     if claim.conclusion is not True:
-        text, _ = script([claim.given], claim.conclusion)
+        text, _ = claim.script()
         if text in given or not claim.each:
             yield text
         else:

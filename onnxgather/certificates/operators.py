@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from onnxgather.certificates import tensors, terms
-from onnxgather.certificates.lemmas import LEMMAS
+from onnxgather.certificates.lemmas import DIGITS, LEMMAS
 from onnxgather.certificates.tensors import Item, LazyTensor, NodeCall, Place, ensure, lazy
 from onnxgather.certificates.terms import Int, Term, Truth
 from onnxgather.descriptors.arrays import Array
@@ -25,8 +25,10 @@ from onnxgather.model.values import ValueType, name_of
 
 Semantics = Callable[[NodeCall], LazyTensor | list[LazyTensor]]
 
-_DIGITS = {2: 11, 4: 24, 8: 53}
-"""How many binary digits floats of so many bytes have."""
+
+def _largest_exact(dtype: np.dtype[Any]) -> int:
+    """The integer up to which floats hold every integer."""
+    return 2 ** DIGITS[dtype.name][1]
 
 
 # Elements
@@ -46,7 +48,7 @@ def _wrapped(value: Int, dtype: np.dtype[Any]) -> Int:
 
 def _rely(node: NodeCall, lemma: str, dtype: np.dtype[Any], *values: Int) -> None:
     """Take down a lemma about floats, which holds where floats hold the integers."""
-    most = 2 ** _DIGITS[dtype.itemsize]
+    most = _largest_exact(dtype)
     ends = [max(-terms.lowest(value), terms.highest(value)) for value in values]
     holds = max(ends) <= most
     if lemma in ("clip", "order", "equal"):
@@ -243,7 +245,7 @@ def _where(node: NodeCall) -> LazyTensor:
 
 def _cast_beyond(node: NodeCall, value: Term) -> Int:
     """What a Cast makes of the FLOAT32 of an integer: the integer, if FLOAT32 holds it."""
-    most = 2 ** _DIGITS[4]
+    most = _largest_exact(np.dtype(np.float32))
     node.run.lemmas |= {"exact float32", "beyond float32"}
     above = terms.variable(f"above{value.number}", most, 2**31 - 1)
     below = terms.variable(f"below{value.number}", -(2**31), -most)
@@ -264,7 +266,7 @@ def _cast(node: NodeCall, after: np.dtype[Any] | None) -> LazyTensor:
         if before.kind == "b":
             value = terms.choose(value, 1, 0)
         low, high = terms.lowest(value), terms.highest(value)
-        is_beyond = before == np.float32 and max(-low, high) > 2 ** _DIGITS[4]
+        is_beyond = before == np.float32 and max(-low, high) > _largest_exact(before)
         fits = low >= -(2**31) and high < 2**31 - 64 and after.name in ("int32", "int64")
         if is_beyond and fits and isinstance(value, Term):
             return _cast_beyond(node, value)

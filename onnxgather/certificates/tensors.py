@@ -138,7 +138,7 @@ def _looked_up(array: Array, coordinates: Place) -> Item:
     if len(part) == 1:
         return _looked_up(part[0], free[1:])
     middle = len(part) // 2
-    second = _looked_up(part[middle:], (free[0] + -middle, *free[1:]))
+    second = _looked_up(part[middle:], (free[0] - middle, *free[1:]))
     return chosen(free[0] < middle, _looked_up(part[:middle], free), second, part.dtype)
 
 

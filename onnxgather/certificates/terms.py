@@ -1,8 +1,8 @@
 """Terms over the integers and the truth values: what a model computes, and what the formula says.
 
 An integer is an int or a `Term`, a truth is a bool or a `Term`. Terms have no width: a machine
-integer is a term with `wrapped` around it. Each term knows its lowest and its highest value, and
-sums are kept in a normal form, so that most of what is equal is the same object. What is left is
+integer is a term in two's complement. Each term knows its lowest and its highest value, and sums
+are kept in a normal form, so that most of what is equal is the same object. What is left is
 written by `script` for a solver.
 """
 
@@ -324,9 +324,9 @@ def choose(truth: Truth, first: Int, second: Int) -> Int:
         return first
     if isinstance(truth, Term) and truth.kind == "negative":
         below = truth.args[0]
-        if (below - between) in (0, -1):
+        if below - between in (0, -1):
             return smaller_of(first, second)
-        if (below + between) in (0, -1):
+        if below + between in (0, -1):
             return larger_of(first, second)
     assert isinstance(truth, Term)
     low, high = _given(first, truth)

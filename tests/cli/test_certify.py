@@ -16,7 +16,7 @@ from command_line import DESC, POSIX, outcome, program
 from html_page import Page
 
 import onnxgather as og
-from onnxgather.certificates import certify
+from onnxgather.model.values import ModelProto
 
 WHERE = "a.json: $.dispatchables.gather"
 
@@ -230,7 +230,7 @@ def test_wrong_usage_is_a_sentence(arguments: list[str], said: str) -> None:
         ),
     ],
 )
-def test_a_model_that_does_not_fit_is_unusable(made: certify.ModelProto, said: str) -> None:
+def test_a_model_that_does_not_fit_is_unusable(made: ModelProto, said: str) -> None:
     Path("m.onnx").write_bytes(made.SerializeToString())
     told = outcome("certify", program("a.json"), "--model", "m.onnx")
     assert told == (2, "", f"Error: {WHERE}: {said}\n")
