@@ -20,7 +20,7 @@ BUDGETS = {
     "model": 490,
     "execution": 1_169,
     "programs": 1_033,
-    "parity": 2_340,
+    "parity": 2_343,
     "report": 703,
     "repro": 750,
     "doctor": 270,
@@ -31,7 +31,7 @@ BUDGETS = {
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_416
+WHOLE = 19_419
 """The most lines of code of the package."""
 
 ENTRIES = 23

@@ -359,7 +359,7 @@ class InferenceSession(InferenceSession):
         arguments = ("--lane", f"openvino={python}", "--timeout", "1", "-o", "out")
         assert outcome("repro", "x.json", *arguments) == (
             3,
-            "the worker did not answer within 1 s and printed nothing\n",
+            "the worker did not answer within 3 s and printed nothing\n",
             "",
         )
 

@@ -39,8 +39,12 @@ LANES = ("cpu", "directml", "directml-dll")
 
 
 def states(names: tuple[str, ...], asked: list[DescriptorCase]) -> list[dict[State, int]]:
-    """How often each state came out, per lane."""
+    """How often each state came out, per lane; a test that fails prints each reason."""
     report = ask(names, asked)
+    for case in report.cases:
+        for result in case.results:
+            if result.state != "PASS":
+                print(f"{case.name} on {result.lane}: {result.state}, {result.reason}")
     return [dict(report.counts(number)) for number in range(len(names))]
 
 

@@ -18,6 +18,11 @@ from onnxgather.parity.cases import Case
 CASE_TIMEOUT = 60.0
 """Seconds that one case may take."""
 
+START_CASES = 3
+"""How many times as long as a case the start of a lane may take, its first gather included. With a
+software GPU under Wine that takes 4 s on an idle machine, and was 25 s on a busy one.
+"""
+
 
 class AnswerKind(StrEnum):
     """What became of a case on a lane, before the reference judges it."""

@@ -32,7 +32,7 @@ from onnxgather.model.protos import operators
 from onnxgather.model.write import to_onnx
 from onnxgather.options import TARGETS, Target
 from onnxgather.parity.cases import Case, DescriptorCase, NodeCase, smallest_case
-from onnxgather.parity.lanes.lane import CASE_TIMEOUT, Answer, AnswerKind, LaneInfo
+from onnxgather.parity.lanes.lane import CASE_TIMEOUT, START_CASES, Answer, AnswerKind, LaneInfo
 from onnxgather.parity.models import bare_model, wrapped
 
 
@@ -66,6 +66,7 @@ class ModelLane:
     def start(self) -> LaneInfo:
         """Start the worker and run a gather that every provider takes."""
         about, why = About({}), None
+        self._worker.timeout = START_CASES * self.timeout
         try:
             about = self._worker.about()
             probe = self.answer(_PROBE)
@@ -77,6 +78,7 @@ class ModelLane:
                 about = self._worker.about()
         except NoAnswerError as error:
             why = str(error)
+        self._worker.timeout = self.timeout
         full = self.provider.name
         devices, python = about.devices.get(full, ()), None if self.host else self.python
         return LaneInfo(self.name, full, about.versions, devices, python, why, self._target)

@@ -445,7 +445,7 @@ class InferenceSession(InferenceSession):
         start = time.monotonic()
         lane = ModelLane("stub", find_provider(STUB), str(script), timeout=1)
         assert told(lane) == [
-            ("NOT-RUN", "the worker did not answer within 1 s and printed nothing")
+            ("NOT-RUN", "the worker did not answer within 3 s and printed nothing")
         ]
         assert time.monotonic() - start < 20
 
