@@ -32,7 +32,7 @@ def read_indices(
     kept: Shape,
     shape: Shape,
     known: Array | None,
-    as_float: bool = False,
+    dtype: Any = None,
 ) -> Value:
     """The indices in `shape`; with strides, in the sizes that count, or 1 where they are repeated.
 
@@ -42,13 +42,14 @@ def read_indices(
         kept: The sizes of the tensor that count.
         shape: The shape that the operator takes, of as many elements as `kept`.
         known: The array that stands for the tensor, if it is known; else None.
-        as_float: Whether they come back as FLOAT32.
+        dtype: The data type in which those that are not known come back; None means their own.
     """
     if known is not None:
         return constant("indices", elements(tensor, known).reshape(shape))
     value = graph.input(INDICES, tensor.data_type.numpy, tensor.array_shape)
-    if as_float:
-        value = graph.cast(value, np.float32, "indices_float32", _EXACT)
+    if dtype is not None:  # first, as WebGPU's provider has no Reshape of INT64 and gathers none
+        why = _EXACT if dtype is np.float32 else "the low 32 bits"
+        value = graph.cast(value, dtype, f"indices_{np.dtype(dtype).name}", why)
     if tensor.is_packed and size_of(value.shape) == size_of(kept):
         why = "drops the leading ones that do not count"
         if len(shape) > len(value.shape):
@@ -231,16 +232,23 @@ def non_negative(
     )
 
 
-def wrapped_word(graph: Graph, index: Value, sizes: Array) -> Value:
+def wrapped_word(graph: Graph, index: Value, sizes: Array, negative: Value | None = None) -> Value:
     """The indices as UINT32: the axis size is added to negative ones, and the low 32 bits kept.
 
     So DirectML reads indices; it reads UINT64 as INT64.
+
+    Args:
+        graph: Takes the nodes.
+        index: The indices, or with `negative` their low 32 bits.
+        sizes: The sizes of the axes, as `axis_limits` gives them.
+        negative: A mask of the negative indices, if there is one.
     """
     if index.dtype == np.uint32:
         return index
     if index.dtype == np.uint64:
         index = graph.cast(index, np.int64, "indices_int64", "DirectML reads UINT64 as INT64")
-    negative = is_negative(graph, index)
+    if negative is None:
+        negative = is_negative(graph, index)
     raised = non_negative(graph, _low_word(graph, index), sizes, negative)
     return graph.cast(raised, np.uint32, "indices_uint32", "DirectML keeps the low 32 bits")
 

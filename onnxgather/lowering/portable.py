@@ -8,6 +8,7 @@ node cannot: strides of the data, and the policy "directml".
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,9 +22,11 @@ from onnxgather.lowering.indices import (
     LONGEST_INT32,
     axis_limits,
     clamp,
+    is_negative,
     outside_mask,
     read_indices,
     sum_tuples,
+    wrapped_word,
 )
 from onnxgather.lowering.offsets import by_offset
 from onnxgather.lowering.positions import scatter
@@ -67,8 +70,14 @@ def lower_into(
     if graph.narrow and node is not None and not _has_kernel(node, data):
         node = None
     shape = gather.indices if node is None else node.indices
-    as_float = graph.narrow and _as_float(desc, gather, node, out_of_range)
-    index = read_indices(graph, desc.indices_tensor, gather.indices, shape, indices, as_float)
+    read = partial(read_indices, graph, desc.indices_tensor, gather.indices, shape, indices)
+    wide = desc.indices_tensor.data_type == "INT64" and indices is None
+    if graph.narrow and out_of_range == "directml" and wide:
+        negative = is_negative(graph, read(np.float32))
+        index = wrapped_word(graph, read(np.int32), axis_limits(gather), negative)
+    else:
+        as_float = graph.narrow and _as_float(desc, gather, node, out_of_range)
+        index = read(np.float32 if as_float else None)
     if node is not None:
         gathered, mask = by_node(graph, desc, gather, node, data, index, out_of_range)
     else:

@@ -81,9 +81,8 @@ def test_the_target_has_no_operator_that_the_provider_lacks() -> None:
     for case in built_in_cases():
         if not isinstance(case, DescriptorCase) or case.data_type not in ("FLOAT32", "INT32"):
             continue
-        directml = case.index_type == "INT64" and case.out_of_range == "directml"
-        if case.index_type == "UINT64" or directml:
-            continue  # the provider lacks UINT64, and a Reshape of INT64
+        if case.index_type == "UINT64":
+            continue  # which the provider lacks
         graph = lower(case.descriptor, case.out_of_range, target="webgpu")
         types = {value.name: value.dtype for value in graph.values.values()}
         for node in graph.nodes:
@@ -93,7 +92,7 @@ def test_the_target_has_no_operator_that_the_provider_lacks() -> None:
             tuples = [types.get(name) for name in node.inputs[1:] if node.op == "GatherND"]
             assert {*tuples} <= {np.dtype(np.int64)}, case.name  # ONNX allows no other
         seen += 1
-    assert seen > 700
+    assert seen > 800
 
 
 def test_the_model_that_setup_runs_is_that_of_its_program() -> None:
@@ -130,6 +129,18 @@ def test_int64_indices_are_clamped() -> None:
     assert found.tobytes() == DATA_4X3[:, [2, 0, 2]].tobytes()
     operators = [operator for _, operator in open_session(desc, "clamp", "webgpu").assignment]
     assert "Gather" in operators
+
+
+@live
+def test_int64_indices_of_a_model_are_cast_before_they_are_reshaped() -> None:
+    data_tensor, indices_tensor = og.TensorDesc("FLOAT32", [5, 3]), og.TensorDesc("INT64", [1, 4])
+    output_tensor = og.TensorDesc("FLOAT32", [4, 3])
+    desc = og.GatherDesc(data_tensor, indices_tensor, output_tensor, axis=0, index_dimensions=1)
+    data = np.arange(15, dtype=np.float32).reshape(5, 3)
+    indices = np.array([[4, -1, -9, 7]])
+    model = og.to_onnx(desc, "directml", "webgpu")
+    found = og.Session(model, "webgpu").run(data, indices)
+    assert found.tobytes() == og.reference(desc, data, indices, "directml").tobytes()
 
 
 @live
