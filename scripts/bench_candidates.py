@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import math
 import shutil
 import subprocess
@@ -70,8 +71,7 @@ def form_and_next(workload: Workload, index_type: str, threads: int) -> Candidat
     while len(found) < 2 and "portable" not in found:
         with patch.object(forms, "FORMS", left):
             model = og.to_onnx(desc, target="cpu", threads=threads)
-        metadata = {entry.key: entry.value for entry in model.metadata_props}
-        name = metadata["onnxgather.form"].partition(":")[0]
+        name = json.loads(model.metadata_props[0].value)["form"].partition(":")[0]
         found[name] = bind(model)
         tried = [form.name for form in left]
         left = left[tried.index(name) + 1 :] if name in tried else ()

@@ -17,13 +17,13 @@ BUDGETS = {
     "top": 1_003,
     "descriptors": 1_040,
     "lowering": 1_741,
-    "model": 490,
+    "model": 488,
     "execution": 1_169,
-    "programs": 1_033,
+    "programs": 1_032,
     "parity": 2_343,
     "report": 703,
-    "repro": 750,
-    "doctor": 270,
+    "repro": 741,
+    "doctor": 264,
     "networks": 4_956,
     "certificates": 1_932,
     "cli": 2_017,
@@ -31,7 +31,7 @@ BUDGETS = {
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_430
+WHOLE = 19_429
 """The most lines of code of the package."""
 
 ENTRIES = 23

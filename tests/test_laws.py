@@ -11,6 +11,7 @@ import pytest
 from agreement import EXAMPLES, OPSETS, POLICIES, check_model_against_reference, same
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from model_metadata import metadata_of
 from strategies import Case, cases, descriptors
 
 import onnxgather as og
@@ -152,11 +153,11 @@ def test_model_can_be_made_again_from_its_metadata(
     desc: og.Descriptor, policy: OutOfRange, opset: int
 ) -> None:
     model = og.to_onnx(desc, policy, opset=opset)
-    metadata = {entry.key: entry.value for entry in model.metadata_props}
+    metadata = metadata_of(model)
     again: Any = og.to_onnx(
-        og.from_dict(json.loads(metadata["onnxgather.descriptor"])),
-        metadata["onnxgather.out_of_range"],  # type: ignore[arg-type]
-        metadata["onnxgather.target"],  # type: ignore[arg-type]
+        og.from_dict(metadata["descriptor"]),
+        metadata["out_of_range"],
+        metadata["target"],
         model.opset_import[0].version,
     )
     assert again.SerializeToString() == model.SerializeToString()

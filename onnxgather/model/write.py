@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
@@ -85,7 +86,7 @@ def to_onnx(
             a graph input, and all arithmetic on indices is done beforehand.
         threads: How many threads the model will run on, 1 or more, for `target="cpu"` to choose
             its graph by; None stands for 2.
-        prefix: What stands before each name of the model: of its values, nodes and metadata.
+        prefix: What stands before each name of the model: of its values and nodes.
         names: The names of InputTensor, IndicesTensor and OutputTensor that are others, without
             the prefix.
 
@@ -110,14 +111,13 @@ def to_onnx(
     if prefix or names:
         graph = renamed(graph, _naming(prefix, names))
     metadata = {
-        "onnxgather.descriptor": msgspec.json.encode(to_dict(desc)).decode(),
-        "onnxgather.out_of_range": out_of_range,
-        "onnxgather.target": target,
+        "descriptor": to_dict(desc),
+        "out_of_range": out_of_range,
+        "target": target,
     }
     if target == "cpu":
-        metadata |= {"onnxgather.threads": str(threads), "onnxgather.form": graph.choice}
-    operator = f"DML_OPERATOR_{desc.operator}"
-    return write_model(graph, operator, opset, metadata, prefix=prefix)
+        metadata |= {"threads": threads, "form": graph.choice}
+    return write_model(graph, f"DML_OPERATOR_{desc.operator}", opset, metadata)
 
 
 def check_lowering(
@@ -138,9 +138,8 @@ def write_model(
     graph: Graph,
     name: str,
     opset: int,
-    metadata: Mapping[str, str],
+    metadata: Mapping[str, object],
     outputs: Sequence[Value] = (),
-    prefix: str = "",
 ) -> onnx.ModelProto:
     """A graph as a model.
 
@@ -148,10 +147,10 @@ def write_model(
         graph: The graph; its constants are the initializers.
         name: The name of the model's graph.
         opset: The version of the ONNX operator set.
-        metadata: What the model says of itself, `onnxgather.out_of_range` and `onnxgather.target`
-            among it.
+        metadata: What the model says of itself, `out_of_range` and `target` among it. It is one
+            property of the model, as JSON. Its key ends in a digest, as ONNX merges no models that
+            have a key in common.
         outputs: The values that are outputs of the model; none stands for that of the graph.
-        prefix: What stands before the names of the metadata.
 
     Raises:
         OnnxGatherError: The model would exceed 2 GiB.
@@ -159,7 +158,7 @@ def write_model(
     _check_size(sum(array.nbytes for array in graph.constants.values()))
     own_opset = onnx.OperatorSetIdProto(version=opset)
     domains = {DOMAINS[node.op] for node in _all_nodes(graph) if node.op in DOMAINS}
-    policy, target = metadata["onnxgather.out_of_range"], metadata["onnxgather.target"]
+    policy, target = metadata["out_of_range"], metadata["target"]
     model = onnx.ModelProto(
         ir_version=max(8, helper.find_min_ir_version_for([own_opset])),
         producer_name="onnxgather",
@@ -178,8 +177,9 @@ def write_model(
             name_apart(proto, function, model.functions)
             if function not in model.functions:
                 model.functions.append(function)
-    for key, text in metadata.items():
-        model.metadata_props.add(key=prefix + key, value=text)
+    told = msgspec.json.encode(metadata)
+    key = f"onnxgather.{hashlib.sha256(told).hexdigest()[:16]}"
+    model.metadata_props.add(key=key, value=told.decode())
     return model
 
 

@@ -7,7 +7,6 @@ from collections.abc import Collection
 from functools import partial
 from pathlib import Path
 
-import msgspec
 import numpy as np
 from msgspec.structs import replace
 
@@ -41,8 +40,8 @@ def program_to_onnx(
     A value has the name of its resource, with a number behind it where the resource has several,
     and the data type of the gathers that it is bound to. Where a tensor is the whole resource, the
     value has its sizes; else it is the 1-D buffer. The outputs are the values that commands print
-    or write to files, and those that are written and that no gather reads. The metadata
-    `onnxgather.commands` is JSON: the output of each of those commands, by the command's path.
+    or write to files, and those that are written and that no gather reads. `commands`
+    in the metadata is the output of each of those commands, by the command's path.
 
     Args:
         program: The program, or the path of its file.
@@ -77,9 +76,9 @@ def program_to_onnx(
     outputs |= {value.name: value for value in whole.written if value.name not in whole.read}
     shown_by = {path: value.name for path, value in whole.shown.items()}
     metadata = {
-        "onnxgather.commands": msgspec.json.encode(shown_by).decode(),
-        "onnxgather.out_of_range": out_of_range,
-        "onnxgather.target": target,
+        "commands": shown_by,
+        "out_of_range": out_of_range,
+        "target": target,
     }
     return write_model(whole.graph, Path(program.path).stem, opset, metadata, [*outputs.values()])
 

@@ -65,11 +65,6 @@ class TestNames:
             "emb_InputTensor",
             "emb_IndicesTensor",
         ]
-        assert {entry.key for entry in model.metadata_props} == {
-            "emb_onnxgather.descriptor",
-            "emb_onnxgather.out_of_range",
-            "emb_onnxgather.target",
-        }
 
     def test_the_values_of_the_tensors_have_the_names_that_are_given(self) -> None:
         given = {"InputTensor": "indices", "OutputTensor": "rows"}
@@ -133,8 +128,19 @@ class TestMerging:
         feeds = dict(zip(names, (DATA, FIRST, SECOND), strict=True))
         for library in LIBRARIES:
             assert computed(merged, feeds, library) == [CHAINED.tobytes()]
-        told = {entry.key: entry.value for entry in merged.metadata_props}
-        assert og.from_dict(json.loads(told["b_onnxgather.descriptor"])) == NEXT
+        told = [json.loads(entry.value) for entry in merged.metadata_props]
+        assert [og.from_dict(one["descriptor"]) for one in told] == [DESC, NEXT]
+
+    @pytest.mark.parametrize("second_target", TARGETS)
+    @pytest.mark.parametrize("target", TARGETS)
+    def test_onnx_s_own_prefixes_do_as_well(self, target: Target, second_target: Target) -> None:
+        first = compose.add_prefix(og.to_onnx(DESC, "clamp", target), "a/")
+        second = compose.add_prefix(og.to_onnx(NEXT, "clamp", second_target), "b/")
+        merged = compose.merge_models(first, second, [("a/OutputTensor", "b/InputTensor")])
+        names = [value.name for value in merged.graph.input]
+        feeds = dict(zip(names, (DATA, FIRST, SECOND), strict=True))
+        for library in LIBRARIES:
+            assert computed(merged, feeds, library) == [CHAINED.tobytes()]
 
 
 class TestAddTo:

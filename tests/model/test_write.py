@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
+from model_metadata import metadata_of
 
 import onnxgather as og
 from onnxgather.lowering import lower
@@ -228,13 +228,9 @@ def test_model_says_where_it_comes_from() -> None:
     assert (model.producer_name, model.producer_version) == ("onnxgather", og.__version__)
     assert model.doc_string == "DML_OPERATOR_GATHER; out_of_range=zero, target=portable"
     assert model.graph.name == "DML_OPERATOR_GATHER"
-    metadata = {entry.key: entry.value for entry in model.metadata_props}
-    assert metadata.keys() == {
-        "onnxgather.descriptor",
-        "onnxgather.out_of_range",
-        "onnxgather.target",
-    }
-    assert og.from_dict(json.loads(metadata["onnxgather.descriptor"])) == gather()
+    metadata = metadata_of(model)
+    assert metadata.keys() == {"descriptor", "out_of_range", "target"}
+    assert og.from_dict(metadata["descriptor"]) == gather()
     assert all(node.doc_string and node.name == node.output[0] for node in model.graph.node)
 
 
@@ -294,12 +290,10 @@ def test_options_that_are_arrays_are_refused(array: Any) -> None:
 
 def test_cpu_model_names_its_form_and_threads() -> None:
     model = og.to_onnx(gather(), target="cpu", threads=1)
-    metadata = {entry.key: entry.value for entry in model.metadata_props}
-    assert metadata["onnxgather.threads"] == "1"
-    assert metadata["onnxgather.form"].startswith("portable: ")
-    again = og.to_onnx(
-        og.from_dict(json.loads(metadata["onnxgather.descriptor"])), target="cpu", threads=1
-    )
+    metadata = metadata_of(model)
+    assert metadata["threads"] == 1
+    assert metadata["form"].startswith("portable: ")
+    again = og.to_onnx(og.from_dict(metadata["descriptor"]), target="cpu", threads=1)
     assert again.SerializeToString() == model.SerializeToString()
 
 

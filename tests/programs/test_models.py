@@ -15,6 +15,7 @@ import onnx
 import onnxruntime
 import pytest
 from folders import DATA, MODELS, ROOT
+from model_metadata import metadata_of
 
 import onnxgather as og
 from onnxgather.descriptors.arrays import Array
@@ -222,11 +223,11 @@ def test_onnx_file_is_valid_and_names_its_descriptor(name: str) -> None:
     checker: Any = onnx.checker
     checker.check_model(model, full_check=True)
     assert [(o.domain, o.version) for o in model.opset_import] == [("", 17)]
-    metadata = {entry.key: entry.value for entry in model.metadata_props}
-    desc = og.from_dict(json.loads(metadata["onnxgather.descriptor"]))
+    metadata = metadata_of(model)
+    desc = og.from_dict(metadata["descriptor"])
     assert desc == only_dispatch(name).descriptor
-    assert metadata["onnxgather.out_of_range"] == "clamp"
-    assert metadata["onnxgather.target"] == "portable"
+    assert metadata["out_of_range"] == "clamp"
+    assert metadata["target"] == "portable"
 
 
 @every_program

@@ -10,6 +10,7 @@ import onnx
 import onnxruntime
 import pytest
 from folders import MODELS
+from model_metadata import metadata_of
 from small_programs import gather, shown, small_program
 
 import onnxgather as og
@@ -78,8 +79,7 @@ def test_a_resource_that_is_used_again_has_a_value_for_each_time() -> None:
     )
     model = og.program_to_onnx(parse_program(text, "p.json"))
     assert outputs(text) == {"y": [14, 12, 14, 11], "y_2": [12, 12, 12, 12]}
-    commands = {entry.key: entry.value for entry in model.metadata_props}["onnxgather.commands"]
-    assert json.loads(commands) == {
+    assert metadata_of(model)["commands"] == {
         "$.commands[1]": "y",
         "$.commands[3]": "y_2",
         "$.commands[4]": "y_2",

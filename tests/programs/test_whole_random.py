@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import closing
 from itertools import count
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import onnxruntime
 import pytest
 from agreement import LONG, POLICIES
+from model_metadata import metadata_of
 from random_programs import random_program
 
 import onnxgather as og
@@ -50,9 +50,7 @@ def model_outputs(model: Any) -> dict[str, Array]:
     opened: Any = onnxruntime.InferenceSession(model.SerializeToString())
     names = [output.name for output in opened.get_outputs()]
     found = dict(zip(names, opened.run(None, {}), strict=True))
-    metadata = {entry.key: entry.value for entry in model.metadata_props}
-    shown_by = json.loads(metadata["onnxgather.commands"])
-    return {path: found[name] for path, name in shown_by.items()}
+    return {path: found[name] for path, name in metadata_of(model)["commands"].items()}
 
 
 def check_files(files: dict[str, bytes], found: dict[str, Array], seed: int) -> None:
