@@ -20,7 +20,7 @@ BUDGETS = {
     "model": 488,
     "execution": 1_169,
     "programs": 1_032,
-    "parity": 2_343,
+    "parity": 2_349,
     "report": 703,
     "repro": 741,
     "doctor": 264,
@@ -31,7 +31,7 @@ BUDGETS = {
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_429
+WHOLE = 19_435
 """The most lines of code of the package."""
 
 ENTRIES = 23

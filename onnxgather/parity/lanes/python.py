@@ -64,7 +64,17 @@ class ModelLane:
         self._worker = Worker(self.python, self.timeout, self.host)
 
     def start(self) -> LaneInfo:
-        """Start the worker and run a gather that every provider takes."""
+        """Start the worker and run a gather that every provider takes.
+
+        A host has a second try, as a start under Wine failed once in several hundred.
+        """
+        found = self._start()
+        if found.not_run and self.host:
+            self._worker.restart()
+            found = self._start()
+        return found
+
+    def _start(self) -> LaneInfo:
         about, why = About({}), None
         self._worker.timeout = START_CASES * self.timeout
         try:

@@ -14,6 +14,7 @@ import pytest
 from stub_runtime import environment
 
 import onnxgather as og
+from onnxgather.execution import runtime
 from onnxgather.execution.child import Breakdown
 from onnxgather.execution.providers import PROVIDERS, find_provider
 from onnxgather.model import write
@@ -436,6 +437,21 @@ class InferenceSession(InferenceSession):
         python = environment(tmp_path, banner="import os; os._exit(3)")
         lane = ModelLane("stub", find_provider(STUB), python)
         assert told(lane) == [("NOT-RUN", "the worker ended with exit code 3 and printed nothing")]
+
+    @pytest.mark.parametrize(("failures", "state"), [(1, "PASS"), (2, "NOT-RUN")])
+    def test_a_host_is_started_twice(self, tmp_path: Path, failures: int, state: str) -> None:
+        tries = tmp_path / "tries"
+        banner = f"""
+        import os, pathlib
+        tries = pathlib.Path({str(tries)!r})
+        tries.write_text((tries.read_text() if tries.exists() else "") + ".")
+        if len(tries.read_text()) <= {failures}:
+            os._exit(3)
+        """
+        python = environment(tmp_path, banner=_dedented(banner))
+        host = [python, "-u", runtime.__file__]
+        ((found, _),) = told(ModelLane("stub", find_provider(STUB), python, host=host))
+        assert (found, tries.read_text()) == (state, "..")
 
     @pytest.mark.slow
     def test_a_worker_behind_a_script_is_ended_with_it(self, tmp_path: Path) -> None:
