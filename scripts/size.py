@@ -18,11 +18,11 @@ BUDGETS = {
     "descriptors": 1_040,
     "lowering": 1_741,
     "model": 488,
-    "execution": 1_169,
+    "execution": 1_268,
     "programs": 1_032,
-    "parity": 2_349,
-    "report": 703,
-    "repro": 741,
+    "parity": 2_379,
+    "report": 710,
+    "repro": 743,
     "doctor": 264,
     "networks": 4_956,
     "certificates": 1_932,
@@ -31,7 +31,7 @@ BUDGETS = {
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_435
+WHOLE = 19_573
 """The most lines of code of the package."""
 
 ENTRIES = 23
@@ -48,7 +48,7 @@ print(*(m.__file__ for name, m in sys.modules.items() if name.split(".")[0] == "
 
 CALLS = {
     "to_onnx": ("og.to_onnx(desc)", 24, 2_450),
-    "run": ("og.run(desc, np.zeros(4, np.float32), np.array([0, 1]))", 35, 3_722),
+    "run": ("og.run(desc, np.zeros(4, np.float32), np.array([0, 1]))", 35, 3_741),
 }
 """What a new process does, and the most files and lines of code of the package that it may load."""
 

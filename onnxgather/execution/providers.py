@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from onnxgather.checks import shown, suggestion
+from onnxgather.descriptors.datatypes import TensorDataType
 from onnxgather.errors import ProviderError
 from onnxgather.options import Target
 
@@ -40,8 +41,8 @@ class Provider:
     """Whether that program is a Python interpreter."""
     target: Target = "portable"
     """The target that suits the provider."""
-    int64_bits: int = 64
-    """How many bits of an INT64 index, the low ones, count in the provider's arithmetic."""
+    data_types: tuple[TensorDataType, ...] = ()
+    """The data types that the provider has, of data and of indices; empty where it has them all."""
 
     @property
     def distribution(self) -> str:
@@ -100,7 +101,8 @@ PROVIDERS = {
         host="run-webgpu",
         host_is_python=True,
         target="webgpu",
-        int64_bits=32,  # a Cast of INT64 drops the others
+        # It gathers with INT64 indices too, but its Cast of them reads the low 32 bits alone.
+        data_types=tuple(map(TensorDataType, ("FLOAT32", "FLOAT16", "INT32", "UINT32"))),
     ),
     "qnn": Provider("QNNExecutionProvider", plugin="onnxruntime-qnn>=2.7", system="Windows"),
     "coreml": Provider("CoreMLExecutionProvider", _PLAIN, extra="cpu", system="macOS"),

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from onnxgather.descriptors.arrays import (
     check_indices,
     plain_array,
 )
-from onnxgather.descriptors.datatypes import TensorDataType
 from onnxgather.descriptors.operators import Descriptor
 from onnxgather.errors import (
     DescriptorError,
@@ -32,9 +31,13 @@ from onnxgather.execution.providers import find_provider, target_of
 from onnxgather.execution.runtime import CPU, NotRunError, Opened, RefusedError, Setup
 from onnxgather.execution.worker import OpenedThere, open_model
 from onnxgather.lowering.graph import NATIVE_DOMAIN
-from onnxgather.model.values import ModelProto, loaded, values_of
-from onnxgather.model.write import to_onnx
+from onnxgather.lowering.indices import LONGEST_INT32
+from onnxgather.model.values import ModelProto, ValueType, loaded, name_of, values_of
+from onnxgather.model.write import TENSOR_NAMES, to_onnx
 from onnxgather.options import MOST_THREADS, OutOfRange, Target, usable_cores
+
+if TYPE_CHECKING:
+    from onnxgather.execution.substitutes import Substitute
 
 CACHED_SESSIONS = 128
 """How many sessions `run` keeps; the one used longest ago is dropped first."""
@@ -91,6 +94,9 @@ def run(
 class Session:
     """A descriptor's model, or any model, on one provider: prepared once, to run often.
 
+    The model of a descriptor has data types that the provider has in place of those that it lacks;
+    the arrays have the descriptor's.
+
     Several threads may use a session at once; where the provider allows one call at a time, the
     others wait. In the child of a fork, a session that was made before raises ProviderError.
 
@@ -133,19 +139,27 @@ class Session:
             threads = uint("threads", threads, MOST_THREADS, 0, OnnxGatherError)
         self._desc = source if isinstance(source, Descriptor) else None
         self._policy: OutOfRange = out_of_range
+        self._substitute: Substitute | None = None
         if self._desc is not None:
             threads = threads_for(self._desc) if threads is None else threads
-            source = self._translated(self._desc, target, threads or usable_cores())
+            if self.provider.data_types:  # what few providers need is loaded for them
+                from onnxgather.execution.substitutes import substitute_of
+
+                self._substitute = substitute_of(self._desc, self.provider)
+            given = self._substitute.given if self._substitute else self._desc
+            source = self._translated(given, target, threads or usable_cores())
         elif (out_of_range, target) != ("clamp", None):
             raise OnnxGatherError("a model has its own out_of_range and target; leave them out")
         model, proto = loaded(source)
-        self.inputs, self.outputs = values_of(proto)
+        self.inputs, self.outputs = map(self._asked, values_of(proto))
         """The data types and the sizes of the inputs and of the outputs, by their names."""
         self._plain = [(np.ndarray, kind.dtype, kind.sizes) for kind in self.inputs.values()]
         is_native = any(imported.domain == NATIVE_DOMAIN for imported in proto.opset_import)
         operators = kernels.operators_of(self.provider.name, "native") if is_native else None
-        # The kernels check each index that they read.
-        self._checks_first = operators is None and self._must_check_indices()
+        self._narrows = self._substitute is not None and self._substitute.narrows
+        # The kernels check each index that they read; a provider may let one pass.
+        may_pass = operators is None and self._desc is not None and out_of_range == "error"
+        self._checks_first = self._narrows or may_pass
         setup = Setup(
             self.provider.name,
             threads or usable_cores(),
@@ -187,7 +201,10 @@ class Session:
         if self._checks_first:
             self._check_indices(feeds)
         try:
-            outputs = opened.run_all(feeds)
+            if self._substitute is None:
+                outputs = opened.run_all(feeds)
+            else:
+                outputs = self._substitute.run(opened.run_all, feeds)
         except Exception as error:
             raise self._told(error, *feeds.values()) from error
         return outputs[0] if len(outputs) == 1 else outputs
@@ -221,13 +238,17 @@ class Session:
         suits = target_of(name, "native" if target is None and has_kernels else target)
         return to_onnx(desc, self._policy, suits, threads=threads)
 
-    def _must_check_indices(self) -> bool:
-        """Whether the provider may read an index of the descriptor wrongly, or let it pass."""
-        if self._desc is None:
-            return False
-        index_type = self._desc.indices_tensor.data_type
-        is_cut = index_type == TensorDataType.INT64 and self.provider.int64_bits < 64
-        return is_cut or self._policy == "error"
+    def _asked(self, values: Mapping[str, ValueType]) -> dict[str, ValueType]:
+        """The types of the model's values, with the data types of the descriptor."""
+        desc = self._desc
+        if desc is None or self._substitute is None:
+            return {**values}
+        tensors = desc.input_tensor, desc.indices_tensor, desc.output_tensor
+        types = {
+            name: name_of(tensor.data_type.onnx)
+            for name, tensor in zip(TENSOR_NAMES, tensors, strict=True)
+        }
+        return {name: kind._replace(data_type=types[name]) for name, kind in values.items()}
 
     def _why_not(self) -> ProviderError:
         """The error of a session that is closed, or in the child of a fork."""
@@ -257,8 +278,8 @@ class Session:
                     f"{self.provider.name} runs in another program here, which takes arrays of "
                     "numpy alone: no OrtValue and no DLPack"
                 )
-            if kind.dtype is None or runtime.is_on_device(array):  # ONNX Runtime checks it
-                continue
+            if kind.dtype is None or (runtime.is_on_device(array) and self._substitute is None):
+                continue  # ONNX Runtime checks it
             sizes = kind.sizes if kind.is_static else str(kind).partition(" ")[2]
             rule = f"{name} must be an array of {kind.dtype} {sizes}"
             plain = fitting[name] = plain_array(rule, cast("object", array))
@@ -267,7 +288,7 @@ class Session:
         return fitting
 
     def _check_indices(self, feeds: dict[str, Any]) -> None:
-        """Check the indices before the model runs, where `_must_check_indices` says so.
+        """Check the indices of a descriptor before the model runs.
 
         Raises:
             IndexOutOfRangeError: An index is out of range and the policy is "error".
@@ -276,13 +297,15 @@ class Session:
         desc, indices = cast("Descriptor", self._desc), feeds["IndicesTensor"]
         if self._policy == "error":  # some providers answer with zeros
             # A copy, as a provider may read on past an index that changes after the check.
-            feeds["IndicesTensor"] = indices.copy()
-            return check_indices(desc, feeds["IndicesTensor"])
-        bits = self.provider.int64_bits
+            indices = feeds["IndicesTensor"] = indices.copy()
+            check_indices(desc, indices)
+        if not self._narrows:
+            return
         try:
-            check_indices(desc, indices, 2 ** (bits - 1))
+            check_indices(desc, indices, LONGEST_INT32)
         except IndexOutOfRangeError as error:
-            rule = f"{self.provider.name} reads the low {bits} bits of INT64 indices"
+            index_type = desc.indices_tensor.data_type
+            rule = f"{self.provider.name} reads the low 32 bits of {index_type} indices"
             raise ProviderError(f"{rule}: {error}") from None
 
     def _told(self, error: Exception, *values: Any) -> Exception:

@@ -65,7 +65,8 @@ def judge(case: Case, info: LaneInfo, answer: Answer) -> Result:
         answer: The answer of the lane.
     """
     kind, facts = _facts(case, answer)
-    return result_of(info, kind, nodes=answer.nodes, **facts)
+    told = {"nodes": answer.nodes, "given_as": answer.given_as}
+    return result_of(info, kind, **told, **facts)
 
 
 def result_of(info: LaneInfo, kind: ResultKind, **facts: Any) -> Result:

@@ -169,6 +169,9 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True):
     """Of KNOWN: the state without the file of known differences."""
     known: str | None = None
     """Of KNOWN and FIXED: what the file of known differences says. A sentence for people."""
+    given_as: str = ""
+    """The data types that the provider was given in place of those that it lacks, such as `data as
+    UINT32, indices as INT32`. The inputs and the outputs of the report are those of the case."""
 
     @property
     def is_wrong(self) -> bool:

@@ -31,7 +31,7 @@ function readCase(found, number) {
       number: k,
       state: result.state,
       reason: result.reason,
-      nodes: result.nodes?.join(", "),
+      nodes: [result.nodes?.join(", "), result.given_as].filter(Boolean).join("; "),
       known: result.known,
       found: result.found,
       source: result.first?.source,

@@ -77,7 +77,10 @@ def _tables(report: Report, width: int) -> Iterator[list[_Row]]:
 
 
 def _row(case: CaseResult) -> _Row:
-    cells: _Row = [(found.state, found.state) for found in case.results]
+    cells: _Row = [
+        (", ".join(filter(None, [found.state, found.given_as])), found.state)
+        for found in case.results
+    ]
     return [(title(case), None), *cells]
 
 
@@ -123,7 +126,10 @@ def _sums(report: Report) -> list[_Row]:
     rows: list[_Row] = []
     for k, lane in enumerate(report.lanes):
         counts = report.counts(k)
-        text = ", ".join(filter(None, [number_of(counts.total(), "case"), counts_text(counts)]))
+        given = sum(bool(case.results[k].given_as) for case in report.cases)
+        parts = [number_of(counts.total(), "case"), counts_text(counts)]
+        parts += [f"{given:,} given other data types"] if given else []
+        text = ", ".join(filter(None, parts))
         rows.append([(f"{lane.name}: {text}", worst(counts) if counts else None)])
     parts = [(len({f.file for f in report.invalid}), "invalid"), (len(report.unusable), "unusable")]
     if bad := ", ".join(f"{count} {what}" for count, what in parts if count):

@@ -35,7 +35,7 @@ def why(result: Result) -> str:
 
 
 def evidence_lines(result: Result) -> list[str]:
-    """Lines about a result that is not PASS: why, the first wrong element's origin, the nodes."""
+    """Lines about a result that is not PASS: why, the first wrong element's origin, what ran."""
     more = {
         "KNOWN": result.reason and f"{result.found}: {result.reason}",
         "FIXED": result.known,
@@ -43,7 +43,8 @@ def evidence_lines(result: Result) -> list[str]:
     source = result.first and result.first.source
     ran = f"ran: {', '.join(result.nodes)}"
     shows_nodes = result.nodes and result.state != "NOT-RUN"
-    lines = [why(result), more.get(result.state), source, ran if shows_nodes else None]
+    given = f"given: {result.given_as}" if result.given_as else None
+    lines = [why(result), more.get(result.state), source, given, ran if shows_nodes else None]
     return [line for line in lines if line]
 
 

@@ -13,10 +13,11 @@ from onnxgather.checks import shown
 from onnxgather.errors import OnnxGatherError
 from onnxgather.execution.child import Breakdown
 from onnxgather.execution.kernels import operators_of
+from onnxgather.execution.providers import find_provider
 from onnxgather.parity.cases import Case
 from onnxgather.parity.judge import judge, result_of
 from onnxgather.parity.lanes.lane import Lane, LaneInfo
-from onnxgather.parity.lanes.python import ModelLane
+from onnxgather.parity.lanes.python import ModelLane, given_to
 from onnxgather.parity.results import Result, ResultKind
 from onnxgather.repro.folder import REPRO, Difference, Trial, runnable, trials_of, write_folder
 from onnxgather.repro.reduce import Fault, reduce_case
@@ -147,7 +148,8 @@ def _trials(difference: Difference, library: str | None) -> list[Trial]:
     assert info.target is not None, "`_find` takes no such lane"
     library = library and os.path.abspath(library)
     operators = operators_of(info.provider, info.target)
-    return [*trials_of(difference.case, info.target, library, operators)]
+    cases = given_to(find_provider(info.provider), difference.case)
+    return [t for case in cases for t in trials_of(case, info.target, library, operators)]
 
 
 def _show(difference: Difference, lane: Lane, library: str | None) -> _Attempt:

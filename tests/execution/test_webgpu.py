@@ -15,10 +15,12 @@ from folders import MODELS, ROOT
 from stub_runtime import environment
 
 import onnxgather as og
+from onnxgather.descriptors.datatypes import TensorDataType
 from onnxgather.execution.hosts import compiled_host, find_runtime, made_folder
 from onnxgather.execution.providers import PROVIDERS, target_of
 from onnxgather.execution.session import open_session
 from onnxgather.lowering import lower
+from onnxgather.options import POLICIES
 from onnxgather.parity.cases import DescriptorCase, smallest_case
 from onnxgather.parity.corpus import built_in_cases
 from onnxgather.parity.lanes import open_lanes
@@ -29,12 +31,6 @@ WEBGPU = PROVIDERS["webgpu"]
 live = pytest.mark.skipif(
     not find_runtime(WEBGPU), reason="scripts/directml/setup.sh --lanes webgpu has not run"
 )
-
-LACKING = {
-    "image_remap": "data (Reshape)",  # of UINT8
-    "keypoint_lookup": "indices_float32 (Cast)",  # from UINT64
-}
-"""The programs that the provider does not run, and the first node that it lacks."""
 
 RECORDS = """
 PROVIDERS = [PLACE := "WebGpuExecutionProvider"]
@@ -112,12 +108,32 @@ def test_the_model_that_setup_runs_is_that_of_its_program() -> None:
 @pytest.mark.parametrize("program", sorted(MODELS.glob("*.json")), ids=lambda path: path.stem)
 def test_it_prints_what_dxdispatch_prints(program: Path, tmp_path: Path) -> None:
     found = outcome("run", str(program), "--provider", "webgpu", "--output-folder", str(tmp_path))
-    if node := LACKING.get(program.stem):
-        says = f"must run every node, but {node} runs on CPUExecutionProvider"
-        where = f"{program}: $.commands[0]"
-        assert found == (3, "", f"Error: {where}: WebGpuExecutionProvider {says}\n")
-    else:
-        assert found == (0, program.with_suffix(".txt").read_text(), "")
+    assert found == (0, program.with_suffix(".txt").read_text(), "")
+
+
+@live
+@pytest.mark.parametrize("index_type", ["UINT64", "INT64"])
+@pytest.mark.parametrize("data_type", TensorDataType)
+def test_every_bit_of_every_data_type_is_moved(data_type: TensorDataType, index_type: str) -> None:
+    whole = np.dtype(f"u{data_type.size}")
+    bits = np.random.default_rng(26).integers(0, 2 ** (8 * data_type.size), (64, 5), whole)
+    if data_type.numpy.kind == "f":  # NaNs that signal, and subnormal numbers
+        bits[:16] = (bits[:16] & 0xFF | 1) + np.array(np.inf, data_type.numpy).view(whole)
+        bits[16:32] &= 0xFF
+    data = bits.view(data_type.numpy)
+    desc = og.GatherDesc(
+        og.TensorDesc(data_type, [64, 5]),
+        og.TensorDesc(index_type, [1, 70]),
+        og.TensorDesc(data_type, [70, 5]),
+        axis=0,
+        index_dimensions=1,
+    )
+    indices = np.arange(70)[None].astype(index_type.lower())
+    for policy in POLICIES:
+        given = np.minimum(indices, 63) if policy == "error" else indices
+        found = og.run(desc, data, given, policy, provider="webgpu")
+        assert found.dtype == data.dtype
+        assert found.tobytes() == og.reference(desc, data, given, policy).tobytes()
 
 
 @live
@@ -155,6 +171,7 @@ def test_a_host_of_its_shared_library_answers_as_python_does() -> None:
     host = [*become, *loader, compiled_host(), str(library)]
     names = ["gather/float32/int64/forward", "gather/float64/int64/forward"]
     names += ["out-of-range/gather-nd1/int64/just-past/clamp", "gather/policy/directml-int64"]
+    names += ["out-of-range/gather/uint64/2-to-the-32/clamp"]
     cases = [case for case in built_in_cases() if case.name in names]
     (lane,) = open_lanes(["webgpu"])
     native = ModelLane("webgpu@host", WEBGPU, host=host)

@@ -31,6 +31,16 @@ from onnxgather.parity.states import STATES
 from onnxgather.report import as_lines, junit
 
 
+def test_a_provider_that_was_given_other_data_types_is_told_of() -> None:
+    words = "data as UINT32, indices as INT32"
+    case = gather_case("case", gather("FLOAT64"))
+    good, bad = replace(passed("cpu"), given_as=words), replace(DIFF, given_as="data as UINT32")
+    lines = as_lines(report_of([CPU, OPENVINO], entry(case, good, bad))).splitlines()
+    assert f"case  PASS, {words}  DIFF, data as UINT32" in lines
+    assert "cpu: 1 case, 1 PASS, 1 given other data types" in lines
+    assert "         given: data as UINT32" in lines
+
+
 def many(count: int, *bad: Result) -> Report:
     """A report of many cases, alternately of two data types, the first ones bad."""
     cases = [

@@ -60,6 +60,9 @@ class Answer(msgspec.Struct, frozen=True):
     elsewhere: NodeElsewhere | None = None
     """Of NOT_RUN: the node that went to another provider, where ONNX Runtime tells it."""
 
+    given_as: str = ""
+    """The data types that the provider was given in place of those that it lacks."""
+
     @classmethod
     def none(cls, error: NoAnswerError) -> Answer:
         """The answer of a lane whose program gave none."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import sys
 from collections import Counter
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from onnxgather.checks import shown
 from onnxgather.descriptors.arrays import Array
@@ -27,6 +29,7 @@ from onnxgather.execution.hosts import (
 from onnxgather.execution.providers import SETUP, Provider, find_provider, target_of
 from onnxgather.execution.runtime import CPU, NotRunError, RefusedError
 from onnxgather.execution.session import threads_for
+from onnxgather.execution.substitutes import Substitute, substitute_of
 from onnxgather.execution.worker import About, Worker
 from onnxgather.model.protos import operators
 from onnxgather.model.write import to_onnx
@@ -95,14 +98,16 @@ class ModelLane:
 
     def answer(self, case: Case) -> Answer:
         """Have the worker run a case."""
+        substitute = substitute_for(case, self.provider)
         try:
-            model, inputs, threads, sent = question_of(case, self._target)
+            model, inputs, threads, sent = question_of(case, self._target, substitute)
         except OnnxGatherError as error:
             return Answer(AnswerKind.BROKEN, str(error), how=Breakdown.NO_MODEL)
         feeds = [inputs]
         if isinstance(case, DescriptorCase) and case.must_refuse:
             feeds.insert(0, {**inputs, "IndicesTensor": np.zeros_like(case.indices)})
-        return self.run(model, feeds, threads, sent)
+        answer = self.run(model, feeds, threads, sent, substitute)
+        return answer if substitute is None else replace(answer, given_as=substitute.given_as)
 
     def run(
         self,
@@ -110,6 +115,7 @@ class ModelLane:
         feeds: Sequence[Mapping[str, Array]],
         threads: int = 0,
         sent: Counter[str] | None = None,
+        substitute: Substitute | None = None,
     ) -> Answer:
         """Have the worker run a serialized model on each of several sets of inputs.
 
@@ -118,12 +124,14 @@ class ModelLane:
             feeds: The sets of inputs; the answer's output is that of the last.
             threads: How many threads ONNX Runtime may use; 0 means one per core.
             sent: How often each operator stands in the model; None where any may have run.
+            substitute: What the model computes in place of the gather that takes the inputs.
         """
+        given = feeds if substitute is None else substitute.feeds(feeds)
         session = {"provider": self.provider.name, "threads": threads, "library": self.library}
         if self._operators:
             session["operators"] = self._operators
         try:
-            ran = self._worker.run(model, session, feeds, sent)
+            ran = self._worker.run(model, session, given, sent)
         except NoAnswerError as error:
             return Answer.none(error)
         except NotRunError as error:
@@ -140,7 +148,8 @@ class ModelLane:
                 detail = kernels.why_not()
             reason = self.provider.why_not_run("operators", detail)
             return Answer(AnswerKind.NOT_RUN, reason, how="operators", detail=detail)
-        proof, output = ran.outputs[0], ran.outputs[-1]
+        outputs = ran.outputs if substitute is None else substitute.outputs(ran.outputs)
+        proof, output = outputs[0], outputs[-1]
         proved = None if len(feeds) == 1 or isinstance(proof, str) else proof
         if isinstance(output, str):
             return Answer(AnswerKind.FAILED, output, nodes, answers_in_range=proved)
@@ -209,8 +218,37 @@ class Question(NamedTuple):
     """How often each operator stands in the model."""
 
 
-def question_of(case: Case, target: Target) -> Question:
+def substitute_for(case: Case, provider: Provider) -> Substitute | None:
+    """What a provider runs in place of a case's gather; None where it runs the gather itself."""
+    if isinstance(case, NodeCase):
+        return None
+    return substitute_of(case.descriptor, provider, case.indices, not case.wrapped)
+
+
+def given_to(provider: Provider, case: Case) -> list[Case]:
+    """The cases that a provider runs in place of a case: one for each word of an element."""
+    substitute = substitute_for(case, provider)
+    if substitute is None or isinstance(case, NodeCase):
+        return [case]
+    asked = {"InputTensor": case.data, "IndicesTensor": case.indices}
+    return [
+        dataclasses.replace(
+            case,
+            descriptor=substitute.given,
+            data=given["InputTensor"],
+            indices=given["IndicesTensor"],
+        )
+        for given in substitute.feeds([asked])
+    ]
+
+
+def question_of(case: Case, target: Target, substitute: Substitute | None = None) -> Question:
     """The question of a case: its model, made for `target`, and the inputs.
+
+    Args:
+        case: The case.
+        target: The target of the model.
+        substitute: What the model computes in place of the case's gather.
 
     Raises:
         OnnxGatherError: The model cannot be made.
@@ -223,7 +261,8 @@ def question_of(case: Case, target: Target) -> Question:
     else:
         desc, threads = case.descriptor, threads_for(case.descriptor)
         target = target_of("", target, case.wrapped)
-        model = to_onnx(desc, case.out_of_range, target, threads=threads)
+        given = desc if substitute is None else substitute.given
+        model = to_onnx(given, case.out_of_range, target, threads=threads)
     if case.wrapped:
         model = wrapped(model)
         inputs["One"] = np.ones((), case.data.dtype)
