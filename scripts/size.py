@@ -20,9 +20,9 @@ BUDGETS = {
     "model": 488,
     "execution": 1_268,
     "programs": 1_032,
-    "parity": 2_379,
+    "parity": 2_374,
     "report": 710,
-    "repro": 743,
+    "repro": 746,
     "doctor": 264,
     "networks": 4_956,
     "certificates": 1_932,
@@ -31,7 +31,7 @@ BUDGETS = {
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_573
+WHOLE = 19_571
 """The most lines of code of the package."""
 
 ENTRIES = 23

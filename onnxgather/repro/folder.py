@@ -198,13 +198,16 @@ def issue_text(difference: Difference, trial: Trial, printed: str | None) -> str
     versions += [f"device {x}" for x in info.devices]
     versions.append(f"{platform.system()} {platform.machine()}")
     actual = _block(result.reason or "")
+    meaning = _meaning(case)
+    if result.given_as:
+        meaning += f"\n\n`model.onnx` has, for types that the provider lacks, {result.given_as}."
     if printed is not None:
         actual = f"`repro.py` prints:\n\n{_block(printed)}"
     text = filled_in(
         "repro/issue.md.template",
         title=difference.title,
         versions="\n".join(f"- `{printable(x).replace('`', chr(39))}`" for x in versions),
-        meaning=_meaning(case),
+        meaning=meaning,
         inputs="\n\n".join(
             _array_text(name, array) for name, array in trial.question.inputs.items()
         ),

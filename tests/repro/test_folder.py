@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
+import msgspec
 import numpy as np
 import onnx
 import pytest
@@ -185,6 +186,13 @@ class TestTheFolder:
         Path(tmp_path, "out", "runtime.py").unlink()
         self.write(tmp_path / "out")
         assert Path(tmp_path, "out", "runtime.py").exists()
+
+    def test_an_issue_names_the_types_that_stand_for_others(self, tmp_path: Path) -> None:
+        *_, trial = trials_of(CASE, "portable")
+        result = msgspec.structs.replace(DIFFERENT, given_as="indices as INT32")
+        write_folder(str(tmp_path / "out"), Difference(CASE, INFO, result), trial)
+        told = "\n\n`model.onnx` has, for types that the provider lacks, indices as INT32.\n\n"
+        assert told in (tmp_path / "out" / "ISSUE.md").read_text()
 
     HOSTILE = "a\n\n# b\n```\n<b>$(touch x)`touch x`\u2028- c\x1b]\r\"\"\"\nopen('x', 'w')\n\\"
     """Text that would be Python, Markdown, a command or a terminal's sequence if it could."""

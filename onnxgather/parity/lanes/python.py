@@ -232,13 +232,8 @@ def given_to(provider: Provider, case: Case) -> list[Case]:
         return [case]
     asked = {"InputTensor": case.data, "IndicesTensor": case.indices}
     return [
-        dataclasses.replace(
-            case,
-            descriptor=substitute.given,
-            data=given["InputTensor"],
-            indices=given["IndicesTensor"],
-        )
-        for given in substitute.feeds([asked])
+        dataclasses.replace(case, descriptor=substitute.given, data=data, indices=indices)
+        for data, indices in (given.values() for given in substitute.feeds([asked]))
     ]
 
 
