@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "onnxgather"
 
 BUDGETS = {
     "top": 1_003,
-    "descriptors": 1_040,
+    "descriptors": 1_054,
     "lowering": 1_741,
     "model": 488,
     "execution": 1_268,
@@ -31,7 +31,7 @@ BUDGETS = {
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_571
+WHOLE = 19_585
 """The most lines of code of the package."""
 
 ENTRIES = 23
@@ -48,7 +48,7 @@ print(*(m.__file__ for name, m in sys.modules.items() if name.split(".")[0] == "
 
 CALLS = {
     "to_onnx": ("og.to_onnx(desc)", 24, 2_450),
-    "run": ("og.run(desc, np.zeros(4, np.float32), np.array([0, 1]))", 35, 3_741),
+    "run": ("og.run(desc, np.zeros(4, np.float32), np.array([0, 1]))", 35, 3_755),
 }
 """What a new process does, and the most files and lines of code of the package that it may load."""
 

@@ -136,6 +136,20 @@ def test_from_dict_says_what_a_document_must_be(value: object, sentence: str) ->
     assert str(caught.value) == sentence
 
 
+def test_the_text_of_a_descriptor_is_the_call_that_makes_it() -> None:
+    assert repr(DESC.input_tensor) == "TensorDesc('FLOAT32', (4, 3))"
+    tensor = og.TensorDesc("FLOAT16", [2, 3], [4, 1], 32, "OWNED_BY_DML", 256)
+    assert repr(tensor) == (
+        "TensorDesc('FLOAT16', (2, 3), strides=(4, 1), total_tensor_size_in_bytes=32, "
+        "flags='OWNED_BY_DML', guaranteed_base_offset_alignment=256)"
+    )
+    assert eval(repr(tensor), {"TensorDesc": og.TensorDesc}) == tensor
+    assert repr(DESC) == (
+        "GatherDesc(TensorDesc('FLOAT32', (4, 3)), TensorDesc('UINT32', (1, 2)), "
+        "TensorDesc('FLOAT32', (4, 2)), axis=1, index_dimensions=1)"
+    )
+
+
 COPIES: list[Callable[[Any], Any]] = [
     *(copy.copy, copy.deepcopy, msgspec.structs.replace),
     lambda desc: pickle.loads(pickle.dumps(desc)),

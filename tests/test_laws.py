@@ -15,6 +15,7 @@ from model_metadata import metadata_of
 from strategies import Case, cases, descriptors
 
 import onnxgather as og
+from onnxgather.descriptors import operators
 from onnxgather.descriptors.arrays import Array, elements
 from onnxgather.options import OutOfRange
 
@@ -143,7 +144,8 @@ def test_strides_only_say_where_elements_lie(case: Case, policy: OutOfRange) -> 
 
 
 @given(descriptors())
-def test_descriptor_survives_dict_and_json(desc: og.Descriptor) -> None:
+def test_descriptor_survives_dict_and_json_and_its_own_text(desc: og.Descriptor) -> None:
+    assert eval(repr(desc), {**vars(operators)}) == desc
     assert og.from_dict(og.to_dict(desc)) == desc
     assert og.from_dict(json.loads(json.dumps(og.to_dict(desc)))) == desc
 

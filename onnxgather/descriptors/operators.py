@@ -44,6 +44,12 @@ class GatherFamilyDesc(msgspec.Struct, frozen=True, cache_hash=True, rename="pas
         self._check_tensors()
         self._check()
 
+    def __repr__(self) -> str:
+        """The call that makes it."""
+        fields = ((name, getattr(self, name)) for name in self.__struct_fields__)
+        told = (f"{value!r}" if name in TENSORS else f"{name}={value}" for name, value in fields)
+        return f"{type(self).__name__}({', '.join(told)})"
+
     def _check_tensors(self) -> None:
         data, indices, output = self.input_tensor, self.indices_tensor, self.output_tensor
         require(indices.data_type in INDEX_TYPES, _INDEX_RULE, indices.data_type)

@@ -129,6 +129,18 @@ class TensorDesc(msgspec.Struct, frozen=True, cache_hash=True, rename="pascal"):
         aligns = alignment >= LEAST_ALIGNMENT and alignment.bit_count() == 1
         require(alignment == 0 or aligns, rule, alignment)
 
+    def __repr__(self) -> str:
+        """The call that makes it, without the fields that have their defaults."""
+        total = self.total_tensor_size_in_bytes
+        told = {
+            "strides": self.strides,
+            "total_tensor_size_in_bytes": total - self.default_total_tensor_size_in_bytes and total,
+            "flags": self.flags.name if self.flags else None,
+            "guaranteed_base_offset_alignment": self.guaranteed_base_offset_alignment,
+        }
+        more = "".join(f", {name}={value!r}" for name, value in told.items() if value)
+        return f"TensorDesc({self.data_type.value!r}, {self.sizes}{more})"
+
     @property
     def dimension_count(self) -> int:
         """`DimensionCount`: the number of sizes."""
