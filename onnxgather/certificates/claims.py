@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
-import operator
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 
+from onnxgather.certificates import tensors, terms
 from onnxgather.certificates.formula import GatherFormula
 from onnxgather.certificates.operators import TABLE
 from onnxgather.certificates.tensors import (
@@ -22,32 +22,20 @@ from onnxgather.certificates.tensors import (
     Run,
     UndecidedError,
     constant_tensor,
+    ensure,
     flat,
-    known_integer,
     lazy,
     moved,
 )
-from onnxgather.certificates.terms import (
-    Int,
-    Term,
-    Truth,
-    agree,
-    all_of,
-    any_of,
-    assuming,
-    highest,
-    inside,
-    is_equal,
-    no,
-    script,
-    variable,
-    weighted,
-)
-from onnxgather.checks import MAX_DIMENSIONS, listed, number_of, shown
-from onnxgather.descriptors.operators import Descriptor, GatherND1Desc, GatherNDDesc
+from onnxgather.certificates.terms import Int, Term, Truth, all_of, any_of, is_equal, no, weighted
+from onnxgather.checks import listed, number_of, shown
+from onnxgather.descriptors.operators import Descriptor
 from onnxgather.errors import OnnxGatherError
 from onnxgather.model.values import ModelProto, ValueType, name_of
-from onnxgather.networks.network import Scope, read_network
+from onnxgather.networks.network import Network, Scope, read_network
+
+AnyModel = str | os.PathLike[str] | ModelProto
+"""A model, or the path of its file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,20 +43,14 @@ class Claim:
     """What must follow for every value of its variables."""
 
     given: Truth
-    """What is assumed: what the policy and the sizes of tensors leave."""
+    """What is assumed: what the policy leaves."""
     conclusion: Truth
     output: Place = ()
     """The coordinates in OutputTensor that it is about."""
-    each: Callable[[], Iterator[Claim]] | None = None
-    """The same claim of each element apart, which are asked where the whole is not proved."""
 
     def script(self, *within: Truth) -> tuple[str, dict[str, Term]]:
         """What `terms.script` gives for the claim, where more is assumed."""
-        return script([self.given, *within], self.conclusion)
-
-
-AnyModel = str | os.PathLike[str] | ModelProto
-"""A model, or the path of its file."""
+        return terms.script([self.given, *within], self.conclusion)
 
 
 def walk(
@@ -95,15 +77,15 @@ def walk(
     for operation in scope.operations:
         if operation.operator == "Constant":
             continue
-        tensors = tuple(map(value, operation.inputs))
+        given = tuple(map(value, operation.inputs))
         if "function" in operation.bodies:
-            found = walk(operation.bodies["function"], [one for one in tensors if one], run)
+            found = walk(operation.bodies["function"], [one for one in given if one], run)
         else:
             key = operation.domain, operation.operator
             if key not in TABLE:
                 raise UndecidedError(f"the operator {'.'.join(filter(None, key))}")
             inner = partial(walk, outer=values)
-            made = TABLE[key](NodeCall(operation, tensors, scope.version, run, inner))
+            made = TABLE[key](NodeCall(operation, given, scope.version, run, inner))
             found = made if isinstance(made, list) else [made]
         values.update(zip(operation.outputs, found, strict=False))
     return [one for name in scope.outputs if (one := value(name))]
@@ -130,17 +112,15 @@ def tensor_names(main: Scope, desc: Descriptor) -> tuple[str, str, str]:
             rule = f"the model must have {number_of(count, what)}, or have names of to_onnx"
             raise OnnxGatherError(f"{rule}, got {listed(names, 4) or 'none'}")
     for name, tensor in zip(inputs, (desc.input_tensor, desc.indices_tensor), strict=True):
-        wanted, found = (
-            ValueType(name_of(tensor.data_type.onnx), tensor.array_shape),
-            main.types[name],
-        )
+        wanted = ValueType(name_of(tensor.data_type.onnx), tensor.array_shape)
+        found = main.types[name]
         sizes = zip(found.sizes or (), tensor.array_shape, strict=False)
         if found.data_type != wanted.data_type or any(n not in (None, size) for n, size in sizes):
             raise OnnxGatherError(f"{shown(name)} of the model must be {wanted}, got {found}")
     return inputs[0], inputs[1], outputs[0]
 
 
-def claims(model: AnyModel, formula: GatherFormula, run: Run) -> Iterator[Claim]:
+def claims(model: AnyModel | Network, formula: GatherFormula, run: Run) -> Iterator[Claim]:
     """What must follow for a model to mean a descriptor.
 
     Raises:
@@ -170,37 +150,35 @@ def claims(model: AnyModel, formula: GatherFormula, run: Run) -> Iterator[Claim]
 def _elements(formula: GatherFormula, output: LazyTensor) -> Iterator[Claim]:
     """Each element of OutputTensor is the one that the formula names, and 0 is between them."""
     tensor = formula.desc.output_tensor
-    is_buffer = tensor.array_shape != tensor.sizes
-
-    def element_at(at: Place) -> Moved:
-        return moved(output.at(at), output.dtype)
-
-    def offset_of(at: Place) -> Int:
-        return weighted(zip(at, tensor.element_strides, strict=True))
-
-    def claim(compare: Callable[[Int, Int], Truth], at: Place) -> Claim:
-        source, element = formula.source(at), element_at((offset_of(at),) if is_buffer else at)
+    has_gaps = tensor.array_shape != tensor.sizes
+    rule = f"an output of more than {MOST_ELEMENTS:,} elements has strides"
+    ensure(not has_gaps or _is_small(tensor.sizes), rule)
+    used = set[Int]()
+    for at in _places(tensor.sizes):
+        offset = weighted(zip(at, tensor.element_strides, strict=True))
+        used.add(offset)
+        source = formula.source(at)
+        element = moved(output.at((offset,) if has_gaps else at), output.dtype)
         given = formula.policy != "error" or no(source.outside)
         here = all_of(given, source.is_input, element.is_input)
-        found, wanted = (assuming(one, here) for one in (element.position, source.position))
+        found, wanted = (terms.assuming(one, here) for one in (element.position, source.position))
         conclusion = all_of(
-            agree(element.is_input, source.is_input),
-            any_of(no(here), compare(found, wanted)),
+            terms.agree(element.is_input, source.is_input),
+            any_of(no(here), _alike(found, wanted), is_equal(found, wanted)),
             any_of(source.is_input, element.is_input, is_equal(element.bits, 0)),
         )
-        return Claim(given, conclusion, at)
-
-    weaker = partial(_of_all, tensor.sizes, partial(claim, is_equal))
-    yield from _of_all(tensor.sizes, partial(claim, _alike), weaker=weaker)
-    if is_buffer:
-        used = set(map(offset_of, _places(tensor.sizes)))
-        for offset in set(range(math.prod(tensor.array_shape))) - used:
-            element = element_at((offset,))
+        yield Claim(given, conclusion, at)
+    for offset in range(math.prod(tensor.array_shape) if has_gaps else 0):
+        if offset not in used:
+            element = moved(output.at((offset,)), output.dtype)
             yield Claim(True, all_of(no(element.is_input), is_equal(element.bits, 0)), (offset,))
 
 
 def _alike(first: Int, second: Int) -> Truth:
-    """Whether the terms of two sums that have the same factor are equal, of which z3 knows more."""
+    """Whether two sums are equal as the sums of the terms with each factor are.
+
+    A solver sees that sooner than that the whole sums are.
+    """
     start, factors = _as_sum(first - second)
     parts = dict[int, list[tuple[Int, int]]]()
     for term, factor in factors.items():
@@ -215,147 +193,59 @@ def _as_sum(value: Int) -> tuple[int, dict[Term, int]]:
     return (value.args[0], dict(value.args[1:])) if value.kind == "sum" else (0, {value: 1})
 
 
-def _places(sizes: Sequence[Int]) -> Iterator[Place]:
-    """Yield the coordinates of the elements of a tensor."""
-    known = [known_integer(size, "a size") for size in sizes]
-    if math.prod(known) > MOST_ELEMENTS:
-        raise UndecidedError(f"more than {MOST_ELEMENTS:,} elements are not proved at once")
-    yield from itertools.product(*map(range, known))
+def _is_small(sizes: Sequence[Int]) -> bool:
+    """Whether the elements of a tensor are looked at one by one."""
+    return math.prod(map(terms.highest, sizes)) <= MOST_ELEMENTS
 
 
-def _of_all(
-    shape: Sequence[Int],
-    claim: Callable[[Place], Claim],
-    is_tuple: bool = False,
-    has_witness: bool = False,
-    weaker: Callable[[], Iterator[Claim]] | None = None,
-) -> Iterator[Claim]:
-    """Yield a claim of all elements of a tensor, with variables for their coordinates.
-
-    Where the operators need known coordinates, yield a claim of each element. With `has_witness`
-    the claim of all may not be provable though it holds of each; `weaker` are claims that are
-    enough, where this one is not provable.
-    """
-
-    def each() -> Iterator[Claim]:
-        return weaker() if weaker else map(claim, _places(shape))
-
-    places = _variables(shape, is_tuple)
-    is_large = math.prod(map(highest, shape)) > MOST_ELEMENTS
-    try:
-        first, *others = map(claim, places)
-    except UndecidedError:
-        if is_large and not weaker:
-            raise
-        yield from each()
-        return
-    given = all_of(first.given, *map(operator.lt, places[0], shape))
-    assert all(other.given is first.given for other in others)
-    conclusion = all_of(first.conclusion, *(other.conclusion for other in others))
-    is_final = is_large and not has_witness and not weaker
-    yield Claim(given, conclusion, first.output, None if is_final else each)
+def _places(sizes: Sequence[Int]) -> Iterable[Place]:
+    """The coordinates of each element of a tensor; variables for them if it is large."""
+    known = [tensors.known_integer(size, "a size") for size in sizes]
+    return itertools.product(*map(range, known)) if _is_small(known) else [_anywhere(known)]
 
 
-def _variables(shape: Sequence[Int], is_tuple: bool = False) -> list[Place]:
-    """The coordinates of any element of a tensor, for each of a tuple's if it has tuples."""
-    ends = [highest(size) - 1 for size in shape]
-    place = [variable(f"at{k}", 0, end) if end else 0 for k, end in enumerate(ends)]
-    if is_tuple and shape and ends[-1] < MAX_DIMENSIONS:
-        return [(*place[:-1], k) for k in range(known_integer(shape[-1], "a size"))]
-    return [tuple(place)]
+def _anywhere(sizes: Sequence[int]) -> Place:
+    """Variables for the coordinates of any element of a tensor."""
+    return tuple(terms.variable(f"at{k}", 0, n - 1) if n > 1 else 0 for k, n in enumerate(sizes))
 
 
 def _failures(formula: GatherFormula, failures: Sequence[Failure]) -> Iterator[Claim]:
     """The model fails under the policy "error" where an index is out of range, and never else."""
-    indices, desc = formula.desc.indices_tensor, formula.desc
-    is_tuple = isinstance(desc, GatherNDDesc | GatherND1Desc)
-
-    @cache
-    def all_outside() -> dict[Int, Truth]:
-        """Whether each index is out of range."""
-        found = dict[Int, Truth]()
-        for index, truth in map(formula.outside, _places(indices.sizes)):
-            found[index] = any_of(found.get(index, False), truth)
-        return found
-
-    def outside(index: Term) -> Truth:
-        """Whether an element of IndicesTensor's buffer is an index out of range."""
-        position = index.args[1]
-        if not isinstance(position, Term):
-            return all_outside().get(index, False)
-        at = _solution(position, indices.element_strides, indices.sizes)
-        known_integer(at[-1] if is_tuple else 0, "the coordinate that an index is for")
-        return formula.outside(at)[1]
-
-    def claim(failure: Failure, at: Place) -> Claim:
-        fails = failure.truth(at)
-        if formula.policy != "error" or not isinstance(fails, Term):
-            return Claim(True, no(fails))
-        return Claim(True, any_of(no(fails), *map(outside, _reads(fails))))
-
+    if formula.policy != "error":
+        yield from (Claim(True, no(one.truth(at))) for one in failures for at in _places(one.shape))
+        return
+    outside = Failure(formula.desc.indices_tensor.sizes, lambda at: formula.outside(at)[1])
+    if all(_is_small(one.shape) for one in (*failures, outside)):
+        is_outside, fails = (
+            any_of(*(one.truth(at) for one in several for at in _places(one.shape)))
+            for several in ([outside], failures)
+        )
+        yield Claim(True, any_of(no(is_outside), fails))
+        yield Claim(True, any_of(no(fails), is_outside))
+        return
+    yield from _implying(outside, failures)
     for failure in failures:
-        has_witness = formula.policy == "error"
-        yield from _of_all(failure.shape, partial(claim, failure), is_tuple, has_witness)
-    if formula.policy == "error":
-        yield from _of_all(indices.sizes, _refused(formula, failures), is_tuple, has_witness=True)
+        yield from _implying(failure, [outside])
 
 
-def _refused(formula: GatherFormula, failures: Sequence[Failure]) -> Callable[[Place], Claim]:
-    """The claim that the model fails where an index at some coordinates is out of range."""
-    is_tuple = isinstance(formula.desc, GatherNDDesc | GatherND1Desc)
-
-    @cache
-    def failing() -> dict[Term, Truth]:
-        """The indices that operators read, and whether an operator fails for each."""
-        found = dict[Term, Truth]()
-        for failure in failures:
-            for truth in map(failure.truth, _places(failure.shape)):
-                for one in _reads(truth):
-                    found[one] = any_of(found.get(one, False), truth)
-        return found
-
-    @cache
-    def readers() -> list[tuple[Failure, Place, Term]]:
-        """The operators that fail for indices, at which place for the index at which position."""
-        return [
-            (failure, at, one.args[1])
-            for failure in failures
-            for at in _variables(failure.shape, is_tuple)
-            for one in _reads(failure.truth(at))
-            if isinstance(one.args[1], Term)
-        ]
-
-    def claim(at: Place) -> Claim:
-        index, is_outside = formula.outside(at)
-        assert isinstance(index, Term)
-        if not any(isinstance(one, Term) for one in at):
-            return Claim(True, any_of(no(is_outside), failing().get(index, False)))
-        fails = list[Truth]()
-        for failure, variables, position in readers():
-            start, factors = _as_sum(position)
-            steps = [factors.get(one, 0) if isinstance(one, Term) else 0 for one in variables]
-            solution = _solution(index.args[1] - start, steps, failure.shape)
-            pairs = zip(solution, variables, strict=True)
-            truth = failure.truth(tuple(k if isinstance(v, Term) else v for k, v in pairs))
-            if index in _reads(truth):
-                fails.append(truth)
-        return Claim(True, any_of(no(is_outside), *fails))
-
-    return claim
+def _implying(cause: Failure, effects: Sequence[Failure]) -> Iterator[Claim]:
+    """Where a truth holds, so does one of others: at a place where it reads the same element."""
+    for at in _places(cause.shape):
+        truth, found = cause.truth(at), list[Truth]()
+        for effect in effects:
+            sizes = [tensors.known_integer(size, "a size") for size in effect.shape]
+            place = _anywhere(sizes)
+            for position, own in itertools.product(_read(truth), _read(effect.truth(place))):
+                start, factors = _as_sum(own)
+                # If the steps are not multiples of each other, this is any place.
+                steps = [factors.get(one, 0) if isinstance(one, Term) else 0 for one in place]
+                pairs = zip(steps, sizes, strict=True)
+                where = ((position - start) // s % n if s > 0 else 0 for s, n in pairs)
+                found.append(effect.truth(tuple(where)))
+        yield Claim(True, any_of(no(truth), *found))
 
 
-def _reads(truth: Truth) -> list[Term]:
-    """The elements of tensors that a truth depends on."""
-    terms = inside(truth) if isinstance(truth, Term) else ()
-    return [one for one in terms if one.kind == "read"]
-
-
-def _solution(number: Int, steps: Sequence[int], sizes: Sequence[Int]) -> Place:
-    """Coordinates of a tensor whose sum, each times its step, is the number if there are any.
-
-    If there are none, or steps are not multiples of each other, it is any place of the tensor.
-    """
-    return tuple(
-        number // step % known_integer(size, "a size") if step > 0 else 0
-        for step, size in zip(steps, sizes, strict=True)
-    )
+def _read(truth: Truth) -> list[Int]:
+    """The positions of the elements of IndicesTensor that a truth depends on."""
+    inside = terms.inside(truth) if isinstance(truth, Term) else ()
+    return [one.args[1] for one in inside if one.kind == "read"]

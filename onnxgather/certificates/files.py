@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from importlib.metadata import version
 from typing import Any, Literal
@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from onnxgather.certificates.certify import LOW_HALVES, Certified, statement_of
-from onnxgather.certificates.claims import AnyModel, Claim, claims
+from onnxgather.certificates.claims import AnyModel, claims
 from onnxgather.certificates.formula import formula_of
 from onnxgather.certificates.lemmas import LEMMAS, prove
 from onnxgather.certificates.solvers import (
@@ -24,7 +24,6 @@ from onnxgather.checks import shown
 from onnxgather.descriptors.operators import Descriptor
 from onnxgather.descriptors.spelling import from_dict, to_dict
 from onnxgather.errors import FileFormatError, OnnxGatherError, located
-from onnxgather.files import write_whole
 from onnxgather.networks.contract import digest_of
 from onnxgather.networks.network import read_network
 from onnxgather.options import OutOfRange, Target
@@ -84,15 +83,6 @@ def certificate_of(
         lemmas=certified.lemmas,
         versions={"onnxgather": version("onnxgather"), package: version(package)},
     )
-
-
-def write_certificate(path: str, certificate: Certificate) -> None:
-    """Write a certificate as JSON, whole or not at all.
-
-    Raises:
-        OnnxGatherError: The file cannot be written.
-    """
-    write_whole(path, msgspec.json.format(msgspec.json.encode(certificate)) + b"\n")
 
 
 def read_certificate(path: str) -> Certificate:
@@ -159,17 +149,17 @@ def _differences(certificate: Certificate, model: AnyModel) -> Iterator[str]:
     if certificate.digest != (digest := digest_of(network)):
         yield f"$.digest must be that of the model, {digest}, got {shown(certificate.digest)}"
         return
-    policy, wanted, given = certificate.out_of_range, set[str](), {*certificate.obligations}
+    policy = certificate.out_of_range
     assumed = {LOW_HALVES}.intersection(certificate.preconditions)
     run = Run(low_halves=bool(assumed))
     formula, needed = formula_of(desc, policy, certificate.target or "portable")
     try:
-        for claim in claims(model, formula, run):
-            wanted.update(_obligations(claim, given))
+        said = [claim for claim in claims(model, formula, run) if claim.conclusion is not True]
     except (UndecidedError, OnnxGatherError) as error:
         yield f"the model is not what the descriptor says, or undecided: {error}"
         return
     assumed.update(needed)
+    wanted = {claim.script()[0] for claim in said}
     told = {"obligations": wanted, "lemmas": run.lemmas, "preconditions": assumed}
     for field, own in told.items():
         got = {*getattr(certificate, field)}
@@ -178,17 +168,6 @@ def _differences(certificate: Certificate, model: AnyModel) -> Iterator[str]:
             yield f"$.{field} must be those of the model, of which {differ}"
     if certificate.statement != (statement := statement_of(desc, policy)):
         yield f"$.statement must be {shown(statement)}, got {shown(certificate.statement)}"
-
-
-def _obligations(claim: Claim, given: Collection[str]) -> Iterator[str]:
-    """The scripts of a claim: of all elements at once if that is given, else of each."""
-    if claim.conclusion is not True:
-        text, _ = claim.script()
-        if text in given or not claim.each:
-            yield text
-        else:
-            for one in claim.each():
-                yield from _obligations(one, given)
 
 
 def _solved_apart(texts: Sequence[str], seconds: float) -> list[Solved]:

@@ -17,7 +17,6 @@ from onnxgather.certificates.files import (
     certificate_of,
     check_certificate,
     read_certificate,
-    write_certificate,
 )
 from onnxgather.errors import FileFormatError
 
@@ -43,7 +42,7 @@ def certificate() -> Certificate:
 
 @pytest.fixture
 def path(tmp_path: Path, certificate: Certificate) -> str:
-    write_certificate(str(tmp_path / "certificate.json"), certificate)
+    (tmp_path / "certificate.json").write_bytes(msgspec.json.encode(certificate))
     return str(tmp_path / "certificate.json")
 
 

@@ -334,7 +334,7 @@ def test_claims_are_proved_without_the_normal_form_too(monkeypatch: pytest.Monke
     found = [certify(case.descriptor, case.out_of_range) for case in cases]
     assert {one.state for one in normal + found} == {"proved"}
     more = [len(b.obligations) - len(a.obligations) for a, b in zip(normal, found, strict=True)]
-    assert sum(more) > 0
+    assert min(more) >= 0 < sum(more)
 
 
 @pytest.mark.parametrize("solver", ["z3", "cvc5"])
