@@ -26,12 +26,12 @@ BUDGETS = {
     "doctor": 264,
     "networks": 4_956,
     "certificates": 1_745,
-    "cli": 2_017,
+    "cli": 2_024,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_398
+WHOLE = 19_405
 """The most lines of code of the package."""
 
 ENTRIES = 23

@@ -154,7 +154,8 @@ class Batch:
             number: The number of the file, for the progress.
             total: How many files there are; 0 if that is not known.
         """
-        self.progress.show((f"{number:,} of {total:,}: " if total > 1 else "") + name)
+        counted = f"{number:,} of {total:,}: " if total > 1 else ""
+        self.progress.show(counted + name, (number - 1) / total if total else None)
         try:
             yield
         except OnnxGatherError as error:

@@ -23,8 +23,9 @@ BY_SIGNAL = 128
 LONGEST_INDENTED = 2**22
 """JSON of so many bytes is not indented."""
 
-SECONDS_BETWEEN_LINES = 10
-"""How often a log has a line on how far the work is."""
+FIRST_LINE, NEXT_LINE, SILENCE = 10, 30, 300
+"""After how many seconds a log has its first line on how far the work is; how many lie between two
+lines, unless less than a tenth of the work is done since; and how many lie there at most."""
 
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 """The signals that end a command."""
@@ -77,19 +78,25 @@ class Progress:
         first_line: After how many seconds a log has its first line.
     """
 
-    def __init__(self, *, hidden: bool = False, first_line: float = SECONDS_BETWEEN_LINES) -> None:
-        self._start = time.monotonic()
-        self._told = self._start + first_line - SECONDS_BETWEEN_LINES
+    def __init__(self, *, hidden: bool = False, first_line: float = FIRST_LINE) -> None:
+        self._start = self._first = time.monotonic()
+        self._next, self._share = self._start + first_line, 0.0
         self._hidden, self._on_terminal = hidden, is_terminal(sys.stderr)
         self._width = self._done = 0
 
-    def show(self, text: str) -> None:
-        """Show a text in place of the last one."""
+    def show(self, text: str, share: float | None = None) -> None:
+        """Show a text in place of the last one.
+
+        Args:
+            text: The text.
+            share: How much of the work is done, from 0 to 1; None if that is not known.
+        """
         now = time.monotonic()
         if self._hidden:
             return
-        if not self._on_terminal and now - self._told >= SECONDS_BETWEEN_LINES:
-            self._told = now
+        due = share is None or share >= self._share or now >= self._next - NEXT_LINE + SILENCE
+        if not self._on_terminal and now >= self._next and due:
+            self._next, self._share = now + NEXT_LINE, (share or 0) + 0.1
             say(text, err=True)
         if self._on_terminal and now - self._start > 1:
             self.clear()
@@ -105,13 +112,18 @@ class Progress:
             total: How many there are, if that is known; then the line tells the time that is left.
         """
         self._done += 1
-        text = f"{what} {self._done:,}"
-        if total is not None:
-            seconds = (time.monotonic() - self._start) / self._done
-            text += f"/{total:,}"
+        text, now = f"{what} {self._done:,}", time.monotonic()
+        if self._done == 1:  # lanes have started, and taken their time for it
+            self._first = now
+        if total is None:
+            self.show(text)
+            return
+        text += f"/{total:,}"
+        if now - self._first >= 1:
+            seconds = (now - self._first) / (self._done - 1)
             with contextlib.suppress(OverflowError):  # millions of years
                 text += f", {timedelta(seconds=round(seconds * (total - self._done)))} left"
-        self.show(text)
+        self.show(text, self._done / total)
 
     def clear(self) -> None:
         """Take the line away, so that something else can be printed."""

@@ -92,15 +92,15 @@ def test_progress_has_the_number_and_the_name(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(terminal.time, "monotonic", lambda: now[0])
     show = sources.Progress.show
 
-    def slow(self: sources.Progress, text: str) -> None:
-        now[0] += 5
-        show(self, text)
+    def slow(self: sources.Progress, text: str, share: float | None = None) -> None:
+        now[0] += 15
+        show(self, text, share)
 
     monkeypatch.setattr(sources.Progress, "show", slow)
     for k in range(4):
         save(f"m/{k}.onnx")
     error = outcome("audit", "m", "--json")[2]
-    assert error == "1 of 4: m/0.onnx\n3 of 4: m/2.onnx\n"
+    assert error == "m\n2 of 4: m/1.onnx\n4 of 4: m/3.onnx\n"
 
 
 @POSIX
