@@ -53,7 +53,7 @@ def suggestion(found: str, names: Iterable[str], prefix: str = "", near: float =
     from difflib import get_close_matches  # late, as few need it and it takes time to import
 
     short = found.removeprefix(prefix)
-    known = {name.lower(): name for name in islice(names, 1000)}
+    known = {name.lower(): name for name in islice(names, 2000)}
     for match in get_close_matches(short[:LONGEST_SHOWN].lower(), known, 1, near):
         meant = (prefix if short != found else "") + known[match]
         return f"; did you mean {json.dumps(meant, ensure_ascii=False)}?"

@@ -21,17 +21,17 @@ BUDGETS = {
     "execution": 1_268,
     "programs": 1_032,
     "parity": 2_374,
-    "report": 710,
+    "report": 737,
     "repro": 746,
     "doctor": 264,
     "networks": 4_956,
     "certificates": 1_745,
-    "cli": 2_024,
+    "cli": 2_066,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_405
+WHOLE = 19_474
 """The most lines of code of the package."""
 
 ENTRIES = 23

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
-from itertools import chain, count
+from dataclasses import dataclass, replace
+from itertools import chain, count, islice
 from signal import Signals
 from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
-from onnxgather.checks import check_choice, listed
+from onnxgather.checks import check_choice, listed, shown_with_suggestion
 from onnxgather.cli import arguments
 from onnxgather.cli.outputs import Outputs, codes
 from onnxgather.cli.sources import Batch, FileCases, JsonBeforePaths, Reading, cases_in
 from onnxgather.cli.terminal import Interrupted, first_signal_kept, say
-from onnxgather.errors import GOOD, UNUSABLE, DescriptorError
+from onnxgather.errors import FINDINGS, GOOD, UNUSABLE, DescriptorError
 from onnxgather.files import is_model
 from onnxgather.options import FORMATS, FormatName, OutOfRange, Target
 from onnxgather.parity.asked import CHECK_OPTIONS
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from onnxgather.parity.cases import Case
     from onnxgather.parity.checking import Team
     from onnxgather.parity.results import Invalid, Report
+
+MOST_COMPARED = 10_000
+"""The most names of cases that a wrong name is compared with."""
 
 _STATES = """\b
 States:
@@ -62,8 +66,26 @@ class Cases:
     wrap: bool
     text: str
     """The text that the name of a case must have."""
+    name: str | None
+    """The name of the only case."""
+    listing: bool
+    """Whether the names of the cases are printed, and no case runs."""
     shard: tuple[int, int] | None
     """The number of the part of the cases, from 1, and how many parts there are."""
+
+    def fits(self, name: str) -> bool:
+        """Whether the case of a name may be checked."""
+        return self.text in name and self.name in (None, name)
+
+    def unfitted(self, names: Iterable[str]) -> str:
+        """The message where no case fits, from the names of all."""
+        known = [*islice(names, MOST_COMPARED)]
+        if self.name is not None:
+            return f"no case is named {shown_with_suggestion(self.name, known)}"
+        length = self.text.count("/") + 1
+        split = (name.split("/") for name in known)
+        parts = {"/".join(one[k : k + length]) for one in split for k in range(len(one))}
+        return f"no case name contains {shown_with_suggestion(self.text, sorted(parts))}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +145,19 @@ class CheckOptions:
     outputs: Outputs
     with_paths: bool
 
+    def with_source(self) -> CheckOptions:
+        """The options with the source that the name of the only case tells, if they have none."""
+        asked, name = self.cases, self.cases.name
+        if name is None or self.paths or asked.corpus or asked.count:
+            return self
+        path, colon, _ = name.partition(": ")
+        if colon:
+            return replace(self, paths=(path,))
+        if drawn := re.fullmatch("random/([0-9]{1,9})/([0-9]{1,6})", name):
+            seed, number = map(int, drawn.groups())
+            return replace(self, cases=replace(asked, seed=seed, count=number + 1))
+        return replace(self, cases=replace(asked, corpus=True))
+
 
 @click.command("check", cls=JsonBeforePaths, epilog=_STATES)
 @click.argument("paths", nargs=-1, type=arguments.FILE, metavar="[PATH]...")
@@ -134,6 +169,13 @@ class CheckOptions:
 @arguments.lanes
 @arguments.of_check("require", "required")
 @click.option("-k", "text", default="", metavar="TEXT", help="Only cases whose name has TEXT.")
+@click.option(
+    "--case",
+    "name",
+    metavar="NAME",
+    help="Only the case of this name, which a report tells; the name also says where the case is.",
+)
+@arguments.flag("--list", "listing", help="Print the names of the cases, and run no case.")
 @click.option(
     "--shard",
     callback=_shard,
@@ -172,7 +214,7 @@ def check_command(**given: Any) -> int:
     from onnxgather.parity.checking import check
     from onnxgather.parity.reading import known_from
 
-    asked, batch = CheckOptions(**given), Batch(prints=False)
+    asked, batch = CheckOptions(**given).with_source(), Batch(prints=False)
     known = known_from(asked.known_files, ours=not asked.no_known)
     lanes = asked.lanes.open()
     paths = list(dict.fromkeys(source.path for source in batch.sources(asked.paths)))
@@ -181,6 +223,8 @@ def check_command(**given: Any) -> int:
     read = [*paths, *([] if inputs is None else [inputs])]
     asked.outputs.check_apart(read)
     asked.outputs.check_writable()
+    if asked.cases.listing and asked.outputs.by_option:
+        raise click.UsageError(f"--list must come without {next(iter(asked.outputs.by_option))}")
     cases, planned, invalid = iter(list["Case"]()), 0, list["Invalid"]()
     signals: list[Interrupted] = []
     with ExitStack() as stack:
@@ -190,7 +234,13 @@ def check_command(**given: Any) -> int:
         try:
             found = _found(asked, batch, paths, invalid)
             asked.outputs.check_apart(chain(read, *(one.files for one in found)))
-            cases, planned = _planned(asked.cases, batch, found, invalid)
+            names, cases, planned = _planned(asked.cases, batch, found, invalid)
+            if asked.cases.listing:
+                for name in names:
+                    batch.say(name)
+                for one in invalid:
+                    batch.tell(f"{one.file}: {one.reason}")
+                return batch.finish([FINDINGS] if invalid else [])
         except Interrupted as signal:  # the report says so, and no lane starts
             signals, lanes = [signal], []
         stack.enter_context(first_signal_kept(signals))
@@ -243,27 +293,31 @@ def _found(
 
 def _planned(
     asked: Cases, batch: Batch, found: Sequence[FileCases], invalid: Sequence[Invalid]
-) -> tuple[Iterator[Case], int]:
-    """The cases, and how many they are."""
+) -> tuple[Iterator[str], Iterator[Case], int]:
+    """The names of the cases or the cases, of which one may be read, and how many they are."""
     from onnxgather.parity.corpus import built_in_cases, random_cases, random_names
 
     built_in = [*built_in_cases(asked.out_of_range)] if asked.corpus else []
-    random, text = asked.count or 0, asked.text
+    random = asked.count or 0
     total = sum(len(one.names) for one in found) + len(built_in) + random
     if not total + len(invalid):
         if batch.failures:
             raise click.exceptions.Exit(batch.finish())
         raise click.UsageError("there is nothing to check: give a PATH, --corpus or --random N")
-    if text:
-        names = chain(*(one.names for one in found), (case.name for case in built_in))
-        total = sum(text in name for name in chain(names, random_names(random, asked.seed)))
-        if not total:
-            raise click.UsageError(f"-k must be in the name of a case, got {text!r}")
     (part, parts), numbers = asked.shard or (1, 1), count()
+
+    def names() -> Iterator[str]:
+        yield from chain(*(one.names for one in found), (case.name for case in built_in))
+        yield from random_names(random, asked.seed)
+
+    if asked.text or asked.name is not None:
+        total = sum(map(asked.fits, names()))
+        if not total:
+            raise click.UsageError(asked.unfitted(names()))
 
     def chosen(name: str) -> bool:
         """Whether a case runs; asked of each case once, in order."""
-        return text in name and next(numbers) % parts == part - 1
+        return asked.fits(name) and next(numbers) % parts == part - 1
 
     def cases() -> Iterator[Case]:
         for one in found:
@@ -273,7 +327,7 @@ def _planned(
         yield from random_cases(random, asked.seed, asked.out_of_range, chosen)
 
     wrapped = (case.wrapped_in() for case in cases()) if asked.wrap else cases()
-    return wrapped, (total + parts - part) // parts
+    return filter(chosen, names()), wrapped, (total + parts - part) // parts
 
 
 @click.group("corpus")

@@ -133,17 +133,30 @@ function copyButton(text) {
   return copy;
 }
 
+function againSection(command) {
+  return commandSection(
+    "Run again",
+    "Checks this case alone, with the lane. PYTHON is the interpreter of the lane's environment; a " +
+      "provider from a plugin needs --plugin too.",
+    command,
+  );
+}
+
 function reproSection(command) {
+  return commandSection(
+    "Reproduce",
+    "Makes a folder with the smallest model that still shows it. REPORT.json is what --json wrote, " +
+      "PYTHON the interpreter of the lane's environment; a provider from a plugin needs --plugin too.",
+    command,
+  );
+}
+
+function commandSection(title, hint, command) {
   return make(
     "section",
     { class: "repro" },
-    make("h3", {}, "Reproduce"),
-    make(
-      "p",
-      { class: "hint" },
-      "Makes a folder with the smallest model that still shows it. REPORT.json is what --json wrote, " +
-        "PYTHON the interpreter of the lane's environment; a provider from a plugin needs --plugin too.",
-    ),
+    make("h3", {}, title),
+    make("p", { class: "hint" }, hint),
     make("div", {}, make("pre", { tabindex: 0 }, command), copyButton(command)),
   );
 }

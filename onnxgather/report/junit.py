@@ -14,7 +14,7 @@ import xml.etree.ElementTree as ET
 from onnxgather.checks import printable
 from onnxgather.parity.results import Report
 from onnxgather.parity.states import STATES
-from onnxgather.report.sentences import cut, evidence_lines, known, title, unmet, verdict
+from onnxgather.report.sentences import again, cut, evidence_lines, known, title, unmet, verdict
 
 _COUNTED = {"failures": "failure", "errors": "error", "skipped": "skipped"}
 
@@ -36,7 +36,8 @@ def junit(report: Report) -> bytes:
             result = case.results[k]
             group = f"{lane.name}.{case.operator}.{case.data_type}"
             element = STATES[result.state].element
-            add_testcase(suite, group, title(case), element, result.state, evidence_lines(result))
+            lines = [*evidence_lines(result), *again(case, lane, result)]
+            add_testcase(suite, group, title(case), element, result.state, lines)
     if reasons := cut(report):
         suite = _suite(root, report, "check")
         add_testcase(suite, "check", "the check runs every case", "error", "interrupted", reasons)

@@ -34,6 +34,7 @@ def markdown(report: Report) -> bytes:
     for cause in causes(report):
         state = cause.first.state
         lines.append(f"- **{state}** {plain(cause.title(report))}: {plain(why(cause.first))}")
+        lines += [f"  - {plain(command)}" for command in cause.again(report)]
     for text in [*(f"{found.file}: {found.reason}" for found in report.invalid), *report.unusable]:
         lines.append(f"- {plain(text)}")
     return markdown_document(lines)

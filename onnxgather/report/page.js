@@ -174,6 +174,7 @@ async function open(item, found) {
     body.append(make("p", {}, `The details cannot be unpacked: ${detail.failed}`));
   else if (detail) body.append(...detailSections(detail, found));
   else body.append(make("p", { class: "hint" }, noDetail(found)));
+  body.append(...(detail?.again ?? []).map(againSection));
   body.append(...(detail?.repro ?? []).map(reproSection));
 }
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import re
 import shlex
 import zlib
@@ -27,7 +26,7 @@ from onnxgather.parity.lanes.lane import LaneInfo
 from onnxgather.parity.results import CaseResult, Report, Result, ResultKind
 from onnxgather.parity.states import BAD, BEST_TO_WORST, STATES
 from onnxgather.report.picture import picture_of
-from onnxgather.report.sentences import causes, verdict, why
+from onnxgather.report.sentences import again, causes, lane_again, verdict, why
 
 CHUNK = 32
 """Cases whose details are compressed together; the page unpacks a chunk when one is opened."""
@@ -123,7 +122,9 @@ def _detail(case: CaseResult, lanes: Sequence[LaneInfo]) -> dict[str, Any]:
     arrays = evidence.data.array(), evidence.indices.array()
     got = {lane: blob.array() for lane, blob in evidence.got.items()}
     drawn = _built(picture_of(desc, *arrays, case.out_of_range, got))
-    shared = {"repro": _repros(case, lanes), "picture": drawn}
+    pairs = zip(lanes, case.results, strict=True)
+    commands = [command for lane, result in pairs for command in again(case, lane, result)]
+    shared = {"again": commands, "repro": _repros(case, lanes), "picture": drawn}
     if desc is None:
         return {**shared, "node": _built(evidence.node)}
     return {**shared, **described(desc, case.out_of_range, _targets(case, lanes) or ["portable"])}
@@ -153,10 +154,7 @@ def _repros(case: CaseResult, lanes: Sequence[LaneInfo]) -> list[str]:
     found: list[str] = []
     for lane, result in zip(lanes, case.results, strict=True):
         if result.is_wrong and lane.target is not None:
-            where = lane.name
-            if lane.python is not None:  # in another environment, or told with its path
-                where += f"={lane.python if os.path.dirname(lane.python) else 'PYTHON'}"
-            asked = ["REPORT.json", "--case", case.name, "--lane", where, "-o", "repro"]
+            asked = ["REPORT.json", "--case", case.name, "--lane", lane_again(lane), "-o", "repro"]
             found.append(shlex.join(["onnxgather", "repro", *asked]))
     return found
 

@@ -104,6 +104,7 @@ def _causes(report: Report) -> list[_Row]:
     for cause in found[:MOST_CAUSES]:
         state = cause.first.state
         told = evidence_lines(cause.first) if state in BAD else [why(cause.first)]
+        told += cause.again(report)
         rows.append([(f"{state:<7}", state), (cause.title(report), None)])
         rows.extend([(" " * 7, None), (text, None)] for text in told)
     if rest := found[MOST_CAUSES:]:

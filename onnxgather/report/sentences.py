@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import sys
 from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from onnxgather.checks import number_of, printable
+from onnxgather.execution.providers import target_of
 from onnxgather.parity.lanes.lane import LaneInfo
 from onnxgather.parity.results import CaseResult, Report, Result
-from onnxgather.parity.states import STATES, State
+from onnxgather.parity.states import BAD, STATES, State
 
 Mood = Literal["good", "known", "open", "bad"]
 """How a report is to be read. good: everything ran and agrees. known: nothing is new, but results
@@ -48,6 +52,33 @@ def evidence_lines(result: Result) -> list[str]:
     return [line for line in lines if line]
 
 
+def lane_again(lane: LaneInfo) -> str:
+    """A lane as options name it, with its interpreter, or PYTHON in the place of its path."""
+    if lane.python in (None, sys.executable):  # in the environment of the check
+        return lane.name
+    return f"{lane.name}={lane.python if os.path.dirname(lane.python) else 'PYTHON'}"
+
+
+def again(case: CaseResult, lane: LaneInfo, result: Result) -> list[str]:
+    """The command that runs a case again on a lane, if the result there is a finding.
+
+    A provider from a plugin library needs --plugin too, and a model its inputs.
+    """
+    if result.state not in BAD:
+        return []
+    words = ["onnxgather", "check", "--case", case.name]
+    path, from_file, _ = case.name.partition(": ")
+    if from_file and case.file is None:
+        words[2:2] = [path, "--inputs", "INPUTS.npz"]
+    where = lane_again(lane)
+    words += ["--lanes" if where == lane.name else "--lane", where]
+    if lane.target not in (None, target_of(lane.provider), lane.name.rpartition("@")[2]):
+        words += ["--target", str(lane.target)]
+    if from_file or case.name.startswith("random/"):
+        words += ["--out-of-range", case.out_of_range]
+    return [shlex.join([*words, *(["--wrap"] if case.wrapped else [])])]
+
+
 def title(case: CaseResult) -> str:
     """The name of a case, followed by `(wrapped)` if it is wrapped."""
     return case.name + (" (wrapped)" if case.wrapped else "")
@@ -67,6 +98,12 @@ class Cause:
         name = title(report.cases[self.cases[0]])
         count = len(self.cases)
         return f"{self.first.lane}: " + (f"{count:,} cases, such as {name}" if count > 1 else name)
+
+    def again(self, report: Report) -> list[str]:
+        """The command that runs the first case again, as a line, if it is a finding."""
+        case = report.cases[self.cases[0]]
+        lane = report.lanes[case.results.index(self.first)]
+        return [f"again: {command}" for command in again(case, lane, self.first)]
 
 
 def causes(report: Report) -> list[Cause]:

@@ -471,7 +471,73 @@ class TestParts:
         program("x.json")
         code, out, err = outcome("check", "x.json", "--random", "3", "-k", "abc")
         assert (code, out) == (2, "")
-        assert err.endswith("Error: -k must be in the name of a case, got 'abc'\n")
+        assert err.endswith("Error: no case name contains 'abc'\n")
+
+    @pytest.mark.parametrize(
+        ("arguments", "sentence"),
+        [
+            (
+                ["--corpus", "-k", "gather/flaot32"],
+                "no case name contains 'gather/flaot32'; did you mean \"gather/float32\"?",
+            ),
+            (
+                ["--case", "gather/float32/int64/negativ"],
+                "no case is named 'gather/float32/int64/negativ'; did you mean "
+                '"gather/float32/int64/negative"?',
+            ),
+            (
+                ["--case", "random/0/3", "--random", "3"],
+                "no case is named 'random/0/3'; did you mean \"random/0/2\"?",
+            ),
+            (["--case", ""], "no case is named ''"),
+            (["--corpus", "--list", "--markdown", "x"], "--list must come without --markdown"),
+            (["--list"], "there is nothing to check: give a PATH, --corpus or --random N"),
+        ],
+    )
+    def test_an_unknown_name_is_one_sentence(self, arguments: list[str], sentence: str) -> None:
+        code, out, err = outcome("check", *arguments)
+        assert (code, out) == (2, "")
+        assert err.endswith(f"Error: {sentence}\n")
+
+    @pytest.mark.parametrize(
+        "options", [["-k", "1"], ["--shard", "2/3"], ["-k", "y.json: $"], ["--case", "random/7/3"]]
+    )
+    def test_a_list_has_the_names_of_the_cases_that_would_run(
+        self, monkeypatch: pytest.MonkeyPatch, options: list[str]
+    ) -> None:
+        program("x.json")
+        program("y.json")
+        asked = ["x.json", "y.json", "--random", "13", "--seed", "7", *options]
+        names = [case.name for case in report(*asked, code=3).cases]
+        monkeypatch.setattr(ModelLane, "start", None)
+        assert names
+        assert outcome("check", *asked, "--list") == (0, "".join(f"{n}\n" for n in names), "")
+
+    def test_a_list_says_what_cannot_be_listed(self) -> None:
+        content = json.loads(Path(program("bad.json")).read_text())
+        content["dispatchables"]["gather"]["desc"]["Axis"] = 2
+        Path("bad.json").write_text(json.dumps(content))
+        program("x.json")
+        assert outcome("check", "x.json", "bad.json", "--list") == (
+            1,
+            "x.json: $.commands[0] (gather)\n",
+            "bad.json: $.dispatchables.gather.desc: Axis must be less than "
+            "InputTensor.DimensionCount (2), got 2\n",
+        )
+
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "random/5/40",
+            "gather/float32/int64/negative",
+            "forbidden/gather-nd/tuple-length/none",
+            "x.json: $.commands[0] (gather)",
+        ],
+    )
+    def test_the_name_of_a_case_says_where_the_case_is(self, name: str) -> None:
+        program("x.json")
+        found = report("--case", name, code=3)
+        assert ([case.name for case in found.cases], found.planned) == ([name], 1)
 
     @pytest.mark.parametrize("parts", [1, 3, 8])
     def test_each_case_is_in_one_shard(self, parts: int) -> None:

@@ -75,12 +75,15 @@ def test_few_cases_have_a_row_each() -> None:
 got 0.0 (00 00 00 00)
                  output[1,0] = input[1, 2] = 5
                  ran: Clip, Gather
+                 again: onnxgather check --case gather/a --lanes openvino
         ERROR    openvino: gather/b
                  OpenVINOExecutionProvider failed: no such layout
+                 again: onnxgather check --case gather/b --lanes openvino
         FIXED    openvino: gather/d (wrapped)
                  passes, although it is a known difference
                  Crashes below 1.25 (https://example.com/2)
                  ran: Gather
+                 again: onnxgather check --case gather/d --lanes openvino --wrap
         NOT-RUN  directml: 6 cases, such as gather/a
                  onnxruntime has no DmlExecutionProvider
         NOT-RUN  openvino: gather/e
@@ -116,6 +119,7 @@ def test_many_cases_are_summed_up_by_operator_and_data_type() -> None:
 got 0.0 (00 00 00 00)
                  output[1,0] = input[1, 2] = 5
                  ran: Clip, Gather
+                 again: onnxgather check --case 'case 0' --lanes openvino
         NOT-RUN  openvino: case 3
                  Gather went to CPUExecutionProvider
         KNOWN    openvino: 2 cases, such as case 1
@@ -140,7 +144,8 @@ def test_details_are_cut_and_say_so() -> None:
     errors = [replace(ERROR, reason=f"failure {k}") for k in range(53)]
     text = as_lines(many(60, *errors))
     more = "... and 3 more causes, of 3 results; --json or --html has them all\n"
-    assert f"failure 49\n{more}" in text
+    command = "onnxgather check --case 'case 49' --lanes openvino"
+    assert f"failure 49\n         again: {command}\n{more}" in text
     assert "failure 50" not in text
     assert "more cause" not in as_lines(many(60, *errors[:50]))
     assert "... and 1 more cause, of 1 result; --json" in as_lines(many(60, *errors[:51]))
@@ -208,7 +213,7 @@ def test_control_characters_are_written_and_not_sent() -> None:
     )
     text = as_lines(report)
     assert all(c.isprintable() or c == "\n" for c in text)
-    assert text.count(r"a\x1b[31m\x00b\udc80\u202e</name>") == 8
+    assert text.count(r"a\x1b[31m\x00b\udc80\u202e</name>") == 10
 
 
 def test_colours_only_when_asked_and_only_around_states() -> None:

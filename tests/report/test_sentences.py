@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import xml.etree.ElementTree as ET
 from typing import Any
 
@@ -27,7 +28,7 @@ from report_samples import (
 from onnxgather.parity.lanes.lane import LaneInfo
 from onnxgather.parity.results import CaseResult, Invalid
 from onnxgather.report import as_lines, html, junit, markdown
-from onnxgather.report.sentences import verdict
+from onnxgather.report.sentences import again, verdict
 
 
 def verdict_of(lanes: list[LaneInfo], *cases: CaseResult, **more: Any) -> tuple[str, str, str]:
@@ -82,6 +83,49 @@ def test_the_verdict_of_each_sort_of_report() -> None:
         "bad",
     )
     assert verdict_of([OPENVINO], *[bad] * 1234)[0] == "1,234 findings"
+
+
+@pytest.mark.parametrize(
+    ("name", "facts", "lane", "words"),
+    [
+        ("gather/a", {}, {}, "--case gather/a --lanes openvino"),
+        ("gather/a", {}, {"state": "PASS"}, None),
+        ("gather/a", {}, {"state": "KNOWN"}, None),
+        ("gather/a", {}, {"python": sys.executable}, "--case gather/a --lanes openvino"),
+        ("gather/a", {}, {"python": "/x/python"}, "--case gather/a --lane openvino=/x/python"),
+        ("gather/a", {}, {"python": "python3"}, "--case gather/a --lane openvino=PYTHON"),
+        ("gather/a", {}, {"target": "portable"}, "--case gather/a --lanes openvino"),
+        ("gather/a", {}, {"target": "cpu"}, "--case gather/a --lanes openvino --target cpu"),
+        (
+            "gather/a",
+            {"wrapped": True},
+            {"name": "openvino@cpu", "target": "cpu"},
+            "--case gather/a --lanes openvino@cpu --wrap",
+        ),
+        ("random/1/2", {}, {}, "--case random/1/2 --lanes openvino --out-of-range clamp"),
+        (
+            "x.json: $.commands[0] (g)",
+            {"file": "x.json", "out_of_range": "zero"},
+            {},
+            "--case 'x.json: $.commands[0] (g)' --lanes openvino --out-of-range zero",
+        ),
+        (
+            "m.onnx: main graph: node 'a'",
+            {"out_of_range": "error"},
+            {},
+            "m.onnx --inputs INPUTS.npz --case 'm.onnx: main graph: node '\"'\"'a'\"'\"'' "
+            "--lanes openvino --out-of-range error",
+        ),
+    ],
+)
+def test_a_finding_has_the_command_that_runs_its_case_again(
+    name: str, facts: dict[str, Any], lane: dict[str, Any], words: str | None
+) -> None:
+    lane = dict(lane)
+    result = replace(DIFF, state=lane.pop("state", "DIFF"))
+    case = msgspec.structs.replace(entry(gather_case(name), result), **facts)
+    commands = again(case, replace(OPENVINO, **lane), result)
+    assert commands == ([] if words is None else [f"onnxgather check {words}"])
 
 
 def heading(page: bytes) -> tuple[str, str]:
