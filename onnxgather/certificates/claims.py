@@ -179,18 +179,11 @@ def _alike(first: Int, second: Int) -> Truth:
 
     A solver sees that sooner than that the whole sums are.
     """
-    start, factors = _as_sum(first - second)
+    start, factors = terms.as_sum(first - second)
     parts = dict[int, list[tuple[Int, int]]]()
     for term, factor in factors.items():
         parts.setdefault(abs(factor), []).append((term, factor))
     return all_of(start == 0, *(is_equal(weighted(part), 0) for part in parts.values()))
-
-
-def _as_sum(value: Int) -> tuple[int, dict[Term, int]]:
-    """The constant of a sum, and its terms with their factors."""
-    if not isinstance(value, Term):
-        return value, {}
-    return (value.args[0], dict(value.args[1:])) if value.kind == "sum" else (0, {value: 1})
 
 
 def _is_small(sizes: Sequence[Int]) -> bool:
@@ -236,7 +229,7 @@ def _implying(cause: Failure, effects: Sequence[Failure]) -> Iterator[Claim]:
             sizes = [tensors.known_integer(size, "a size") for size in effect.shape]
             place = _anywhere(sizes)
             for position, own in itertools.product(_read(truth), _read(effect.truth(place))):
-                start, factors = _as_sum(own)
+                start, factors = terms.as_sum(own)
                 # If the steps are not multiples of each other, this is any place.
                 steps = [factors.get(one, 0) if isinstance(one, Term) else 0 for one in place]
                 pairs = zip(steps, sizes, strict=True)

@@ -145,6 +145,12 @@ def _of_truths(compute: Callable[..., Truth]) -> Semantics:
     return lambda node: _fold(node, compute, result=bool)
 
 
+def _times(first: Int, second: Int) -> Int:
+    """The product of two integers, one of them known."""
+    value, factor = (first, second) if isinstance(first, Term) else (second, first)
+    return value * tensors.known_integer(factor, "a factor")
+
+
 def _divisor(node: NodeCall, value: Int, divisor: Int) -> int:
     known = tensors.known_integer(divisor, "a divisor")
     is_lowest = terms.lowest(value) == np.iinfo(node[0].dtype).min
@@ -590,7 +596,7 @@ TABLE: Mapping[tuple[str, str], Semantics] = {
     ("", "Max"): lambda node: _limited(node, terms.larger_of, node.tensors),
     ("", "Min"): lambda node: _limited(node, terms.smaller_of, node.tensors),
     ("", "Mod"): lambda node: _fold(node, partial(_modulo, node)),
-    ("", "Mul"): lambda node: _fold(node, operator.mul),
+    ("", "Mul"): lambda node: _fold(node, _times),
     ("", "Neg"): _alone(lambda a: -a),
     ("", "Not"): _alone(terms.no, bool),
     ("", "Or"): _of_truths(terms.any_of),

@@ -206,7 +206,7 @@ def chosen(truth: Truth, first: Item, second: Item, dtype: np.dtype[Any]) -> Ite
     return (terms.choose_truth if dtype.kind == "b" else terms.choose)(truth, first, second)
 
 
-def flat(coordinates: Sequence[Int], shape: Sequence[Int]) -> Int:
+def flat(coordinates: Sequence[Int], shape: Sequence[int]) -> Int:
     """The number of an element in its tensor."""
     number: Int = 0
     for at, size in zip(coordinates, shape, strict=True):
