@@ -53,6 +53,10 @@ class Claim:
         return terms.script([self.given, *within], self.conclusion)
 
 
+FIRST_OPSET = 8
+"""The first opset in which all operators of the table broadcast as they do now."""
+
+
 def walk(
     scope: Scope,
     inputs: Sequence[LazyTensor],
@@ -64,6 +68,7 @@ def walk(
     Raises:
         UndecidedError: An operator, or what it does, is not known.
     """
+    ensure(scope.version >= FIRST_OPSET, f"the opset {scope.version}, below {FIRST_OPSET}")
     values = {**(outer or {}), **dict(zip(scope.inputs, inputs, strict=False))}
 
     def value(name: str) -> LazyTensor | None:
@@ -79,6 +84,7 @@ def walk(
             continue
         given = tuple(map(value, operation.inputs))
         if "function" in operation.bodies:
+            ensure(None not in given, "a call of a function that leaves an input out")
             found = walk(operation.bodies["function"], [one for one in given if one], run)
         else:
             key = operation.domain, operation.operator

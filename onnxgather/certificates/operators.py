@@ -11,7 +11,7 @@ import itertools
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial, reduce
+from functools import cache, reduce
 from typing import Any
 
 import numpy as np
@@ -151,25 +151,29 @@ def _times(first: Int, second: Int) -> Int:
     return value * tensors.known_integer(factor, "a factor")
 
 
-def _divisor(node: NodeCall, value: Int, divisor: Int) -> int:
-    known = tensors.known_integer(divisor, "a divisor")
-    is_lowest = terms.lowest(value) == np.iinfo(node[0].dtype).min
-    ensure(known and not (known == -1 and is_lowest), "a division that may stop the process")
-    return known
+def _division(compute: Callable[[Int, int], Int]) -> Semantics:
+    """A division by constants: by 0 it stops the process, and so may one by -1.
+
+    That holds for elements that nothing uses, too.
+    """
+
+    def of(node: NodeCall) -> LazyTensor:
+        ensure(not node.attribute("fmod", 0), "Mod with fmod")
+        ensure({0, -1}.isdisjoint(node[1].numbers()), "a division that may stop the process")
+        return _fold(node, lambda a, b: compute(a, tensors.known_integer(b, "a divisor")))
+
+    return of
 
 
-def _divided(node: NodeCall, value: Int, divisor: Int) -> Int:
+def _divided(value: Int, divisor: int) -> Int:
     """An integer divided towards 0."""
-    known = _divisor(node, value, divisor)
-    found = terms.choose(value < 0, -(-value // abs(known)), value // abs(known))
-    return found if known > 0 else -found
+    found = terms.choose(value < 0, -(-value // abs(divisor)), value // abs(divisor))
+    return found if divisor > 0 else -found
 
 
-def _modulo(node: NodeCall, value: Int, divisor: Int) -> Int:
+def _modulo(value: Int, divisor: int) -> Int:
     """The remainder has the sign of the divisor."""
-    known = _divisor(node, value, divisor)
-    ensure(not node.attribute("fmod", 0), "Mod with fmod")
-    return value % known if known > 0 else -(-value % -known)
+    return value % divisor if divisor > 0 else -(-value % -divisor)
 
 
 def _limited(
@@ -342,7 +346,7 @@ def _transpose(node: NodeCall) -> LazyTensor:
 
 def _expand(node: NodeCall) -> LazyTensor:
     """Expand."""
-    return _expanded(node[0], _common([node[0].shape, node[1].numbers()]))
+    return _expanded(node[0], _common([node[0].shape, node.wanted_sizes(1)]))
 
 
 def _shape_of(node: NodeCall) -> LazyTensor:
@@ -417,7 +421,7 @@ def _filled(node: NodeCall) -> LazyTensor:
     """ConstantOfShape."""
     value: Array = node.attribute("value", np.zeros(1, np.float32))
     ensure(value.size == 1, "a ConstantOfShape of several values")
-    return _expanded(tensors.constant_tensor(value.reshape(())), node[0].numbers())
+    return _expanded(tensors.constant_tensor(value.reshape(())), node.wanted_sizes(0))
 
 
 def _reduce_sum(node: NodeCall) -> LazyTensor:
@@ -443,6 +447,7 @@ def _reduce_sum(node: NodeCall) -> LazyTensor:
 
 def _range_of(node: NodeCall) -> LazyTensor:
     """Range of constants."""
+    ensure(not any(one.shape for one in node.tensors), "a Range of several numbers")
     ends = (tensors.known_integer(one.at(()), "an end of a Range") for one in node.tensors)
     start, limit, delta = ends
     ensure(delta, "a Range with the step 0")
@@ -582,7 +587,7 @@ TABLE: Mapping[tuple[str, str], Semantics] = {
     ("", "Clip"): _clip,
     ("", "Concat"): lambda node: _joined(node.tensors, node.attribute("axis", 1)),
     ("", "ConstantOfShape"): _filled,
-    ("", "Div"): lambda node: _fold(node, partial(_divided, node)),
+    ("", "Div"): _division(_divided),
     ("", "Equal"): _equal,
     ("", "Expand"): _expand,
     ("", "Gather"): _gather,
@@ -595,7 +600,7 @@ TABLE: Mapping[tuple[str, str], Semantics] = {
     ("", "LessOrEqual"): _compare("order", lambda a, b: terms.no(b < a)),
     ("", "Max"): lambda node: _limited(node, terms.larger_of, node.tensors),
     ("", "Min"): lambda node: _limited(node, terms.smaller_of, node.tensors),
-    ("", "Mod"): lambda node: _fold(node, partial(_modulo, node)),
+    ("", "Mod"): _division(_modulo),
     ("", "Mul"): lambda node: _fold(node, _times),
     ("", "Neg"): _alone(lambda a: -a),
     ("", "Not"): _alone(terms.no, bool),

@@ -282,9 +282,19 @@ class NodeCall:
     def numbers(self, number: int, name: str) -> list[int] | None:
         """The integers of an input, or of the attribute that older versions have in its place."""
         if self.get(number) is not None:
+            rule = (
+                f"the {name} of {self.operation.operator} in {len(self[number].shape)} dimensions"
+            )
+            ensure(len(self[number].shape) == 1, rule)
             return self[number].numbers()
         own = self.attribute(name)
         return None if own is None else [int(one) for one in own]
+
+    def wanted_sizes(self, number: int) -> list[int]:
+        """The sizes that an input names."""
+        sizes = self.numbers(number, "shape") or []
+        ensure(min(sizes, default=0) >= 0, f"{self.operation.operator} with the sizes {sizes}")
+        return sizes
 
     def fails(self, shape: Sequence[Int], truth: Callable[[Place], Truth]) -> None:
         """Take down where the node makes the model fail."""
