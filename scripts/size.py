@@ -25,13 +25,13 @@ BUDGETS = {
     "repro": 746,
     "doctor": 264,
     "networks": 4_956,
-    "certificates": 1_680,
+    "certificates": 1_682,
     "cli": 2_066,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_409
+WHOLE = 19_411
 """The most lines of code of the package."""
 
 ENTRIES = 23

@@ -346,7 +346,9 @@ def _transpose(node: NodeCall) -> LazyTensor:
 
 def _expand(node: NodeCall) -> LazyTensor:
     """Expand."""
-    return _expanded(node[0], _common([node[0].shape, node.wanted_sizes(1)]))
+    sizes = [_number(node[1].at(at)) for at in node[1].coordinates()]
+    ensure(all(terms.lowest(size) >= 0 for size in sizes), f"Expand with the sizes {sizes}")
+    return _expanded(node[0], _common([node[0].shape, sizes]))
 
 
 def _shape_of(node: NodeCall) -> LazyTensor:
