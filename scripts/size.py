@@ -20,18 +20,18 @@ BUDGETS = {
     "model": 488,
     "execution": 1_268,
     "programs": 1_032,
-    "parity": 2_374,
+    "parity": 2_401,
     "report": 737,
     "repro": 746,
     "doctor": 264,
     "networks": 4_956,
     "certificates": 1_682,
-    "cli": 2_066,
+    "cli": 2_081,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_411
+WHOLE = 19_453
 """The most lines of code of the package."""
 
 ENTRIES = 23

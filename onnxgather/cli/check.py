@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -26,6 +27,7 @@ from onnxgather.parity.asked import CHECK_OPTIONS
 if TYPE_CHECKING:
     from onnxgather.parity.cases import Case
     from onnxgather.parity.checking import Team
+    from onnxgather.parity.known import Known
     from onnxgather.parity.results import Invalid, Report
 
 MOST_COMPARED = 10_000
@@ -202,6 +204,11 @@ class CheckOptions:
 )
 @arguments.of_check("known", "known_files")
 @arguments.of_check("no-known")
+@arguments.file(
+    "--write-known",
+    "write_known_file",
+    help="Write the findings as known differences; what FILE lists is known, and stays there.",
+)
 @arguments.allow_outside
 @arguments.as_records(reading=Reading, cases=Cases, lanes=Lanes, outputs=Outputs)
 def check_command(**given: Any) -> int:
@@ -212,10 +219,12 @@ def check_command(**given: Any) -> int:
     quotes, such as 'tests/*.json'.
     """
     from onnxgather.parity.checking import check
-    from onnxgather.parity.reading import known_from
+    from onnxgather.parity.reading import known_from, open_known
 
     asked, batch = CheckOptions(**given).with_source(), Batch(prints=False)
-    known = known_from(asked.known_files, ours=not asked.no_known)
+    written = asked.outputs.write_known_file or ""
+    before = open_known(written) if os.path.isfile(written) else ()
+    known = [*before, *known_from(asked.known_files, ours=not asked.no_known)]
     lanes = asked.lanes.open()
     paths = list(dict.fromkeys(source.path for source in batch.sources(asked.paths)))
     asked.reading.check_models(*paths)
@@ -256,14 +265,14 @@ def check_command(**given: Any) -> int:
             stop=lambda: signals[0].name if signals else None,
         )
         report = msgspec.structs.replace(report, invalid=invalid)
-        _write(asked, batch, report)
+        _write(asked, batch, report, before)
         code = batch.finish(codes(report))
         if signals:
             raise signals[0]
         return code
 
 
-def _write(asked: CheckOptions, batch: Batch, report: Report) -> None:
+def _write(asked: CheckOptions, batch: Batch, report: Report, before: Sequence[Known]) -> None:
     """Write the report, with what went wrong before the check."""
     from onnxgather.report import without_paths
 
@@ -271,7 +280,7 @@ def _write(asked: CheckOptions, batch: Batch, report: Report) -> None:
     shard = asked.cases.shard and "/".join(map(str, asked.cases.shard))
     report = msgspec.structs.replace(report, unusable=unusable, shard=shard)
     shown = report if asked.with_paths else without_paths(report, asked.lanes.libraries)
-    asked.outputs.write_report(batch, report, shown)
+    asked.outputs.write_report(batch, report, shown, before)
 
 
 def _found(

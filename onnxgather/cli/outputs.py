@@ -20,6 +20,7 @@ from onnxgather.files import check_apart, check_writable, write_whole
 from onnxgather.programs.program import Program
 
 if TYPE_CHECKING:
+    from onnxgather.parity.known import Known
     from onnxgather.parity.results import Report
 
 _UNSAFE = frozenset('%/\\:*?"<>|')
@@ -50,6 +51,7 @@ class Outputs:
     certificate_file: str | None = None
     sarif_file: str | None = None
     write_baseline_file: str | None = None
+    write_known_file: str | None = None
 
     @property
     def by_option(self) -> dict[str, str]:
@@ -97,19 +99,24 @@ class Outputs:
             say(contents[option]())
         return bool(printed)
 
-    def write_report(self, batch: Batch, report: Report, shown: Report) -> None:
+    def write_report(
+        self, batch: Batch, report: Report, shown: Report, before: Sequence[Known] = ()
+    ) -> None:
         """Write a report; then print what was asked for, or the table.
 
         Args:
             batch: As of `write`.
             report: The report of the table.
             shown: The report of the files.
+            before: The known differences that the file to write them to had.
         """
+        from onnxgather.parity.known import with_findings
         from onnxgather.report import as_lines, html, junit, markdown
 
         writers = {"--json": json_bytes, "--junit": junit, "--html": html, "--markdown": markdown}
         contents = {option: partial(make, shown) for option, make in writers.items()}
-        if not self.write(batch, contents):
+        known = {"--write-known": lambda: json_bytes(with_findings(report, before))}
+        if not self.write(batch, {**contents, **known}):
             say(as_lines(report, width(), colour=has_colours()), as_is=True)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from functools import cache
+from glob import escape
 from importlib.resources import files
 from typing import Any
 
@@ -17,10 +18,10 @@ from onnxgather.execution.child import Breakdown
 from onnxgather.execution.runtime import NotRunKind
 from onnxgather.parity.cases import Case
 from onnxgather.parity.lanes.lane import LaneInfo
-from onnxgather.parity.results import Result, ResultKind
+from onnxgather.parity.results import CaseResult, Report, Result, ResultKind
 
 
-class _Pattern(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Pattern(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Wanted values for attributes of some facts; a field that is None wants nothing.
 
     Of a tuple of values one must be equal. In a text, `*` stands for any text.
@@ -96,7 +97,7 @@ class ResultPattern(_Pattern, frozen=True):
     first: ElementPattern | None = None
 
 
-class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """One known difference."""
 
     provider: str
@@ -134,10 +135,9 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def is_about(self, case: Case, lane: LaneInfo) -> bool:
         """Whether the known difference is about a case on a lane."""
-        version = lane.versions.get("onnxruntime") or lane.versions.get("DirectML")
         return (
             lane.provider == self.provider
-            and _is_within(version, self.versions)
+            and _is_within(_version(lane), self.versions)
             and any(pattern.fits(case) for pattern in self.cases)
         )
 
@@ -145,12 +145,16 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return f"{self.reason} ({self.link})"
 
 
+def _version(lane: LaneInfo) -> str | None:
+    return lane.versions.get("onnxruntime") or lane.versions.get("DirectML")
+
+
 @cache
 def _is_within(version: str | None, versions: str) -> bool:
     """Whether a version is in a range, as pip writes ranges; False for text that is no version."""
     try:
         return version is not None and SpecifierSet(versions).contains(version, prereleases=True)
-    except InvalidVersion:
+    except (InvalidSpecifier, InvalidVersion):
         return False
 
 
@@ -165,6 +169,42 @@ def explained(result: Result, case: Case, info: LaneInfo, known: Sequence[Known]
                 reason = "passes, although it is a known difference"
                 return msgspec.structs.replace(told, state="FIXED", reason=reason)
     return result
+
+
+def with_findings(report: Report, before: Sequence[Known] = ()) -> list[Known]:
+    """The known differences of a file and those that a report found, sorted.
+
+    An entry is about one kind of result of one version of a provider, and names the cases. FIXED
+    gets none, nor a lane without a version.
+
+    Args:
+        report: The report.
+        before: The entries that the file had, which stay as they are.
+    """
+    found: dict[tuple[str, str, ResultPattern], list[CaseResult]] = {}
+    told: dict[object, str] = {}
+    for case in report.cases:
+        for lane, result in zip(report.lanes, case.results, strict=True):
+            versions = f"=={_version(lane)}"
+            if result.state in ("DIFF", "ERROR") and _is_within(_version(lane), versions):
+                key = (
+                    lane.provider,
+                    versions,
+                    ResultPattern(result.kind, breakdown=result.breakdown),
+                )
+                found.setdefault(key, []).append(case)
+                told.setdefault(key, f"No reason is written yet; {case.name}: {result.reason}")
+    entries = [*before]
+    for key, cases in found.items():
+        patterns = {
+            CasePattern(escape(case.name), out_of_range=(case.out_of_range,), wrapped=case.wrapped)
+            for case in cases
+        }
+        provider, versions, pattern = key
+        measured = f"measured with {versions.removeprefix('==')}"
+        named = tuple(sorted(patterns, key=str))
+        entries.append(Known(provider, versions, named, (pattern,), told[key], measured))
+    return sorted(entries, key=lambda entry: (entry.provider, entry.versions, repr(entry)))
 
 
 @cache

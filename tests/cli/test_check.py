@@ -447,6 +447,75 @@ class TestLanes:
         assert 1000 < len(found.cases) < 1300
 
 
+class TestWriteKnown:
+    """The findings of a check as a file of known differences."""
+
+    def test_what_is_written_is_known_in_the_next_check(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        change(monkeypatch, negative)
+        asked = [program("b.json"), program("a.json"), "--random", "1"]
+        assert call("check", *asked, "--write-known", "known.json").exit_code == 1
+        text = Path("known.json").read_text(encoding="utf-8")
+        (entry,) = json.loads(text)
+        reason, version = entry.pop("reason"), onnxruntime.__version__
+        assert entry == {
+            "provider": "CPUExecutionProvider",
+            "versions": f"=={version}",
+            "cases": [
+                {"name": name, "out_of_range": [policy], "wrapped": False}
+                for name, policy in (
+                    ("a.json: $.commands[[]0] (gather)", "clamp"),
+                    ("b.json: $.commands[[]0] (gather)", "clamp"),
+                    ("random/0/0", "directml"),
+                )
+            ],
+            "found": [{"kind": "elements"}],
+            "link": f"measured with {version}",
+        }
+        assert reason == (
+            "No reason is written yet; b.json: $.commands[0] (gather): 8 of 8 elements differ, "
+            "first OutputTensor[0,0]: expected 2.0 (00 00 00 40), got -2.0 (00 00 00 c0)"
+        )
+        assert {one[0][0] for one in states(*asked, "--known", "known.json")} == {"KNOWN"}
+
+    def test_entries_that_a_file_has_stay_with_their_reasons(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        change(monkeypatch, negative)
+        program("a.json")
+        program("b.json")
+        assert call("check", "b.json", "--write-known", "known.json").exit_code == 1
+        (entry,) = json.loads(Path("known.json").read_text(encoding="utf-8"))
+        mine = {**entry, "reason": "Signs are turned.", "link": "https://example.org/1"}
+        Path("known.json").write_text(json.dumps([mine]), encoding="utf-8")
+        assert call("check", "a.json", "b.json", "--write-known", "known.json").exit_code == 1
+        first, second = json.loads(Path("known.json").read_text(encoding="utf-8"))
+        assert second == mine
+        assert [one["name"] for one in first["cases"]] == ["a.json: $.commands[[]0] (gather)"]
+        before = Path("known.json").read_bytes()
+        assert call("check", "a.json", "b.json", "--write-known", "known.json").exit_code == 0
+        assert Path("known.json").read_bytes() == before
+        assert sorted(os.listdir()) == ["a.json", "b.json", "known.json"]
+
+    @pytest.mark.parametrize(
+        ("file", "sentence"),
+        [
+            ("x.json", "x.json: $ must be `array`, got `object`"),
+            ("empty.json", "empty.json: $: Input data was truncated"),
+            ("list.json", "list.json: $[0] must have provider"),
+        ],
+    )
+    def test_no_other_file_is_written_over(self, file: str, sentence: str) -> None:
+        program("x.json")
+        Path("empty.json").touch()
+        Path("list.json").write_text("[{}]", encoding="utf-8")
+        before = Path(file).read_bytes()
+        code, out, err = outcome("check", "--random", "1", "--write-known", file)
+        assert (code, out, err) == (2, "", f"Error: {sentence}\n")
+        assert Path(file).read_bytes() == before
+
+
 class TestParts:
     """Some of the cases of a check."""
 
