@@ -24,14 +24,14 @@ BUDGETS = {
     "report": 737,
     "repro": 746,
     "doctor": 264,
-    "networks": 4_956,
-    "certificates": 1_682,
+    "networks": 4_969,
+    "certificates": 1_685,
     "cli": 2_081,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_453
+WHOLE = 19_469
 """The most lines of code of the package."""
 
 ENTRIES = 23

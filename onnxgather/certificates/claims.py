@@ -32,7 +32,7 @@ from onnxgather.checks import listed, number_of, shown
 from onnxgather.descriptors.operators import Descriptor
 from onnxgather.errors import OnnxGatherError
 from onnxgather.model.values import ModelProto, ValueType, name_of
-from onnxgather.networks.network import Network, Scope, read_network
+from onnxgather.networks.network import Network, Scope, read_network, refusal
 
 AnyModel = str | os.PathLike[str] | ModelProto
 """A model, or the path of its file."""
@@ -90,6 +90,8 @@ def walk(
             key = operation.domain, operation.operator
             if key not in TABLE:
                 raise UndecidedError(f"the operator {'.'.join(filter(None, key))}")
+            refused = refusal(operation, scope)
+            ensure(not refused, f"the node {operation.label}, which ONNX refuses: {refused}")
             inner = partial(walk, outer=values)
             made = TABLE[key](NodeCall(operation, given, scope.version, run, inner))
             found = made if isinstance(made, list) else [made]

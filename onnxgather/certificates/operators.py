@@ -551,7 +551,8 @@ def _scan(node: NodeCall) -> list[LazyTensor]:
     """Scan without states: its body once for each slice."""
     body, parts = node.operation.bodies["body"], node.tensors
     count = len(parts)
-    ensure(node.attribute("num_scan_inputs") == count and node.version >= 9, "a Scan with states")
+    is_usual = node.attribute("num_scan_inputs") == count > 0 and node.version >= 9
+    ensure(is_usual, "a Scan with states")
     for name in ("scan_input_directions", "scan_output_directions", "scan_output_axes"):
         ensure(not any(node.attribute(name, ())), f"a Scan with {name}")
     axes = node.attribute("scan_input_axes", (0,) * count)

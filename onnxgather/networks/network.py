@@ -561,3 +561,19 @@ class _Reader:
             if owner and value in owner.stored:
                 scope.stored[name] = owner.stored[value]
         return self._fill(scope)
+
+
+def refusal(operation: Operation, scope: Scope) -> str:
+    """Why ONNX's checker refuses the counts of inputs and outputs, or the attributes; else ""."""
+    if operation.bodies:
+        return ""
+    checker: Any = onnx.checker  # its signature is only partly typed
+    context = checker.C.CheckerContext()
+    context.ir_version = onnx.IR_VERSION
+    known = min(scope.version, onnx.defs.onnx_opset_version())
+    context.opset_imports = {**scope.opsets, "": known}
+    try:
+        checker.check_node(operation.proto, context)
+    except checker.ValidationError as error:
+        return str(error).splitlines()[0].rstrip(".")
+    return ""

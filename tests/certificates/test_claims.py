@@ -276,3 +276,38 @@ def test_a_change_of_the_lowering_is_refuted(monkeypatch: pytest.MonkeyPatch) ->
     assert certify(desc, "error").state == "proved"
     monkeypatch.setattr(portable, "node_of", changed)
     assert certify(desc, "error").state == "refuted"
+
+
+BROKEN = [
+    (
+        "{ all = Concat <axis = 0> ()\n OutputTensor = Gather (InputTensor, all) }",
+        "the node all, which ONNX refuses: Node with schema(::Concat:13) has input size 0 not in "
+        "range [min=1, max=2147483647]",
+    ),
+    (
+        "{ size = Shape <start = [1]> (InputTensor)\n OutputTensor = Gather (InputTensor, size) }",
+        "the node size, which ONNX refuses: Mismatched attribute type in ' : start'. Expected: "
+        "'INT', actual: 'INTS'",
+    ),
+    (
+        "<int64[1] n = {3}> { two = ConstantOfShape <value = int64[2] {0, 1}> (n)\n"
+        "OutputTensor = Gather (InputTensor, two) }",
+        "a ConstantOfShape of several values",
+    ),
+    (
+        "<int64 n = {3}> { all = Concat <axis = 0> (n, n)\n"
+        "OutputTensor = Gather (InputTensor, all) }",
+        "the axis 0 of 0 dimensions",
+    ),
+    (
+        "{ OutputTensor = Scan <num_scan_inputs = 0, body = one () => (float z) { z = Nothing() }>"
+        " () }",
+        "a Scan with states",
+    ),
+]
+"""Graphs of models that are no right ones, and what stops their certificates."""
+
+
+@pytest.mark.parametrize(("text", "why"), BROKEN)
+def test_a_broken_model_is_undecided(text: str, why: str) -> None:
+    assert str(certify(gather("INT64"), model=of_text(text))) == f"undecided: {why}"
