@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Literal
 
 import msgspec
 
-from onnxgather.certificates.claims import AnyModel, Claim, claims
-from onnxgather.certificates.counterexamples import Counterexample, counterexample, searched
+from onnxgather.certificates.claims import AnyModel, claims
+from onnxgather.certificates.counterexamples import Counterexample, counterexample
 from onnxgather.certificates.formula import formula_of
 from onnxgather.certificates.solvers import Solved, installed_solver, solve
-from onnxgather.certificates.tensors import Run, UndecidedError
-from onnxgather.checks import check_type
+from onnxgather.certificates.tensors import Run, UndecidedError, ensure
+from onnxgather.checks import check_choice, check_type
+from onnxgather.descriptors.arrays import check_descriptor
 from onnxgather.descriptors.operators import Descriptor
 from onnxgather.errors import OnnxGatherError
 from onnxgather.model.write import to_onnx
-from onnxgather.options import POLICIES, OutOfRange, Target
+from onnxgather.networks.contract import digest_of
+from onnxgather.networks.network import read_network
+from onnxgather.options import POLICIES, TARGETS, OutOfRange, Target
 
 LOW_HALVES = (
     "Min, Max and Clip of INT64 compare low halves as signed, as the CPU provider of ONNX Runtime "
@@ -25,11 +30,16 @@ LOW_HALVES = (
 )
 """A precondition."""
 
+Solver = Callable[[str, float], Solved]
+"""What answers a script in so many seconds."""
+
 
 class Certified(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a model means its descriptor."""
 
     state: Literal["proved", "refuted", "undecided"]
+    digest: str
+    """The SHA-256 digest of the model, such as `sha256:...`."""
     statement: str
     """What is proved, or refuted, or neither."""
     preconditions: tuple[str, ...] = ()
@@ -80,66 +90,64 @@ def certify(
     check_type("timeout", timeout, "a number of seconds", int, float)
     if not timeout > 0:
         raise OnnxGatherError(f"timeout must be above 0, got {timeout}")
+    check_descriptor(desc)
+    check_choice("out_of_range", out_of_range, POLICIES)
+    check_choice("target", target, TARGETS)
     installed_solver()
-    made = to_onnx(desc, out_of_range, target)  # which checks the options
-    run, obligations = Run(low_halves=low_halves), dict[str, None]()
-    end = time.monotonic() + timeout
+    model = to_onnx(desc, out_of_range, target) if model is None else model
+    return certified(desc, out_of_range, target, model, timeout, low_halves, solved)
+
+
+def certified(
+    desc: Descriptor,
+    out_of_range: OutOfRange,
+    target: Target,
+    model: AnyModel,
+    timeout: float,
+    low_halves: bool,
+    solver: Solver,
+) -> Certified:
+    """As `certify`, by the answers of a solver."""
+    end, network = time.monotonic() + timeout, read_network(model)
+    run, asked = Run(low_halves=low_halves), dict[str, None]()
     formula, needed = formula_of(desc, out_of_range, target)
-    certified = partial(
+    told = partial(
         Certified,
-        statement=statement_of(desc, out_of_range),
+        digest=digest_of(network),
+        statement="for any data and every value of every index, each element of OutputTensor is "
+        f"the element of InputTensor that DirectML's formula of {desc.operator} names, and an "
+        f"index out of range {POLICIES[out_of_range].rule}",
         preconditions=(*needed, *([LOW_HALVES] if low_halves else [])),
     )
     try:
-        for claim in claims(model or made, formula, run):
-            if refuted := _refuted(claim, obligations, end):
-                text, _ = refuted.script()
+        for claim in claims(network, formula, run):
+            text = "" if claim.conclusion is True else claim.script()[0]
+            if not text or text in asked:
+                continue
+            answer = solver(text, end - time.monotonic())
+            if answer.verdict == "sat":
                 left = end - time.monotonic()
-                shown = counterexample(model or made, formula, refuted, left, low_halves)
-                return certified(state="refuted", obligations=(text,), counterexample=shown)
+                shown = counterexample(model, formula, claim, left, low_halves)
+                return told(state="refuted", obligations=(text,), counterexample=shown)
+            ensure(answer.verdict == "unsat", answer.why)
+            asked[text] = None
     except UndecidedError as error:
-        shown = None if low_halves else searched(model or made, formula)
-        if shown is None:
-            return certified(state="undecided", why=str(error))
-        return certified(state="refuted", counterexample=shown)
-    return certified(state="proved", obligations=(*obligations,), lemmas=(*sorted(run.lemmas),))
+        with suppress(UndecidedError):
+            ensure(not low_halves, "the installed ONNX Runtime may compare otherwise")
+            shown = counterexample(model, formula, None, 0)
+            return told(state="refuted", counterexample=shown)
+        return told(state="undecided", why=str(error))
+    return told(state="proved", obligations=(*asked,), lemmas=(*sorted(run.lemmas),))
 
 
-def statement_of(desc: Descriptor, out_of_range: OutOfRange) -> str:
-    """What is proved, in a sentence."""
-    return (
-        "for any data and every value of every index, each element of OutputTensor is the element "
-        f"of InputTensor that DirectML's formula of {desc.operator} names, and an index out of "
-        f"range {POLICIES[out_of_range].rule}"
-    )
-
-
-def _refuted(claim: Claim, obligations: dict[str, None], end: float) -> Claim | None:
-    """A claim that does not hold, or None.
-
-    Raises:
-        UndecidedError: It may hold or not.
-    """
-    if claim.conclusion is True:
-        return None
-    text, _ = claim.script()
-    answer = solved(text, end - time.monotonic())
-    obligations[text] = None
-    if answer.verdict == "unknown":
-        raise UndecidedError(answer.why)
-    return claim if answer.verdict == "sat" else None
-
-
-_solved = dict[str, Solved]()
+_proved = set[str]()
 
 
 def solved(text: str, seconds: float) -> Solved:
-    """The solver's answer to a script of ours; answers are kept."""
-    if text not in _solved:
-        if seconds <= 0:
-            return Solved("unknown", why="the time is up")
-        answer = solve(text, seconds)
-        if answer.verdict == "unknown":
-            return answer
-        _solved[text] = answer
-    return _solved[text]
+    """The solver's answer to a script of ours; what is proved is kept."""
+    if text in _proved:
+        return Solved("unsat")
+    answer = solve(text, seconds) if seconds > 0 else Solved("unknown", why="the time is up")
+    if answer.verdict == "unsat":
+        _proved.add(text)
+    return answer

@@ -6,10 +6,8 @@ is run with them.
 
 from __future__ import annotations
 
-import itertools
-import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 
 import msgspec
@@ -19,20 +17,17 @@ from onnxgather.certificates.claims import AnyModel, Claim, tensor_names
 from onnxgather.certificates.formula import GatherFormula
 from onnxgather.certificates.solvers import solve
 from onnxgather.certificates.tensors import UndecidedError
-from onnxgather.certificates.terms import Term, evaluate, highest, lowest
+from onnxgather.certificates.terms import Term, evaluate
 from onnxgather.checks import listed
-from onnxgather.descriptors.arrays import Array, axis_sizes
+from onnxgather.descriptors.arrays import Array
 from onnxgather.descriptors.reference import reference
 from onnxgather.errors import IndexOutOfRangeError
 from onnxgather.execution.runtime import CPU, FailedError, Opened, Setup, line
 from onnxgather.model.values import loaded, values_of
 from onnxgather.networks.network import read_network
 
-SECONDS = 2
-"""The most seconds that the solver takes to find smaller values once."""
-
-SEARCHED = 2**20
-"""The most pairs of elements of the output and of the indices where differences are looked for."""
+STEPS = 20_000_000
+"""The most steps that the solver takes to find smaller values once."""
 
 COUNTS = (127, 113, 109)
 """What InputTensor's elements count up to, one after another, until the outputs differ: the largest
@@ -65,14 +60,18 @@ class Counterexample(msgspec.Struct, frozen=True):
 
 
 def counterexample(
-    model: AnyModel, formula: GatherFormula, claim: Claim, seconds: float, low_halves: bool = False
+    model: AnyModel,
+    formula: GatherFormula,
+    claim: Claim | None,
+    seconds: float,
+    low_halves: bool = False,
 ) -> Counterexample:
     """Small inputs with which a model differs from its descriptor.
 
     Args:
         model: The model, or the path of its file.
         formula: The formula of the descriptor.
-        claim: A claim that the solver has refuted.
+        claim: A claim that the solver has refuted; None if all indices are 0.
         seconds: How long the solver may look for small values.
         low_halves: Whether the claim is about comparisons that the installed ONNX Runtime may not
             have; then the model need not differ here.
@@ -80,41 +79,22 @@ def counterexample(
     Raises:
         UndecidedError: The model does not run, or does not differ.
     """
-    desc, values = formula.desc, _smallest(claim, time.monotonic() + seconds)
+    desc = formula.desc
+    values = _smallest(claim, time.monotonic() + seconds) if claim else dict[Term, int]()
     indices = np.zeros(desc.indices_tensor.array_shape, desc.indices_tensor.data_type.numpy)
     for term, value in values.items():
         # What a model reads behind the indices counts nowhere.
         if term.kind == "read" and (at := evaluate(term.args[1], values)) < indices.size:
             indices.reshape(-1)[at] = value
-    if shown := _differing(model, formula, [indices]):
+    if shown := _differing(model, formula, indices):
         return shown
     if low_halves:
         return Counterexample(_numbered(indices), COUNTS[0], None, *_OF_LOW_HALVES)
     raise UndecidedError("the model does not differ on the CPU provider where it is refuted")
 
 
-def searched(model: AnyModel, formula: GatherFormula) -> Counterexample | None:
-    """Inputs with which a model differs, if it does so where the indices are equal or count up."""
-    desc, tensor = formula.desc, formula.desc.indices_tensor
-    sizes, dtype = axis_sizes(desc), tensor.data_type.numpy
-    if math.prod((*desc.output_tensor.sizes, *tensor.array_shape)) > SEARCHED:
-        return None
-    own = formula.index(0)  # whose bounds are those of the data type, or narrower ones
-    low, high = int(lowest(own)), int(highest(own))
-    ends = {end + more for n in (0, *sizes) for end in (n, -n) for more in (0, -1)}
-    ends |= {low, high, *(sign * 2**k + 1 for k in (24, 31, 32, 53) for sign in (1, -1))}
-    counted = np.arange(math.prod(tensor.array_shape), dtype=dtype) % min(sizes)
-    values = [end for end in sorted(ends, key=abs) if low <= end <= high]
-    each = [*(np.full(counted.shape, value, dtype) for value in values), counted]
-    with suppress(UndecidedError):
-        return _differing(model, formula, [own.reshape(tensor.array_shape) for own in each])
-    return None
-
-
-def _differing(
-    model: AnyModel, formula: GatherFormula, tries: Sequence[Array]
-) -> Counterexample | None:
-    """The first counterexample with one of several IndicesTensors."""
+def _differing(model: AnyModel, formula: GatherFormula, indices: Array) -> Counterexample | None:
+    """The counterexample with an IndicesTensor."""
     desc, tensor = formula.desc, formula.desc.input_tensor
     try:
         content, proto = loaded(model)
@@ -123,7 +103,7 @@ def _differing(
         raise UndecidedError(f"the model does not run on the CPU provider: {line(error)}") from None
     names = tensor_names(read_network(model).main, desc)
     feeds = {k: np.zeros([n or 1 for n in v.sizes or ()], v.dtype) for k, v in inputs.items()}
-    for indices, most in itertools.product(tries, COUNTS):
+    for most in COUNTS:
         data = np.resize(np.arange(1, most + 1, dtype=tensor.data_type.numpy), tensor.array_shape)
         expected = found = None
         with suppress(IndexOutOfRangeError):
@@ -150,20 +130,20 @@ def _numbered(array: Array) -> dict[int, int]:
 
 def _smallest(claim: Claim, end: float) -> Mapping[Term, int]:
     """Values that refute a claim, the largest of them as small as the solver finds it in time."""
-    values, below, most, limit = dict[Term, int](), -1, 2**64, 2**64
+    values, low, most, high = dict[Term, int](), 0, 2**64, 2**64
     _, constants = claim.script()
-    while below + 1 < limit and time.monotonic() < end:
+    while low < high and time.monotonic() < end:
         within = [
             bound for one in constants.values() for bound in (one < most + 1, -one < most + 1)
         ]
         text, names = claim.script(*within)
-        answer = solve(text, min(SECONDS, end - time.monotonic()))
+        answer = solve(text, end - time.monotonic(), steps=STEPS)
         if answer.verdict == "sat":
             values = {term: answer.values[name] for name, term in names.items()}
-            limit = max(map(abs, values.values()), default=0)
+            high = max(map(abs, values.values()), default=0)
         elif answer.verdict == "unsat":
-            below = most
+            low = most + 1
         else:
             break
-        most = min(2 * below + 2, (below + limit) // 2)
+        most = min(2 * low, (low + high) // 2)
     return values

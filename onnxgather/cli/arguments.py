@@ -96,6 +96,17 @@ def provider(_ctx: click.Context, _param: click.Parameter, value: str | None) ->
     return value
 
 
+def _shard(
+    _ctx: click.Context, _param: click.Parameter, value: str | None
+) -> tuple[int, int] | None:
+    if value is None:
+        return None
+    from onnxgather.parity.merge import parse_shard
+
+    with as_usage():
+        return parse_shard("the shard", value)
+
+
 def _pairs(read: Callable[[str], object]) -> Any:
     """What reads the NAME=VALUE of an option that may come several times.
 
@@ -312,6 +323,12 @@ reports = _together(
     file("--junit", "junit_file", help="Write it for test reporters."),
     as_html,
     file("--markdown", "markdown_file", help="Write it as a CI summary."),
+)
+shard = click.option(
+    "--shard",
+    callback=_shard,
+    metavar="K/N",
+    help="Only the K-th of N parts of the cases, such as 2/8; each case is in one part.",
 )
 lane_names = partial(
     click.option, "--lanes", callback=_names, shell_complete=complete_names, metavar="NAMES"

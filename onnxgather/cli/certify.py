@@ -13,7 +13,7 @@ import click
 from onnxgather.cli import arguments, sources
 from onnxgather.cli.outputs import Outputs
 from onnxgather.cli.processes import finished
-from onnxgather.cli.sources import STANDARD, Batch, FileGathers, Reading, gathers_in
+from onnxgather.cli.sources import Batch, FileGathers, Reading, gathers_in
 from onnxgather.cli.terminal import json_bytes, say
 from onnxgather.descriptors.operators import Descriptor
 from onnxgather.errors import FINDINGS, GOOD, located
@@ -21,6 +21,9 @@ from onnxgather.options import DEFAULT_OPSET, OutOfRange, Target
 
 if TYPE_CHECKING:
     from onnxgather.certificates.certify import Certified
+    from onnxgather.certificates.files import Certificate
+
+STATES = "proved", "refuted", "undecided"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +35,14 @@ class CertifyOptions:
     count: int | None
     """How many random descriptors."""
     seed: int
+    shard: tuple[int, int] | None
+    """The number of the part of what is certified, from 1, and how many parts there are."""
     out_of_range: Sequence[OutOfRange]
     target: Sequence[Target]
     model: str | None
     """The model in the place of those of the targets."""
     check: str | None
     """The certificate that is checked, instead."""
-    low_halves: bool
     timeout: float
     fail_on: str | None
     jobs: int
@@ -65,13 +69,28 @@ class Pairing:
     def __str__(self) -> str:
         return f"{self.name}: {self.out_of_range}, {self.model or self.target}"
 
-    def certified(self, low_halves: bool, timeout: float) -> Certified:
-        """Its certificate."""
+    def certified(self, timeout: float) -> Certified:
+        """What its certificate says."""
         from onnxgather.certificates.certify import certify
 
         with located(self.name):
-            asked = self.descriptor, self.out_of_range, self.target, self.model
-            return certify(*asked, timeout, low_halves)
+            return certify(
+                self.descriptor, self.out_of_range, self.target, self.model, timeout=timeout
+            )
+
+    def certificate(self, certified: Certified) -> Certificate:
+        """Its certificate."""
+        from msgspec.structs import asdict
+
+        from onnxgather.certificates.files import Certificate
+        from onnxgather.descriptors.spelling import to_dict
+
+        return Certificate(
+            **asdict(certified),
+            descriptor=to_dict(self.descriptor),
+            out_of_range=self.out_of_range,
+            target=self.target,
+        )
 
 
 @click.command("certify", cls=sources.JsonBeforePaths)
@@ -79,16 +98,12 @@ class Pairing:
 @arguments.flag("--corpus", help="Certify each descriptor of the built-in corpus.")
 @arguments.number("--random", "count", help="Certify N random descriptors.")
 @arguments.of_check("seed")
+@arguments.shard
 @arguments.policy("clamp", ["clamp"], multiple=True)
 @arguments.target("portable", ["portable"], multiple=True)
 @arguments.file("--model", help="Certify this ONNX model against the only descriptor.")
 @arguments.file("-o", "--certificate", "certificate_file", help="Write the only certificate.")
 @arguments.file("--check", help="Check a certificate instead, with --model that it is about it.")
-@arguments.flag(
-    "--low-halves",
-    help="Let Min, Max and Clip of INT64 compare low halves as signed, as the CPU provider of ONNX "
-    "Runtime before 1.32 does.",
-)
 @click.option(
     "--timeout",
     type=click.FloatRange(0, min_open=True),
@@ -118,30 +133,25 @@ def certify_command(**given: Any) -> int:
     from onnxgather.certificates.solvers import installed_solver
 
     options = CertifyOptions(**given)
-    is_said = STANDARD not in options.outputs.by_option.values()
-    batch = Batch(prints=is_said)
+    batch = Batch(prints=False)
     installed_solver()
     if options.check:
         return _check(options, options.check)
     read = list[FileGathers]()
     asked = [*_asked(options, batch, read)]
     options.outputs.check_writable()
-    work = partial(Pairing.certified, low_halves=options.low_halves, timeout=options.timeout)
-
-    def tell(one: Pairing, certified: Certified) -> None:
-        if is_said:
-            batch.say(f"{one}: {certified}")
-
-    done, stop = finished(batch, options.jobs, work, asked, "descriptor", tell)
+    work = partial(Pairing.certified, timeout=options.timeout)
+    done, stop = finished(batch, options.jobs, work, asked, "descriptor")
     states = [certified.state for certified in done.values()]
     contents = {
         "--json": partial(_json, batch, done),
         "--html": partial(_page, options, read, done),
-        "--certificate": partial(_certificate, done),
+        "--certificate": lambda: json_bytes(*(one.certificate(own) for one, own in done.items())),
     }
     if done and not options.outputs.write(batch, contents):
-        names = "proved", "refuted", "undecided"
-        batch.say(", ".join(f"{states.count(state):,} {state}" for state in names))
+        for one, certified in done.items():
+            say(f"{one}: {certified}")
+        say(", ".join(f"{states.count(state):,} {state}" for state in STATES))
     is_bad = not {"refuted", options.fail_on}.isdisjoint(states)
     code = batch.finish([FINDINGS] if is_bad else [])
     return stop.exit_code if stop else code
@@ -177,7 +187,9 @@ def _asked(options: CertifyOptions, batch: Batch, read: list[FileGathers]) -> It
         if given and len(found) * len(options.pairs) > 1:
             rule = f"{option} must come with one descriptor and one pair of rule and target"
             raise click.UsageError(f"{rule}, got {len(found):,} and {len(options.pairs)}")
-    for (desc, name), pair in itertools.product(found.items(), options.pairs):
+    part, parts = options.shard or (1, 1)
+    own = itertools.islice(found.items(), part - 1, None, parts)
+    for (desc, name), pair in itertools.product(own, options.pairs):
         yield Pairing(name, desc, *pair, options.model)
 
 
@@ -185,16 +197,11 @@ def _json(batch: Batch, done: dict[Pairing, Certified]) -> bytes:
     """The certificates as JSON, of the obligations their number."""
     from msgspec.structs import asdict
 
-    from onnxgather.descriptors.spelling import to_dict
-
     each = [
         {
             "name": one.name,
-            "descriptor": to_dict(one.descriptor),
-            "out_of_range": one.out_of_range,
-            "target": one.target,
             "model": one.model,
-            **asdict(certified),
+            **asdict(one.certificate(certified)),
             "obligations": len(certified.obligations),
         }
         for one, certified in done.items()
@@ -223,26 +230,15 @@ def _page(
     return page_of(found, said)
 
 
-def _certificate(done: Mapping[Pairing, Certified]) -> bytes:
-    """The only certificate, as a file."""
-    from onnxgather.certificates.files import certificate_of
-    from onnxgather.model.write import to_onnx
-
-    ((one, certified),) = done.items()
-    model = one.model or to_onnx(one.descriptor, one.out_of_range, one.target)
-    asked = one.descriptor, one.out_of_range, one.target, model
-    return json_bytes(certificate_of(certified, *asked))
-
-
 def _check(options: CertifyOptions, path: str) -> int:
     """Check a certificate."""
     from onnxgather.certificates.files import check_certificate, read_certificate
 
     if options.paths or options.corpus or options.count or options.outputs.by_option:
         raise click.UsageError("--check must come with --model and --timeout alone")
-    found = check_certificate(read_certificate(path), options.model, options.timeout)
-    for text in (*found.findings, *found.notes):
+    found = [*check_certificate(read_certificate(path), options.model, options.timeout)]
+    if not options.model:
+        say(f"{path}: no model was tied to it, which --model does")
+    for text in found or ["proved again"]:
         say(f"{path}: {text}")
-    if not found.findings:
-        say(f"{path}: proved again")
-    return FINDINGS if found.findings else GOOD
+    return FINDINGS if found else GOOD

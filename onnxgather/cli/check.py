@@ -44,17 +44,6 @@ States:
 """
 
 
-def _shard(
-    _ctx: click.Context, _param: click.Parameter, value: str | None
-) -> tuple[int, int] | None:
-    if value is None:
-        return None
-    from onnxgather.parity.merge import parse_shard
-
-    with arguments.as_usage():
-        return parse_shard("the shard", value)
-
-
 @dataclass(frozen=True, slots=True)
 class Cases:
     """The options that say which cases are checked, beside those of the paths."""
@@ -178,12 +167,7 @@ class CheckOptions:
     help="Only the case of this name, which a report tells; the name also says where the case is.",
 )
 @arguments.flag("--list", "listing", help="Print the names of the cases, and run no case.")
-@click.option(
-    "--shard",
-    callback=_shard,
-    metavar="K/N",
-    help="Only the K-th of N parts of the cases, such as 2/8; each case is in one part.",
-)
+@arguments.shard
 @arguments.number("--maxfail", help="Stop after N findings.")
 @arguments.number(
     "--jobs",

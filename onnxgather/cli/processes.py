@@ -25,7 +25,6 @@ def finished(
     work: Callable[[_Item], _Found],
     items: Sequence[_Item],
     noun: str,
-    seen: Callable[[_Item, _Found], None] | None = None,
 ) -> tuple[dict[_Item, _Found], Interrupted | None]:
     """The results of items, in their order, and the signal that ended the work.
 
@@ -35,7 +34,6 @@ def finished(
         work: What gives the result of an item.
         items: The items; their texts name them.
         noun: What an item is, such as `model`.
-        seen: Called with each item and its result.
     """
     done, total = dict[_Item, _Found](), len(items)
     try:
@@ -49,8 +47,6 @@ def finished(
                             raise
                         text = "there is not enough memory, or its process was ended"
                         raise OnnxGatherError(f"{item}: {text}") from None
-                    if seen:
-                        seen(item, done[item])
     except KeyboardInterrupt as error:  # a solver tells of SIGINT by itself
         stop = error if isinstance(error, Interrupted) else Interrupted(signal.SIGINT)
         with batch.step(""):

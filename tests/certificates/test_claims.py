@@ -139,7 +139,8 @@ def test_a_large_output_with_strides_is_undecided() -> None:
         }
     """)
     why = "an output of more than 4,096 elements has strides"
-    assert certify(desc, model=own).why == why
+    # With older comparisons no run is taken for a counterexample.
+    assert certify(desc, model=own, low_halves=True).why == why
 
 
 ELEMENTS = og.GatherElementsDesc(

@@ -13,7 +13,7 @@ from onnx import helper, numpy_helper
 import onnxgather as og
 from onnxgather.certificates.certify import certify
 from onnxgather.certificates.claims import Claim
-from onnxgather.certificates.counterexamples import Counterexample, counterexample, searched
+from onnxgather.certificates.counterexamples import Counterexample, counterexample
 from onnxgather.certificates.formula import GatherFormula, index_reader
 from onnxgather.certificates.tensors import UndecidedError
 from onnxgather.options import OutOfRange
@@ -195,8 +195,9 @@ def test_a_model_that_cannot_be_proved_is_refuted_where_a_run_differs() -> None:
     found = certify(gather(), model=model)
     assert (found.state, found.why) == ("undecided", "the operator LeakyRelu")
     model.graph.node[3].attribute[0].f = 0.0
-    wanted = Counterexample({0: -1, 1: -1, 2: -1}, 127, 0, 9.0, 1.0)
-    assert refuted(gather(), "clamp", model) == wanted
+    assert certify(gather(), model=model).state == "undecided"
+    model.graph.node[3].CopyFrom(helper.make_node("Erf", ["last_index"], ["same"]))
+    assert refuted(gather(), "clamp", model).indices == {}
 
 
 def test_a_model_that_always_fails_is_refuted() -> None:
@@ -254,11 +255,3 @@ def test_an_attribute_that_is_neither_0_nor_1_is_not_guessed_at() -> None:
         assert found.state == wanted, found
     why = "the attribute keepdims must be 0 or 1"
     assert certify(desc, model=model).why == why
-
-
-def test_a_search_keeps_to_the_indices_that_a_target_allows() -> None:
-    desc, model = gather(), changed(gather(), "clamp", last_index=3)
-    formula = GatherFormula(desc, "clamp", index_reader(desc.indices_tensor, -5, 4))
-    assert searched(model, formula) == Counterexample({0: 4, 1: 4, 2: 4}, 127, 0, 9.0, 7.0)
-    formula = GatherFormula(desc, "clamp", index_reader(desc.indices_tensor, -5, 3))
-    assert searched(model, formula) is None
