@@ -26,7 +26,7 @@ from onnxgather.execution.runtime import CPU, FailedError, Opened, Setup, line
 from onnxgather.model.values import loaded, values_of
 from onnxgather.networks.network import read_network
 
-STEPS = 20_000_000
+MOST_STEPS = 20_000_000
 """The most steps that the solver takes to find smaller values once."""
 
 COUNTS = (127, 113, 109)
@@ -137,7 +137,7 @@ def _smallest(claim: Claim, end: float) -> Mapping[Term, int]:
             bound for one in constants.values() for bound in (one < most + 1, -one < most + 1)
         ]
         text, names = claim.script(*within)
-        answer = solve(text, end - time.monotonic(), steps=STEPS)
+        answer = solve(text, end - time.monotonic(), steps=MOST_STEPS)
         if answer.verdict == "sat":
             values = {term: answer.values[name] for name, term in names.items()}
             high = max(map(abs, values.values()), default=0)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from onnxgather.certificates.certify import Certified
     from onnxgather.certificates.files import Certificate
 
-STATES = "proved", "refuted", "undecided"
+CERTIFIED = "proved", "refuted", "undecided"
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ def certify_command(**given: Any) -> int:
     if done and not options.outputs.write(batch, contents):
         for one, certified in done.items():
             say(f"{one}: {certified}")
-        say(", ".join(f"{states.count(state):,} {state}" for state in STATES))
+        say(", ".join(f"{states.count(state):,} {state}" for state in CERTIFIED))
     is_bad = not {"refuted", options.fail_on}.isdisjoint(states)
     code = batch.finish([FINDINGS] if is_bad else [])
     return stop.exit_code if stop else code
