@@ -19,7 +19,7 @@ from onnxgather.checks import check_choice, check_type
 from onnxgather.descriptors.arrays import check_descriptor
 from onnxgather.descriptors.operators import Descriptor
 from onnxgather.errors import OnnxGatherError
-from onnxgather.model.write import to_onnx
+from onnxgather.model.write import check_model, to_onnx
 from onnxgather.networks.contract import digest_of
 from onnxgather.networks.network import read_network
 from onnxgather.options import POLICIES, TARGETS, OutOfRange, Target
@@ -131,6 +131,7 @@ def certified(
                 return told(state="refuted", obligations=(text,), counterexample=shown)
             ensure(answer.verdict == "unsat", answer.why)
             asked[text] = None
+        _checked(model)
     except UndecidedError as error:
         with suppress(UndecidedError):
             ensure(not low_halves, "the installed ONNX Runtime may compare otherwise")
@@ -138,6 +139,18 @@ def certified(
             return told(state="refuted", counterexample=shown)
         return told(state="undecided", why=str(error))
     return told(state="proved", obligations=(*asked,), lemmas=(*sorted(run.lemmas),))
+
+
+def _checked(model: AnyModel) -> None:
+    """Let ONNX's checker have its say: a model that it refuses does not run, so it is not proved.
+
+    Raises:
+        UndecidedError: It refuses the model.
+    """
+    try:
+        check_model(model)
+    except OnnxGatherError as error:
+        raise UndecidedError(str(error)) from None
 
 
 _proved = set[str]()

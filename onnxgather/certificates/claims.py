@@ -69,11 +69,13 @@ def walk(
         UndecidedError: An operator, or what it does, is not known.
     """
     ensure(scope.version >= FIRST_OPSET, f"the opset {scope.version}, below {FIRST_OPSET}")
-    values = {**(outer or {}), **dict(zip(scope.inputs, inputs, strict=False))}
+    own = scope.types if scope.outer else ()  # a body may have names of the graphs around it
+    around = {k: v for k, v in (outer or {}).items() if k not in own}
+    values = {**around, **dict(zip(scope.inputs, inputs, strict=False))}
 
     def value(name: str) -> LazyTensor | None:
         if name and name not in values:
-            array = scope.constant(name)
+            array = scope.constant(name) if scope.is_constant(name) else None
             if array is None:
                 raise UndecidedError(f"the value {name} is not known")
             values[name] = constant_tensor(array)
@@ -96,6 +98,12 @@ def walk(
             made = TABLE[key](NodeCall(operation, given, scope.version, run, inner))
             found = made if isinstance(made, list) else [made]
         values.update(zip(operation.outputs, found, strict=False))
+        for name in scope.declared.keys() & {*operation.outputs} & values.keys():
+            told, sizes = scope.declared[name], values[name].shape  # ONNX Runtime believes it
+            pairs = zip(told, sizes, strict=False)
+            is_so = all(isinstance(size, str) or size == own for size, own in pairs)
+            rule = f"the value {name}, of which other sizes are declared"
+            ensure(is_so and len(told) == len(sizes), rule)
     return [one for name in scope.outputs if (one := value(name))]
 
 

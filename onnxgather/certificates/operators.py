@@ -321,6 +321,7 @@ def _reshape(node: NodeCall) -> LazyTensor:
 def _squeeze(node: NodeCall) -> LazyTensor:
     """Squeeze."""
     sizes, named = node[0].sizes, node.numbers(1, "axes")
+    ensure(named != [], "a Squeeze of no axes, of which the CPU provider makes one of all")
     ones = [k for k, size in enumerate(sizes) if size == 1]
     dropped = ones if named is None else _axes(named, len(sizes))
     ensure({*dropped} <= {*ones}, "a Squeeze of sizes other than 1")

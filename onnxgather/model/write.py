@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, cast
@@ -297,8 +298,8 @@ def _all_nodes(graph: Graph) -> Iterator[Node]:
             yield from _all_nodes(body)
 
 
-def check_model(model: onnx.ModelProto) -> None:
-    """Check a model with ONNX's own checker, inferred shapes included.
+def check_model(model: onnx.ModelProto | str | os.PathLike[str]) -> None:
+    """Check a model, or that in a file, with ONNX's own checker, inferred shapes included.
 
     Raises:
         OnnxGatherError: The checker refuses the model.
