@@ -17,7 +17,7 @@ BUDGETS = {
     "top": 1_003,
     "descriptors": 1_054,
     "lowering": 1_741,
-    "model": 488,
+    "model": 489,
     "execution": 1_268,
     "programs": 1_032,
     "parity": 2_401,
@@ -25,13 +25,13 @@ BUDGETS = {
     "repro": 746,
     "doctor": 264,
     "networks": 4_969,
-    "certificates": 1_634,
+    "certificates": 1_651,
     "cli": 2_076,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_413
+WHOLE = 19_431
 """The most lines of code of the package."""
 
 ENTRIES = 23

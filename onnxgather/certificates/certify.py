@@ -121,6 +121,7 @@ def certified(
     )
     try:
         for claim in claims(network, formula, run):
+            ensure(time.monotonic() < end, "the time is up")
             text = "" if claim.conclusion is True else claim.script()[0]
             if not text or text in asked:
                 continue

@@ -38,6 +38,12 @@ AnyModel = str | os.PathLike[str] | ModelProto
 """A model, or the path of its file."""
 
 
+ONE_BY_ONE = 64
+"""The most elements of a tensor that are claimed one by one. For more, the coordinates are
+variables, which takes a solver less time; but the elements of an output with strides, and the gaps
+between them, are always claimed one by one, up to `MOST_ELEMENTS`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
     """What must follow for every value of its variables."""
@@ -168,9 +174,9 @@ def _elements(formula: GatherFormula, output: LazyTensor) -> Iterator[Claim]:
     tensor = formula.desc.output_tensor
     has_gaps = tensor.array_shape != tensor.sizes
     rule = f"an output of more than {MOST_ELEMENTS:,} elements has strides"
-    ensure(not has_gaps or _is_small(tensor.sizes), rule)
+    ensure(not has_gaps or _is_small(tensor.sizes, MOST_ELEMENTS), rule)
     used = set[Int]()
-    for at in _places(tensor.sizes):
+    for at in _places(tensor.sizes, MOST_ELEMENTS if has_gaps else ONE_BY_ONE):
         offset = weighted(zip(at, tensor.element_strides, strict=True))
         used.add(offset)
         source = formula.source(at)
@@ -202,15 +208,15 @@ def _alike(first: Int, second: Int) -> Truth:
     return all_of(start == 0, *(is_equal(weighted(part), 0) for part in parts.values()))
 
 
-def _is_small(sizes: Sequence[Int]) -> bool:
+def _is_small(sizes: Sequence[Int], most: int = ONE_BY_ONE) -> bool:
     """Whether the elements of a tensor are looked at one by one."""
-    return math.prod(map(terms.highest, sizes)) <= MOST_ELEMENTS
+    return math.prod(map(terms.highest, sizes)) <= most
 
 
-def _places(sizes: Sequence[Int]) -> Iterable[Place]:
+def _places(sizes: Sequence[Int], most: int = ONE_BY_ONE) -> Iterable[Place]:
     """The coordinates of each element of a tensor; variables for them if it is large."""
     known = [tensors.known_integer(size, "a size") for size in sizes]
-    return itertools.product(*map(range, known)) if _is_small(known) else [_anywhere(known)]
+    return itertools.product(*map(range, known)) if _is_small(known, most) else [_anywhere(known)]
 
 
 def _anywhere(sizes: Sequence[int]) -> Place:
