@@ -291,9 +291,8 @@ def elementwise(
             continue
         first, second = pairs(draw, dtype)
         if name in ("Div", "Mod"):
-            second = second[second != 0][None]
-            is_crash = (first.min() == first) & (dtype.kind == "i")
-            first = first[~is_crash][:, None] if -1 in second.ravel().tolist() else first
+            is_refused = (second == 0) | (second == -1 if dtype.kind == "i" else False)
+            second = second[~is_refused][None]
             yield Case(name, [first, second], attributes, version, constants=1)
         else:
             yield Case(name, [first, second], attributes, version)
@@ -879,7 +878,6 @@ PLANTED: list[tuple[str, Semantics]] = [
     ("ScatterElements", attributes("ScatterElements", axis=0)),
     ("ReduceSum", attributes("ReduceSum", keepdims=1)),
     ("Shape", attributes("Shape", start=0)),
-    ("Mod", attributes("Mod", fmod=0)),
     ("Scan", attributes("Scan", scan_input_axes=(0, 1))),
     ("Div", rounded_down),
     ("Cast", uncast),

@@ -71,7 +71,7 @@ def model_of(name: str, data_type: str, sizes: int | tuple[int, ...]) -> bytes:
     shape = index_values(data_type, sizes).shape
     index = graph.input("IndicesTensor", np.dtype(data_type), shape)
     graph.finish(ARITHMETIC[name](graph, index, np.array(sizes, np.int64)), "Output")
-    options = {"onnxgather.out_of_range": "clamp", "onnxgather.target": "portable"}
+    options = {"out_of_range": "clamp", "target": "portable"}
     return write_model(graph, name, 17, options).SerializeToString()
 
 
