@@ -25,13 +25,13 @@ BUDGETS = {
     "repro": 746,
     "doctor": 264,
     "networks": 4_969,
-    "certificates": 1_651,
+    "certificates": 1_652,
     "cli": 2_076,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_431
+WHOLE = 19_432
 """The most lines of code of the package."""
 
 ENTRIES = 23

@@ -249,6 +249,7 @@ def _implying(cause: Failure, effects: Sequence[Failure]) -> Iterator[Claim]:
         truth, found = cause.truth(at), list[Truth]()
         for effect in effects:
             sizes = [tensors.known_integer(size, "a size") for size in effect.shape]
+            found += [effect.truth(at)] if effect.shape == cause.shape else []
             place = _anywhere(sizes)
             for position, own in itertools.product(_read(truth), _read(effect.truth(place))):
                 start, factors = terms.as_sum(own)
