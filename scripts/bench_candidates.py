@@ -1,33 +1,24 @@
-"""What bench.py times: ways to run one workload, each into memory that is there beforehand."""
+"""What bench.py times: onnxgather's ways to run one workload, beside those of its rivals."""
 
 from __future__ import annotations
 
-import ctypes
 import json
-import math
-import shutil
-import subprocess
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from importlib import import_module
-from importlib.util import find_spec
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import onnx
-from bench_report import C_LOOP, COMPILER, DIRECT, FLAGS, HAND_WRITTEN, SOURCE, TARGETS
+from bench_report import DIRECT, HAND_WRITTEN, TARGETS
+from bench_rivals import Candidate, Given, in_place, rivals
 from bench_workloads import Array, Workload
 from onnx import numpy_helper, parser
 
 import onnxgather as og
 from onnxgather.execution import kernels
 from onnxgather.lowering.cpu import forms
-
-Candidate = tuple[Callable[[], object], Array]
-"""A call that runs a workload, and the array in which it leaves the result."""
 
 Candidates = dict[str, Candidate]
 
@@ -47,15 +38,11 @@ def candidates(workload: Workload, threads: int) -> Candidates:
         if target != "native" or kernels.operators_library():
             found[target] = bind(og.to_onnx(desc, target=target, threads=threads))
     if kernels.python_kernels():
-        found[DIRECT] = partial(og.Gather(desc, threads=threads), *inputs, output), output
-    out = output.reshape(workload.output)
-    found["numpy"] = _in_numpy(workload, data, indices, out)
-    if find_spec("torch"):
-        found["torch"] = _in_torch(workload, data, indices, out, threads)
-    found["memcpy"] = partial(np.copyto, output, expected), output
-    if threads == 1 and (loops := _loops()):
-        found[C_LOOP] = _in_c(loops, workload, data, indices, out)
-    _check(workload, found, expected)
+        gather = og.Gather(desc, threads=threads)
+        found[DIRECT] = in_place(partial(gather, *inputs, output), output)
+    found["memcpy"] = in_place(partial(np.copyto, output, expected), output)
+    found |= rivals(Given(workload, data, indices, output.reshape(workload.output), threads))
+    _check(workload, found, output, expected)
     return found
 
 
@@ -65,7 +52,7 @@ def form_and_next(workload: Workload, index_type: str, threads: int) -> Candidat
     Only the portable lowering where no form fits.
     """
     desc = workload.desc(index_type)
-    bind, expected, _, _ = _binder(workload, desc, threads)
+    bind, expected, _, output = _binder(workload, desc, threads)
     found: Candidates = {}
     left = forms.FORMS
     while len(found) < 2 and "portable" not in found:
@@ -75,14 +62,14 @@ def form_and_next(workload: Workload, index_type: str, threads: int) -> Candidat
         found[name] = bind(model)
         tried = [form.name for form in left]
         left = left[tried.index(name) + 1 :] if name in tried else ()
-    _check(workload, found, expected)
+    _check(workload, found, output, expected)
     return found
 
 
-def _check(workload: Workload, found: Candidates, expected: Array) -> None:
-    for name, (run, result) in found.items():
-        result.view(np.uint8)[...] = 0xA5
-        run()
+def _check(workload: Workload, found: Candidates, output: Array, expected: Array) -> None:
+    for name, candidate in found.items():
+        output.view(np.uint8)[...] = 0xA5
+        result = candidate.result(candidate.run())
         same = result.tobytes() == expected.tobytes()
         assert same, f"workload {workload.name}: {name} differs from the reference"
 
@@ -165,108 +152,6 @@ def _binder(
         binding.bind_output(
             "OutputTensor", "cpu", 0, output.dtype, output.shape, output.ctypes.data
         )
-        return partial(session.run_with_iobinding, binding), output
+        return in_place(partial(session.run_with_iobinding, binding), output)
 
     return bind, expected, (data, indices), output
-
-
-def _in_numpy(workload: Workload, data: Array, indices: Array, out: Array) -> Candidate:
-    """Return the gather as np.take, which clamps by itself and writes where it is told."""
-    wide = np.zeros(indices.shape, np.intp)
-    axis, limits = workload.axis, workload.limits
-
-    def take_batches() -> None:
-        for one_data, one_index, one_out in zip(data, wide, out, strict=True):
-            np.take(one_data, one_index.reshape(-1), axis - 1, one_out, "clip")
-
-    def take_tuples() -> None:
-        row = np.ravel_multi_index(tuple(wide.T), tuple(limits), mode="clip")
-        np.take(data.reshape(-1, *data.shape[limits.size :]), row, 0, out, "clip")
-
-    take = {
-        "GATHER": partial(np.take, data, wide, axis, out, "clip"),
-        "GATHER_ELEMENTS": take_batches,
-        "GATHER_ND": take_tuples,
-    }[workload.operator]
-
-    def run() -> None:
-        np.copyto(wide, indices)
-        take()
-
-    return run, out
-
-
-def _in_torch(
-    workload: Workload, data: Array, indices: Array, out: Array, threads: int
-) -> Candidate:
-    """Return the gather as torch.index_select or torch.gather, into an existing tensor."""
-    torch: Any = import_module("torch")
-    torch.set_num_threads(threads)
-    source, index, result = (torch.from_numpy(array) for array in (data, indices, out))
-    axis, limits = workload.axis, np.asarray(workload.limits - 1, np.int64)
-    last = torch.from_numpy(limits) if limits.ndim else int(limits)
-    wide = torch.zeros(indices.shape, dtype=torch.int64)
-
-    def select_tuples() -> None:
-        row, column = wide.unbind(-1)
-        slices = source.reshape(-1, *data.shape[2:])
-        torch.index_select(slices, 0, row * data.shape[1] + column, out=result)
-
-    if workload.operator == "GATHER":
-        rows = result.reshape(*data.shape[:axis], -1, *data.shape[axis + 1 :])
-        select = partial(torch.index_select, source, axis, wide.reshape(-1), out=rows)
-    elif workload.operator == "GATHER_ELEMENTS":
-        everywhere = wide.expand(workload.output)
-        select = partial(torch.gather, source, axis, everywhere, out=result)
-    else:
-        select = select_tuples
-
-    def run() -> None:
-        torch.clamp(wide.copy_(index), max=last, out=wide)
-        select()
-
-    return run, out
-
-
-def compiler() -> str | None:
-    """Return the C compiler's name and version, None where there is none."""
-    path = shutil.which(COMPILER)
-    if path is None:
-        return None
-    shown = subprocess.run([path, "--version"], capture_output=True, text=True, check=True)
-    return shown.stdout.partition("\n")[0]
-
-
-@cache
-def _loops() -> ctypes.CDLL | None:
-    """Return the compiled loops, None where there is no C compiler.
-
-    Raises:
-        CalledProcessError: The compiler refuses them; it said why on the standard error.
-    """
-    if shutil.which(COMPILER) is None:
-        return None
-    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        library = Path(folder, "bench_loop.so")
-        subprocess.run([COMPILER, *FLAGS, "-o", library, SOURCE], check=True)
-        return ctypes.CDLL(str(library))
-
-
-def _in_c(
-    loops: ctypes.CDLL, workload: Workload, data: Array, indices: Array, result: Array
-) -> Candidate:
-    """Return the gather as a plain loop in C."""
-    if workload.operator == "GATHER_ND":
-        loop = loops.gather_pairs
-        sizes = (*workload.limits.tolist(), workload.indices[0])
-    else:
-        loop = loops.gather
-        elements = workload.operator == "GATHER_ELEMENTS"
-        batches = math.prod(workload.indices[: workload.axis]) if elements else 1
-        repeats = math.prod(workload.data[: workload.axis]) // batches
-        sizes = (batches, repeats, workload.limits.item(), indices.size // batches)
-    loop.restype = None
-    # These pointers keep their arrays alive; converted once, arguments cost a tiny call least.
-    arrays = (array.ctypes.data_as(ctypes.c_void_p) for array in (data, indices, result))
-    numbers = map(ctypes.c_size_t, (*sizes, workload.row_bytes))
-    return partial(loop, *arrays, *numbers), result

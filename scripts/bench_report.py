@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from bench_workloads import KINDS, Workload
+from bench_workloads import KINDS, RIVALS_OWN, Workload
 
 from onnxgather.lowering.cpu.forms import FORMS
 from onnxgather.options import Target
@@ -27,8 +27,8 @@ DIRECT = "direct"
 OURS: str = TARGETS[-1]
 """The target that the summary speaks of: the one made for speed."""
 
-LIBRARIES = ("numpy", "torch")
-"""The candidates that come from elsewhere; torch only where it is installed."""
+LIBRARIES = ("numpy", "torch", "numba", "pyarrow", "polars", "jax")
+"""The rivals: libraries that gather, each only where it is installed and has such a gather."""
 
 C_LOOP = "C loop"
 """The candidate that says what is left to be gained."""
@@ -67,6 +67,11 @@ class Result:
         """
         pick = statistics.median if self.clock == "cpu" else min
         return pick(self.samples[name]) * 1e6
+
+    @property
+    def best_rival(self) -> str:
+        """The library that takes the least time."""
+        return min((name for name in LIBRARIES if name in self.samples), key=self.microseconds)
 
     def ratio(self, name: str, other: str = HAND_WRITTEN) -> float:
         """A candidate's time as a share of another's."""
@@ -117,11 +122,17 @@ class FormResult(Result):
 def table(results: Sequence[Result]) -> list[str]:
     """Sections: the hand-written graph's time, the others' ratios, a summary."""
     lines: list[str] = []
-    for threads, group in _by_threads(results):
-        lines += ["", f"## {_heading(threads)}", "", *_grid(_rows(group))]
-        lines += ["", *(f"- {line}" for line in _summary(group))]
-        if threads == 1:
-            lines += _others_section(group)
+    apart = {workload.name for workload in RIVALS_OWN}
+    for threads, listed in _by_threads(results):
+        group = [result for result in listed if result.workload.name not in apart]
+        theirs = [result for result in listed if result.workload.name in apart]
+        lines += ["", f"## {_heading(threads)}"]
+        if group:
+            lines += ["", *_grid(_rows(group))]
+            lines += ["", *(f"- {line}" for line in _summary(group))]
+            lines += _others_section(group, threads)
+        if theirs:
+            lines += _rivals_section(theirs, threads)
     return lines
 
 
@@ -137,16 +148,20 @@ def markdown(
         "",
         "Gathers that users run, on ONNX Runtime's CPU provider: onnxgather's models against the",
         "graph that a competent user writes by hand (Cast to INT64, Max, Min, the gather,",
-        "Reshape), against numpy and torch, against copying the output (memcpy) as the limit, and",
-        f"with one thread against a plain C loop (`scripts/{SOURCE.name}`, {FLAGS[0]}).",
+        "Reshape), against the libraries of the extra `bench`, against copying the output (memcpy)",
+        f"as the limit, and with one thread against a plain C loop (`scripts/{SOURCE.name}`, "
+        f"{FLAGS[0]}).",
         "Columns are times as a share of the hand-written graph's, less is better; "
         f"`{OURS}` is our operator in ONNX Runtime, `{DIRECT}` the same kernels by og.Gather.",
         "",
-        "Indices are UINT32 and clamped. All candidates gave the same bytes, from the same arrays",
-        "into the same memory. They take turns, in reversed order every other round, "
-        f"{facts['rounds']} rounds;",
-        "with one thread the median of CPU time counts, with more the minimum of wall clock.",
-        "`python scripts/bench.py --write-markdown BENCHMARKS.md` makes this page.",
+        "Indices are UINT32 and clamped. All candidates gave the same bytes, from the same arrays;",
+        "pyarrow, polars and jax return new arrays, the others write into the same memory. A",
+        "library that has no such gather has an empty place.",
+        "They take turns, in reversed order every other round, "
+        f"{facts['rounds']} rounds; the process may run on as many",
+        "cores as it has threads. With one thread the median of the process' CPU time counts, with",
+        "more the minimum of wall clock. `python scripts/bench.py --write-markdown BENCHMARKS.md`",
+        "makes this page.",
         "",
         *_grid([["", ""], *([key, value] for key, value in facts.items())], titles=2),
     ]
@@ -201,25 +216,49 @@ def _mean(ratios: Iterable[float]) -> float:
     return statistics.geometric_mean(found) if (found := list(ratios)) else 0.0
 
 
-def _others_section(group: Sequence[Result]) -> list[str]:
-    """The section on what numpy, torch and a C loop do faster, and why."""
-    others = [name for name in (*LIBRARIES, C_LOOP) if name in group[0].samples]
-    rows = [["", "workload", *(f"{OURS} / {other}" for other in others), "kind"]]
+def _others_section(group: Sequence[Result], threads: int) -> list[str]:
+    """The section on what the rivals and a C loop do faster, and why."""
+    others = [name for name in ("numpy", "torch", C_LOOP) if name in group[0].samples]
+    rows = [["", "workload", *(f"{OURS} / {other}" for other in others), *_BEST, "kind"]]
     for result in group:
-        factors = [f"{result.ratio(OURS, other):.2f}" for other in others]
-        rows.append([result.workload.name, result.workload.title, *factors, result.workload.kind])
+        factors = [_rounded(result.ratio(OURS, other)) for other in others]
+        best = _best(result)
+        rows.append(
+            [result.workload.name, result.workload.title, *factors, *best, result.workload.kind]
+        )
+    lines = ["", f"### How far from the rivals with {_heading(threads)}", ""]
+    if threads == 1:
+        lines += [
+            "The C loop clamps each index and copies its row, in one pass; the call from Python",
+            f"counts. What is left of a tiny call is the start of ONNX Runtime's run; `{DIRECT}`",
+            "has none. Where the time of `cpu` goes:",
+            "",
+            *(f"- {kind}: {reason}" for kind, reason in KINDS.items()),
+            "",
+        ]
+    return [*lines, *_grid(rows, words=2)]
+
+
+def _rivals_section(group: Sequence[Result], threads: int) -> list[str]:
+    """The section on the workloads that are the rivals' own."""
+    rows = [[*row, *_best(result)] for row, result in zip(_rows(group)[1:], group, strict=True)]
     return [
         "",
-        f"## How far from {', '.join(others)}",
+        f"### The rivals' own workloads with {_heading(threads)}",
         "",
-        "The C loop clamps each index and copies its row, in one pass; the call from Python",
-        f"counts. What is left of a tiny call is the start of ONNX Runtime's run; `{DIRECT}` has",
-        "none. Where the time of `cpu` goes:",
+        "These are in no mean.",
         "",
-        *(f"- {kind}: {reason}" for kind, reason in KINDS.items()),
-        "",
-        *_grid(rows, words=1),
+        *_grid([[*_rows(group)[0], *_BEST], *rows], words=1),
     ]
+
+
+_BEST = f"{DIRECT} / best rival", "best rival"
+
+
+def _best(result: Result) -> Row:
+    """How far og.Gather is from the library that takes the least time, and which one that is."""
+    best = result.best_rival
+    return _rounded(result.ratio(DIRECT, best)) if DIRECT in result.samples else "", best
 
 
 def _grid(rows: Sequence[Row], titles: int = 2, words: int = 0) -> list[str]:
@@ -237,10 +276,11 @@ def _grid(rows: Sequence[Row], titles: int = 2, words: int = 0) -> list[str]:
 
 
 def _rows(group: Sequence[Result]) -> list[Row]:
-    others = [name for name in group[0].samples if name != HAND_WRITTEN]
+    names = dict.fromkeys(name for result in group for name in result.samples)
+    others = [name for name in names if name != HAND_WRITTEN]
     rows: list[Row] = [["", "workload", HAND_WRITTEN, *others]]
     for result in group:
-        ratios = [_rounded(result.ratio(other)) for other in others]
+        ratios = [_rounded(result.ratio(o)) if o in result.samples else "" for o in others]
         time = _duration(result.microseconds(HAND_WRITTEN))
         rows.append([result.workload.name, result.workload.title, time, *ratios])
     return rows
@@ -265,15 +305,21 @@ def _summary(group: Sequence[Result]) -> list[str]:
 def _of(name: str, group: Sequence[Result]) -> list[str]:
     """What a candidate takes as a share of the others."""
     lines: list[str] = []
-    for other in (HAND_WRITTEN, "cpu", *LIBRARIES, C_LOOP):
-        if other not in group[0].samples:
+    for other in (HAND_WRITTEN, "cpu", *LIBRARIES, C_LOOP, "best rival"):
+        ratios = {
+            result.workload.name: result.ratio(
+                name, result.best_rival if other == "best rival" else other
+            )
+            for result in group
+            if other == "best rival" or other in result.samples
+        }
+        if not ratios:
             continue
-        ratios = {result.workload.name: result.ratio(name, other) for result in group}
         worst = max(ratios, key=lambda workload: ratios[workload])
         level = sum(ratio <= LEVEL for ratio in ratios.values())
         lines.append(
             f"{name} / {other}: geometric mean {_mean(ratios.values()):.3f}, at most {LEVEL:g} "
-            f"in {level} of {len(group)}, worst {ratios[worst]:.2f} (workload {worst})"
+            f"in {level} of {len(ratios)}, worst {ratios[worst]:.2f} (workload {worst})"
         )
     return lines
 
@@ -297,6 +343,10 @@ MARKS = {
     C_LOOP: ("m-1.2 -9.5h2.4v19h-2.4z", "#111111"),
     "numpy": ("m-4.5 -4.5h9v9h-9z", "#d08700"),
     "torch": ("m0 -6l6 6l-6 6l-6 -6z", "#c2410c"),
+    "numba": ("m0 -6l6 10h-12z", "#7c3aed"),
+    "pyarrow": ("m0 6l-6 -10h12z", "#be185d"),
+    "polars": ("m-6 -1.5h12v3h-12z", "#0e7490"),
+    "jax": ("m-4.5 -4.5h9v9h-9zm2 2v5h5v-5z", "#4d7c0f"),
     "portable": ("m0 -6a6 6 0 1 0 .1 0zm0 2.4a3.6 3.6 0 1 1 -.1 0z", "#1d4ed8"),
     "cpu": ("m0 -6a6 6 0 1 0 .1 0z", "#1d4ed8"),
     "native": ("m0 -6a6 6 0 1 0 .1 0z", "#15803d"),

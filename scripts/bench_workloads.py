@@ -173,3 +173,11 @@ APART = (
     _APART("13b", "columns, same", data=_IMAGE, indices=(256,), axis=1, strides=_PITCH),
 )
 """For forms that none of the others takes; only `bench.py --forms` runs them."""
+
+RIVALS_OWN = (
+    _APART("14", "rows of 64, 200,000 of 200,000", data=(200000, 64), indices=(200000,)),
+    _APART("15", "rows of 3, 1.6 M of 100,000", data=(100000, 3), indices=(1600000,)),
+    _APART("16", "scalars, 2 M of 2 M", data=(2000000,), indices=(2000000,)),
+    _APART("17", "scalars, 16 M of 64 M", data=(64000000,), indices=(16000000,)),
+)
+"""What the rivals are fast at; reported apart, and in no mean."""

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
+import bench
+import bench_rivals
+import numpy as np
 import pytest
 from bench_candidates import form_and_next, hand_written
-from bench_report import FormResult, forms_section
-from bench_workloads import APART, WORKLOADS, Workload
+from bench_report import LIBRARIES, FormResult, Result, forms_section, table
+from bench_rivals import Given, rivals
+from bench_workloads import APART, RIVALS_OWN, WORKLOADS, Workload
 
+import onnxgather as og
 from onnxgather.lowering import cpu
 from onnxgather.lowering.cpu.facts import Facts
 
@@ -62,3 +69,55 @@ def test_a_form_stays_that_is_worth_it(times: float, verdict: str) -> None:
     assert ["", "elements", "geometric mean", "", verdict, f"{times:.2f}", ""] in rows
     assert ["", "", "a", "INT64", "portable", f"{times:.2f}", ""] in rows
     assert ["", "columns", "none", "", "", "", ""] in rows
+
+
+@pytest.mark.parametrize("workload", SMALL, ids=lambda workload: workload.title)
+def test_a_rival_gives_the_bytes_of_the_reference(workload: Workload) -> None:
+    desc = workload.desc()
+    data, indices = workload.arrays()
+    shapes = desc.input_tensor.array_shape, desc.indices_tensor.array_shape
+    expected = og.reference(desc, data.reshape(shapes[0]), indices.reshape(shapes[1]))
+    for threads in (1, 2):
+        out = np.zeros(workload.output, expected.dtype)
+        made = rivals(Given(workload, data, indices, out, threads))
+        assert "numpy" in made
+        for name, candidate in made.items():
+            out.view(np.uint8)[...] = 0xA5
+            assert candidate.result(candidate.run()).tobytes() == expected.tobytes(), name
+
+
+def test_a_library_that_is_absent_is_left_out_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    def present(name: str) -> object:
+        return None if name == "jax" else find_spec(name)
+
+    def version(name: str) -> str:
+        raise bench.PackageNotFoundError
+
+    monkeypatch.setattr(bench_rivals, "find_spec", present)
+    monkeypatch.setattr(bench, "version", version)
+    data, indices = SMALL[0].arrays()
+    out = np.zeros(SMALL[0].output, data.dtype)
+    assert "jax" not in rivals(Given(SMALL[0], data, indices, out, 1))
+    assert bench.environment(1)["jax"] == "not installed, so it is left out"
+
+
+def test_the_workloads_of_the_rivals_are_in_no_mean() -> None:
+    times = {"hand-written": [4.0], "cpu": [2.0], "native": [1.0], "direct": [0.5]}
+    own, theirs = (
+        Result(workload, 2, "wall", times | {"numpy": [rival], "numba": [1.0]})
+        for workload, rival in ((WORKLOADS[0], 2.0), (RIVALS_OWN[0], 0.25))
+    )
+    lines = table([own, theirs])
+    assert "- direct / numpy: geometric mean 0.250, at most 1.05 in 1 of 1, worst 0.25 " in "".join(
+        line.removesuffix("(workload 1)") for line in lines
+    )
+    heading = lines.index("### The rivals' own workloads with 2 threads")
+    cells = [cell.strip() for cell in lines[-1].split("|")]
+    assert lines[heading:][-1].startswith("| 14 ")
+    assert cells[-3:-1] == ["2.00", "numpy"]
+
+
+def test_every_library_has_a_place_in_the_picture() -> None:
+    times = {name: [1.0] for name in ("hand-written", *LIBRARIES)}
+    picture = bench.plot([Result(WORKLOADS[0], 1, "cpu", times)])
+    assert all(picture.count(f">{name}</text>") == 1 for name in LIBRARIES)
