@@ -21,8 +21,8 @@ BUDGETS = {
     "execution": 1_268,
     "programs": 1_032,
     "parity": 2_401,
-    "report": 737,
-    "repro": 746,
+    "report": 740,
+    "repro": 747,
     "doctor": 264,
     "networks": 4_969,
     "certificates": 1_652,
@@ -31,7 +31,7 @@ BUDGETS = {
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_432
+WHOLE = 19_436
 """The most lines of code of the package."""
 
 ENTRIES = 23

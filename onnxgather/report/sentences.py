@@ -24,6 +24,10 @@ MOODS: dict[Mood, State] = {"good": "PASS", "known": "KNOWN", "open": "NOT-RUN",
 """The state whose colour each mood has."""
 
 
+_KNOWN = {"known wrong": "known wrong", "known not to run": "it declines"}
+"""How a headline words what is known of a lane."""
+
+
 def about_lane(lane: LaneInfo) -> str:
     """A lane's provider, versions, target and devices, or why it did not start."""
     if lane.not_run is not None:
@@ -146,11 +150,7 @@ def verdict(report: Report) -> Verdict:
     }
     parts = [f"{counts['PASS']:,} agree bit for bit"] if results else []
     parts += [number_of(number, noun) for noun, number in found.items() if number]
-    by_provider = Counter[str]()
-    for k, lane in enumerate(report.lanes):
-        for what, number in known(report, k).items():
-            by_provider[f"{what} on {lane.provider}"] += number
-    parts += [f"{number:,} {what}" for what, number in by_provider.most_common()]
+    parts += [f"{counts['KNOWN']:,} known"] if counts["KNOWN"] else []
     if counts["NOT-RUN"]:
         parts.append(f"{counts['NOT-RUN']:,} not run, which proves nothing")
     if report.without_evidence:
@@ -167,12 +167,10 @@ def verdict(report: Report) -> Verdict:
 
 
 def _headline(report: Report, counts: Counter[State], findings: int) -> tuple[str, Mood]:
-    every = sum((known(report, k) for k in range(len(report.lanes))), Counter[str]())
-    also = "".join(f", {number:,} {what}" for what, number in sorted(every.items(), reverse=True))
-    bad = [number_of(findings, "finding") + also] if findings else []
+    bad = [number_of(findings, "finding")] if findings else []
     bad += [f"{lane} {what}" for lane, what in unmet(report).items()]
     if bad:
-        return "; ".join(bad), "bad"
+        return "; ".join(bad) + _known_by_lane(report), "bad"
     if not counts:
         return "Nothing was checked", "open"
     if counts["NOT-RUN"] == counts.total():
@@ -180,8 +178,19 @@ def _headline(report: Report, counts: Counter[State], findings: int) -> tuple[st
     if counts["PASS"] == counts.total():
         return "Everything agrees", "good"
     if counts["KNOWN"]:
-        return f"Nothing new{also}", "open" if counts["NOT-RUN"] else "known"
+        headline = f"No new differences{_known_by_lane(report)}"
+        return headline, "open" if counts["NOT-RUN"] else "known"
     return "No findings", "open"
+
+
+def _known_by_lane(report: Report) -> str:
+    """What is known of each lane, as a sentence after the headline; the most comes first."""
+    each = [(lane.name, known(report, k)) for k, lane in enumerate(report.lanes)]
+    told = list[str]()
+    for name, count in sorted(each, key=lambda one: -one[1].total()):
+        parts = [f"{count[what]:,} {said}" for what, said in _KNOWN.items() if count[what]]
+        told += [f"{name}: {', '.join(parts)}"] if parts else []
+    return f". {'; '.join(told)}" if told else ""
 
 
 def known(report: Report, lane: int) -> Counter[str]:

@@ -91,7 +91,8 @@ def _find(case: Case, lane: Lane, reported: LaneInfo | None) -> tuple[LaneInfo, 
     """Start a lane and run a case on it; the arguments and errors are those of `make_repro`."""
     info = lane.start()
     if info.target is None:
-        raise OnnxGatherError(f"lane {shown(info.name)} must run ONNX models, but runs none")
+        rule = "runs descriptors, not models; repro needs a provider's lane, such as directml"
+        raise OnnxGatherError(f"lane {shown(info.name)} {rule}")
     not_run = info.not_run if reported is None else _why_not_here(info, reported)
     if not_run is not None:
         return info, result_of(info, ResultKind.NOT_STARTED, reason=not_run)

@@ -48,10 +48,9 @@ PROVIDERS = """\
 providers     what an index out of range of Gather does:
     cpu       The node fails.
     directml  No error: returns another element of the tensor, as DirectML checks no index.
-    openvino  An index out of range is no error: Gather returns zeros, GatherElements and \
+    openvino  No error: Gather returns zeros, GatherElements and \
 GatherND read memory that is not theirs.
-    webgpu    The provider answers where an index is out of range: its shaders check none, and \
-what they read depends on the device.
+    webgpu    No error: what it reads depends on the device, as its shaders check no index.
     webnn     The index is clamped to its own axis.
 """
 ASSUMES = "assumes       open sizes of inputs are at least 1\n"

@@ -95,10 +95,10 @@ got 0.0 (00 00 00 00)
         openvino: 6 cases, 1 PASS, 1 DIFF, 1 ERROR, 1 NOT-RUN, 1 KNOWN, 1 FIXED
         directml: 6 cases, 6 NOT-RUN
 
-        3 findings, 1 known wrong; directml did not start: onnxruntime has no DmlExecutionProvider
+        3 findings; directml did not start: onnxruntime has no DmlExecutionProvider. \
+openvino: 1 known wrong
         6 cases on 3 lanes: 7 agree bit for bit, 1 difference, 1 error, \
-1 fixed known difference, 1 known wrong on OpenVINOExecutionProvider, \
-7 not run, which proves nothing."""
+1 fixed known difference, 1 known, 7 not run, which proves nothing."""
     )
 
 
@@ -128,9 +128,9 @@ got 0.0 (00 00 00 00)
         cpu: 32 cases, 32 PASS
         openvino: 32 cases, 28 PASS, 1 DIFF, 1 NOT-RUN, 2 KNOWN
 
-        1 finding, 2 known wrong
-        32 cases on 2 lanes: 60 agree bit for bit, 1 difference, \
-2 known wrong on OpenVINOExecutionProvider, 1 not run, which proves nothing."""
+        1 finding. openvino: 2 known wrong
+        32 cases on 2 lanes: 60 agree bit for bit, 1 difference, 2 known, \
+1 not run, which proves nothing."""
     )
 
 

@@ -472,4 +472,7 @@ class TestTheFlow:
 
         with pytest.raises(OnnxGatherError) as caught:
             make_repro(CASE, Lane(), str(tmp_path / "out"))
-        assert str(caught.value) == "lane 'directml-dll' must run ONNX models, but runs none"
+        assert str(caught.value) == (
+            "lane 'directml-dll' runs descriptors, not models; repro needs a provider's lane, "
+            "such as directml"
+        )
