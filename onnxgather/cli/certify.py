@@ -236,9 +236,9 @@ def _check(options: CertifyOptions, path: str) -> int:
 
     if options.paths or options.corpus or options.count or options.outputs.by_option:
         raise click.UsageError("--check must come with --model and --timeout alone")
-    found = [*check_certificate(read_certificate(path), options.model, options.timeout)]
-    if not options.model:
-        say(f"{path}: no model was tied to it, which --model does")
-    for text in found or ["proved again"]:
+    certificate = read_certificate(path)
+    found = [*check_certificate(certificate, options.model, options.timeout)]
+    untied = "" if options.model else ", but of no model: add --model MODEL"
+    for text in found or [f"again {certificate}{untied}"]:
         say(f"{path}: {text}")
     return FINDINGS if found else GOOD

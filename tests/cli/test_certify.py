@@ -140,9 +140,9 @@ class TestFile:
         given = ("certify", "a.json", "--out-of-range", "zero", "-o", "c.json")
         assert outcome(*given)[0] == 0
         check = ("certify", "--check", "c.json")
-        untied = "c.json: no model was tied to it, which --model does\n"
-        assert outcome(*check) == (0, f"{untied}c.json: proved again\n", "")
-        assert outcome(*check, "--model", "m.onnx") == (0, "c.json: proved again\n", "")
+        untied = "c.json: again proved, but of no model: add --model MODEL\n"
+        assert outcome(*check) == (0, untied, "")
+        assert outcome(*check, "--model", "m.onnx") == (0, "c.json: again proved\n", "")
         code, text, error = outcome(*check, "--model", "other.onnx")
         assert (code, error, text.count("\n")) == (1, "", 1)
         assert text.startswith("c.json: $.digest must be that of the model, sha256:")
@@ -153,6 +153,12 @@ class TestFile:
         told = "c.json: the certificate says refuted, so that it proves nothing\n"
         code, text, error = outcome("certify", "--check", "c.json", "--model", "m.onnx")
         assert (code, error, text.startswith(told)) == (1, "", True)
+
+    def test_a_check_says_the_preconditions(self) -> None:
+        given = ("--out-of-range", "error", "--target", "webgpu", "-o", "c.json")
+        assert outcome("certify", program("a.json"), *given)[0] == 0
+        told = "c.json: again proved, if each index is from -2,147,483,648 to 2,147,483,583, so"
+        assert outcome("certify", "--check", "c.json")[1].startswith(told)
 
     def test_a_bad_file_is_unusable(self) -> None:
         told = "Error: no.json: no such file or directory\n"
