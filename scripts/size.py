@@ -20,18 +20,18 @@ BUDGETS = {
     "model": 489,
     "execution": 1_268,
     "programs": 1_032,
-    "parity": 2_401,
+    "parity": 2_412,
     "report": 740,
     "repro": 747,
     "doctor": 264,
-    "networks": 4_969,
+    "networks": 4_971,
     "certificates": 1_652,
-    "cli": 2_076,
+    "cli": 2_090,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_436
+WHOLE = 19_463
 """The most lines of code of the package."""
 
 ENTRIES = 23

@@ -221,8 +221,7 @@ class Lowering(TypedDict):
     opset: int
 
 
-lowering = _together(
-    policy("clamp", "clamp"),
+model_options = _together(
     target("portable", "portable"),
     number("--threads", help="Threads that a model for the CPU provider is made for; default: 2."),
     number(
@@ -233,6 +232,7 @@ lowering = _together(
         help="Version of the ONNX operator set.",
     ),
 )
+lowering = _together(policy("clamp", "clamp"), model_options)
 run_on = click.option(
     "--provider",
     default="cpu",

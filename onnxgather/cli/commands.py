@@ -35,6 +35,14 @@ COMMANDS = {
 }
 """The commands by name: the file of each in this package, and its line in the help."""
 
+TASKS = {
+    "ONNX models": ("audit", "harden", "extract"),
+    "DirectML programs": ("run", "show", "explain", "convert", "capture"),
+    "Providers": ("check", "repro", "report", "corpus"),
+    "Proofs and setup": ("certify", "doctor"),
+}
+"""The commands by the tasks that the help groups them by."""
+
 _EPILOG = """\b
 Exit codes:
   0  good
@@ -94,6 +102,12 @@ class Commands(click.Group):
             say(f"Error: {sentence}", err=True)
         sys.exit(code)
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands, grouped by task."""
+        for task, names in TASKS.items():
+            with formatter.section(task):
+                formatter.write_dl([(f"{name:<7}", COMMANDS[name][1]) for name in names])
+
     def invoke(self, ctx: click.Context) -> int:
         """Run the command; an interruption is an exit code too."""
         try:
@@ -121,7 +135,7 @@ class Commands(click.Group):
 def main() -> None:
     """Turn DirectML gather descriptors into ONNX models, run them, check them.
 
-    FILE is a DxDispatch program: JSON, comments allowed.
+    A program is DxDispatch's: JSON, comments allowed.
     """
 
 

@@ -12,7 +12,7 @@ from onnxgather.checks import shown
 from onnxgather.cli import arguments
 from onnxgather.cli.sources import Batch, Reading
 from onnxgather.cli.terminal import Progress, json_bytes, say
-from onnxgather.errors import FINDINGS, GOOD, NOT_RUN, UNUSABLE, OnnxGatherError
+from onnxgather.errors import GOOD, NOT_RUN, UNUSABLE, OnnxGatherError
 from onnxgather.files import is_model
 from onnxgather.options import OutOfRange, Target
 
@@ -161,9 +161,7 @@ def repro_command(
         raise made.stop
     if made.result.state == "NOT-RUN":
         return NOT_RUN
-    if made.folder is None:
-        return GOOD
-    return FINDINGS if made.shown else UNUSABLE
+    return GOOD if made.folder is None or made.shown else UNUSABLE
 
 
 def _of_node(source: str, reading: Reading, asked: ReproOptions, timeout: float) -> Suspect:

@@ -201,17 +201,17 @@ def _jobs(gathers: FileGathers, output: str | None, file: str | None, whole: boo
     alone = len(contents) == 1 and not of_model
     for name, content in contents.items():
         where = "$.commands" if whole else gathers.where(name)
-        model = file or _target(gathers.source, None if alone else name, output)
+        stem = None if alone else gathers.stems.get(name) or "".join(map(_safe, name))
+        model = file or _target(gathers.source, stem, output)
         yield Job(path, where, content, model)
         if of_model and output != STANDARD:
             yield Job(path, where, content, os.path.splitext(model)[0] + ".json")
 
 
-def _target(source: Source, name: str | None, output: str | None) -> str:
+def _target(source: Source, stem: str | None, output: str | None) -> str:
     """The file of a model beside its source, or at the same path in the output folder."""
     path = source.path if output is None else os.path.join(output, source.inside)
-    named = "" if name is None else "." + "".join(map(_safe, name))
-    return os.path.splitext(path)[0] + named + ".onnx"
+    return ".".join(filter(None, [os.path.splitext(path)[0], stem, "onnx"]))
 
 
 def _safe(character: str) -> str:

@@ -98,6 +98,8 @@ class FileGathers:
     """By the names of dispatchables or nodes."""
     program: Program | None = None
     """The program; None if the gathers are those of an ONNX model."""
+    stems: Mapping[str, str] = field(default_factory=dict[str, str])
+    """How the files of the gathers of a model are named, as extract names their folders."""
 
     def contents(self, whole: bool) -> Mapping[str, Descriptor | Program]:
         """What models are made of, by the names of gathers; that of a whole program is empty."""
@@ -205,14 +207,16 @@ def gathers_in(batch: Batch, source: Source, reading: Reading) -> FileGathers:
             raise FileFormatError(f"{path}: $.dispatchables must hold a gather")
         found = {name: one.descriptor for name, one in program.dispatchables.items()}
         return FileGathers(source, [program.path, *program.files], found, program)
-    from onnxgather.networks.extraction import gather_descriptors
+    from onnxgather.networks.extraction import file_stem, gather_descriptors
 
+    stems = dict[str, str]()
     for name, one in gather_descriptors(path, reading.shapes, reading.node):
+        stems[name] = file_stem(len(stems) + 1, name)
         with batch.step(path):
             if isinstance(one, OnnxGatherError):
                 raise one.at(f"{path}: node {shown(name)}")
             found[name] = one
-    return FileGathers(source, [path], found)
+    return FileGathers(source, [path], found, stems=stems)
 
 
 def cases_in(

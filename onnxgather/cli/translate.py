@@ -237,7 +237,8 @@ def run_command(
 
 @click.command("show")
 @click.argument("files", nargs=-1, required=True, type=arguments.FILE, metavar="FILE...")
-@arguments.lowering
+@arguments.policy("clamp; of an ONNX model: error, as its gathers have it")
+@arguments.model_options
 @arguments.node
 @arguments.shape
 @arguments.as_json
@@ -265,10 +266,12 @@ def show_command(
     if as_cpp + as_json + (html_file is not None) > 1:
         raise click.UsageError("--cpp, --json and --html must come one at a time")
     batch = Batch()
+    asked: OutOfRange | None = lowering["out_of_range"]  # None where the option is not given
     found: list[tuple[FileGathers, dict[str, Description]]] = []
     for source in batch.sources(files):
         with batch.step(source.path):
             gathers = gathers_in(batch, source, reading)
+            lowering["out_of_range"] = asked or ("clamp" if gathers.program else "error")
             described = {k: describe(one, **lowering) for k, one in gathers.descriptors.items()}
             found.append((gathers, described))
     if html_file is not None and found:

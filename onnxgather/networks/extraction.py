@@ -243,8 +243,7 @@ def extract(
     def files() -> Iterator[tuple[str, bytes]]:
         for number, (told, case) in enumerate(gather_cases(path, inputs, node), 1):
             if case is not None:
-                name = re.sub(r"[^A-Za-z0-9.]+", "_", told.node).strip("._")[:80]
-                below = f"gathers/{number:03}_{name}"
+                below = f"gathers/{file_stem(number, told.node)}"
                 yield from ((f"{below}/{file}", data) for file, data in _contents(path, told, case))
                 told = msgspec.structs.replace(told, folder=below)
             done.append(told)
@@ -252,6 +251,12 @@ def extract(
 
     _FOLDER.write(folder, files())
     return done
+
+
+def file_stem(number: int, name: str) -> str:
+    """How a file or a folder of a gather is named, such as `002_word_Gather`."""
+    plain = re.sub(r"[^A-Za-z0-9.]+", "_", name).strip("._")[:80]
+    return f"{number:03}_{plain}"
 
 
 def _contents(path: str, told: Extracted, case: Case) -> Iterator[tuple[str, bytes]]:

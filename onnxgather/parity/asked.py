@@ -105,7 +105,11 @@ _OPTIONS = (
         "environment.  [default: cpu]",
     ),
     CheckOption(
-        "plugin", "A lane whose provider comes from a plugin library.", "NAME=LIBRARY", repeats=True
+        "plugin",
+        "A lane whose provider comes from a plugin library. NAME is the provider's full name, such "
+        "as MyExecutionProvider.",
+        "NAME=LIBRARY",
+        repeats=True,
     ),
     CheckOption(
         "timeout", "Seconds that a lane may take for a case.", "S", default=60, least=1, most=86_400

@@ -69,7 +69,7 @@ class TestRepro:
     def test_repro_takes_a_program(self) -> None:
         program("x.json")
         code, out, err = outcome("repro", "x.json", "--lane", self.lane(), "-o", "out")
-        assert (code, err) == (1, "")
+        assert (code, err) == (0, "")
         assert out.startswith("out: OpenVINOExecutionProvider returns wrong elements for Gather")
         assert out.endswith("; repro.py shows it\n")
         done = subprocess.run(
@@ -87,7 +87,7 @@ class TestRepro:
         lanes = ("--lanes", "cpu", "--lane", self.lane())
         assert outcome("check", "x.json", *lanes, "--json", "r.json")[0] == 1
         code, out, err = outcome("repro", "r.json", "--lane", self.lane(), "-o", "out")
-        assert (code, err) == (1, "")
+        assert (code, err) == (0, "")
         assert out.endswith("; repro.py shows it\n")
 
     def test_a_case_that_passes_has_nothing_to_reproduce(self) -> None:
@@ -225,7 +225,7 @@ main(["repro", "x.json", "-o", "out", "--lane", "openvino={python}"])
         assert (code, err) == (0, "")
         assert out.endswith(" passes on lane cpu: nothing to reproduce\n")
         code, out, err = outcome(*arguments, "--lane", self.lane())
-        assert (code, err) == (1, "")
+        assert (code, err) == (0, "")
         assert out.endswith("; repro.py shows it\n")
 
     @pytest.mark.parametrize(
@@ -340,15 +340,16 @@ class InferenceSession(InferenceSession):
         lane = f"cpu={environment(Path('stub').absolute(), change)}"
         target = ("--target", "portable")
         if given:
-            assert outcome("repro", "x.json", "--lane", lane, "-o", "out")[0] == 0
+            told = outcome("repro", "x.json", "--lane", lane, "-o", "out")
             source = ("x.json", "--lane", lane, *target)
         else:
             assert outcome("check", "x.json", "--lane", lane, *target, "--json", "r.json")[0] == 1
             source = ("r.json", "--lane", lane)
-            assert outcome("repro", *source, "--target", "cpu", "-o", "out")[0] == 0
+            told = outcome("repro", *source, "--target", "cpu", "-o", "out")
+        assert (told[0], told[1][-23:]) == (0, ": nothing to reproduce\n")
         code, out, err = outcome("repro", *source, "--no-reduce", "-o", "out")
         portable = og.to_onnx(DESC, "clamp", "portable", threads=1)
-        assert (code, err) == (1, "")
+        assert (code, err) == (0, "")
         assert out.endswith("; repro.py shows it\n")
         assert Path("out/model.onnx").read_bytes() == portable.SerializeToString()
 
@@ -381,7 +382,7 @@ class InferenceSession(InferenceSession):
         os.close(stderr)
         said = os.read(terminal, 2**16).decode()
         os.close(terminal)
-        assert done.returncode == 1
+        assert done.returncode == 0
         assert done.stdout.endswith(b"; repro.py shows it\n")
         counts = [part.rstrip(" ") for part in said.split("\r") if part.strip(" ")]
         assert counts == [f"Smaller cases tried: {n}" for n in range(1, len(counts) + 1)]

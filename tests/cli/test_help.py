@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from itertools import chain
 
 import pytest
 from command_line import call, outcome, program, spawn
 
+from onnxgather.cli.commands import COMMANDS, TASKS
+
 
 class TestHelp:
+    def test_each_command_is_in_one_task(self) -> None:
+        assert sorted(chain.from_iterable(TASKS.values())) == sorted(COMMANDS)
+
     def test_help_lists_the_commands(self) -> None:
         assert outcome("--help") == (
             0,
@@ -18,27 +24,33 @@ Usage: onnxgather [OPTIONS] COMMAND [ARGS]...
 
   Turn DirectML gather descriptors into ONNX models, run them, check them.
 
-  FILE is a DxDispatch program: JSON, comments allowed.
+  A program is DxDispatch's: JSON, comments allowed.
 
 Options:
   --version   Show the version and exit.
   -h, --help  Show this message and exit.
 
-Commands:
+ONNX models:
   audit    Say what becomes of each gather of an ONNX model.
-  capture  Print the path of a C++ header that writes gathers to files.
-  certify  Prove that models mean their descriptors.
-  check    Compare providers with the reference.
-  convert  Write programs as ONNX models.
-  corpus   Export the built-in corpus.
-  doctor   Say which wheels and providers work.
-  explain  Say where an output element comes from.
-  extract  Take gathers out of an ONNX model, with their data.
   harden   Keep the indices of an ONNX model in range.
-  report   Make one report of several.
-  repro    Reduce a difference to a folder that shows it.
+  extract  Take gathers out of an ONNX model, with their data.
+
+DirectML programs:
   run      Run a program, print what dxdispatch prints.
   show     Explain programs' gathers and their models.
+  explain  Say where an output element comes from.
+  convert  Write programs as ONNX models.
+  capture  Print the path of a C++ header that writes gathers to files.
+
+Providers:
+  check    Compare providers with the reference.
+  repro    Reduce a difference to a folder that shows it.
+  report   Make one report of several.
+  corpus   Export the built-in corpus.
+
+Proofs and setup:
+  certify  Prove that models mean their descriptors.
+  doctor   Say which wheels and providers work.
 
   Exit codes:
     0  good

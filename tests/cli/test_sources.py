@@ -175,15 +175,15 @@ REFUSED = (
 class TestModel:
     def test_each_gather_of_known_sizes_becomes_a_model_and_a_program(self) -> None:
         code, out, err = outcome("convert", "m.onnx", "-o", "out")
-        written = [*(f"out/m.a in else_branch of z.{end}" for end in ("json", "onnx"))]
-        written += ["out/m.y.json", "out/m.y.onnx"]
+        stems = "001_y", "004_a_in_else_branch_of_z"
+        written = [f"out/m.{stem}.{end}" for stem in stems for end in ("json", "onnx")]
         assert (code, files()) == (2, ["m.onnx", *written, "x.npz"])
-        assert out.count("m.onnx -> out/m.y.") == 2
+        assert out.count("m.onnx -> out/m.001_y.") == 2
         assert err == (
             f"Error: m.onnx: node 'o': {OPEN}indices [?]\n"
             f"Error: m.onnx: node 'a in then_branch of z': {OPEN}indices [?]\n{REFUSED}"
         )
-        assert outcome("run", "out/m.y.json") == (0, "Resource 'output': 0, 0, 0, 0\n", "")
+        assert outcome("run", "out/m.001_y.json") == (0, "Resource 'output': 0, 0, 0, 0\n", "")
 
     def test_given_sizes_leave_only_what_directml_refuses(self) -> None:
         given = ("m.onnx", "--shape", "ids=3", "-o", "out")
@@ -195,6 +195,10 @@ class TestModel:
         code, out, err = outcome("show", "m.onnx", "--node", "y")
         assert (code, err) == (0, "")
         assert out.startswith("m.onnx: node 'y'\n\nDML_GATHER_OPERATOR_DESC\n")
+        assert ", target portable, out of range: error\n" in out
+        assert "Clip" not in out
+        clamped = outcome("show", "m.onnx", "--node", "y", "--out-of-range", "clamp")[1]
+        assert ", target portable, out of range: clamp\n" in clamped
         code, out, err = outcome("show", "m.onnx", "--json", "--shape", "ids=3")
         assert (code, err) == (1, REFUSED)
         assert len(json.loads(out)["gathers"]) == 4

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from onnxgather.checks import shown
 from onnxgather.descriptors.arrays import Array
 from onnxgather.descriptors.operators import OPERATORS
-from onnxgather.errors import OnnxGatherError
+from onnxgather.errors import OnnxGatherError, ProviderError
 from onnxgather.execution import kernels
 from onnxgather.execution.child import Breakdown, NoAnswerError
 from onnxgather.execution.hosts import (
@@ -184,7 +184,14 @@ def model_lane(
         OnnxGatherError: There is a plugin beside a shared library, a file in place of the folder of
             a host, or the timeout is none.
     """
-    provider, label = find_provider(name.partition("@")[0]), name.rpartition("@")[2]
+    of, label = name.partition("@")[0], name.rpartition("@")[2]
+    try:
+        provider = find_provider(of)
+    except ProviderError:
+        if plugin is None:
+            raise
+        rule = "a plugin library must come with ONNX Runtime's full name of its provider"
+        raise ProviderError(f"{rule}, such as MyExecutionProvider, got {shown(of)}") from None
     target = label if "@" in name and label in TARGETS else target
     operators = None
     host = find_runtime(provider) if path is plugin is None else []

@@ -39,6 +39,15 @@ def test_two_lanes_of_one_name_are_refused() -> None:
     assert str(caught.value) == "lanes must differ, got 'cpu@a' twice"
 
 
+def test_a_plugin_has_the_full_name_of_its_provider() -> None:
+    with pytest.raises(og.ProviderError) as caught:
+        open_lanes([], plugins={"myep": "libplugin.so"})
+    assert str(caught.value) == (
+        "a plugin library must come with ONNX Runtime's full name of its provider, such as "
+        "MyExecutionProvider, got 'myep'"
+    )
+
+
 def test_a_plugin_beside_a_shared_library_is_refused() -> None:
     with pytest.raises(og.OnnxGatherError) as caught:
         open_lanes([], {"webgpu@x": "libonnxruntime.so.1"}, {"webgpu@x": "libplugin.so"})
