@@ -206,6 +206,8 @@ MISTAKES: list[Change] = [
     ("loops.c", "if (outside && run->gather->policy == GATHER_ZERO)", "if (0)"),
     ("loops.c", "if (outside && g->policy == GATHER_ERROR) return 0;", ""),
     ("loops.c", "wrapped < last ? wrapped : last", "wrapped"),
+    ("loops.c", "run->offsets[j - before] + step;", "run->offsets[j - before];"),
+    ("loops.c", "run->missing[j] = run->missing[j - before];", "run->missing[j] = 0;"),
     ("loops.c", "loop->output != loop[1].size * loop[1].output", "0"),
     ("loops.c", "loop->size * (part + 1) / parts - begin", "loop->size / parts"),
     ("loops.c", "*at = moved(*at, loop, begin);", "at->output += begin * loop->output;"),

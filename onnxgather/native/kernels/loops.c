@@ -237,14 +237,23 @@ static int find_offsets(struct run *run, uint64_t index) {
     const struct loop *innermost = &run->loops[run->count - 1];
     uint64_t turns[MOST_LOOPS] = {0}, done = 0;
     struct position at = {0, index, 0};
-    int outside = 0;
+    int outside = 0, first = run->tile; /* of the loops whose turns differ in their indices */
+    while (first < run->count - 1 && !run->loops[first].index) first++;
     do {
         for (uint32_t k = 0; k < g->tuple_size; k++) {
             const struct line line = line_of(run, at, k);
             outside |= add(&line, run->offsets + done, run->missing + done);
         }
         done += innermost->size;
-    } while (advance(&at, run->loops + run->tile, run->count - run->tile - 1, turns));
+    } while (advance(&at, run->loops + first, run->count - first - 1, turns));
+    for (int k = first - 1; k >= run->tile; k--) { /* the same indices, elsewhere in the data */
+        const uint64_t before = done;
+        const uint32_t step = (uint32_t)run->loops[k].data;
+        done *= run->loops[k].size;
+        for (uint64_t j = before; j < done; j++) run->offsets[j] = run->offsets[j - before] + step;
+        if (g->policy == GATHER_ZERO)
+            for (uint64_t j = before; j < done; j++) run->missing[j] = run->missing[j - before];
+    }
     for (uint64_t k = 0; k < ROWS_AHEAD; k++) run->offsets[done + k] = run->offsets[done - 1];
     return outside;
 }
