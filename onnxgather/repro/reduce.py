@@ -245,14 +245,15 @@ class Fault:
 
     kind: ResultKind
     what: str = ""
-    """Of an error: how the lane broke down or the provider's message, without numbers."""
+    """Of an error: how the lane broke down or the provider's message, without numbers. Of an output
+    in place of an error: what it holds, such as other elements."""
 
     @classmethod
     def of(cls, result: Result) -> Fault | None:
         """The fault that a result shows; None where the lane is right or did not run."""
         if not result.is_wrong:
             return None
-        what = result.message or ""
+        what = result.message or result.returned or ""
         if result.breakdown is not None:
             printed = result.breakdown is Breakdown.STRAY
             what = f"{result.breakdown} {'' if printed else result.detail}"

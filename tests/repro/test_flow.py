@@ -101,6 +101,19 @@ class TestTheFlow:
         assert code == 1
         assert "4 of 12 elements, first OutputTensor[1,0]: expected 12.0 (" in printed
 
+    def test_the_kind_of_wrong_value_stays(self, tmp_path: Path) -> None:
+        """Of one element of data, another element would be the one at the clamped index."""
+        outcome = made(
+            tmp_path,
+            "class InferenceSession(InferenceSession):\n"
+            "    def compute(self, data, indices):\n"
+            "        return super().compute(data, indices % data.shape[0])\n",
+            OUTSIDE,
+        )
+        assert outcome.result.returned == "other"
+        assert outcome.case.data.size == 2
+        assert "returned other elements of InputTensor" in (outcome.result.reason or "")
+
     def test_an_output_in_place_of_an_error_becomes_a_folder(self, tmp_path: Path) -> None:
         outcome = made(
             tmp_path,

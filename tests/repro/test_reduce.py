@@ -355,7 +355,7 @@ class TestForbiddenNodes:
         result = judge(
             case, INFO, Answer(AnswerKind.RAN, None, ("GatherND",), np.zeros(3, np.float32))
         )
-        return Fault.of(result) == Fault(ResultKind.NOT_REFUSED)
+        return Fault.of(result) == Fault(ResultKind.NOT_REFUSED, "unknown")
 
     def test_a_forbidden_node_stays_forbidden(self) -> None:
         result = reduce_case(MISMATCHED, self.still)
@@ -469,7 +469,7 @@ def test_forbidden_nodes_of_the_corpus_stay_forbidden(case: NodeCase) -> None:
         (ResultKind.ELEMENTS, {"differing": 3, "compared": 4}, ""),
         (ResultKind.ELEMENTS, {"differing": 1, "compared": 4, "with_zeros": True}, ""),
         (ResultKind.SHAPE, {"got": ArrayType("int8", (3,))}, ""),
-        (ResultKind.NOT_REFUSED, {"returned": Returned.ZEROS, "rule": "no"}, ""),
+        (ResultKind.NOT_REFUSED, {"returned": Returned.ZEROS, "rule": "no"}, "zeros"),
         (ResultKind.BROKEN, {"breakdown": Breakdown.DIED, "detail": "SIGSEGV"}, "died sigsegv"),
         (ResultKind.BROKEN, {"breakdown": Breakdown.EXITED, "detail": "3"}, "exited"),
         (ResultKind.BROKEN, {"breakdown": Breakdown.STRAY, "detail": "oh"}, "stray"),
