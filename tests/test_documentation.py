@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from rlcompleter import Completer
 from typing import Any
@@ -29,28 +30,115 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
-def test_python_blocks_of_the_readme_run() -> None:
-    block = "".join(re.findall(r"```python\n(.+?)```", README, re.DOTALL))
+FENCE = re.compile(
+    r"(?:<!-- (?P<mark>[^>]+) -->\n)?```(?P<kind>\w+)\n(?P<text>.+?)```"
+    r"(?:\n\n```\n(?P<told>.+?)```)?",
+    re.DOTALL,
+)
+"""A block of code, with the mark before it and the output after it."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of a page that a reader may run."""
+
+    page: str
+    kind: str
+    text: str
+    told: str | None
+    """The output; `...` in it stands for any text, as a line for any lines."""
+    mark: str
+
+    @property
+    def commands(self) -> list[list[str]]:
+        """The words of each command of a block for shells."""
+        lines = re.split(r"\n|&&", self.text.replace("\\\n", " "))
+        return [words for words in (shlex.split(line, comments=True) for line in lines) if words]
+
+
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+BLOCKS = [
+    Block(path.name, found["kind"], found["text"], found["told"], found["mark"] or "")
+    for path in PAGES
+    for found in FENCE.finditer(path.read_text(encoding="utf-8"))
+    if found["kind"] in ("sh", "python")
+]
+ELSEWHERE = {"parts.md": "tests/model/test_libraries.py"}
+"""Pages whose blocks another file of tests runs."""
+NOT_RUN = [
+    block
+    for block in BLOCKS
+    if block.mark.startswith("not run: ")
+    or (block.page == "README.md" and block.text.startswith("python3 -m venv"))  # .ci/run has them
+]
+RUN = [block for block in BLOCKS if block not in NOT_RUN and block.page not in ELSEWHERE]
+
+
+def _run(words: list[str]) -> tuple[int, str]:
+    """Return the exit code of a command, and what it prints."""
+    if words[0] == "onnxslim":
+        command = [sys.executable, "-m", *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout
+    assert words[0] == "onnxgather", f"a block with {words[0]} must say where it runs"
+    result = CliRunner().invoke(main, words[1:])
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    return result.exit_code, result.output
+
+
+@pytest.mark.parametrize("page", sorted({block.page for block in RUN}))
+def test_blocks_of_a_page_print_what_the_page_says(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They run in their order, in one folder, with the same names of Python."""
+    shutil.copytree(ROOT / "models", tmp_path / "models")
+    monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
-    exec(compile(block, "README.md", "exec"), names)
-    (promised,) = re.findall(r"# (\[\[.+\]\])", block)
-    assert names["result"].tolist() == eval(promised)
-    assert names["model"].producer_name == "onnxgather"
+    for block in RUN:
+        if block.page != page:
+            continue
+        if block.kind == "python":
+            exec(compile(block.text, page, "exec"), names)
+            said = capsys.readouterr().out
+        else:
+            done = [_run(words) for words in block.commands]
+            codes = [int(code) for code in block.mark.removeprefix("exit codes: ").split()]
+            assert [code for code, _ in done] == (codes or [0] * len(done)), done
+            said = "".join(output for _, output in done)
+        if block.told is not None:
+            promised = block.told
+            if CPU_COMPARES_HALVES:  # the runtime has the fault, and shows what it computes
+                cut = r" and InputTensor counts.+"
+                said, promised = re.sub(cut, "", said), re.sub(cut, "", promised)
+            pieces = re.split(r"^\.\.\.\n|\.\.\.", promised, flags=re.MULTILINE)
+            pattern = ".*".join(map(re.escape, pieces))
+            assert re.fullmatch(pattern, said, re.DOTALL), f"{block.text}prints\n{said}"
 
 
-def _commands() -> list[list[str]]:
-    """Return the arguments of each onnxgather command in the blocks for shells."""
-    blocks = re.findall(r"```sh\n(.+?)```", README, re.DOTALL)
-    lines = [part for block in blocks for part in re.split(r"\n|&&", block)]
-    found = [shlex.split(line) for line in lines]
-    return [words[1:] for words in found if words and words[0].endswith("onnxgather")]
+@pytest.mark.parametrize(
+    "block", NOT_RUN, ids=lambda block: f"{block.page}: {block.mark or '.ci/run'}"
+)
+def test_block_that_does_not_run_here_is_good_usage(block: Block) -> None:
+    for name, *words in block.commands:
+        if name == "onnxgather":
+            parent = click.Context(main)
+            with find_command(words[0]).make_context(words[0], words[1:], parent=parent) as context:
+                assert context.params
+        elif name == "python" or name.startswith("scripts/"):
+            assert (ROOT / (words[0] if name == "python" else name)).exists()
 
 
-@pytest.mark.parametrize("arguments", _commands(), ids=" ".join)
-def test_commands_of_the_readme_are_good_usage(arguments: list[str]) -> None:
-    name, *rest = arguments
-    with find_command(name).make_context(name, rest, parent=click.Context(main)) as context:
-        assert context.params
+def test_readme_program_prints_what_is_promised(capsys: pytest.CaptureFixture[str]) -> None:
+    ((path, promised),) = re.findall(r"onnxgather run (\S+)\n```\n\n```\n(.+?\n)```", README)
+    with pytest.raises(SystemExit, match="0"):
+        main(["run", str(ROOT / path)], prog_name="onnxgather")
+    assert capsys.readouterr() == (promised, "")
+
+
+def test_each_public_name_stands_on_the_page_on_python() -> None:
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    rows = "".join(re.findall(r"^\|.*", page, re.MULTILINE))
+    assert set(og.__all__) == set(re.findall(r"`(\w+)`", rows)) & {*dir(og)}
 
 
 def test_table_of_commands_is_that_of_the_program() -> None:
@@ -67,33 +155,12 @@ def test_table_of_commands_is_that_of_the_program() -> None:
     assert sorted(line.split()[1] for line in block.splitlines()) == sorted(main.commands)
 
 
-def test_readme_program_prints_what_is_promised(capsys: pytest.CaptureFixture[str]) -> None:
-    ((path, promised),) = re.findall(r"onnxgather run (\S+)\n```\n\n```\n(.+?\n)```", README)
-    with pytest.raises(SystemExit, match="0"):
-        main(["run", str(ROOT / path)], prog_name="onnxgather")
-    assert capsys.readouterr() == (promised, "")
-
-
-SAID = re.findall(
-    r"```sh\n(onnxgather \w+ models/networks[^\n]+)\n```\n\n```\n(.+?\n)```", README, re.DOTALL
-)
-
-
-@pytest.mark.parametrize(("command", "promised"), SAID, ids=[line.split()[1] for line, _ in SAID])
-def test_readme_says_what_the_commands_say_of_a_model(
-    command: str, promised: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shutil.copytree(ROOT / "models" / "networks", tmp_path / "models" / "networks")
-    monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(main, shlex.split(command)[1:], catch_exceptions=False)
-    assert (result.exit_code, result.output) == (0, promised)
-
-
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_line_that_switches_completion_on_prints_a_script(
     shell: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert f"_ONNXGATHER_COMPLETE={shell}_source onnxgather" in README
+    page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
+    assert f"_ONNXGATHER_COMPLETE={shell}_source onnxgather" in page
     monkeypatch.setenv("_ONNXGATHER_COMPLETE", f"{shell}_source")
     monkeypatch.setattr(shell_completion.BashComplete, "_check_version", staticmethod(lambda: None))
     with pytest.raises(SystemExit, match="0"):
@@ -101,19 +168,26 @@ def test_line_that_switches_completion_on_prints_a_script(
     assert f"_ONNXGATHER_COMPLETE={shell}_complete" in capsys.readouterr().out
 
 
+def test_readme_is_short() -> None:
+    assert len(README.splitlines()) <= 110
+
+
 def test_readme_counts_the_models_and_the_corpus() -> None:
     assert len(list((ROOT / "models").glob("*.json"))) == 16
     assert "`models/` has sixteen" in README
     names = {case.name for case in built_in_cases()}
-    assert f"`--corpus` is {len(names):,} cases" in README
+    page = (ROOT / "docs" / "provider-ci.md").read_text(encoding="utf-8")
+    assert f"`check` puts {len(names):,} cases" in README
+    assert f"`--corpus` is {len(names):,} cases" in page
     assert f"a corpus of {len(names):,} cases" in CHANGELOG
-    (case,) = re.findall(r"repro report.json --case (\S+)", README)
+    (case,) = re.findall(r"repro report.json --case (gather/\S+)", page)
     assert case in names
 
 
-def test_readme_and_changelog_name_the_policies_and_opsets() -> None:
+def test_a_page_and_the_changelog_name_the_policies_and_opsets() -> None:
+    page = (ROOT / "docs" / "migrate-directml.md").read_text(encoding="utf-8")
     for policy in ("clamp", "error", "zero", "directml"):
-        assert f'| `"{policy}"` |' in README
+        assert f'| `"{policy}"` |' in page
     assert f"opset {OPSETS[0]} to {OPSETS[-1]}" in CHANGELOG
     assert f"## {og.__version__}" in CHANGELOG
 
@@ -126,34 +200,6 @@ def test_a_session_completes_every_public_name(monkeypatch: pytest.MonkeyPatch) 
     for name in og.__all__:
         found = completer.attr_matches(f"og.{name}")
         assert any(match.rstrip("()") == f"og.{name}" for match in found), name
-
-
-def test_examples_of_the_page_on_certificates_are_so(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    shutil.copytree(ROOT / "models", tmp_path / "models")
-    monkeypatch.chdir(tmp_path)
-    page = (ROOT / "docs" / "certificates.md").read_text(encoding="utf-8")
-    found = re.findall(r"```(sh|python)\n([^`]+)```\n\n```\n([^`]+)```", page)
-    assert [kind for kind, _, _ in found] == ["sh", "sh", "sh", "python"]
-    for kind, example, promised in found:
-        told = ""
-        if kind == "python":
-            exec(compile(example, "certificates.md", "exec"), {})
-            told = capsys.readouterr().out
-        for command in map(shlex.split, example.splitlines() if kind == "sh" else ()):
-            if command[0] == "onnxslim":
-                subprocess.run([sys.executable, "-m", *command], check=True, capture_output=True)
-                continue
-            result = CliRunner().invoke(main, command[1:], catch_exceptions=False)
-            assert result.exit_code == 0
-            told += result.output if command[1] == "certify" else ""
-        # ONNX Runtime before 1.32 has the fault, and shows what it computes.
-        cut = r" and InputTensor counts.+" if CPU_COMPARES_HALVES else "$^"
-        assert re.sub(cut, "", told) == re.sub(cut, "", promised)
-
-
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
