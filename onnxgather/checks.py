@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import operator
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Any, SupportsIndex, cast
 
 from onnxgather.errors import DescriptorError, OnnxGatherError
+from onnxgather.errors import printable as printable
 
 MAX_DIMENSIONS = 8
 """`DML_TENSOR_DIMENSION_COUNT_MAX1`."""
@@ -72,17 +74,6 @@ def shown(value: object) -> str:
     except Exception:  # such as an integer of thousands of digits, which Python does not print
         return f"a value of type {type(value).__name__} that cannot be shown"
     return text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "…"
-
-
-def printable(text: str) -> str:
-    r"""Text with every character escaped that is not plain to see: `\x1b` is written, not sent.
-
-    These are control characters and line breaks, characters that turn the direction of the text,
-    blanks other than the space, and the surrogates of a file name that is not Unicode.
-    """
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def listed(items: Sequence[str], most: int) -> str:
@@ -148,6 +139,19 @@ def sequence(name: str, value: object) -> list[Any]:
     raise DescriptorError(f"{name} must be a sequence, got {shown(value)}")
 
 
+def texts(name: str, value: object, rule: str) -> list[str]:
+    """The texts that are iterated, at most `LONGEST_SEQUENCE` of them, in no order of a set.
+
+    Raises:
+        OnnxGatherError: The value is something else; the message has the rule in words.
+    """
+    with suppress(Exception):  # whatever its iteration raises
+        found = list(islice(cast("Iterable[object]", value), LONGEST_SEQUENCE))
+        if all(isinstance(text, str) for text in found):
+            return cast("list[str]", found)
+    raise OnnxGatherError(f"{name} must be {rule}, got {shown(value)}")
+
+
 def mapping(name: str, value: object) -> dict[str, Any]:
     """The value as a dict, if it is a mapping from names; an empty one for None.
 
@@ -177,10 +181,8 @@ def check_name(name: str, value: object) -> None:
     Raises:
         OnnxGatherError: It is not; the message starts with `name`.
     """
-    try:
-        cast("str", value).encode()
-    except (AttributeError, UnicodeEncodeError):
-        raise OnnxGatherError(f"{name} must be a text in UTF-8, got {shown(value)}") from None
+    if not isinstance(value, str) or re.search("[\ud800-\udfff]", value):
+        raise OnnxGatherError(f"{name} must be a text in UTF-8, got {shown(value)}")
 
 
 def number_of(number: int, noun: str) -> str:

@@ -10,11 +10,26 @@ GOOD, FINDINGS, UNUSABLE, NOT_RUN = 0, 1, 2, 3
 """The exit codes of the commands."""
 
 
+def printable(text: str) -> str:
+    r"""Text with every character escaped that is not plain to see: `\x1b` is written, not sent.
+
+    These are control characters and line breaks, characters that turn the direction of the text,
+    blanks other than the space, and the surrogates of a file name that is not Unicode.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 class OnnxGatherError(Exception):
     """Base of every error that onnxgather raises for bad input."""
 
     exit_code: ClassVar[int] = UNUSABLE
     """The exit code of a command that ends with this error."""
+
+    def __str__(self) -> str:
+        """The message, in one line: it may hold names of files and values as they were given."""
+        return printable(super().__str__())
 
     def at(self, where: str) -> Self:
         """The same error, its message starting with `where`: a file, path or command."""

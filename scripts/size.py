@@ -14,24 +14,24 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parents[1] / "onnxgather"
 
 BUDGETS = {
-    "top": 1_003,
-    "descriptors": 1_054,
+    "top": 1_011,
+    "descriptors": 1_060,
     "lowering": 1_741,
-    "model": 489,
-    "execution": 1_268,
+    "model": 500,
+    "execution": 1_270,
     "programs": 1_032,
     "parity": 2_412,
     "report": 740,
     "repro": 747,
     "doctor": 264,
-    "networks": 4_971,
-    "certificates": 1_652,
+    "networks": 4_981,
+    "certificates": 1_657,
     "cli": 2_090,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_463
+WHOLE = 19_505
 """The most lines of code of the package."""
 
 ENTRIES = 23
@@ -47,8 +47,8 @@ print(*(m.__file__ for name, m in sys.modules.items() if name.split(".")[0] == "
 """
 
 CALLS = {
-    "to_onnx": ("og.to_onnx(desc)", 24, 2_450),
-    "run": ("og.run(desc, np.zeros(4, np.float32), np.array([0, 1]))", 35, 3_756),
+    "to_onnx": ("og.to_onnx(desc)", 24, 2_460),
+    "run": ("og.run(desc, np.zeros(4, np.float32), np.array([0, 1]))", 35, 3_772),
 }
 """What a new process does, and the most files and lines of code of the package that it may load."""
 

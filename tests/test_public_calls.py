@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,9 @@ GIVEN: dict[str, Any] = {
     "value": og.to_dict(DESC),
 }
 """An argument that is right, by the name of each parameter without a default."""
+
+DESCRIPTORS = [each.__name__ for each in og.OPERATORS.values()]
+MANY = "descs must be fewer than 10,000, got more"
 
 OF_PYTHON = ("OPERATORS", "Descriptor", "OutOfRange", "TensorDataType", "TensorFlags")
 """Public names that are no calls, or enums, where Python says what a wrong value is."""
@@ -128,7 +132,50 @@ def test_a_wrong_argument_is_one_sentence(name: str, parameter: str) -> None:
             lambda: CALLED.add_to(5, DESC, input="a", indices="b", output="c"),
             "model must be an onnx.ModelProto or an onnx.GraphProto, got 5",
         ),
-        (lambda: CALLED.functions(5), "descs must be descriptors, got 5"),
+        (lambda: CALLED.functions(5), "descs must be a sequence, got 5"),
+        (lambda: CALLED.functions(itertools.repeat(DESC, 10_000)), MANY),
+        (lambda: CALLED.functions([5]), f"desc must be one of {', '.join(DESCRIPTORS)}, got 5"),
+        (
+            lambda: CALLED.from_dict({2: {}}),
+            "$ must have strings as keys, got 2",
+        ),
+        (
+            lambda: CALLED.TensorDataType(5),
+            f"DataType must be one of {', '.join(og.TensorDataType)}, got 5",
+        ),
+        (lambda: CALLED.TensorFlags(5), "Flags must be a sequence, got 5"),
+        (lambda: CALLED.TensorFlags("NO"), "Flags must be NONE or OWNED_BY_DML, got 'NO'"),
+        (
+            lambda: CALLED.audit(MODEL, allow_empty=[]),
+            "allow_empty must be True or False, got []",
+        ),
+        (
+            lambda: CALLED.harden(MODEL, allow_empty=None),
+            "allow_empty must be True or False, got None",
+        ),
+        (
+            lambda: CALLED.certify(DESC, low_halves=1),
+            "low_halves must be True or False, got 1",
+        ),
+        (
+            lambda: CALLED.audit(MODEL, ranges={"InputTensor": range(10**12)}),
+            "the model: the range of 'InputTensor' must be from a low to a high number, "
+            "got 0:1:2:3:4:5:6:7:8",
+        ),
+        (
+            lambda: CALLED.run(DESC, *INPUTS.values(), target=np.zeros(2)),
+            "target must be one of portable, cpu, webgpu, native, got array([0., 0.])",
+        ),
+        (
+            lambda: CALLED.add_to(MODEL, DESC, input="a", indices="b", output="c", target=[]),
+            "target must be one of portable, cpu, webgpu, native, got []",
+        ),
+        (
+            lambda: CALLED.check_inputs({"sizes": itertools.count()}, INPUTS),
+            "the contract: $ must be plain: Encoding objects of type itertools.count is "
+            "unsupported",
+        ),
+        (lambda: CALLED.audit("\u202e.onnx"), "\\u202e.onnx: no such file or directory"),
         (
             lambda: CALLED.program_to_onnx(5),
             "program must be a program or the path of its file, got 5",
@@ -136,6 +183,10 @@ def test_a_wrong_argument_is_one_sentence(name: str, parameter: str) -> None:
         (
             lambda: CALLED.program_to_onnx(GIVEN["program"], inputs=5),
             "inputs must be names of resources, got 5",
+        ),
+        (
+            lambda: CALLED.program_to_onnx(GIVEN["program"], inputs=[["a"]]),
+            "inputs must be names of resources, got [['a']]",
         ),
         (lambda: CALLED.to_cpp(DESC, 5), "name must be a text in UTF-8, got 5"),
     ],

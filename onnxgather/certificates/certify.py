@@ -15,7 +15,7 @@ from onnxgather.certificates.counterexamples import Counterexample, counterexamp
 from onnxgather.certificates.formula import formula_of
 from onnxgather.certificates.solvers import Solved, installed_solver, solve
 from onnxgather.certificates.tensors import Run, UndecidedError, ensure
-from onnxgather.checks import check_choice, check_type
+from onnxgather.checks import check_choice, check_type, printable
 from onnxgather.descriptors.arrays import check_descriptor
 from onnxgather.descriptors.operators import Descriptor
 from onnxgather.errors import OnnxGatherError
@@ -56,7 +56,7 @@ class Certified(msgspec.Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         if self.state == "proved":
             return ", if ".join(filter(None, ["proved", " and ".join(self.preconditions)]))
-        return f"{self.state}: {self.counterexample or self.why}"
+        return printable(f"{self.state}: {self.counterexample or self.why}")
 
     def __repr__(self) -> str:
         return f"<Certified {self}>"
@@ -90,6 +90,7 @@ def certify(
     check_type("timeout", timeout, "a number of seconds", int, float)
     if not timeout > 0:
         raise OnnxGatherError(f"timeout must be above 0, got {timeout}")
+    check_type("low_halves", low_halves, "True or False", bool)
     check_descriptor(desc)
     check_choice("out_of_range", out_of_range, POLICIES)
     check_choice("target", target, TARGETS)

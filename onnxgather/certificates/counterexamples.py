@@ -16,11 +16,12 @@ import numpy as np
 from onnxgather.certificates.claims import AnyModel, Claim, tensor_names
 from onnxgather.certificates.formula import GatherFormula
 from onnxgather.certificates.solvers import solve
-from onnxgather.certificates.tensors import UndecidedError
+from onnxgather.certificates.tensors import UndecidedError, ensure
 from onnxgather.certificates.terms import Term, evaluate
 from onnxgather.checks import listed
 from onnxgather.descriptors.arrays import Array
 from onnxgather.descriptors.reference import reference
+from onnxgather.descriptors.spelling import tensors
 from onnxgather.errors import IndexOutOfRangeError
 from onnxgather.execution.runtime import CPU, FailedError, Opened, Setup, line
 from onnxgather.model.values import loaded, values_of
@@ -32,6 +33,9 @@ MOST_STEPS = 20_000_000
 COUNTS = (127, 113, 109)
 """What InputTensor's elements count up to, one after another, until the outputs differ: the largest
 number of INT8, and primes, so that few positions have the same elements in each."""
+
+LARGEST_RUN = 2**28
+"""The most bytes of the tensors that a model is run with."""
 
 _OF_LOW_HALVES = "what the formula says", "something else before ONNX Runtime 1.32"
 
@@ -80,6 +84,8 @@ def counterexample(
         UndecidedError: The model does not run, or does not differ.
     """
     desc = formula.desc
+    needed = sum(one.total_tensor_size_in_bytes for one in tensors(desc).values())
+    ensure(needed <= LARGEST_RUN, f"tensors of {needed:,} bytes, with which no model is run")
     values = _smallest(claim, time.monotonic() + seconds) if claim else dict[Term, int]()
     indices = np.zeros(desc.indices_tensor.array_shape, desc.indices_tensor.data_type.numpy)
     for term, value in values.items():

@@ -74,6 +74,10 @@ class TensorDataType(enum.StrEnum):
         return self.numpy.kind == "i"
 
     @classmethod
+    def _missing_(cls, value: object) -> TensorDataType:
+        return cls.parse(value)
+
+    @classmethod
     def parse(cls, value: object) -> TensorDataType:
         """The type with a name, short (FLOAT32) or long (DML_TENSOR_DATA_TYPE_FLOAT32).
 

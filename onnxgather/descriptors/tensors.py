@@ -28,11 +28,15 @@ LEAST_ALIGNMENT = 16
 """`DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT`; CreateOperator refuses a smaller one (measured)."""
 
 
-class TensorFlags(enum.IntFlag):
+class TensorFlags(enum.IntFlag, boundary=enum.STRICT):
     """`DML_TENSOR_FLAGS`."""
 
     NONE = 0
     OWNED_BY_DML = 1
+
+    @classmethod
+    def _missing_(cls, value: object) -> TensorFlags:
+        return cls.parse(value)
 
     @classmethod
     def parse(cls, value: object) -> TensorFlags:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 
-from onnxgather.checks import number_of, uint
+from onnxgather.checks import check_choice, number_of, shown, uint
 from onnxgather.descriptors.arrays import (
     Array,
     check_descriptor,
@@ -34,7 +34,7 @@ from onnxgather.lowering.graph import NATIVE_DOMAIN
 from onnxgather.lowering.indices import LONGEST_INT32
 from onnxgather.model.values import ModelProto, ValueType, loaded, name_of, values_of
 from onnxgather.model.write import TENSOR_NAMES, to_onnx
-from onnxgather.options import MOST_THREADS, OutOfRange, Target, usable_cores
+from onnxgather.options import MOST_THREADS, TARGETS, OutOfRange, Target, usable_cores
 
 if TYPE_CHECKING:
     from onnxgather.execution.substitutes import Substitute
@@ -148,7 +148,7 @@ class Session:
                 self._substitute = substitute_of(self._desc, self.provider)
             given = self._substitute.given if self._substitute else self._desc
             source = self._translated(given, target, threads or usable_cores())
-        elif (out_of_range, target) != ("clamp", None):
+        elif target is not None or shown(out_of_range) != "'clamp'":
             raise OnnxGatherError("a model has its own out_of_range and target; leave them out")
         model, proto = loaded(source)
         self.inputs, self.outputs = map(self._asked, values_of(proto))
@@ -231,6 +231,8 @@ class Session:
 
     def _translated(self, desc: Descriptor, target: Target | None, threads: int) -> ModelProto:
         """The model of a descriptor, for the provider and for a number of threads."""
+        if target is not None:
+            check_choice("target", target, TARGETS)
         name = self.provider.name
         has_kernels = kernels.operators_of(name, "native") is not None
         if target == "native" and name == CPU and not has_kernels:

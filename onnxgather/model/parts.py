@@ -7,7 +7,15 @@ from collections.abc import Iterable, Mapping
 import onnx
 from onnx import FunctionProto, GraphProto, ModelProto, helper
 
-from onnxgather.checks import check_name, check_type, shown, shown_with_suggestion
+from onnxgather.checks import (
+    LONGEST_SEQUENCE,
+    check_choice,
+    check_name,
+    check_type,
+    sequence,
+    shown,
+    shown_with_suggestion,
+)
 from onnxgather.descriptors.arrays import Array, check_descriptor
 from onnxgather.descriptors.operators import Descriptor
 from onnxgather.errors import OnnxGatherError
@@ -18,7 +26,7 @@ from onnxgather.model.functions import name_apart
 from onnxgather.model.protos import domain_of, names_in
 from onnxgather.model.values import ValueType
 from onnxgather.model.write import to_onnx
-from onnxgather.options import DEFAULT_OPSET, OutOfRange, Target
+from onnxgather.options import DEFAULT_OPSET, TARGETS, OutOfRange, Target
 
 PACK = f"{NATIVE_DOMAIN}.functions"
 """The domain of the functions of `functions`."""
@@ -62,6 +70,7 @@ def add_to(
     check_name("output", output)
     whole = model if isinstance(model, ModelProto) else ModelProto(graph=model)
     graph = model.graph if isinstance(model, ModelProto) else model
+    check_choice("target", target, TARGETS)
     if target == "native" and whole is not model:
         raise OnnxGatherError('target "native" must be added to a model, got a graph')
     names, known = {INPUT: input, OUTPUT: output}, None if isinstance(indices, str) else indices
@@ -99,9 +108,11 @@ def functions(
     Raises:
         OnnxGatherError: As `to_onnx`.
     """
-    check_type("descs", descs, "descriptors", Iterable)
     made, called, taken = list[FunctionProto](), list[FunctionProto](), set[str]()
-    for desc in descs:
+    given = sequence("descs", descs)
+    if len(given) == LONGEST_SEQUENCE:
+        raise OnnxGatherError(f"descs must be fewer than {LONGEST_SEQUENCE:,}, got more")
+    for desc in given:
         part = to_onnx(desc, out_of_range, "native", opset)
         (node,), (function,) = part.graph.node, part.functions
         name_apart(node, function, called)

@@ -119,6 +119,7 @@ class Contract(
     @classmethod
     def of(cls, network: Network, conditions: tuple[Condition, ...], allow_empty: bool) -> Contract:
         """The contract of a model; `allow_empty` is as of `audit`."""
+        check_type("allow_empty", allow_empty, "True or False", bool)
         assumes, sizes = MAY_BE_EMPTY if allow_empty else NOT_EMPTY, open_sizes(network)
         return cls(
             digest=digest_of(network),
@@ -208,13 +209,21 @@ def decoded(given: GivenContract) -> Contract:
     where = _named(given)
     with decoding(where, "docs/proof.md"):
         if isinstance(given, Mapping):
-            contract = msgspec.convert(given, Contract)
+            text = _json_of(given)
         else:
             with open(given, "rb") as file:
-                contract = msgspec.json.decode(whole(file, LARGEST_CONTRACT), type=Contract)
+                text = whole(file, LARGEST_CONTRACT)
+        contract = msgspec.json.decode(text, type=Contract)
     for k, condition in enumerate(contract.conditions):
         _check_condition(f"{where}: $.conditions[{k}]", condition, contract.sizes)
     return contract
+
+
+def _json_of(given: Mapping[str, Any]) -> bytes:
+    try:
+        return msgspec.json.encode(dict(given))
+    except TypeError as error:  # what JSON has not, such as a generator
+        raise FileFormatError(f"{_named(given)}: $ must be plain: {error}") from None
 
 
 def _named(given: GivenContract) -> str:

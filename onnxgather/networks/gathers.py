@@ -240,9 +240,10 @@ def given_conditions(
     for name, ends in mapping("ranges", ranges).items():
         check_input(network.path, network.main.inputs, name, "a range")
         where = f"{network.path}: the range of {shown(name)}"
-        low, high, *more = *map(integer, sequence(where, ends)), None, None
+        given = sequence(where, ends)
+        low, high, *more = *map(integer, given), None, None
         if low is None or high is None or low > high or more != [None, None]:
-            got = ":".join(map(shown, ends))
+            got = ":".join(map(shown, given[:9]))
             raise OnnxGatherError(f"{where} must be from a low to a high number, got {got}")
         first, last = (end if abs(end) < 2**63 else None for end in (low, high))
         conditions.append(Condition(of="values", input=name, low=first, high=last))

@@ -16,6 +16,7 @@ from typing import Literal
 import msgspec
 import numpy as np
 
+from onnxgather.checks import check_type
 from onnxgather.errors import OnnxGatherError
 from onnxgather.model.values import ValueType
 from onnxgather.networks.calls import Call, OpenType
@@ -107,6 +108,7 @@ def ranges_of(
         seen: The types and sizes that values have in a run, for which alone the bounds then hold.
     """
     conditions = list(conditions)
+    check_type("allow_empty", allow_empty, "True or False", bool)
     sizes = _open_sizes(network, conditions, allow_empty)
     ranges = Ranges(seen or {}, {**sizes})
     inputs = [_input(network, name, sizes, conditions) for name in network.main.inputs]

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from msgspec.structs import replace
 
-from onnxgather.checks import check_type, shown
+from onnxgather.checks import check_type, shown, texts
 from onnxgather.descriptors.arrays import Array, with_padding
 from onnxgather.descriptors.datatypes import TensorDataType
 from onnxgather.descriptors.spelling import is_owned, read_descriptor, tensors
@@ -61,7 +61,7 @@ def program_to_onnx(
     """
     opset, threads = check_lowering(out_of_range, target, opset, threads)
     check_type("program", program, "a program or the path of its file", Program, str, os.PathLike)
-    check_type("inputs", [] if inputs is None else inputs, "names of resources", Collection)
+    inputs = None if inputs is None else texts("inputs", inputs, "names of resources")
     if not isinstance(program, Program):
         program = read_program(program)
     files = [name for name, one in program.resources.items() if one.values.file is not None]

@@ -6,17 +6,18 @@ import io
 import itertools
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, cast
 from unittest.mock import Mock
 
 import numpy as np
 import onnx
+from google.protobuf.message import DecodeError
 from onnx import parser
 from report_samples import small
 
@@ -276,9 +277,16 @@ class _Raises:
     __array__ = __int__ = __float__ = __getattr__ = _raise
 
 
+TEXTS = [text for text in HOSTILE_TEXTS if text != "pipe"]
+"""Without the pipe, as a pipe that a user names waits for its writer."""
+
+
 def hostile_value(random: Random) -> Any:
     """A value of some type, of which many are no value that a person gives."""
+    cyclic: list[Any] = []
+    cyclic.append(cyclic)
     values: list[Any] = [
+        *(cyclic, {2: {}}, {None: 1}, {"type": {2: 1}}, np.datetime64("NaT"), np.str_("x"), ...),
         *(None, True, [], {}, set(), b"x", 1.0, 10**30, "1", Fraction(1), Decimal(1), object()),
         *(np.int64(1), np.float32(1), np.bool_(True), np.array(1), np.array([1.5]), 1j, int, sys),
         *(_Liar([1]), _Raises(), [_Raises()], Mock(), Mock(spec=np.ndarray), [[[1]]], {"a": 1}),
@@ -290,7 +298,7 @@ def hostile_value(random: Random) -> Any:
             [random.choice(_NUMBERS)],
         ),
         *(np.zeros((0,)), np.zeros(3, object), np.zeros(3, "S3"), np.ma.masked_array([1, 2])),
-        *(random.choice(_NUMBERS), random.choice(HOSTILE_TEXTS), og.TensorDesc, og.run),
+        *(random.choice(_NUMBERS), random.choice(TEXTS), og.TensorDesc, og.run),
         *("FLOAT32", "float32", np.float32, np.dtype("f4"), "zero", "cpu"),
     ]
     return random.choice(values)
@@ -311,3 +319,99 @@ VARIANTS: list[Callable[[Any], Any]] = [
     lambda a: a.astype("q") if a.dtype == np.int64 else a,
 ]
 """Other arrays that a person may have in place of a plain one."""
+
+HUGE = og.GatherElementsDesc(
+    og.TensorDesc("UINT8", [2**31]),
+    og.TensorDesc("UINT32", [2**31], [0]),
+    og.TensorDesc("UINT8", [2**31], [1], 2**32 - 4),
+    axis=0,
+)
+"""A descriptor of a gather that needs gigabytes."""
+
+_SCALARS = og.GatherND1Desc(
+    og.TensorDesc("UINT64", [2, 3]),
+    og.TensorDesc("INT32", [2, 1], [1, 0]),
+    og.TensorDesc("UINT64", [1, 2], [4, 2]),
+    *(2, 2, 1),
+)
+_MODEL = og.to_onnx(GATHER[0])
+_FEEDS = {"InputTensor": GATHER[1], "IndicesTensor": GATHER[2]}
+_DESCS = (*[GATHER[0]] * 4, _SCALARS, HUGE)
+_TENSORS = (GATHER[0].input_tensor, GATHER[0].indices_tensor, HUGE.output_tensor)
+_CONTRACT = og.audit(_MODEL).contract
+
+RIGHT: dict[str, Sequence[Any]] = {
+    "assume": (None, _CONTRACT),
+    "axis": (0, 1),
+    "batch_dimension_count": (0, 1),
+    "batch_dims": (0, 1),
+    "contract": (_CONTRACT,),
+    "data": (GATHER[1], HUGE.input_tensor, ("FLOAT32", [4, 3])),
+    "data_type": ("FLOAT32", "DML_TENSOR_DATA_TYPE_INT8", og.TensorDataType.UINT64),
+    "desc": _DESCS,
+    "descs": (_DESCS, []),
+    "flags": (0, "OWNED_BY_DML", ["NONE"]),
+    "guaranteed_base_offset_alignment": (0, 16),
+    "index_dimensions": (0, 1, 2),
+    "indices": (GATHER[2], None, HUGE.indices_tensor, ("INT64", [4, 2]), "i"),
+    "indices_dimension_count": (1, 2),
+    "indices_tensor": _TENSORS,
+    "input": ("InputTensor",),
+    "input_dimension_count": (1, 2),
+    "input_tensor": _TENSORS,
+    "inputs": (None, _FEEDS, ["a"]),
+    "low_halves": (False, True),
+    "model": (_MODEL,),
+    "name": ("gather", "a b"),
+    "names": (None, {"InputTensor": "x"}),
+    "op_type": ("Gather", "GatherND", "GatherElements"),
+    "opset": (13, 17, 25),
+    "out_of_range": RULES,
+    "output": ("rows",),
+    "output_tensor": _TENSORS,
+    "prefix": ("", "a/"),
+    "program": (str(_PROGRAMS[0]), str(_PROGRAMS[-1])),
+    "provider": ("cpu",),
+    "provider_options": (None, {"a": "1"}),
+    "ranges": (None, {"IndicesTensor": (0, 2)}),
+    "shapes": (None, {"InputTensor": [4, 3]}),
+    "sizes": ([4, 3], (2**32 - 1,)),
+    "source": _DESCS,
+    "strides": (None, [3, 1], [0]),
+    "target": ("portable", "cpu", "webgpu", "native", None),
+    "threads": (None, 1, 0),
+    "timeout": (1, 0.001),
+    "total_tensor_size_in_bytes": (0, None, 48),
+    "value": (json.loads(DICT), "FLOAT32", 1),
+}
+"""Arguments that may be right, by the names of the parameters of public calls."""
+
+
+def other_value(random: Random, value: Any) -> Any:
+    """A value in the place of one that is right: mostly like it, else hostile."""
+    if random.random() < 0.5:
+        return hostile_value(random)
+    match value:
+        case np.ndarray() if value.ndim:
+            return random.choice(VARIANTS)(value)
+        case onnx.ModelProto():
+            content = mutated_model(random, value.SerializeToString())[0]
+            try:
+                return onnx.ModelProto.FromString(content)
+            except DecodeError:
+                return content
+        case dict() | list() | tuple() if value:
+            given, is_dict = cast("Any", value), isinstance(value, dict)
+            found: Any = {**given} if is_dict else [*given]
+            key = random.choice([*found] if is_dict else range(len(found)))
+            if is_dict and random.random() < 0.3:
+                found[random.choice([2, None, *TEXTS])] = found.pop(key)
+            else:
+                found[key] = other_value(random, found[key])
+            return found
+        case str():
+            return random.choice([*TEXTS, value + "x", value.upper(), value[1:]])
+        case int():
+            return random.choice(_NUMBERS)
+        case _:
+            return hostile_value(random)

@@ -1,8 +1,10 @@
 """Mutated inputs: each must end in an exit code or an OnnxGatherError, in time and without a trace.
 
     python tests/helpers/mutations.py --count 100000 [--kind KIND] [--seed S] [--jobs 2]
+    python tests/helpers/mutations.py --count 200000 --kind names
 
-An input is made of its kind and its seed alone. A finding is printed with both, with the command
+The second line calls each public name with as many arguments, most of which are wrong. An input is
+made of its kind and its seed alone. A finding is printed with both, with the command
 that shows it again, and with the input. The rules are those of `command`, `refused` and `attempt`.
 The inputs run in processes of their own, so that a crash is a finding, too.
 """
@@ -10,9 +12,12 @@ The inputs run in processes of their own, so that a crash is a finding, too.
 from __future__ import annotations
 
 import argparse
+import enum
 import faulthandler
+import inspect
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -37,16 +42,16 @@ from typing import Any, NamedTuple, cast
 from unittest.mock import patch
 
 import click
-import msgspec
 import mutants
 import numpy as np
+import onnx
 from click.testing import CliRunner
-from mutants import hostile_value, mutated_bytes, mutated_json, mutated_model
+from mutants import mutated_bytes, mutated_json, mutated_model
 
 import onnxgather as og
+from onnxgather.checks import shown
 from onnxgather.cli import main as onnxgather_main
 from onnxgather.cli.commands import find_command
-from onnxgather.descriptors.explain import explain
 from onnxgather.execution import child, runtime
 from onnxgather.execution import worker as worker_module
 from onnxgather.parity.cases import DescriptorCase
@@ -64,8 +69,18 @@ GROWTH = 2**31
 SHM = "/dev/shm" if os.path.isdir("/dev/shm") else None
 """A folder in memory, where there is one."""
 
-CHUNK = 1000
-"""The inputs of one process."""
+CHUNK = 5000
+"""The most inputs of one process."""
+
+NAMES = "names"
+"""All public names that are called, each as often."""
+
+CALLED: dict[str, Any] = {
+    name: getattr(og, name)
+    for name in og.__all__
+    if name not in ("Descriptor", "OPERATORS", "OutOfRange") and not name.endswith("Error")
+}
+"""The public names that are called."""
 
 COMMANDS = {name: find_command(name) for name in onnxgather_main.commands}
 
@@ -236,50 +251,47 @@ def canned(output: bytes) -> Generator[None]:
         yield
 
 
-def calls(random: Random) -> None:
-    """Call a public function or class with some arguments of other types."""
-    desc, data, indices = mutants.GATHER
-    policy = random.choice(mutants.RULES)
-    fields, tensor = msgspec.structs.asdict(desc), msgspec.structs.asdict(desc.input_tensor)
-    arrays = {"desc": desc, "data": data, "indices": indices, "out_of_range": policy}
-    target: list[tuple[Callable[..., Any], dict[str, Any]]] = [
-        (og.TensorDesc, tensor),
-        (type(desc), fields),
-        (og.from_dict, {"value": json.loads(mutated_json(random, mutants.DICT, text=False))}),
-        (og.from_dict, {"value": mutants.with_hostile_value(random, json.loads(mutants.DICT))}),
-        (og.to_dict, {"desc": desc}),
-        (og.minimum_feature_level, {"desc": desc}),
-        (og.to_onnx, {"desc": desc, "indices": indices, "target": "cpu", "opset": 17}),
-        (og.to_onnx, {"desc": desc, "out_of_range": policy, "threads": 1}),
-        (og.reference, arrays),
-        (og.run, arrays | {"provider": "cpu"}),
-        (explain, arrays | {"at": (0, 0)}),
-    ]
-    function, arguments = random.choice(target)
-    for _ in range(random.choice([1, 1, 2])):
-        name = random.choice(list(arguments))
-        value = arguments[name]
-        if type(value) is np.ndarray and value.ndim > 1 and random.random() < 0.7:
-            arguments[name] = random.choice(mutants.VARIANTS)(value)
-        elif isinstance(function, type) and random.random() < 0.2:
-            arguments[random.choice([f"{name}s", name[:-1], name.upper()])] = arguments.pop(name)
-        else:
-            arguments[name] = hostile_value(random)
-    _tried.append(f"{function.__name__} of {[(k, type(v).__name__) for k, v in arguments.items()]}")
+def calls(random: Random, called: str = "") -> None:
+    """Call something public with some arguments of other types, values or names."""
+    called = called or random.choice([*CALLED])
+    function, own = CALLED[called], [*inspect.signature(CALLED[called]).parameters.values()]
+    own = own[:1] if isinstance(function, enum.EnumType) else own
+    needed = [one.name for one in own if one.default is one.empty or random.random() < 0.5]
+    arguments = {name: random.choice(mutants.RIGHT.get(name, [None])) for name in needed}
+    if called in ("reference", "run") and random.random() < 0.5:
+        arguments |= dict(zip(("desc", "data", "indices"), mutants.GATHER, strict=True))
+    if isinstance(model := arguments.get("model"), onnx.ModelProto):  # as add_to changes it
+        arguments["model"] = onnx.ModelProto.FromString(model.SerializeToString())
+    for name in random.sample([*arguments], min(len(arguments), random.choice([1, 1, 2]))):
+        arguments[name] = mutants.other_value(random, arguments[name])
+    if random.random() < 0.02:
+        name = random.choice([*arguments, "x"])
+        arguments[f"{name}s"] = arguments.pop(name, 1)
+    _tried.append(f"{function} of { {k: shown(v) for k, v in arguments.items()} }")
+    found: Any = None
     try:
         found = function(**arguments)
+        if isinstance(found, og.Gather | og.Session):
+            given = [mutants.other_value(random, one) for one in mutants.GATHER[1:]]
+            _tried.append(f"then of {[*map(shown, given)]}")
+            (found if isinstance(found, og.Gather) else found.run)(*given[: random.randrange(3)])
+        said = repr(found)
     except og.OnnxGatherError as error:
-        str(error)
-        return
-    except TypeError:  # Python's own, if a class has no such argument
-        if not isinstance(function, type):
+        said = str(error)
+    except TypeError as error:  # Python's own, if a class has no such argument
+        if not re.search("[Uu]nexpected|[Mm]issing .*required|takes .* positional", str(error)):
             raise
-        names = {field.name for field in msgspec.structs.fields(cast("Any", function))}
-        if arguments.keys() <= names:
+        said = ""
+    except (RuntimeError, ValueError):  # Enum compares a value, which raises what it raises
+        if not isinstance(function, enum.EnumType):
             raise
-        return
-    if function in (og.reference, og.run):
-        plain = og.reference(desc, data, indices, arguments["out_of_range"])
+        said = ""
+    if not said.isprintable() and not isinstance(found, np.ndarray | onnx.ModelProto | list):
+        raise BrokenRuleError(f"{said!r} is said")
+    is_plain = called in ("reference", "run") and arguments.get("desc") is mutants.GATHER[0]
+    if is_plain and found is not None:
+        found = cast("Any", found)
+        plain = og.reference(*mutants.GATHER, arguments.get("out_of_range", "clamp"))
         if found.tobytes() != plain.tobytes() or type(found) is not np.ndarray:
             raise BrokenRuleError("other bytes than of plain arrays")
 
@@ -289,9 +301,7 @@ def lines(random: Random) -> None:
     program = written("program.json", random.choice(mutants.PROGRAMS))
     values = ["out", "program.json", "", "-", "0", "1", "0,0", "cpu", "nope", "zero", "cpu=nope"]
     # A command line holds what is encoded as a file's name, without NUL.
-    # A pipe that a user names waits for its writer.
-    texts = [text for text in mutants.HOSTILE_TEXTS if text != "pipe"]
-    hostile = [text.encode("utf-8", "ignore") for text in texts]
+    hostile = [text.encode("utf-8", "ignore") for text in mutants.TEXTS]
     values += [program] * 5 + [os.fsdecode(text.replace(b"\0", b"\xff")) for text in hostile]
     path: list[str] = []
     at: click.Command = onnxgather_main
@@ -323,7 +333,7 @@ def attempt(asked: str, seed: int) -> Finding | None:
     kind = random.choice([*KINDS]) if asked == MIXED else asked
     os.mkfifo("pipe")  # to read it would take forever
     try:
-        KINDS[kind](random)
+        KINDS[kind](random) if kind in KINDS else calls(random, kind)
         hidden = ".onnxgather" if kind == "lines" else "."  # a command line may ask for others
         left = [str(path) for path in Path().rglob("*") if path.name.startswith(hidden)]
         left += {*os.listdir(tempfile.gettempdir())} - {".ses"}  # which is ONNX Runtime's
@@ -440,12 +450,13 @@ def main() -> int:
     """Try inputs of one or all kinds; print the findings, and how many inputs were tried."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--count", type=int, default=1000)
-    parser.add_argument("--kind", choices=[*KINDS, MIXED], action="append")
+    parser.add_argument("--kind", choices=[*KINDS, MIXED, NAMES, *CALLED], action="append")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
     asked = parser.parse_args()
     findings = 0
-    for kind in asked.kind or KINDS:
+    asked_for = asked.kind or KINDS
+    for kind in CALLED if NAMES in asked_for else asked_for:
         start, causes = time.monotonic(), Counter[str]()
         end = asked.seed + asked.count
         chunks = [range(k, min(k + CHUNK, end)) for k in range(asked.seed, end, CHUNK)]
