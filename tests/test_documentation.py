@@ -8,10 +8,12 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from rlcompleter import Completer
 from typing import Any
 
+import cli_page
 import click
 import numpy as np
 import pytest
@@ -22,7 +24,7 @@ from runtime_faults import CPU_COMPARES_HALVES
 
 import onnxgather as og
 from onnxgather.cli import main
-from onnxgather.cli.commands import find_command
+from onnxgather.cli.commands import TASKS, find_command
 from onnxgather.options import OPSETS
 from onnxgather.parity.corpus import built_in_cases
 
@@ -142,7 +144,7 @@ def test_each_public_name_stands_on_the_page_on_python() -> None:
 
 
 def test_table_of_commands_is_that_of_the_program() -> None:
-    (block,) = re.findall(r"```\n(onnxgather convert.+?)```", README, re.DOTALL)
+    (block,) = re.findall(r"```\n(onnxgather audit MODEL.+?)```", README, re.DOTALL)
     for line in block.splitlines():
         usage, told = re.split(r" {2,}", line)
         _, name, *words = usage.split()
@@ -152,7 +154,18 @@ def test_table_of_commands_is_that_of_the_program() -> None:
         assert listed.get_short_help_str(80).lower().startswith(told.split()[0]), line
         options = {flag for parameter in command.params for flag in parameter.opts}
         assert {word.strip("[]") for word in words if word.strip("[").startswith("-")} <= options
-    assert sorted(line.split()[1] for line in block.splitlines()) == sorted(main.commands)
+    assert [line.split()[1] for line in block.splitlines()] == [*chain(*TASKS.values())]
+
+
+def test_the_page_of_commands_is_what_their_help_says() -> None:
+    assert cli_page.PAGE.read_text(encoding="utf-8") == cli_page.page()
+
+
+def test_the_picture_is_small() -> None:
+    picture = (ROOT / "docs" / "picture.png").read_bytes()
+    assert "](docs/picture.png)" in README
+    assert picture.startswith(b"\x89PNG")
+    assert len(picture) < 150_000
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
