@@ -17,13 +17,13 @@ function showLanes() {
 function showCauses() {
   const section = document.getElementById("causes");
   section.hidden = !report.causes.length;
-  const items = report.causes.slice(0, PAGE).map(([state, lane, reason, numbers]) =>
+  const items = report.causes.slice(0, PAGE).map(([state, lane, reason, numbers], number) =>
     make(
       "li",
       {},
       make(
         "button",
-        { type: "button", class: state, click: () => chooseCause(state, lane, numbers) },
+        { type: "button", class: state, click: () => chooseCause(number) },
         badge(state, `${state} `),
         counted(numbers.length, "case"),
       ),

@@ -1,8 +1,9 @@
-// The page: filters, and the list of cases, each opening to its details.
+// The page: filters, which the address keeps, and the list of cases, each opening to its details.
 
 const PAGE = 100; // rows that the list grows by
 const filters = document.getElementById("filters");
 const list = document.getElementById("list");
+const narrowing = ["lane", "operator", "type", "policy", "text"]; // the filters beside the states
 
 // Filters
 
@@ -87,8 +88,7 @@ function matching(found, wanted) {
 /** List the cases of a cell: what did not pass, or all where all did. */
 function choose(operator, type, lane, counts) {
   const states = Object.keys(counts).filter((state) => state !== "PASS");
-  for (const box of filters.querySelectorAll("[name=state]"))
-    box.checked = states.length ? states.includes(box.value) : box.value === "PASS";
+  tick((box) => (states.length ? states.includes(box.value) : box.value === "PASS"));
   Object.assign(filters.elements.lane, { value: lane });
   Object.assign(filters.elements.operator, { value: operator });
   Object.assign(filters.elements.type, { value: type });
@@ -100,36 +100,73 @@ function choose(operator, type, lane, counts) {
 // The list
 
 let rows = [];
-let cause = null; // the numbers of the cases of a chosen cause
+let cause = null; // the number of a chosen cause
 
 /** List the cases of a cause. */
-function chooseCause(state, lane, numbers) {
-  for (const name of ["operator", "type", "policy", "text"]) filters.elements[name].value = "";
-  cause = new Set(numbers);
+function chooseCause(number) {
+  const [state, lane, , numbers] = report.causes[number];
+  for (const name of narrowing) filters.elements[name].value = "";
+  cause = number;
   choose("", "", lane, { [state]: numbers.length });
 }
 
 function update() {
   const wanted = chosen();
-  const found = ofPolicyAndText(wanted).filter((c) => !cause || cause.has(c.number));
+  const numbers = cause === null ? null : new Set(report.causes[cause][3]);
+  const found = ofPolicyAndText(wanted).filter((c) => !numbers || numbers.has(c.number));
+  writeAddress(wanted);
   showMatrix(found, wanted);
   rows = found.map((c) => [c, matching(c, wanted)]).filter(([, results]) => results.length);
   list.replaceChildren();
   const results = rows.reduce((sum, [, matched]) => sum + matched.length, 0);
-  document.getElementById("shown").textContent = rows.length
-    ? `${counted(results, "result")} in ${counted(rows.length, "case")}`
-    : emptyText(wanted);
+  const told = `${counted(results, "result")} in ${counted(rows.length, "case")}`;
+  document.getElementById("shown").replaceChildren(...(rows.length ? [told] : empty(wanted, found)));
   grow();
 }
 
-function emptyText(wanted) {
-  const narrowed = wanted.lane || wanted.operator || wanted.type || wanted.policy || wanted.text;
-  if (!cases.length) return "There are no cases.";
-  if (!narrowed && !wanted.states.size)
-    return "Nothing needs a look. Choose states above to see the cases.";
-  return narrowed
-    ? "No result fits these filters."
-    : "No result has these states. Choose others above to see the rest.";
+/** Return why the list is empty, and a button that lists what the states alone leave out. */
+function empty(wanted, found) {
+  if (!cases.length) return ["There are no cases."];
+  const every = { ...wanted, states: new Set(report.states) };
+  const counts = countOf(found.flatMap((c) => matching(c, every)));
+  const states = Object.keys(counts);
+  if (!states.length) return ["No result fits these filters, whatever its state."];
+  const isBad = states.some((state) => report.bad.includes(state));
+  const none = isBad ? "No state is chosen" : "Nothing needs a look";
+  const why = wanted.states.size ? `No result is ${[...wanted.states].join(" or ")}` : none;
+  const show = () => {
+    tick((box) => states.includes(box.value));
+    update();
+  };
+  const button = make("button", { type: "button", click: show }, "Show them");
+  return [`${why}; there are ${countsText(counts)}. `, button];
+}
+
+function tick(isWanted) {
+  for (const box of filters.querySelectorAll("[name=state]")) box.checked = isWanted(box);
+}
+
+/** Write the filters that differ from those of a new page into the address. */
+function writeAddress(wanted) {
+  const kept = new URLSearchParams();
+  const boxes = [...filters.querySelectorAll("[name=state]")];
+  if (boxes.some((box) => box.checked !== box.defaultChecked))
+    kept.set("states", [...wanted.states].join(" "));
+  for (const name of narrowing)
+    if (filters.elements[name].value) kept.set(name, filters.elements[name].value);
+  if (cause !== null) kept.set("cause", cause);
+  history.replaceState(null, "", `#${kept}`);
+}
+
+/** Set the filters that the address has. */
+function readAddress() {
+  const kept = new URLSearchParams(location.hash.slice(1));
+  const states = kept.get("states")?.split(" ");
+  const number = Number.parseInt(kept.get("cause"), 10);
+  cause = number in report.causes ? number : null;
+  tick((box) => (states ? states.includes(box.value) : box.defaultChecked));
+  for (const name of narrowing) filters.elements[name].value = kept.get(name) ?? "";
+  update();
 }
 
 function grow() {
@@ -181,7 +218,8 @@ async function open(item, found) {
 showLanes();
 showCauses();
 showFilters();
-update();
+readAddress();
+addEventListener("hashchange", readAddress);
 filters.addEventListener("input", () => {
   cause = null;
   update();

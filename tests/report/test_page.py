@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import math
 import re
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
+from browser import CHROMIUM, probed
 from html_page import HOSTILE, LOADING, Page
 from msgspec.structs import replace
 from report_samples import (
@@ -262,3 +264,73 @@ def test_cases_that_passed_have_pictures_while_they_are_small_and_few() -> None:
     assert detail["picture"]["output"] == [grid([2, 2], "2 0 5 3")]
     assert b"evidence" not in msgspec.json.encode(page.data["cases"])
     assert b"example" not in msgspec.json.encode(page.data["cases"])
+
+
+FILTERED = """
+const form = document.getElementById("filters");
+const shown = [];
+const wait = (time) => new Promise((done) => setTimeout(done, time));
+const tell = () => shown.push([document.getElementById("shown").textContent, location.hash]);
+const type = (name, value) => {
+  form.elements[name].value = value;
+  form.dispatchEvent(new Event("input"));
+  tell();
+};
+tell();
+type("lane", "cpu");
+document.querySelector("#shown button").click();
+tell();
+type("text", "No Such Name");
+form.querySelector("[type=reset]").click();
+await wait(50);
+tell();
+form.querySelector("[value=DIFF]").click();
+form.querySelector("[value=ERROR]").click();
+form.querySelector("[value=FIXED]").click();
+tell();
+location.hash = "#states=KNOWN+NOT-RUN&text=GATHER%2FC";
+await wait(50);
+tell();
+document.querySelector("#causes button.NOT-RUN").click();
+tell();
+const [cause] = location.hash.match(/cause=[0-9]+/);
+location.hash = "#states=PASS";
+await wait(50);
+location.hash = `#states=NOT-RUN&${cause}`;
+await wait(50);
+tell();
+return { shown, fits: document.documentElement.scrollWidth <= innerWidth };
+"""
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+@pytest.mark.parametrize("width", [390, 1200])
+def test_a_list_without_results_says_why_and_the_address_has_the_filters(
+    tmp_path: Path, width: int
+) -> None:
+    found = probed(tmp_path, html(small()), FILTERED, width)
+    other = "No result is DIFF or ERROR or FIXED; there are 6 PASS. Show them"
+    every = "7 PASS, 1 DIFF, 1 ERROR, 7 NOT-RUN, 1 KNOWN, 1 FIXED"
+    assert found["shown"] == [
+        ["3 results in 3 cases", ""],
+        [other, "#lane=cpu"],
+        ["6 results in 6 cases", "#states=PASS&lane=cpu"],
+        [
+            "No result fits these filters, whatever its state.",
+            "#states=PASS&lane=cpu&text=No+Such+Name",
+        ],
+        ["3 results in 3 cases", ""],
+        [f"No state is chosen; there are {every}. Show them", "#states="],
+        ["2 results in 1 case", "#states=NOT-RUN+KNOWN&text=GATHER%2FC"],
+        ["6 results in 6 cases", "#states=NOT-RUN&lane=directml&cause=3"],
+        ["7 results in 6 cases", "#states=NOT-RUN&cause=3"],
+    ]
+    assert found["fits"]
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+def test_a_page_of_cases_that_all_pass_says_what_there_is(tmp_path: Path) -> None:
+    report = report_of([CPU], entry(gather_case(), passed("cpu")))
+    told = 'return document.getElementById("shown").textContent;'
+    found = probed(tmp_path, html(report), told, 390)
+    assert found == "Nothing needs a look; there are 1 PASS. Show them"
