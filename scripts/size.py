@@ -21,17 +21,17 @@ BUDGETS = {
     "execution": 1_270,
     "programs": 1_032,
     "parity": 2_412,
-    "report": 740,
+    "report": 742,
     "repro": 747,
     "doctor": 264,
     "networks": 4_981,
     "certificates": 1_657,
-    "cli": 2_090,
+    "cli": 2_097,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_505
+WHOLE = 19_514
 """The most lines of code of the package."""
 
 ENTRIES = 23

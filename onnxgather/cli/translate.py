@@ -12,6 +12,7 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -316,8 +317,13 @@ def page_of(
     from onnxgather.parity.cases import program_cases
     from onnxgather.report.lesson import lesson, lesson_page
 
-    lessons: list[dict[str, Any]] = []
+    lessons, commands = list[dict[str, Any]](), dict[str, str]()
     for of, described in found:
+        path = quote(of.source.path)
+        if of.program:
+            commands[f"onnxgather convert {path} -o models"] = "Writes the ONNX models."
+        else:
+            commands[f"onnxgather audit {path}"] = "Says whether the indices stay in range."
         policies: list[OutOfRange] = [one.out_of_range for one in described.values()]
         cases = [*program_cases(of.program, policies[0])] if of.program else []
         arrays = {c.origin.dispatchable: (c.data, c.indices) for c in reversed(cases) if c.origin}
@@ -326,7 +332,8 @@ def page_of(
             said = (certificates or {}).get((desc, one.out_of_range, one.target))
             lessons.append(lesson(title, desc, one, arrays.get(name), said))
     paths = [*dict.fromkeys(of.source.path for of, _ in found)]
-    return lesson_page(paths[0] if len(paths) == 1 else number_of(len(paths), "file"), lessons)
+    name = paths[0] if len(paths) == 1 else number_of(len(paths), "file")
+    return lesson_page(name, lessons, commands)
 
 
 @click.command("explain")

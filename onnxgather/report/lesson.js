@@ -19,3 +19,5 @@ function lessonOf(gather, number) {
 }
 
 document.getElementById("gathers").append(...report.gathers.map(lessonOf));
+for (const [command, does] of Object.entries(report.commands))
+  document.getElementById("gathers").append(commandSection("Next", does, command));

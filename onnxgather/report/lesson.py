@@ -31,16 +31,19 @@ _LESSONS = {
 """What each operator does, in words."""
 
 
-def lesson_page(name: str, lessons: Sequence[Mapping[str, Any]]) -> bytes:
+def lesson_page(
+    name: str, lessons: Sequence[Mapping[str, Any]], commands: Mapping[str, str]
+) -> bytes:
     """Gathers as an HTML page in UTF-8, which loads nothing.
 
     Args:
         name: What they are read from.
         lessons: What `lesson` says of each.
+        commands: Commands that may come next, each with what it does.
     """
     heading = escape(f"{number_of(len(lessons), 'gather')} of {printable(name)}")
     texts = {"title": f"{heading} · onnxgather show", "heading": heading}
-    return filled("report/lesson", texts, {"cases": [], "gathers": lessons})
+    return filled("report/lesson", texts, {"cases": [], "gathers": lessons, "commands": commands})
 
 
 def lesson(

@@ -32,15 +32,19 @@ first.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: t
 return {
   told,
   next: document.activeElement.getAttribute("aria-label"),
+  commands: [...document.querySelectorAll(".repro pre")].map((one) => one.textContent),
   overflow: document.documentElement.scrollWidth - innerWidth,
 };
 """
 """Visits every element by the keyboard's way, and writes down what the page says."""
 
 
+COMMANDS = {"onnxgather convert x.json -o models": "Writes the ONNX models."}
+
+
 def page_of(desc: og.Descriptor, arrays: Any = None, name: str = "gather") -> bytes:
     description = describe(desc, "clamp", "portable", 17)
-    return lesson_page("FILE", [lesson(name, desc, description, arrays)])
+    return lesson_page("FILE", [lesson(name, desc, description, arrays)], COMMANDS)
 
 
 DESC = og.GatherDesc(
@@ -66,7 +70,7 @@ def test_the_page_holds_the_lesson_the_picture_and_the_graph_and_loads_nothing()
 
 
 def test_no_name_becomes_markup() -> None:
-    content = lesson_page(HOSTILE, [])
+    content = lesson_page(HOSTILE, [], {HOSTILE: HOSTILE})
     assert b"alert(1)</script>" not in content
     assert len(Page(page_of(DESC, name="</script><b>")).texts["script"]) == 2
 
@@ -115,7 +119,10 @@ class TestCommand:
         page = tmp_path / "page.html"
         ran = call("show", str(MODELS / "token_embedding.json"), "--html", str(page))
         assert (ran.exit_code, ran.stdout, ran.stderr) == (0, "", "")
-        (told,) = Page(page.read_bytes()).data["gathers"]
+        data = Page(page.read_bytes()).data
+        (command,) = data["commands"]
+        assert command == f"onnxgather convert {MODELS / 'token_embedding.json'} -o models"
+        (told,) = data["gathers"]
         assert told["picture"]["indices"][0]["values"] == "1 4 2 3 5 0"
         assert told["name"].endswith("token_embedding.json: $.dispatchables.gather")
 
@@ -124,7 +131,9 @@ class TestCommand:
         page = tmp_path / "page.html"
         ran = call("show", str(model), "--html", str(page))
         assert ran.exit_code == 0
-        assert {told["is_example"] for told in Page(page.read_bytes()).data["gathers"]} == {True}
+        data = Page(page.read_bytes()).data
+        assert {told["is_example"] for told in data["gathers"]} == {True}
+        assert [*data["commands"]] == [f"onnxgather audit {model}"]
 
     def test_the_page_is_not_written_over_what_is_read(self, tmp_path: Path) -> None:
         program = tmp_path / "program.json"
@@ -155,4 +164,5 @@ def test_each_element_is_told_by_keyboard_in_a_browser_and_the_page_fits(
         "InputTensor[0, 1] = 1 goes to no element that is shown."
     )
     assert found["next"] == "InputTensor[0, 1]: 1"
+    assert found["commands"] == [*COMMANDS]
     assert found["overflow"] <= 0
