@@ -28,6 +28,8 @@ THREADS = ("-fsanitize=thread",)
 
 SMALL_PARTS = ("thresholds.h", "LEAST_PART_BYTES = 1 << 16", "LEAST_PART_BYTES = 1 << 4")
 """The change by which small gathers are run in parts, too."""
+SMALL_EIGHTS = ("thresholds.h", "LEAST_EIGHTS_BYTES = 1 << 18", "LEAST_EIGHTS_BYTES = 1 << 3")
+"""The change by which elements of small data are loaded eight at a time, too."""
 
 MISTAKES = [
     ("check.c", "sizes[k] > LARGEST / *result", "0"),
@@ -129,11 +131,11 @@ def main() -> int:
 
     with TemporaryDirectory() as name:
         folder = Path(name)
-        for changes in ((), (SMALL_PARTS,)):
+        for changes in ((), (SMALL_PARTS, SMALL_EIGHTS)):
             made = build(folder / "hostile", MEMORY, changes)
             say(f"hostile numbers{', in parts' if changes else ''}")
             subprocess.run([made, str(options.count), "7"], check=True)
-        made = build(folder / "threads", THREADS, [SMALL_PARTS])
+        made = build(folder / "threads", THREADS, [SMALL_PARTS, SMALL_EIGHTS])
         say("threads")
         subprocess.run([made, str(options.count // 1000), "7", "4"], check=True)
         say("the operator and the Python module")

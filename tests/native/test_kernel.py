@@ -185,12 +185,42 @@ def _library_of_cc(name: str) -> str:
     return printed.stdout.strip()
 
 
-STREAMED = ("loops.c", "bytes > LEAST_PART_BYTES && bytes > machine_cache_bytes()", "bytes > 1000")
+WAYS: dict[str, Change] = {
+    "past the caches": (
+        "loops.c",
+        "bytes > LEAST_PART_BYTES && bytes > machine_cache_bytes()",
+        "bytes > 1000",
+    ),
+    "eight at a time": (
+        "thresholds.h",
+        "LEAST_EIGHTS_BYTES = 1 << 18",
+        "LEAST_EIGHTS_BYTES = 1 << 3",
+    ),
+    "one at a time": ("thresholds.h", "MOST_EIGHTS_BYTES = 1 << 23", "MOST_EIGHTS_BYTES = 0"),
+}
+"""Ways to copy that the sizes decide on, each with the change by which small gathers take it."""
 
 
-def test_outputs_that_pass_the_caches_by_have_the_same_bytes(tmp_path: Path) -> None:
-    """So that it shows on small outputs, everything passes the caches by."""
-    assert list(differing(compiled(tmp_path, ["-O1"], STREAMED), questions())) == []
+@pytest.mark.parametrize("way", WAYS)
+def test_every_way_to_copy_gives_the_same_bytes(tmp_path: Path, way: str) -> None:
+    """Also those that are for large data or large outputs."""
+    assert list(differing(compiled(tmp_path, ["-O1"], WAYS[way]), questions())) == []
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        ("rows.c", "(__mmask8)~negative", "255"),
+        ("rows.c", "_mm512_slli_epi64(step, 3)", "step"),
+        ("rows.c", "_mm512_sub_epi64(wanted, read)", "_mm512_setzero_si512()"),
+    ],
+)
+def test_mistakes_planted_in_the_vectors_are_seen(tmp_path: Path, mistake: Change) -> None:
+    """On processors that have them."""
+    kernels = compiled(tmp_path, ["-O0", "-w"], WAYS["eight at a time"], mistake)
+    if not kernels.machine_gathers():
+        pytest.skip("the processor has no AVX-512, or loads slowly with it")
+    assert next(differing(kernels, questions()), None)
 
 
 MISTAKES: list[Change] = [

@@ -52,6 +52,7 @@ struct run {
     uint64_t width;  /* elements of a row */
     int inside;      /* whether indices in range lead to elements that are there and reached */
     int streams;     /* whether the output passes the caches by */
+    int eights;      /* whether single elements are loaded eight at a time */
     int count, tile; /* of all loops; the loops from `tile` on make a tile */
     struct loop loops[MOST_LOOPS];
     uint32_t rows;                                 /* of a tile */
@@ -262,6 +263,7 @@ static struct rows rows_of(const struct run *run, struct position at) {
     const struct gather *g = run->gather;
     const size_t size = g->element_size;
     const int is_single = run->width == 1 && g->tuple_size == 1;
+    const int eights = is_single && run->eights;
     return (struct rows){
         .data = run->data + at.data * size,
         .output = run->output + at.output * size,
@@ -269,8 +271,10 @@ static struct rows rows_of(const struct run *run, struct position at) {
         .bytes = run->width * size,
         .step = run->loops[run->count - 1].output * size,
         .count = run->rows,
-        .fetches = g->data_count * size > (is_single ? NEAR_BYTES : NEAR_ROWS_BYTES),
+        .left = (g->data_count - at.data) * size,
+        .fetches = !eights && g->data_count * size > (is_single ? NEAR_BYTES : NEAR_ROWS_BYTES),
         .streams = run->streams,
+        .eights = eights,
     };
 }
 
@@ -390,6 +394,13 @@ static int lies_inside(const struct gather *g) {
     return 1;
 }
 
+/* Whether single elements are loaded eight at a time: where the processor does that well, and the
+   data lie in its caches, but not in the nearest ones. */
+static int loads_eights(const struct gather *g) {
+    const uint64_t bytes = extent_of(g) * g->element_size;
+    return bytes > LEAST_EIGHTS_BYTES && bytes <= MOST_EIGHTS_BYTES && machine_gathers();
+}
+
 /* How many rows a tile may have. */
 static uint64_t most_rows(const struct run *run) {
     if (run->width * run->gather->element_size <= SHORT_ROW_BYTES) return LONG_TILE_ROWS;
@@ -410,6 +421,7 @@ int gather_run(const struct gather *gather, const void *data, const void *indice
     run.output = output;
     run.inside = lies_inside(gather);
     run.streams = STREAMS && bytes > LEAST_PART_BYTES && bytes > machine_cache_bytes();
+    run.eights = loads_eights(gather);
     order_loops(&run, gather);
     if (!take_part(&run, part, parts, &at)) return 1;
     take_row(&run);

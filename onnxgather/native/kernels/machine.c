@@ -4,6 +4,11 @@
 #include "machine.h"
 
 #include <stdio.h>
+#include <string.h>
+
+#if VECTORS
+#include <cpuid.h>
+#endif
 
 #if defined(_WIN32)
 #include <windows.h>
@@ -75,3 +80,32 @@ size_t machine_cache_bytes(void) {
     known = bytes;
     return bytes;
 }
+
+#if VECTORS
+/* Whether the processor has AVX-512, and the system saves its registers. */
+static int has_avx512(void) {
+    unsigned a, b, c, d;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE)) return 0;
+    __asm__("xgetbv" : "=a"(a), "=d"(d) : "c"(0));
+    if ((a & 0xe6) != 0xe6) return 0;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && b & bit_AVX512F;
+}
+
+int machine_gathers(void) {
+    static ATOMIC int known; /* 1 no, 2 yes */
+    int answer = known;
+    if (answer) return answer == 2;
+    /* Where Linux mends gather data sampling, these loads are slow. */
+    char told[4] = "";
+    FILE *file = fopen("/sys/devices/system/cpu/vulnerabilities/gather_data_sampling", "r");
+    if (file && !fgets(told, sizeof told, file)) *told = 0;
+    if (file) fclose(file);
+    answer = has_avx512() && !strcmp(told, "Not") ? 2 : 1;
+    known = answer;
+    return answer == 2;
+}
+#else
+int machine_gathers(void) {
+    return 0;
+}
+#endif

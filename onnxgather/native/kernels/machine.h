@@ -10,4 +10,14 @@ size_t machine_cores(void);
 /* The bytes of the last cache. */
 size_t machine_cache_bytes(void);
 
+/* VECTORS: whether rows.c has loops for processors with AVX-512. */
+#if defined(__linux__) && defined(__x86_64__) && defined(__GNUC__)
+#define VECTORS 1
+#else
+#define VECTORS 0
+#endif
+
+/* Whether the processor loads eight elements from eight places faster than one after another. */
+int machine_gathers(void);
+
 #endif

@@ -3,7 +3,9 @@
    Rows come from their offsets (copy_rows), or straight from their indices where the offsets are
    used once and the rows are short (copy_fused). Rows of odd sizes are copied as two pieces, one
    from each end, which may overlap: 12 bytes are the first 8 and the last 8. What later offsets
-   lead to is fetched into the caches early, as the processor cannot guess it. */
+   lead to is fetched into the caches early, as the processor cannot guess it; single elements of
+   data that the caches hold are loaded eight at a time instead (fuse_eights). */
+#include "machine.h"
 #include "tiles.h"
 
 #include <string.h>
@@ -194,11 +196,81 @@ FUSED(UINT64, 2)
 FUSED(INT32, 2)
 FUSED(INT64, 2)
 
+#if VECTORS
+#include <immintrin.h>
+
+#define AVX512 __attribute__((target("avx512f")))
+
+/* Copy eight elements from offsets that count elements. Of short ones 4 bytes are read, those at
+   the end of the data included, and shifted. */
+AVX512 static inline void copy_eight(void *output, const struct rows *rows, __m512i offsets) {
+    if (rows->size == 8) {
+        _mm512_storeu_si512(output, _mm512_i64gather_epi64(offsets, rows->data, 8));
+    } else if (rows->size == 4) {
+        _mm256_storeu_si256(output, _mm512_i64gather_epi32(offsets, rows->data, 4));
+    } else {
+        const __m512i wanted = _mm512_slli_epi64(offsets, rows->size == 2);
+        const __m512i read = _mm512_min_epu64(wanted, _mm512_set1_epi64((long long)rows->left - 4));
+        const __m512i bits = _mm512_slli_epi64(_mm512_sub_epi64(wanted, read), 3);
+        const __m256i found = _mm256_srlv_epi32(_mm512_i64gather_epi32(read, rows->data, 1),
+                                                _mm512_cvtepi64_epi32(bits));
+        const __m512i wide = _mm512_castsi256_si512(found);
+        if (rows->size == 1) _mm_storel_epi64(output, _mm512_cvtepi32_epi8(wide));
+        else _mm_storeu_si128(output, _mm256_castsi256_si128(_mm512_cvtepi32_epi16(wide)));
+    }
+}
+
+/* Copy elements for eight packed indices at a time, and leave out the last ones;
+   else as copy_fused for one coordinate. */
+AVX512 static int fuse_eights(const struct line *axis, const struct rows *rows, uint32_t type) {
+    const __m512i size = _mm512_set1_epi64((long long)axis->size);
+    const __m512i last = _mm512_set1_epi64((long long)axis->size - 1);
+    const __m512i stride = _mm512_set1_epi64((long long)axis->stride);
+    const __m512i step = _mm512_set1_epi64((long long)axis->data_step);
+    __m512i start = _mm512_mul_epu32(_mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0), step);
+    unsigned outside = 0;
+    for (size_t j = 0; j + 8 <= rows->count; j += 8) {
+        /* As index_at; a mask has a bit for each index. */
+        const void *indices = axis->indices + j * (type % 2 ? 8 : 4);
+        const __m512i value = type % 2 ? _mm512_loadu_si512(indices)
+                              : type == GATHER_UINT32
+                                  ? _mm512_cvtepu32_epi64(_mm256_loadu_si256(indices))
+                                  : _mm512_cvtepi32_epi64(_mm256_loadu_si256(indices));
+        const __mmask8 negative = type >= GATHER_INT32
+                                      ? _mm512_cmplt_epi64_mask(value, _mm512_setzero_si512())
+                                      : 0;
+        const __m512i index = _mm512_mask_add_epi64(value, negative, value, size);
+        const __mmask8 beyond = _mm512_cmpgt_epu64_mask(index, last);
+        const __m512i kept = _mm512_mask_mov_epi64(
+            index, beyond, _mm512_maskz_mov_epi64((__mmask8)~negative, last));
+        const __m512i offsets = _mm512_add_epi64(_mm512_mul_epu32(kept, stride), start);
+        void *output = rows->output + j * rows->size;
+        outside |= beyond;
+        start = _mm512_add_epi64(start, _mm512_slli_epi64(step, 3));
+        copy_eight(output, rows, offsets);
+    }
+    return outside != 0;
+}
+#endif
+
 int copy_fused(const struct line *axes, uint32_t coordinates, uint32_t index_type,
                const struct rows *rows, int checks) {
     static int (*const fused[2][4])(const struct line *, const struct rows *, int) = {
         {fuse_UINT32_1, fuse_UINT64_1, fuse_INT32_1, fuse_INT64_1},
         {fuse_UINT32_2, fuse_UINT64_2, fuse_INT32_2, fuse_INT64_2},
     };
+#if VECTORS
+    if (rows->eights) {
+        const size_t done = rows->count / 8 * 8;
+        struct line line = *axes;
+        struct rows last = *rows;
+        if (fuse_eights(axes, rows, index_type) && checks) return 1;
+        line.indices += done * (index_type % 2 ? 8 : 4);
+        last.data += done * axes->data_step * rows->size;
+        last.output += done * rows->bytes;
+        last.count -= done;
+        return fused[0][index_type](&line, &last, checks);
+    }
+#endif
     return fused[coordinates - 1][index_type](axes, rows, checks);
 }

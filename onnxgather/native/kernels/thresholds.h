@@ -39,6 +39,12 @@ enum {
        32: 1.19 (7), 1.27 (7b). No difference at 128. */
     ELEMENTS_AHEAD = 64,
 
+    /* Bytes that the indices of a row lead to, between which single elements are loaded eight at a
+       time where the processor has vectors, and not fetched. Never: 1.33 (7, 16), 1.35 (7b).
+       From 0 on: 1.10 where 16 KiB are gathered from. */
+    LEAST_EIGHTS_BYTES = 1 << 18,
+    MOST_EIGHTS_BYTES = 1 << 23,
+
     /* Bytes at the start of a long row that are fetched before it is copied. No difference at 256
        and 1024. */
     FETCHED_ROW_BYTES = 512,

@@ -43,8 +43,10 @@ struct rows {
     size_t bytes; /* of a row */
     size_t step;  /* bytes from row to row in the output */
     size_t count;
+    size_t left; /* bytes of the data from `data` on */
     int fetches; /* whether the data are so large that rows are fetched early */
     int streams; /* whether rows pass the caches by */
+    int eights;  /* whether elements are loaded eight at a time */
 };
 
 INLINED uint64_t value_at(const char *indices, size_t at, const int type) {
