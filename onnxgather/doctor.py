@@ -27,7 +27,7 @@ from onnxgather.execution.child import NoAnswerError
 from onnxgather.execution.hosts import WINDOWS_LANE, find_runtime, windows_host
 from onnxgather.execution.kernels import operators_library, python_kernels, why_not
 from onnxgather.execution.prepared import Gather
-from onnxgather.execution.providers import PROVIDERS, Provider, find_provider
+from onnxgather.execution.providers import PROVIDERS, WEB_PROVIDERS, Provider, find_provider
 from onnxgather.execution.worker import About, Worker
 from onnxgather.model.write import VERSION
 from onnxgather.parity.cases import smallest_case
@@ -251,7 +251,7 @@ def examine(
     def lane(name: str, path: str | None) -> ModelLane:
         return model_lane(name, path, plugins.get(name), "portable", timeout)
 
-    made = [short for short, provider in PROVIDERS.items() if find_runtime(provider)]
+    made = [short for short, one in (PROVIDERS | WEB_PROVIDERS).items() if find_runtime(one)]
     made += [WINDOWS_LANE] if os.path.isfile(windows_host()) else []
     paths = {**dict.fromkeys(made), **dict.fromkeys(plugins, python), **pythons}
     environments: list[Environment] = []
@@ -273,7 +273,9 @@ def _by_place(python: str, lanes: Iterable[ModelLane]) -> dict[str, list[ModelLa
     """Lanes by the interpreter or the host that runs them; `python` comes first."""
     places: dict[str, list[ModelLane]] = {python: []}
     for lane in lanes:
-        places.setdefault(lane.host[0] if lane.host else lane.python, []).append(lane)
+        # Of a browser it is the folder of onnxruntime-web.
+        place = lane.host[-1 if lane.provider.library else 0] if lane.host else lane.python
+        places.setdefault(place, []).append(lane)
     return places
 
 

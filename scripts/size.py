@@ -18,20 +18,20 @@ BUDGETS = {
     "descriptors": 1_060,
     "lowering": 1_741,
     "model": 500,
-    "execution": 1_270,
+    "execution": 1_508,
     "programs": 1_032,
-    "parity": 2_412,
+    "parity": 2_419,
     "report": 742,
     "repro": 747,
-    "doctor": 264,
-    "networks": 4_981,
+    "doctor": 265,
+    "networks": 4_982,
     "certificates": 1_657,
-    "cli": 2_097,
+    "cli": 2_104,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_514
+WHOLE = 19_768
 """The most lines of code of the package."""
 
 ENTRIES = 23
@@ -48,7 +48,7 @@ print(*(m.__file__ for name, m in sys.modules.items() if name.split(".")[0] == "
 
 CALLS = {
     "to_onnx": ("og.to_onnx(desc)", 24, 2_460),
-    "run": ("og.run(desc, np.zeros(4, np.float32), np.array([0, 1]))", 35, 3_772),
+    "run": ("og.run(desc, np.zeros(4, np.float32), np.array([0, 1]))", 35, 3_812),
 }
 """What a new process does, and the most files and lines of code of the package that it may load."""
 

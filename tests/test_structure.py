@@ -28,8 +28,8 @@ ORDER = {
     "lowering": "graph positions indices offsets portable gather_nodes cpu/facts "
     "cpu/long_rows cpu/row_numbers cpu/forms cpu/__init__ native __init__ show",
     "model": "functions write values protos parts __init__",
-    "execution": "runtime providers substitutes kernels prepared child hosts worker session "
-    "__init__",
+    "execution": "runtime providers substitutes kernels prepared child hosts browser worker "
+    "session __init__",
     "programs": "resources program running writer __init__ whole",
     "parity": "decoding cases layouts models corpus/splitmix corpus/drawn corpus/groups "
     "corpus/built_in corpus/sampling corpus/export corpus/__init__ lanes/lane lanes/python "

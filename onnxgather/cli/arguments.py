@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import click
 
 from onnxgather.errors import OnnxGatherError
-from onnxgather.execution.providers import DIRECTML_DLL, NAMES, PROVIDERS, find_provider
+from onnxgather.execution.providers import (
+    DIRECTML_DLL,
+    NAMES,
+    PROVIDERS,
+    WEB_PROVIDERS,
+    find_provider,
+)
 from onnxgather.options import (
     DEFAULT_OPSET,
     HARDENED,
@@ -78,7 +84,7 @@ def of_check(name: str, *names: str, **more: Any) -> Any:
 def complete_names(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """The ways to complete the last of some names of providers with commas."""
     start, comma, last = incomplete.rpartition(",")
-    return [start + comma + name for name in PROVIDERS if name.startswith(last)]
+    return [start + comma + name for name in (*PROVIDERS, *WEB_PROVIDERS) if name.startswith(last)]
 
 
 def _names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> list[str]:
@@ -343,7 +349,8 @@ lanes = _together(
         metavar="NAME=PATH",
         help="A lane that runs in another Python environment, which needs onnxruntime and numpy "
         "only, or on a shared library of ONNX Runtime. PATH is the interpreter, or ends in .so, "
-        ".so.1, .dll or .dylib; for directml-dll and cpu@windows, the folder of its program. NAME "
+        ".so.1, .dll or .dylib; for directml-dll and cpu@windows, the folder of its program; for "
+        "web-wasm and the like, that of onnxruntime-web. NAME "
         "may have a label: cpu@old; a last label that is a target, as in cpu@native, is that of "
         "its models.",
     ),

@@ -18,7 +18,7 @@ from onnxgather.checks import LONGEST_SHOWN, shown
 from onnxgather.errors import OnnxGatherError
 from onnxgather.execution import runtime
 from onnxgather.execution.child import Breakdown, NoAnswerError
-from onnxgather.execution.providers import SETUP, Provider
+from onnxgather.execution.providers import SETUP, WEB_SETUP, Provider
 
 HOSTS = Path(__file__).parents[1] / "native" / "hosts"
 """The folder of the host's sources."""
@@ -30,6 +30,9 @@ WINDOWS_HOST = "run-windows"
 """Its host, of the programs that `SETUP` makes."""
 WINDOWS_OPERATORS = "Z:\\lane\\onnxgather_operators.dll"
 """The library of onnxgather's own operators for Windows, where that host finds it."""
+
+BROWSER = "onnxgather.execution.browser"
+"""The program that runs models in a browser."""
 
 LONGEST_COMPILATION = 600
 """The most seconds that a compiler may take."""
@@ -88,10 +91,22 @@ def made_folder() -> Path:
     return cache_folder() / "directml"
 
 
+def web_host(provider: Provider, folder: str | None = None) -> list[str]:
+    """The command of the host that runs a provider in a browser, whether it is set up or not.
+
+    Args:
+        provider: A provider of onnxruntime-web.
+        folder: The folder of onnxruntime-web; None means the one that `WEB_SETUP` makes.
+    """
+    made = cache_folder() / "web/node_modules/onnxruntime-web"
+    path = Path(folder).expanduser().absolute() if folder else made
+    return [sys.executable, "-P", "-m", BROWSER, provider.library, str(path)]
+
+
 def find_runtime(provider: Provider, warm: bool = False) -> list[str]:
     """The command of the host that runs a provider; empty if it is not there.
 
-    On Windows the provider runs as all others do and has no host.
+    On Windows a provider without a browser runs as all others do and has no host.
 
     Args:
         provider: The provider.
@@ -100,6 +115,9 @@ def find_runtime(provider: Provider, warm: bool = False) -> list[str]:
     Raises:
         OnnxGatherError: The variable for how long such a host stays has a wrong value.
     """
+    if provider.library:
+        command = web_host(provider)
+        return command if os.path.isdir(command[-1]) else []
     folder, name = made_folder(), provider.host
     path, kept = folder / name, folder / name.replace("run-", "warm-")
     if warm and kept.is_file():
@@ -128,6 +146,10 @@ def startable(command: list[str]) -> list[str]:
     """
     if is_library(command[0]):
         return [compiled_host(), *command]
+    if BROWSER in command and not os.path.isdir(command[-1]):
+        made = command[-1] == web_host(Provider(""))[-1]
+        how = f"run {WEB_SETUP}" if made else f"got no folder {shown(command[-1])}"
+        raise NoAnswerError(Breakdown.NOT_STARTED, f"onnxruntime-web is not set up; {how}")
     folder, name = os.path.split(command[0])
     if name == WINDOWS_HOST and not os.path.isfile(command[0]):
         made = [] if folder == str(made_folder()) else [folder]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import partial
 
 from onnxgather.checks import shown, suggestion
 from onnxgather.descriptors.datatypes import TensorDataType
@@ -19,6 +20,9 @@ Runtime's."""
 
 SETUP = "scripts/directml/setup.sh"
 """The script that makes programs for DirectML and its provider on Linux."""
+
+WEB_SETUP = "scripts/web/setup.sh"
+"""The script that makes the folder of onnxruntime-web, and says how a browser is had."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,8 @@ class Provider:
     """The program, of those that `SETUP` makes, that runs the provider on Linux; empty if none."""
     host_is_python: bool = False
     """Whether that program is a Python interpreter."""
+    library: str = ""
+    """The module of onnxruntime-web whose provider it is, in a browser; empty for all others."""
     target: Target = "portable"
     """The target that suits the provider."""
     data_types: tuple[TensorDataType, ...] = ()
@@ -52,6 +58,8 @@ class Provider:
     @property
     def source(self) -> str:
         """What to install for the provider, in words."""
+        if self.library:
+            return f"onnxruntime-web: run {WEB_SETUP}"
         source = f"onnxgather[{self.extra}]" if self.extra else self.distribution
         source = source or f"an ONNX Runtime with {self.name}"
         source = f"{source} on {self.system}" if self.system else source
@@ -108,14 +116,31 @@ PROVIDERS = {
     "coreml": Provider("CoreMLExecutionProvider", _PLAIN, extra="cpu", system="macOS"),
 }
 
-_BY_NAME = {**PROVIDERS, **{provider.name: provider for provider in PROVIDERS.values()}}
-"""The providers by their short names and by their full names."""
+_SHADED = partial(
+    # Many devices lack the extension for FLOAT16.
+    Provider,
+    target="webgpu",
+    data_types=(TensorDataType.FLOAT32, TensorDataType.INT32, TensorDataType.UINT32),
+)
+
+WEB_PROVIDERS = {
+    "web-wasm": Provider("CPUExecutionProvider", library="ort.wasm.min.mjs", target="cpu"),
+    "web-webgpu": _SHADED("WebGpuExecutionProvider", library="ort.webgpu.min.mjs"),
+    "web-jsep": _SHADED("JsExecutionProvider", library="ort.min.mjs"),
+}
+"""The providers of onnxruntime-web, in a browser. Their full names are those of its logs."""
+
+_FULL_NAMES = {each.name: each for each in (*WEB_PROVIDERS.values(), *PROVIDERS.values())}
+_BY_NAME = {**PROVIDERS, **WEB_PROVIDERS, **_FULL_NAMES}
+"""The providers by their short names and by their full names, which are never a browser's where
+there are others."""
 
 FULL_NAME = r"[A-Za-z0-9]{1,64}ExecutionProvider"
 """How ONNX Runtime spells the full name of a provider; such names go into generated code."""
 
 NAMES = (
-    f"{', '.join(PROVIDERS)}, or ONNX Runtime's full name of one, which ends in ExecutionProvider"
+    f"{', '.join((*PROVIDERS, *WEB_PROVIDERS))}, or ONNX Runtime's full name of one, "
+    "which ends in ExecutionProvider"
 )
 """How a user may name a provider."""
 

@@ -17,11 +17,11 @@ from onnxgather.descriptors.datatypes import TensorDataType
 from onnxgather.descriptors.operators import OPERATORS
 from onnxgather.execution import runtime
 from onnxgather.execution.child import Child, StartedProgram
-from onnxgather.execution.hosts import find_runtime, startable
+from onnxgather.execution.hosts import BROWSER, find_runtime, startable, web_host
 from onnxgather.execution.providers import Provider
 
 HOST_RUNS = 300
-"""After how many models a host starts anew, as DirectML keeps memory of each."""
+"""After how many models a host starts anew, as DirectML and browsers keep memory of each."""
 
 REQUEST_TIMEOUT = 600.0
 """Seconds that a host may take for one request of a session."""
@@ -58,6 +58,8 @@ class _Answered(msgspec.Struct, frozen=True):
     refused: str | None = None
     nodes: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
+    placed: _Natural = 0
+    """How many nodes the provider runs, all of them, where the runtime tells no more."""
     outputs: tuple[str | tuple[_DataType, tuple[_Natural, ...], _Natural], ...] = ()
 
 
@@ -128,10 +130,10 @@ class Worker(Child):
         asked = (model, session) if keep else None
         if asked is None or asked != self._kept:
             self._models, self._kept = self._models + 1, asked
-            is_directml = session["provider"] == runtime.DIRECTML
-            if self._is_host and is_directml and self._models % HOST_RUNS == 0:
+            grows = session["provider"] == runtime.DIRECTML or BROWSER in self.command
+            if self._is_host and grows and self._models % HOST_RUNS == 0:
                 self.restart()
-        found = self.exchange(partial(_read, sent, len(feeds)), request, blobs)
+        found = self.exchange(partial(_read, model, sent, len(feeds)), request, blobs)
         if isinstance(found, Exception):
             raise found
         return found
@@ -142,21 +144,28 @@ class Worker(Child):
 
 
 def _read(
-    sent: Counter[str] | None, runs: int, header: bytes, blobs: bytes
+    model: bytes, sent: Counter[str] | None, runs: int, header: bytes, blobs: bytes
 ) -> Ran | runtime.NotRunError | runtime.RefusedError:
     answered = msgspec.json.decode(header, type=_Answered)
     if answered.not_run is not None:
         return runtime.NotRunError(*answered.not_run)
     if answered.refused is not None:
         return runtime.RefusedError(answered.refused)
-    if not answered.nodes:
+    nodes, names = answered.nodes, answered.names
+    if answered.placed and not nodes:  # they are the model's own; a body runs for our operators
+        from onnxgather.model.protos import operators  # loaded for a browser alone
+        from onnxgather.model.values import loaded
+
+        own = operators(loaded(model)[1]) if sent is None else sent
+        nodes = tuple(name for name in own.elements() if name not in OPERATORS)
+    if not nodes:
         raise ValueError("outputs of no node")
-    if sent is not None:
-        _check_nodes(Counter(answered.nodes), sent)
+    if sent is not None and not answered.placed:
+        _check_nodes(Counter(nodes), sent)
     if len(answered.outputs) != runs:
         raise ValueError(f"{len(answered.outputs)} outputs of {runs} runs")
     outputs = [x if isinstance(x, str) else runtime.array_at(x, blobs) for x in answered.outputs]
-    assignment = zip(answered.names or answered.nodes, answered.nodes, strict=True)
+    assignment = zip(names or nodes, nodes, strict=True)
     return Ran(tuple(assignment), tuple(outputs))
 
 
@@ -221,8 +230,9 @@ def open_model(
         NotRunError, RefusedError, NoAnswerError: As `Opened` and `OpenedThere`.
         OnnxGatherError: As `find_runtime`.
     """
-    host = find_runtime(provider, warm=True)
-    if not host or provider.name in runtime.available_providers():
+    host = web_host(provider) if provider.library else find_runtime(provider, warm=True)
+    is_here = not provider.library and provider.name in runtime.available_providers()
+    if not host or is_here:
         return runtime.Opened(model, setup)
     if setup.settings:
         raise runtime.RefusedError("the program that runs it here takes no options of the provider")

@@ -508,6 +508,7 @@ def out_of_range(op: str, domain: str = "") -> dict[str, str]:
     for known in known_differences():
         for case in known.cases:
             about = case.operator is None or not directml.isdisjoint(case.operator)
+            about &= known.provider in short
             if case.in_range is False and case.out_of_range == ("error",) and about:
                 told.setdefault(short[known.provider], known.reason)
     return dict(sorted(told.items()))

@@ -176,8 +176,8 @@ class TestHelp:
             (
                 ["x.json", "--lanes", "gpu"],
                 "provider must be one of cpu, directml, openvino, cuda, tensorrt, webgpu, qnn, "
-                "coreml, or ONNX Runtime's full name of one, which ends in ExecutionProvider, got "
-                "'gpu'",
+                "coreml, web-wasm, web-webgpu, web-jsep, or ONNX Runtime's full name of one, which "
+                "ends in ExecutionProvider, got 'gpu'",
             ),
             (
                 ["x.json", "--junit", "x.json"],

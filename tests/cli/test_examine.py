@@ -31,7 +31,8 @@ class InferenceSession(InferenceSession):
 """
 
 _PROVIDER = (
-    "provider must be one of cpu, directml, openvino, cuda, tensorrt, webgpu, qnn, coreml, or ONNX "
+    "provider must be one of cpu, directml, openvino, cuda, tensorrt, webgpu, qnn, coreml, "
+    "web-wasm, web-webgpu, web-jsep, or ONNX "
     "Runtime's full name of one, which ends in ExecutionProvider"
 )
 

@@ -144,7 +144,8 @@ print("heavy:", heavy)
             (
                 ["check", "x.json", "--provider", "gpu"],
                 "Invalid value for '--provider': provider must be one of directml-dll, cpu, "
-                "directml, openvino, cuda, tensorrt, webgpu, qnn, coreml, or ONNX Runtime's full "
+                "directml, openvino, cuda, tensorrt, webgpu, qnn, coreml, "
+                "web-wasm, web-webgpu, web-jsep, or ONNX Runtime's full "
                 "name of one, which ends in ExecutionProvider, got 'gpu'",
             ),
             (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onnxgather.execution.providers import PROVIDERS, Provider, find_provider
+from onnxgather.execution.providers import PROVIDERS, WEB_PROVIDERS, Provider, find_provider
 
 
 def test_provider_table_has_no_name_twice() -> None:
@@ -23,3 +23,11 @@ def test_each_provider_says_what_to_install() -> None:
     }
     unknown = find_provider("XyzExecutionProvider")
     assert unknown.source == "an ONNX Runtime with XyzExecutionProvider"
+
+
+def test_a_browsers_provider_has_a_short_name_of_its_own() -> None:
+    for short, provider in WEB_PROVIDERS.items():
+        assert find_provider(short) == provider
+        assert provider.source == "onnxruntime-web: run scripts/web/setup.sh"
+    for name in ("CPUExecutionProvider", "WebGpuExecutionProvider"):
+        assert not find_provider(name).library

@@ -69,6 +69,7 @@ def test_unknown_provider_is_refused_by_name() -> None:
         og.run(DESC, DATA, INDICES, provider="gpu")
     assert str(caught.value) == (
         "provider must be one of cpu, directml, openvino, cuda, tensorrt, webgpu, qnn, coreml, "
+        "web-wasm, web-webgpu, web-jsep, "
         "or ONNX Runtime's full name of one, which ends in ExecutionProvider, got 'gpu'"
     )
     assert find_provider("XyzExecutionProvider").name == "XyzExecutionProvider"
@@ -335,7 +336,7 @@ in_child(work)
         ("TRT", '; did you mean "tensorrt"?'),
         ("myep", ""),
         ("CpuExecutionProvder", '; did you mean "CPUExecutionProvider"?'),
-        ("ExecutionProvider", '; did you mean "QNNExecutionProvider"?'),
+        ("ExecutionProvider", '; did you mean "JsExecutionProvider"?'),
         ("CPUExecutionProvider\n", '; did you mean "CPUExecutionProvider"?'),
         ("'x'); import os #ExecutionProvider", ""),
         ("größeExecutionProvider", '; did you mean "CoreMLExecutionProvider"?'),
@@ -347,6 +348,7 @@ def test_a_provider_that_is_no_name_is_refused(name: Any, meant: str) -> None:
     with pytest.raises(ProviderError) as caught:
         og.run(DESC, DATA, INDICES, provider=name)
     rule = "provider must be one of cpu, directml, openvino, cuda, tensorrt, webgpu, qnn, coreml, "
+    rule += "web-wasm, web-webgpu, web-jsep, "
     got = repr(name) if len(repr(name)) <= 200 else f"{repr(name)[:200]}…"
     rule += "or ONNX Runtime's full name of one, which ends in ExecutionProvider"
     assert str(caught.value) == f"{rule}, got {got}{meant}"

@@ -24,6 +24,7 @@ from onnxgather.execution.hosts import (
     WINDOWS_OPERATORS,
     find_runtime,
     is_library,
+    web_host,
     windows_host,
 )
 from onnxgather.execution.providers import SETUP, Provider, find_provider, target_of
@@ -63,7 +64,9 @@ class ModelLane:
         """Make the worker, which starts with its first request."""
         self._target: Target = target_of(self.provider.name, self.target)
         name = self.provider.name
-        self._operators = kernels.operators_of(name, self._target, self.operators)
+        self._operators = None
+        if not self.provider.library:
+            self._operators = kernels.operators_of(name, self._target, self.operators)
         self._worker = Worker(self.python, self.timeout, self.host)
 
     def start(self) -> LaneInfo:
@@ -172,7 +175,8 @@ def model_lane(
     Args:
         name: The name of the lane.
         path: The interpreter of another environment, or a shared library of ONNX Runtime, or for
-            `WINDOWS_LANE` the folder of its host; None means the host of the provider if there is
+            `WINDOWS_LANE` the folder of its host, or for a browser's provider the folder of
+            onnxruntime-web; None means the host of the provider if there is
             one, else this environment.
         plugin: The plugin library that brings the provider, if one does.
         target: The target of the models, unless the name has one; None is the one that suits the
@@ -195,6 +199,10 @@ def model_lane(
     target = label if "@" in name and label in TARGETS else target
     operators = None
     host = find_runtime(provider) if path is plugin is None else []
+    if provider.library:
+        if plugin:
+            raise OnnxGatherError(f"lane {shown(name)} must have no plugin, as it is a browser's")
+        host, path = web_host(provider, path), None
     if name.split("@")[:2] == WINDOWS_LANE.split("@") and sys.platform != "win32":
         if path and os.path.isfile(os.path.expanduser(path)):
             rule = f"lane {shown(name)} must have the folder that {SETUP} makes"

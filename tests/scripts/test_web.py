@@ -1,0 +1,103 @@
+"""The script that sets up the lanes in a browser, with stand-ins for npm and the browser."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from folders import ROOT
+
+SETUP = ROOT / "scripts" / "web" / "setup.sh"
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="setup.sh is for POSIX systems")
+
+NPM = """
+mkdir -p node_modules/onnxruntime-web
+echo '  "version": "1.30.0",' >node_modules/onnxruntime-web/package.json
+echo "$*" >>npm.txt
+"""
+
+
+def setup(
+    folder: Path, *arguments: str, programs: dict[str, str] | None = None, **more: str
+) -> tuple[int, str, str]:
+    """Run setup.sh with some programs alone; return its exit code and what it printed."""
+    there = folder / "bin"
+    there.mkdir(exist_ok=True)
+    for name in (
+        "cmp",
+        "cp",
+        "dirname",
+        "grep",
+        "ls",
+        "mkdir",
+        "rm",
+        "rmdir",
+        "sed",
+        "tail",
+        "touch",
+    ):
+        if not (there / name).exists():
+            (there / name).symlink_to(str(shutil.which(name)))
+    for name, text in (programs or {}).items():
+        (there / name).write_text(f"#!/bin/bash\n{text}\n", encoding="utf-8")
+        (there / name).chmod(0o755)
+    env = {"PATH": str(there), "XDG_CACHE_HOME": str(folder / "cache"), **more}
+    command = ["/bin/bash", str(SETUP), *arguments]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+    return ran.returncode, ran.stdout, ran.stderr
+
+
+def test_it_makes_the_folder_and_removes_it(tmp_path: Path) -> None:
+    programs = {"chromium": "", "npm": NPM}
+    web = tmp_path / "cache/onnxgather/web"
+    code, out, errors = setup(tmp_path, programs=programs)
+    assert (code, errors) == (0, "")
+    assert out.splitlines()[0] == f"browser: {tmp_path}/bin/chromium"
+    assert out.splitlines()[1].startswith("onnxruntime-web, by npm (148 MB) ... ")
+    assert out.splitlines()[2] == f"{web} has onnxruntime-web 1.30.0"
+    assert (web / "npm.txt").read_text() == "ci --ignore-scripts --no-audit --no-fund\n"
+    code, out, _ = setup(tmp_path, programs=programs)
+    assert (code, "onnxruntime-web: done before\n" in out) == (0, True)
+    (web / "npm.txt").unlink()
+    assert setup(tmp_path, "--remove") == (0, f"removed {web}\n", "")
+    assert setup(tmp_path, "--remove") == (0, f"there is no {web}\n", "")
+
+
+def test_it_says_what_is_missing(tmp_path: Path) -> None:
+    def fails(why: str, *arguments: str, programs: dict[str, str], **more: str) -> None:
+        code, _, errors = setup(tmp_path, *arguments, programs=programs, **more)
+        assert (code, errors) == (1, f"setup.sh: {why}\n")
+
+    fails("unknown option --all", "--all", programs={})
+    fails("takes one folder, got 2: a b", "a", "b", programs={})
+    needs = "needs a folder, as neither XDG_CACHE_HOME nor HOME is set"
+    fails(needs, programs={}, XDG_CACHE_HOME="")
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "file").touch()
+    fails(f"{own} holds files that setup.sh did not make", str(own), programs={})
+    fails(f"{own} is not removed, as setup.sh did not make it", "--remove", str(own), programs={})
+    assert [*own.iterdir()] == [own / "file"]
+    no = "CHROMIUM names /no/browser, which is no program"
+    fails(no, programs={}, CHROMIUM="/no/browser")
+    needs = "needs Chromium, which root gets by: apt-get install --no-install-recommends chromium"
+    fails(needs, programs={})
+    needs = "needs npm, which root gets by: apt-get install --no-install-recommends npm"
+    fails(needs, programs={"chromium": ""})
+    log = tmp_path / "cache/onnxgather/web/setup.log"
+    why = f'"onnxruntime-web, by npm (148 MB)" failed: npm error 404 (full output: {log}; '
+    npm = {"chromium": "", "npm": "echo npm error 404 >&2; exit 1"}
+    fails(f"{why}run again to go on)", programs=npm)
+
+
+def test_the_packages_are_locked(tmp_path: Path) -> None:
+    text = (SETUP.parent / "package-lock.json").read_text(encoding="utf-8")
+    packages = text.count('"version":')
+    assert packages == text.count('"integrity": "sha512-') > 10
+    assert "http" not in text  # the machine's registry has them
+    assert os.access(SETUP, os.X_OK)
