@@ -1,0 +1,104 @@
+"""Builds a static site of the pages, with live examples: `python scripts/site.py [FOLDER]`.
+
+It needs the extra `docs`. The pages keep their places beside one another, so that their links hold.
+The examples are what `show`, `check` and `audit` write, made anew.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from itertools import chain
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+NAV = {
+    "Guides": ["models", "migrate-directml", "provider-ci", "examples"],
+    "Use": ["install", "cli", "api", "targets", "parts", "hardening", "capture", "glossary"],
+    "Proof": ["proof", "certificates", "disagreements", "report"],
+    "Inside": ["lowering", "native", "directml", "ARCHITECTURE.md", "CONTRIBUTING.md"],
+}
+"""The pages of docs/ by name, others by path; those that are not listed stand under More."""
+
+LINKED = ["BENCHMARKS.svg", "LICENSE", "onnxgather/parity/known_differences.json"]
+"""Files that are no pages and that pages link to."""
+
+CSS = "table { display: block; overflow-x: auto; }"
+"""A wide table scrolls by itself, not the page."""
+
+PROGRAM, MODEL = "models/gather_3_swap_columns.json", "models/networks/keywords.onnx"
+
+EXAMPLES = {
+    "show": ["show", PROGRAM, "models/image_remap.json"],
+    "check": ["check", "--corpus", "-k", "forbidden/gather-nd", "--no-known", "--lanes", "cpu"],
+    "audit": ["audit", MODEL, "--inputs", MODEL.replace(".onnx", ".npz")],
+}
+"""The commands that write the live pages."""
+
+
+def write_sources(folder: Path) -> None:
+    """Write what the generator reads: the pages, the examples, and its configuration."""
+    pages = folder / "pages"
+    shutil.copytree(ROOT / "docs", pages / "docs")
+    for path in [*ROOT.glob("*.md"), *(ROOT / name for name in LINKED)]:
+        copy = pages / path.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, copy)
+    lines = [
+        "# Examples",
+        "These pages were made with this site. Each loads nothing, and works alone.",
+    ]
+    for name, words in EXAMPLES.items():
+        page = pages / "docs" / f"{name}.html"
+        command = [sys.executable, "-m", "onnxgather", *words, "--html", str(page)]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        if done.returncode not in (0, 1):  # 1: the page has findings
+            raise RuntimeError(done.stderr)
+        lines.append(f"- [{name}]({name}.html): `onnxgather {' '.join(words)} --html {name}.html`")
+    (pages / "docs" / "examples.md").write_text("\n\n".join(lines) + "\n", encoding="utf-8")
+    (pages / "site.css").write_text(CSS, encoding="utf-8")
+    found = [path.relative_to(pages).as_posix() for path in pages.rglob("*.md")]
+    told = {
+        "site_name": "onnxgather",
+        "docs_dir": str(pages),
+        "theme": {"name": "mkdocs", "color_mode": "auto", "highlightjs": False},
+        "extra_css": ["site.css"],
+        "use_directory_urls": False,
+        "nav": [{"Start": "README.md"}, *({title: paths} for title, paths in menu(found).items())],
+    }
+    (folder / "mkdocs.yml").write_text(json.dumps(told), encoding="utf-8")  # JSON is YAML
+
+
+def menu(pages: Iterable[str]) -> dict[str, list[str]]:
+    """Return the menu, with every page once but the first."""
+    told = {
+        title: [name if name.endswith(".md") else f"docs/{name}.md" for name in names]
+        for title, names in NAV.items()
+    }
+    return told | {"More": sorted({*pages} - {"README.md"} - {*chain(*told.values())})}
+
+
+def build(site: Path) -> None:
+    """Build the site; a link that leads nowhere is an error."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_sources(Path(folder))
+        command = [
+            sys.executable,
+            "-m",
+            "mkdocs",
+            "build",
+            "--quiet",
+            "--strict",
+            "--site-dir",
+            site,
+        ]
+        subprocess.run([*command, "--config-file", Path(folder) / "mkdocs.yml"], check=True)
+
+
+if __name__ == "__main__":
+    build(Path(*sys.argv[1:] or ["site"]).resolve())

@@ -1,0 +1,44 @@
+"""The static site: its menu, and with the generator the whole of it."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from folders import ROOT
+
+
+@pytest.fixture
+def site() -> Iterator[ModuleType]:
+    """The script, which has the name of a module of Python's own."""
+    spec = importlib.util.spec_from_file_location("site_script", ROOT / "scripts" / "site.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    yield module
+    sys.modules.pop("site_script", None)
+
+
+def test_the_menu_has_every_page_once(site: ModuleType) -> None:
+    paths = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+    pages = {path.relative_to(ROOT).as_posix() for path in paths}
+    listed = chain(["README.md"], *site.menu(pages).values())
+    assert sorted(listed) == sorted([*pages, "docs/examples.md"])
+
+
+@pytest.mark.slow
+def test_the_site_is_built_and_loads_nothing(site: ModuleType, tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs", reason="the extra docs brings mkdocs, which is not installed")
+    site.build(tmp_path)
+    for name in ("show", "check", "audit"):
+        assert f"onnxgather {name}" in (tmp_path / "docs" / f"{name}.html").read_text("utf-8")
+    for page in tmp_path.rglob("*.html"):
+        text = page.read_text("utf-8")
+        assert not re.search(r"<(script|link|img)[^>]+(src|href)=\"(https?:)?//", text), page
