@@ -145,7 +145,7 @@ class Field:
     def array(self) -> list[object]:
         """Read an array of plain values."""
         found = cast("list[object]", self._of((list, tuple), "must be an array"))
-        return found if type(found) is list else list(found)
+        return found if type(found) is list else list(iter(found))  # whatever its len says
 
     def item(self, index: int) -> Field:
         """The item of an array."""

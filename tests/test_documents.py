@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from onnxgather.documents import JsonObject, parse_json
+from onnxgather.documents import Field, JsonObject, parse_json
 from onnxgather.errors import FileFormatError
 
 ACCEPTED = {
@@ -210,3 +210,11 @@ def test_any_text_gives_a_value_or_a_file_format_error(source: str | bytes):
         assert message.startswith("line ")
         return
     assert json.loads(json.dumps(value)) == value
+
+
+def test_a_list_that_is_wrong_about_its_length_is_read() -> None:
+    class Liar(list[int]):
+        def __len__(self) -> int:
+            return 10**18
+
+    assert Field(Liar([4, 3])).array() == [4, 3]

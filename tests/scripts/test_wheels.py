@@ -8,6 +8,7 @@ import re
 import struct
 import subprocess
 import sys
+import tarfile
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from hashlib import sha256
@@ -82,6 +83,31 @@ def test_a_compile_that_fails_is_told_in_the_words_of_the_compiler(
         capsys.readouterr().err,
     )
     assert [*output.iterdir()] == []
+
+
+@pytest.mark.slow
+def test_the_sdist_makes_the_same_wheel_which_has_the_licences(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("ONNXGATHER_NATIVE", "0")
+
+    def build(kind: str, folder: Path, output: Path) -> Path:
+        command = [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(output)]
+        subprocess.run(command, cwd=folder, check=True, capture_output=True)
+        (made,) = output.iterdir()
+        return made
+
+    root = SCRIPT.parents[1]
+    with tarfile.open(build("sdist", root, tmp_path / "sdist")) as archive:
+        archive.extractall(tmp_path, filter="data")
+    own = build("wheel", root, tmp_path / "own")
+    other = build("wheel", tmp_path / "onnxgather-0.1.0", tmp_path / "other")
+    assert (own.name, own.read_bytes()) == (other.name, other.read_bytes())
+    with ZipFile(own) as archive:
+        assert "onnxgather/py.typed" in archive.namelist()
+        for path in [root / "LICENSE", *(root / "licenses").iterdir()]:
+            name = path.relative_to(root).as_posix()
+            assert archive.read(f"{INFO}/licenses/{name}") == path.read_bytes()
 
 
 TAG = "manylinux_2_28_x86_64"
