@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from onnxgather.certificates.certify import certify as certify
     from onnxgather.descriptors.cpp import to_cpp as to_cpp
     from onnxgather.descriptors.datatypes import TensorDataType as TensorDataType
+    from onnxgather.descriptors.explain import explain as explain
     from onnxgather.descriptors.feature_levels import minimum_feature_level as minimum_feature_level
     from onnxgather.descriptors.operators import OPERATORS as OPERATORS
     from onnxgather.descriptors.operators import Descriptor as Descriptor
@@ -36,10 +37,12 @@ if TYPE_CHECKING:
     from onnxgather.execution.session import Session as Session
     from onnxgather.execution.session import run as run
     from onnxgather.gather import from_onnx as from_onnx
+    from onnxgather.lowering.show import show as show
     from onnxgather.model.parts import add_to as add_to
     from onnxgather.model.parts import functions as functions
     from onnxgather.model.write import to_onnx as to_onnx
     from onnxgather.networks.contract import check_inputs as check_inputs
+    from onnxgather.networks.extraction import extract as extract
     from onnxgather.networks.gathers import audit as audit
     from onnxgather.networks.hardening import harden as harden
     from onnxgather.options import OutOfRange as OutOfRange
@@ -53,6 +56,7 @@ _MODULES = {
     "certificates.certify": "certify",
     "descriptors.cpp": "to_cpp",
     "descriptors.datatypes": "TensorDataType",
+    "descriptors.explain": "explain",
     "descriptors.feature_levels": "minimum_feature_level",
     "descriptors.operators": "Descriptor GatherDesc GatherElementsDesc GatherND1Desc GatherNDDesc "
     "OPERATORS",
@@ -64,9 +68,11 @@ _MODULES = {
     "execution.prepared": "Gather",
     "execution.session": "Session run",
     "gather": "from_onnx",
+    "lowering.show": "show",
     "model.parts": "add_to functions",
     "model.write": "to_onnx",
     "networks.contract": "check_inputs",
+    "networks.extraction": "extract",
     "networks.gathers": "audit",
     "networks.hardening": "harden",
     "options": "OutOfRange",

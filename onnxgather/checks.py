@@ -7,6 +7,7 @@ import operator
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from html import escape
 from itertools import islice
 from typing import Any, SupportsIndex, cast
 
@@ -183,6 +184,15 @@ def check_name(name: str, value: object) -> None:
     """
     if not isinstance(value, str) or re.search("[\ud800-\udfff]", value):
         raise OnnxGatherError(f"{name} must be a text in UTF-8, got {shown(value)}")
+
+
+def html_table(title: str, rows: Iterable[tuple[str, object]]) -> str:
+    """Names with their values as a table for a notebook."""
+    cells = (
+        f"<tr><th>{escape(printable(name))}</th><td>{escape(printable(str(value)))}</td></tr>"
+        for name, value in rows
+    )
+    return f"<table><caption>{escape(printable(title))}</caption>{''.join(cells)}</table>"
 
 
 def number_of(number: int, noun: str) -> str:

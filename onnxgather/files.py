@@ -158,7 +158,7 @@ class FolderKind:
             names = os.listdir(Path(folder))
         except FileNotFoundError:
             return
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise _sentence(folder, error, "the folder") from None
         found = {name for name in names if not _UNFINISHED.fullmatch(name)}
         other = found - {*self.sometimes, *self.always}
@@ -285,7 +285,7 @@ def _identity(path: str) -> str:
     return path.casefold() if _CASELESS else path
 
 
-def _sentence(path: str, error: OSError, folder: str) -> OnnxGatherError:
+def _sentence(path: str, error: OSError | ValueError, folder: str) -> OnnxGatherError:
     what = reason(error)
     if isinstance(error, (FileExistsError, NotADirectoryError)):
         what = f"a file stands where {folder} should be"

@@ -14,9 +14,9 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parents[1] / "onnxgather"
 
 BUDGETS = {
-    "top": 1_011,
-    "descriptors": 1_060,
-    "lowering": 1_741,
+    "top": 1_024,
+    "descriptors": 1_063,
+    "lowering": 1_768,
     "model": 500,
     "execution": 1_508,
     "programs": 1_032,
@@ -24,14 +24,14 @@ BUDGETS = {
     "report": 742,
     "repro": 747,
     "doctor": 265,
-    "networks": 4_982,
-    "certificates": 1_657,
+    "networks": 4_995,
+    "certificates": 1_664,
     "cli": 2_104,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_768
+WHOLE = 19_831
 """The most lines of code of the package."""
 
 ENTRIES = 23
@@ -47,8 +47,8 @@ print(*(m.__file__ for name, m in sys.modules.items() if name.split(".")[0] == "
 """
 
 CALLS = {
-    "to_onnx": ("og.to_onnx(desc)", 24, 2_460),
-    "run": ("og.run(desc, np.zeros(4, np.float32), np.array([0, 1]))", 35, 3_812),
+    "to_onnx": ("og.to_onnx(desc)", 24, 2_476),
+    "run": ("og.run(desc, np.zeros(4, np.float32), np.array([0, 1]))", 35, 3_828),
 }
 """What a new process does, and the most files and lines of code of the package that it may load."""
 

@@ -27,6 +27,7 @@ MODEL = og.to_onnx(DESC)
 INPUTS = {"InputTensor": np.zeros((4, 3), np.float32), "IndicesTensor": np.zeros((1, 2), np.int64)}
 
 GIVEN: dict[str, Any] = {
+    "at": (0, 0),
     "axis": 1,
     "batch_dimension_count": 0,
     "contract": og.audit(MODEL).contract,
@@ -35,6 +36,7 @@ GIVEN: dict[str, Any] = {
     "desc": DESC,
     "descs": [DESC],
     "indices": INPUTS["IndicesTensor"],
+    "folder": "out",
     "index_dimensions": 1,
     "indices_dimension_count": 2,
     "indices_tensor": DESC.indices_tensor,
@@ -46,6 +48,7 @@ GIVEN: dict[str, Any] = {
     "op_type": "Gather",
     "output": "rows",
     "output_tensor": DESC.output_tensor,
+    "path": "none.onnx",
     "program": str(MODELS / "bilinear_corners.json"),
     "sizes": [4, 3],
     "source": DESC,

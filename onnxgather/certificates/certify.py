@@ -15,7 +15,7 @@ from onnxgather.certificates.counterexamples import Counterexample, counterexamp
 from onnxgather.certificates.formula import formula_of
 from onnxgather.certificates.solvers import Solved, installed_solver, solve
 from onnxgather.certificates.tensors import Run, UndecidedError, ensure
-from onnxgather.checks import check_choice, check_type, printable
+from onnxgather.checks import check_choice, check_type, html_table, printable
 from onnxgather.descriptors.arrays import check_descriptor
 from onnxgather.descriptors.operators import Descriptor
 from onnxgather.errors import OnnxGatherError
@@ -60,6 +60,14 @@ class Certified(msgspec.Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         return f"<Certified {self}>"
+
+    def _repr_html_(self) -> str:
+        told = {
+            "statement": self.statement,
+            "digest": self.digest,
+            "lemmas": ", ".join(self.lemmas),
+        }
+        return html_table(str(self), ((name, text) for name, text in told.items() if text))
 
 
 def certify(

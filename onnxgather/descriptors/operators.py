@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import msgspec
 
-from onnxgather.checks import MAX_DIMENSIONS, require, shown, uint
+from onnxgather.checks import MAX_DIMENSIONS, html_table, require, shown, uint
 from onnxgather.descriptors.datatypes import INDEX_TYPES
 from onnxgather.descriptors.strides import overlaps
 from onnxgather.descriptors.tensors import TensorDesc, TensorFlags
@@ -49,6 +49,10 @@ class GatherFamilyDesc(msgspec.Struct, frozen=True, cache_hash=True, rename="pas
         fields = ((name, getattr(self, name)) for name in self.__struct_fields__)
         told = (f"{value!r}" if name in TENSORS else f"{name}={value}" for name, value in fields)
         return f"{type(self).__name__}({', '.join(told)})"
+
+    def _repr_html_(self) -> str:
+        fields = ((name, getattr(self, name)) for name in self.__struct_fields__)
+        return html_table(type(self).__name__, fields)
 
     def _check_tensors(self) -> None:
         data, indices, output = self.input_tensor, self.indices_tensor, self.output_tensor

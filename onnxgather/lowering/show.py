@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
+from html import escape
 from typing import Any
 
 import msgspec
 
-from onnxgather.descriptors.arrays import Array
+from onnxgather.checks import check_choice, uint
+from onnxgather.descriptors.arrays import Array, check_descriptor
 from onnxgather.descriptors.feature_levels import feature_requirements, minimum_feature_level
 from onnxgather.descriptors.operators import Descriptor
 from onnxgather.descriptors.reference import directml_strides
 from onnxgather.descriptors.spelling import to_dict
+from onnxgather.errors import OnnxGatherError
 from onnxgather.gather import gather_of
 from onnxgather.lowering import lower
 from onnxgather.lowering.graph import ONNX_TYPES, Attribute, Graph, Value, constant
-from onnxgather.options import POLICIES, OutOfRange, Target
+from onnxgather.options import (
+    DEFAULT_OPSET,
+    OPSETS,
+    POLICIES,
+    TARGETS,
+    OutOfRange,
+    Target,
+)
 
 TEXT_WIDTH = 80
 """Columns of the text."""
@@ -101,6 +111,39 @@ class Description(msgspec.Struct, frozen=True):
     """The form that was chosen from the target's list, and why; empty where there is no list."""
     passed_over: tuple[PassedOver, ...]
     """The forms above it in the list."""
+
+    def __str__(self) -> str:
+        return description_text(self)
+
+    def __repr__(self) -> str:
+        return f"<Description of {self.descriptor['type']}>"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
+
+
+def show(
+    desc: Descriptor,
+    out_of_range: OutOfRange = "clamp",
+    target: Target = "portable",
+    opset: int = DEFAULT_OPSET,
+) -> Description:
+    """The fields, the formula and the ONNX nodes of a descriptor; str() is their text.
+
+    Args:
+        desc: Any of the four gather descriptors.
+        out_of_range: What an index out of range does; see `OutOfRange`.
+        target: Which model `to_onnx` makes of it; see `TARGETS`.
+        opset: The version of the ONNX operator set.
+
+    Raises:
+        OnnxGatherError: An argument is not as it must be.
+    """
+    check_descriptor(desc)
+    check_choice("out_of_range", out_of_range, POLICIES)
+    check_choice("target", target, TARGETS)
+    opset = uint("opset", opset, OPSETS[-1], OPSETS[0], OnnxGatherError)
+    return describe(desc, out_of_range, target, opset)
 
 
 def describe(

@@ -7,11 +7,12 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from onnxgather.checks import listed, shown, suggestion
+from onnxgather.checks import check_name, check_type, listed, mapping, shown, suggestion
 from onnxgather.descriptors.arrays import Array
 from onnxgather.descriptors.datatypes import TensorDataType
 from onnxgather.descriptors.operators import Descriptor
@@ -223,7 +224,7 @@ def _check_type(role: str, array: Array) -> None:
 
 
 def extract(
-    path: str, inputs: Mapping[str, Array], folder: str, node: str | None = None
+    path: str | Path, inputs: Mapping[str, Array], folder: str | Path, node: str | None = None
 ) -> list[Extracted]:
     """Write a folder for each gather of a model: a program, a model, its data and a script.
 
@@ -237,6 +238,11 @@ def extract(
         OnnxGatherError: As `gather_cases`; or the folder holds other files.
         ProviderError: There is no CPU provider.
     """
+    for name, value in (("path", path), ("folder", folder)):
+        check_type(name, value, "a path", str, Path)
+        check_name(name, str(value))
+    check_type("node", node, "the name of a node", str, type(None))
+    path, folder, inputs = str(path), str(folder), mapping("inputs", inputs)
     _FOLDER.check(folder)
     done: list[Extracted] = []
 

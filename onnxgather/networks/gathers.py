@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from onnxgather.checks import integer, mapping, number_of, sequence, shown
+from onnxgather.checks import html_table, integer, mapping, number_of, sequence, shown
 from onnxgather.descriptors.arrays import Array, is_outside
 from onnxgather.descriptors.feature_levels import minimum_feature_level
 from onnxgather.descriptors.operators import FACTS, Descriptor
@@ -136,6 +136,15 @@ class Audit(msgspec.Struct, frozen=True):
     assumes: Assumption = NOT_EMPTY
     """What every proof assumes."""
     schema: int = 2
+
+    def __repr__(self) -> str:
+        counts = Counter(gather.range.state for gather in self.gathers)
+        told = ", ".join(f"{count:,} {state}" for state, count in counts.items())
+        return f"<Audit of {counted(self.gathers)}{told and f': {told}'}>"
+
+    def _repr_html_(self) -> str:
+        rows = ((g.node, f"{g.op}, {g.place}: {g.range.state}") for g in self.gathers)
+        return html_table(repr(self)[1:-1], rows)
 
     @property
     def out_of_range(self) -> list[AuditedGather]:

@@ -341,6 +341,7 @@ _TENSORS = (GATHER[0].input_tensor, GATHER[0].indices_tensor, HUGE.output_tensor
 _CONTRACT = og.audit(_MODEL).contract
 
 RIGHT: dict[str, Sequence[Any]] = {
+    "at": ((0, 0), [0]),
     "assume": (None, _CONTRACT),
     "axis": (0, 1),
     "batch_dimension_count": (0, 1),
@@ -350,6 +351,7 @@ RIGHT: dict[str, Sequence[Any]] = {
     "data_type": ("FLOAT32", "DML_TENSOR_DATA_TYPE_INT8", og.TensorDataType.UINT64),
     "desc": _DESCS,
     "descs": (_DESCS, []),
+    "folder": ("out", "x"),
     "flags": (0, "OWNED_BY_DML", ["NONE"]),
     "guaranteed_base_offset_alignment": (0, 16),
     "index_dimensions": (0, 1, 2),
@@ -365,11 +367,13 @@ RIGHT: dict[str, Sequence[Any]] = {
     "name": ("gather", "a b"),
     "names": (None, {"InputTensor": "x"}),
     "op_type": ("Gather", "GatherND", "GatherElements"),
+    "node": (None, "gather"),
     "opset": (13, 17, 25),
     "out_of_range": RULES,
     "output": ("rows",),
     "output_tensor": _TENSORS,
     "prefix": ("", "a/"),
+    "path": ("none.onnx", str(_PROGRAMS[0])),
     "program": (str(_PROGRAMS[0]), str(_PROGRAMS[-1])),
     "provider": ("cpu",),
     "provider_options": (None, {"a": "1"}),

@@ -1,0 +1,110 @@
+"""The fronts of the commands in Python, and what notebooks show of what they return."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from command_line import outcome
+from folders import MODELS
+
+import onnxgather as og
+
+DESC = og.GatherDesc(
+    og.TensorDesc("FLOAT32", [4, 3]),
+    og.TensorDesc("INT64", [1, 2]),
+    og.TensorDesc("FLOAT32", [4, 2]),
+    axis=1,
+    index_dimensions=1,
+)
+KEYWORDS = MODELS / "networks" / "keywords.onnx"
+
+
+def html_of(shown: Any) -> str:
+    """What a notebook shows."""
+    return shown._repr_html_()
+
+
+def test_a_descriptor_is_shown_as_the_command_shows_it() -> None:
+    shown = og.show(DESC, "zero", target="cpu", opset=21)
+    assert repr(shown) == "<Description of DML_OPERATOR_GATHER>"
+    assert "\nONNX, opset 21, target cpu, out of range: zero\n" in str(shown)
+    text = og.show(og.from_onnx("Gather", ("FLOAT32", [4]), ("INT64", [2])))
+    assert "-4 &lt;= idx &lt; 4" in html_of(text)
+    program = str(MODELS / "token_embedding.json")
+    printed = outcome("show", program)[1]
+    desc = og.GatherDesc(
+        og.TensorDesc("FLOAT16", [1, 6, 4]),
+        og.TensorDesc("INT64", [1, 2, 3]),
+        og.TensorDesc("FLOAT16", [2, 3, 4]),
+        axis=1,
+        index_dimensions=2,
+    )
+    assert printed == f"{program}: $.dispatchables.gather\n\n{og.show(desc)}\n"
+
+
+@pytest.mark.parametrize("opset", [12, 26, 17.0])
+def test_an_opset_that_there_is_not_is_refused(opset: Any) -> None:
+    with pytest.raises(og.OnnxGatherError) as caught:
+        og.show(DESC, opset=opset)
+    assert str(caught.value) == f"opset must be an integer from 13 to 25, got {opset}"
+
+
+def test_an_element_is_explained() -> None:
+    data, indices = np.arange(12, dtype=np.float32).reshape(4, 3), np.array([[2, -3]])
+    found = og.explain(DESC, data, indices, (1, 0))
+    assert str(found) == "output[1,0] = input[1, indices[0]] = input[1, 2] = 5"
+
+
+def test_gathers_are_taken_out_of_a_model(tmp_path: Path) -> None:
+    with np.load(KEYWORDS.with_suffix(".npz")) as inputs:
+        done = og.extract(KEYWORDS, dict(inputs), tmp_path / "gathers", node="length")
+    (one,) = done
+    assert (one.node, one.folder) == ("length", "gathers/001_length")
+    assert (tmp_path / "gathers" / "gathers" / "001_length" / "program.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "folder", "node", "said"),
+    [
+        (None, "out", None, "path must be a path, got None"),
+        (KEYWORDS, 5, None, "folder must be a path, got 5"),
+        (KEYWORDS, "\0", None, "\\x00: embedded null byte"),
+        (KEYWORDS, "out", 5, "node must be the name of a node, got 5"),
+    ],
+)
+def test_what_is_no_path_and_no_name_is_refused(
+    path: Any, folder: Any, node: Any, said: str
+) -> None:
+    with pytest.raises(og.OnnxGatherError) as caught:
+        og.extract(path, {}, folder, node)
+    assert str(caught.value) == said
+
+
+def test_a_notebook_shows_tables() -> None:
+    assert html_of(DESC) == (
+        "<table><caption>GatherDesc</caption>"
+        "<tr><th>input_tensor</th><td>TensorDesc(&#x27;FLOAT32&#x27;, (4, 3))</td></tr>"
+        "<tr><th>indices_tensor</th><td>TensorDesc(&#x27;INT64&#x27;, (1, 2))</td></tr>"
+        "<tr><th>output_tensor</th><td>TensorDesc(&#x27;FLOAT32&#x27;, (4, 2))</td></tr>"
+        "<tr><th>axis</th><td>1</td></tr><tr><th>index_dimensions</th><td>1</td></tr></table>"
+    )
+    audit = og.audit(str(KEYWORDS))
+    assert repr(audit) == "<Audit of 4 gathers: 2 proved, 2 proved-if>"
+    assert html_of(audit).startswith(
+        "<table><caption>Audit of 4 gathers: 2 proved, 2 proved-if</caption>"
+        "<tr><th>length</th><td>Gather, main graph: proved</td></tr>"
+    )
+    assert repr(og.audit(og.to_onnx(DESC))).startswith("<Audit of 1 gather: 1 proved")
+
+
+def test_a_notebook_shows_a_certificate() -> None:
+    pytest.importorskip("z3", reason="the extra proof is not installed")
+    certified = og.certify(DESC)
+    shown = html_of(certified)
+    assert shown.startswith(
+        f"<table><caption>{certified}</caption><tr><th>statement</th><td>for any"
+    )
+    assert f"<tr><th>digest</th><td>{certified.digest}</td></tr>" in shown
