@@ -514,7 +514,7 @@ class TestBrokenModels:
         assert refusal(str(tmp_path), "gather") == rule
 
     def test_a_path_that_no_file_can_have_is_refused(self) -> None:
-        assert refusal("a\0b", "gather") == "embedded null byte"
+        assert refusal("a\0b", "gather") == "a\\x00b: embedded null byte"
 
     def test_a_sparse_initializer_is_not_read(self, tmp_path: Path) -> None:
         path = save(tmp_path, [GATHER], IDS_INPUT, [])
