@@ -22,7 +22,7 @@ BUDGETS = {
     "programs": 1_032,
     "parity": 2_419,
     "report": 742,
-    "repro": 747,
+    "repro": 792,
     "doctor": 265,
     "networks": 4_995,
     "certificates": 1_664,
@@ -31,7 +31,7 @@ BUDGETS = {
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_831
+WHOLE = 19_876
 """The most lines of code of the package."""
 
 ENTRIES = 23

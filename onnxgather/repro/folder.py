@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import platform
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
+from hashlib import sha256
+from html import escape
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +22,7 @@ from onnxgather.descriptors.operators import TENSORS
 from onnxgather.descriptors.spelling import tensors
 from onnxgather.execution import runtime
 from onnxgather.execution.child import Breakdown
+from onnxgather.execution.providers import WEB_PROVIDERS
 from onnxgather.files import FolderKind, filled_in
 from onnxgather.lowering.show import write_formula
 from onnxgather.options import Target
@@ -31,11 +36,19 @@ from onnxgather.repro.candidates import candidate_of
 REPRO = FolderKind(
     "repro",
     "the folder must be new, empty or an earlier repro, got {}",
-    sometimes=("expected.npy", "data.npy", "indices.npy", "program.json", "runtime.py"),
+    sometimes=(
+        "expected.npy",
+        "data.npy",
+        "indices.npy",
+        "program.json",
+        "runtime.py",
+        "repro.html",
+    ),
     always=("model.onnx", "inputs.npz", "repro.py", "ISSUE.md"),
 )
 """A case that must be refused has no expected output, a forbidden node has no program, few programs
-have large arrays, and repros of earlier versions have no runtime.py."""
+have large arrays, a browser's lane alone has repro.html, and repros of earlier versions have no
+runtime.py."""
 
 MOST_SHOWN = 64
 """The most elements of an array that an issue shows."""
@@ -171,12 +184,54 @@ def write_folder(
             as it was.
     """
     contents = runnable(difference.case, difference.title, difference.info.provider, trial)
+    if library := _web_library(difference.info):
+        contents["repro.html"] = _page(difference, trial, library)
     contents["ISSUE.md"] = issue_text(difference, trial, printed).encode()
     case = difference.case
     if isinstance(case, DescriptorCase):
         comment = f"{difference.title}."
         contents |= program_files(case.descriptor, case.data, case.indices, comment)
     REPRO.write(folder, contents.items())
+
+
+def _web_library(info: LaneInfo) -> str:
+    """The module of onnxruntime-web that a lane ran; empty if it ran no browser."""
+    provider = WEB_PROVIDERS.get(info.name.partition("@")[0])
+    return provider.library if provider else ""
+
+
+def _page(difference: Difference, trial: Trial, library: str) -> bytes:
+    """A page that runs a model by onnxruntime-web, from a folder that its reader names."""
+
+    def described(name: str, array: Array) -> list[object]:
+        content = base64.b64encode(array.tobytes()).decode()
+        return [name, _typed_array(array.dtype), array.dtype.name, content, array.shape]
+
+    rule = difference.case.expected()
+    data = {
+        "model": base64.b64encode(trial.question.model).decode(),
+        "inputs": [described(*each) for each in trial.question.inputs.items()],
+        "expected": None if trial.expected is None else described("", trial.expected),
+        "rule": rule if isinstance(rule, str) else None,
+        "library": library,
+        "provider": "wasm" if difference.info.provider == runtime.CPU else "webgpu",
+    }
+    values = {
+        "title": escape(difference.title),
+        "version": escape(difference.info.versions.get("onnxruntime", "")),
+        "data": json.dumps(data).replace("<", "\\u003c"),
+    }
+    page = filled_in("repro/repro.html.template", **values, digest="DIGEST")
+    script = page.partition('<script type="module">')[2].partition("</script>")[0]
+    digest = base64.b64encode(sha256(script.encode()).digest()).decode()
+    return page.replace("'DIGEST'", f"'sha256-{digest}'", 1).encode()
+
+
+def _typed_array(data_type: np.dtype[Any]) -> str:
+    """The name of JavaScript's array of a data type."""
+    number = {"f": "Float", "i": "Int"}.get(data_type.kind, "Uint")
+    big = "Big" if data_type.name in ("int64", "uint64") else ""
+    return f"{big}{number}{8 * data_type.itemsize}Array"
 
 
 def issue_text(difference: Difference, trial: Trial, printed: str | None) -> str:
@@ -215,7 +270,9 @@ def issue_text(difference: Difference, trial: Trial, printed: str | None) -> str
         actual=actual,
         provider=info.provider,
     )
-    if info.python is None:
+    if _web_library(info):
+        text += "\n`repro.html` runs it in a browser, by the onnxruntime-web that you name there.\n"
+    elif info.python is None:
         text += "\nThe lane itself ran `model.onnx`; `repro.py` was not tried.\n"
     if isinstance(case, DescriptorCase):
         text += "\n`program.json` says the same to dxdispatch, for DirectML itself.\n"
