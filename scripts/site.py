@@ -21,7 +21,7 @@ NAV = {
     "Guides": ["models", "migrate-directml", "provider-ci", "examples"],
     "Use": ["install", "cli", "api", "targets", "parts", "hardening", "capture", "glossary"],
     "Proof": ["proof", "certificates", "disagreements", "report"],
-    "Inside": ["lowering", "native", "directml", "ARCHITECTURE.md", "CONTRIBUTING.md"],
+    "Inside": ["lowering", "native", "directml", "web", "ARCHITECTURE.md", "CONTRIBUTING.md"],
 }
 """The pages of docs/ by name, others by path; those that are not listed stand under More."""
 
