@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from onnxgather.networks.gathers import audit as audit
     from onnxgather.networks.hardening import harden as harden
     from onnxgather.options import OutOfRange as OutOfRange
+    from onnxgather.parity.checking import check as check
     from onnxgather.programs.whole import program_to_onnx as program_to_onnx
 
 __version__: str
@@ -76,6 +77,7 @@ _MODULES = {
     "networks.gathers": "audit",
     "networks.hardening": "harden",
     "options": "OutOfRange",
+    "parity.checking": "check",
     "programs.whole": "program_to_onnx",
 }
 """The modules that define the public names, and these names."""

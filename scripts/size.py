@@ -14,13 +14,13 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parents[1] / "onnxgather"
 
 BUDGETS = {
-    "top": 1_024,
+    "top": 1_026,
     "descriptors": 1_063,
     "lowering": 1_768,
     "model": 500,
     "execution": 1_508,
     "programs": 1_032,
-    "parity": 2_419,
+    "parity": 2_442,
     "report": 742,
     "repro": 792,
     "doctor": 265,
@@ -31,7 +31,7 @@ BUDGETS = {
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_876
+WHOLE = 19_901
 """The most lines of code of the package."""
 
 ENTRIES = 23

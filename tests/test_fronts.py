@@ -58,6 +58,33 @@ def test_an_element_is_explained() -> None:
     assert str(found) == "output[1,0] = input[1, indices[0]] = input[1, 2] = 5"
 
 
+def test_a_gather_is_checked_on_lanes() -> None:
+    data, indices = np.arange(12, dtype=np.float32).reshape(4, 3), np.array([[2, 7]])
+    passed, absent = og.check(DESC, data, indices, lanes=["cpu", "XyzExecutionProvider"])
+    assert (passed.lane, passed.state) == ("cpu", "PASS")
+    assert (absent.lane, absent.state) == ("XyzExecutionProvider", "NOT-RUN")
+    assert (absent.reason or "").startswith("XyzExecutionProvider is not available")
+    assert len(repr(passed)) < 200
+    (refused,) = og.check(DESC, data, indices, "error", target="portable")
+    assert (refused.state, refused.kind) == ("PASS", "refused")
+
+
+@pytest.mark.parametrize(
+    ("lanes", "target", "said"),
+    [
+        ("cpu", None, "lanes must be a sequence, got 'cpu'"),
+        ([5], None, "lanes[0] must be a text in UTF-8, got 5"),
+        ([], None, "lanes must name one beside the reference, got none"),
+        (["cpu"], "gpu", "target must be one of portable, cpu, webgpu, native, got 'gpu'"),
+    ],
+)
+def test_lanes_that_there_are_not_are_refused(lanes: Any, target: Any, said: str) -> None:
+    data, indices = np.zeros((4, 3), np.float32), np.zeros((1, 2), np.int64)
+    with pytest.raises(og.OnnxGatherError) as caught:
+        og.check(DESC, data, indices, lanes=lanes, target=target)
+    assert str(caught.value) == said
+
+
 def test_gathers_are_taken_out_of_a_model(tmp_path: Path) -> None:
     with np.load(KEYWORDS.with_suffix(".npz")) as inputs:
         done = og.extract(KEYWORDS, dict(inputs), tmp_path / "gathers", node="length")

@@ -202,7 +202,7 @@ def check_command(**given: Any) -> int:
     ONNX model, with --inputs; or a folder: all *.json files in it and below it; or a pattern in
     quotes, such as 'tests/*.json'.
     """
-    from onnxgather.parity.checking import check
+    from onnxgather.parity.checking import check_all
     from onnxgather.parity.reading import known_from, open_known
 
     asked, batch = CheckOptions(**given).with_source(), Batch(prints=False)
@@ -237,7 +237,7 @@ def check_command(**given: Any) -> int:
         except Interrupted as signal:  # the report says so, and no lane starts
             signals, lanes = [signal], []
         stack.enter_context(first_signal_kept(signals))
-        report = check(
+        report = check_all(
             cases,
             lanes,
             asked.lanes.required,

@@ -22,7 +22,7 @@ from onnxgather.networks.gathers import (
 from onnxgather.networks.network import folder_of
 from onnxgather.networks.text import named
 from onnxgather.parity.cases import Case
-from onnxgather.parity.checking import check
+from onnxgather.parity.checking import check_all
 from onnxgather.parity.known import Known
 from onnxgather.parity.lanes.lane import Lane
 from onnxgather.parity.results import CaseResult, Report, ResultKind
@@ -78,7 +78,7 @@ def compare(
     for key, reason in left_out.items():
         if not cases[key]:
             reasons.setdefault(reason, []).append(audited.gathers[key])
-    report = check([case for each in cases.values() for case in each], lanes, known=known)
+    report = check_all([case for each in cases.values() for case in each], lanes, known=known)
     results = iter(report.cases)
     judged = {key: [next(results) for _ in each] for key, each in cases.items()}
     names, gathers = [lane.name for lane in report.lanes], list[AuditedGather]()

@@ -16,12 +16,16 @@ from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
+from onnxgather.checks import check_choice, check_name, sequence
 from onnxgather.descriptors.arrays import Array
+from onnxgather.descriptors.operators import Descriptor
 from onnxgather.model.write import VERSION
-from onnxgather.parity.cases import Case, NodeCase, allowed_beside
+from onnxgather.options import TARGETS, OutOfRange, Target
+from onnxgather.parity.cases import Case, DescriptorCase, NodeCase, allowed_beside
 from onnxgather.parity.judge import KINDS, judge, result_of
 from onnxgather.parity.known import Known, explained, known_differences
-from onnxgather.parity.lanes.lane import Answer, Lane, LaneInfo
+from onnxgather.parity.lanes import open_lanes
+from onnxgather.parity.lanes.lane import CASE_TIMEOUT, Answer, Lane, LaneInfo
 from onnxgather.parity.results import (
     LARGEST_TOTAL,
     MOST_EXAMPLES,
@@ -88,6 +92,45 @@ class Team:
 
 
 def check(
+    desc: Descriptor,
+    data: Array,
+    indices: Array,
+    out_of_range: OutOfRange = "clamp",
+    lanes: Sequence[str] = ("cpu",),
+    target: Target | None = None,
+    timeout: float = CASE_TIMEOUT,
+) -> tuple[Result, ...]:
+    """Run a gather on lanes, and compare what each gives with the reference, bit for bit.
+
+    Args:
+        desc: Any of the four gather descriptors.
+        data: InputTensor: an array of its `sizes`, or its 1-D buffer where it has strides.
+        indices: IndicesTensor, likewise.
+        out_of_range: What an index out of range does; see `OutOfRange`.
+        lanes: The names of providers, such as "openvino"; "directml-dll" is DirectML itself.
+        target: Which models the lanes get; None is the target that suits each provider.
+        timeout: Seconds that a lane may take.
+
+    Returns:
+        A result for each lane: `state` is PASS, DIFF, ERROR, NOT-RUN or KNOWN, and `reason` says
+        why.
+
+    Raises:
+        OnnxGatherError: An argument is not as it must be.
+    """
+    case = DescriptorCase("gather", desc, data, indices, out_of_range)
+    for k, name in enumerate(lanes := sequence("lanes", lanes)):
+        check_name(f"lanes[{k}]", name)
+    if target is not None:
+        check_choice("target", target, TARGETS)
+    opened = open_lanes(lanes, target=target, timeout=timeout)
+    try:
+        return check_all([case], opened).cases[0].results
+    finally:
+        _close(opened)
+
+
+def check_all(
     cases: Iterable[Case],
     lanes: Sequence[Lane],
     required: Collection[str] = (),
@@ -172,8 +215,8 @@ def check_cases(
         lanes: The lanes, started; they are closed if cases still wait for answers at the end.
         infos: What each lane said when it started.
         known: The known differences; None means those that come with onnxgather.
-        jobs: As for `check`.
-        stop: As for `check`.
+        jobs: As for `check_all`.
+        stop: As for `check_all`.
     """
     closed = Event()
 

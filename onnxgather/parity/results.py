@@ -124,7 +124,7 @@ class ArrayType(msgspec.Struct, frozen=True):
         return list(self.shape)
 
 
-class Result(msgspec.Struct, frozen=True, omit_defaults=True):
+class Result(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True):
     """What became of one case on one lane. Of kind unproved it is about the allowed node."""
 
     lane: str

@@ -18,7 +18,7 @@ from onnxgather.execution.child import Breakdown, NoAnswerError
 from onnxgather.execution.hosts import cache_folder, compiled_host, is_library
 from onnxgather.execution.worker import Worker
 from onnxgather.parity.cases import smallest_case
-from onnxgather.parity.checking import check
+from onnxgather.parity.checking import check_all
 from onnxgather.parity.corpus import built_in_cases
 from onnxgather.parity.lanes import open_lanes
 from onnxgather.parity.lanes.lane import AnswerKind
@@ -69,7 +69,7 @@ class TestLibraries:
         assert spec.origin is not None
         (library,) = (Path(spec.origin).parent / "capi").glob("libonnxruntime.so.*")
         (lane,) = open_lanes([], {"cpu@library": str(library)})
-        report = check([*built_in_cases()][::40], [lane])
+        report = check_all([*built_in_cases()][::40], [lane])
         lane.close()
         (info,) = report.lanes
         version = library.name.removeprefix("libonnxruntime.so.")

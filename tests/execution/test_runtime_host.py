@@ -17,7 +17,7 @@ from onnxgather.execution.kernels import operators_library
 from onnxgather.execution.providers import PROVIDERS
 from onnxgather.execution.worker import Worker
 from onnxgather.parity.cases import DescriptorCase, smallest_case
-from onnxgather.parity.checking import check
+from onnxgather.parity.checking import check_all
 from onnxgather.parity.corpus import built_in_cases
 from onnxgather.parity.lanes import open_lanes
 from onnxgather.parity.lanes.python import ModelLane
@@ -57,7 +57,7 @@ def test_a_host_answers_as_a_worker_in_python_does(host: Path) -> None:
         ModelLane("cpu@host", PROVIDERS["cpu"], host=[str(host), str(library())]),
     ]
     try:
-        report = check(cases, lanes)
+        report = check_all(cases, lanes)
     finally:
         for lane in lanes:
             lane.close()
@@ -87,7 +87,7 @@ def test_a_host_runs_the_operators_of_a_library_as_a_worker_does(host: Path) -> 
         ModelLane("cpu@native", PROVIDERS["cpu"], target="native"),
         ModelLane("cpu@host@native", PROVIDERS["cpu"], target="native", host=command),
     ]
-    report = check(cases, lanes)
+    report = check_all(cases, lanes)
     for lane in lanes:
         lane.close()
     assert {result.state for case in report.cases for result in case.results} == {"PASS"}
@@ -163,7 +163,7 @@ def test_a_request_that_is_none_ends_the_host(host: Path, request_: bytes, sente
 def test_the_directml_provider_runs_here() -> None:
     (lane,) = open_lanes(["directml"])
     cases = [case for case in built_in_cases() if "2-to-the-31" in case.name][::6]
-    report = check(cases, [lane])
+    report = check_all(cases, [lane])
     lane.close()
     assert report.lanes[0].not_run is None
     assert report.counts(0).keys() <= {"PASS", "KNOWN"}

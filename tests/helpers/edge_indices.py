@@ -21,7 +21,7 @@ from onnxgather.descriptors.datatypes import INDEX_TYPES
 from onnxgather.gather import Geometry, Sizes
 from onnxgather.options import OutOfRange
 from onnxgather.parity.cases import DescriptorCase
-from onnxgather.parity.checking import check
+from onnxgather.parity.checking import check_all
 from onnxgather.parity.corpus.drawn import data_values
 from onnxgather.parity.lanes import open_lanes
 from onnxgather.parity.layouts import PACKED, Layout, descriptor_with_layouts
@@ -82,7 +82,7 @@ def ask(names: Iterable[str], asked: Iterable[DescriptorCase]) -> Report:
     """The cases on lanes; no difference is a known one."""
     lanes = open_lanes([*names])
     try:
-        return check(asked, lanes, known=())
+        return check_all(asked, lanes, known=())
     finally:
         for lane in lanes:
             lane.close()

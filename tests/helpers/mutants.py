@@ -362,6 +362,7 @@ RIGHT: dict[str, Sequence[Any]] = {
     "input_dimension_count": (1, 2),
     "input_tensor": _TENSORS,
     "inputs": (None, _FEEDS, ["a"]),
+    "lanes": (("cpu",), ["openvino"]),
     "low_halves": (False, True),
     "model": (_MODEL,),
     "name": ("gather", "a b"),

@@ -16,7 +16,7 @@ import onnxgather as og
 from onnxgather.cli import terminal
 from onnxgather.parity import checking
 from onnxgather.parity.cases import Case, DescriptorCase
-from onnxgather.parity.checking import Team, check, check_cases
+from onnxgather.parity.checking import Team, check_all, check_cases
 from onnxgather.parity.lanes.lane import Answer, AnswerKind, LaneInfo
 from onnxgather.parity.results import (
     CaseResult,
@@ -32,7 +32,7 @@ class TestReports:
     def test_a_report_reads_back(self) -> None:
         lane = Planned(ran([[5, 6], [1, 7]]))
         seen: list[CaseResult] = []
-        report = check([case(2, 0), case(0, 0)], [lane], ["stub"], seen.append, ())
+        report = check_all([case(2, 0), case(0, 0)], [lane], ["stub"], seen.append, ())
         assert seen == report.cases
         assert report.lanes[0].required
         assert report.counts(0) == {"DIFF": 2}
@@ -84,7 +84,7 @@ class TestParts:
                 return super().answer(case)
 
         team = Team([Waiting(self.right), Waiting(self.right)])
-        report = check([case(0, 0)] * 20, [team], jobs=2)
+        report = check_all([case(0, 0)] * 20, [team], jobs=2)
         assert report.counts(0) == {"PASS": 20}
         assert report.lanes == (INFO,)
 
@@ -94,18 +94,18 @@ class TestParts:
                 return replace(INFO, not_run="there is none")
 
         team = Team([Planned(self.right), Absent()])
-        assert check([], [team]).lanes[0].not_run == "there is none"
+        assert check_all([], [team]).lanes[0].not_run == "there is none"
 
     def test_a_check_ends_after_so_many_findings(self) -> None:
         answers = [self.right, self.wrong, self.wrong, self.right]  # asked twice where it is wrong
-        report = check([case(0, 0)] * 9, [Planned(*answers)], (), planned=9, maxfail=1)
+        report = check_all([case(0, 0)] * 9, [Planned(*answers)], (), planned=9, maxfail=1)
         assert (report.counts(0), report.planned) == ({"PASS": 1, "DIFF": 1}, 9)
         assert report.maxfail == 1
-        whole = check([case(0, 0)], [Planned(self.wrong)], (), planned=1, maxfail=1)
+        whole = check_all([case(0, 0)], [Planned(self.wrong)], (), planned=1, maxfail=1)
         assert (whole.counts(0), whole.maxfail) == ({"DIFF": 1}, None)
 
     def test_equal_results_are_one_object(self) -> None:
-        first, *others = check([case(0, 0)] * 5, [Planned(self.right)]).cases
+        first, *others = check_all([case(0, 0)] * 5, [Planned(self.right)]).cases
         assert all(other.results is first.results for other in others)
         assert all(other.data_type is first.data_type for other in others)
 
@@ -115,10 +115,10 @@ class TestParts:
         monkeypatch.setattr(terminal, "LONGEST_INDENTED", 0)
         named = [replace_field(case(0, 0), name=f"random/0/{k}") for k in range(count)]
         writers = (html, junit, terminal.json_bytes)
-        small = check(named[:9], [lane])
+        small = check_all(named[:9], [lane])
         assert all(writer(small) for writer in writers)  # what is made once
         tracemalloc.start()
-        report = check(named, [lane])
+        report = check_all(named, [lane])
         peaks = [tracemalloc.get_traced_memory()[0]]
         for writer in writers:
             tracemalloc.reset_peak()
@@ -129,16 +129,16 @@ class TestParts:
         assert max(peaks) < 1000 * count
 
     def test_the_evidence_of_a_report_has_a_limit(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        size = check([case(0, 0)], [Planned(self.wrong)]).cases[0].evidence
+        size = check_all([case(0, 0)], [Planned(self.wrong)]).cases[0].evidence
         assert size is not None
         assert size.size == 6 * 4 + 2 * 4 + 4 * 4 + 4 * 4
         monkeypatch.setattr(checking, "LARGEST_TOTAL", 4 * size.size)
-        report = check([case(0, 0)] * 5, [Planned(self.wrong)])
+        report = check_all([case(0, 0)] * 5, [Planned(self.wrong)])
         assert [found.evidence is not None for found in report.cases] == [True] * 4 + [False]
         assert report.without_evidence == 1
         away = Answer(AnswerKind.NOT_RUN, "elsewhere")
         lane = Planned(*[away] * 5, self.wrong)
-        kept = [found.evidence is not None for found in check([case(0, 0)] * 6, [lane]).cases]
+        kept = [found.evidence is not None for found in check_all([case(0, 0)] * 6, [lane]).cases]
         assert kept[0]
         assert not kept[4]
         assert kept[5]

@@ -9,7 +9,7 @@ import pytest
 
 import onnxgather as og
 from onnxgather.parity.cases import DescriptorCase
-from onnxgather.parity.checking import check
+from onnxgather.parity.checking import check_all
 from onnxgather.parity.corpus import built_in_cases
 from onnxgather.parity.lanes import open_lanes
 from onnxgather.parity.lanes.lane import Lane
@@ -42,11 +42,11 @@ def unexplained(openvino: Lane) -> Report:
     """What the out-of-range part of the corpus finds when nothing is known beforehand."""
     cases = [case for case in built_in_cases() if case.name.startswith("out-of-range/")]
     wrapped = [case.wrapped_in() for case in cases if case.out_of_range == "error"]
-    return check([*cases, *wrapped], [openvino], known=())
+    return check_all([*cases, *wrapped], [openvino], known=())
 
 
 def test_a_lone_gather_elements_is_not_run(openvino: Lane) -> None:
-    (case,) = check([LONE], [openvino], known=()).cases
+    (case,) = check_all([LONE], [openvino], known=()).cases
     (found,) = case.results
     assert found.state == "NOT-RUN"
     assert found.reason == (
@@ -56,7 +56,7 @@ def test_a_lone_gather_elements_is_not_run(openvino: Lane) -> None:
 
 
 def test_a_gather_between_two_multiplications_runs(openvino: Lane) -> None:
-    (case,) = check([LONE.wrapped_in()], [openvino], known=()).cases
+    (case,) = check_all([LONE.wrapped_in()], [openvino], known=()).cases
     (found,) = case.results
     assert (found.state, found.nodes) == ("PASS", ("Mul", "GatherElements", "Mul"))
 
@@ -97,5 +97,5 @@ def test_large_indices_are_clamped_wrongly(unexplained: Report) -> None:
 
 def test_every_fault_is_a_known_difference(openvino: Lane, unexplained: Report) -> None:
     names = {case.name for case in unexplained.cases if case.results[0].state != "PASS"}
-    again = check([case for case in built_in_cases() if case.name in names], [openvino])
+    again = check_all([case for case in built_in_cases() if case.name in names], [openvino])
     assert {case.results[0].state for case in again.cases} <= {"KNOWN", "PASS"}
