@@ -47,8 +47,8 @@ print(*(m.__file__ for name, m in sys.modules.items() if name.split(".")[0] == "
 """
 
 CALLS = {
-    "to_onnx": ("og.to_onnx(desc)", 24, 2_476),
-    "run": ("og.run(desc, np.zeros(4, np.float32), np.array([0, 1]))", 35, 3_828),
+    "to_onnx": ("og.to_onnx(desc)", 24, 2_478),
+    "run": ("og.run(desc, np.zeros(4, np.float32), np.array([0, 1]))", 35, 3_830),
 }
 """What a new process does, and the most files and lines of code of the package that it may load."""
 
