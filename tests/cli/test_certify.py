@@ -187,9 +187,9 @@ def test_shards_are_parts_of_the_whole() -> None:
 def test_two_jobs_give_what_one_gives() -> None:
     given = ("certify", "--random", "12", "--seed", "3", "--out-of-range", "zero", "--json")
     one = outcome(*given)
-    assert (one[0], one[2]) == (0, "")
+    assert one[0] == 0
     assert len(json.loads(one[1])["certificates"]) == 12
-    assert outcome(*given, "--jobs", "2") == one
+    assert outcome(*given, "--jobs", "2")[:2] == one[:2]  # slow work tells its progress besides
 
 
 @pytest.mark.parametrize(
@@ -322,6 +322,14 @@ class TestFromPython:
 @pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_an_interruption_writes_what_there_is(jobs: int) -> None:
+    for seconds in (8, 30, 90):  # a slow machine has certified nothing after 8 seconds
+        if interrupted(jobs, seconds):
+            return
+    pytest.fail("nothing was certified in 90 seconds")
+
+
+def interrupted(jobs: int, seconds: float) -> bool:
+    """Whether descriptors were certified before an interruption; then they are in the file."""
     command = [sys.executable, "-m", "onnxgather", "certify", "--random", "5000"]
     # A shell starts what runs behind it without SIGINT, and programs inherit that.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -339,18 +347,21 @@ def test_an_interruption_writes_what_there_is(jobs: int) -> None:
         try:
             assert process.stdout is not None
             assert process.stderr is not None
-            time.sleep(8)
+            time.sleep(seconds)
             os.killpg(process.pid, signal.SIGINT)  # as a terminal sends it to all processes
             told = process.stdout.read().splitlines()
             error = process.stderr.read()
         finally:
             process.kill()
     assert process.returncode == 130
+    if len(told) < 2:
+        return False
     said = re.fullmatch(
-        r"Error: (interrupted by SIGINT after ([\d,]+) of [\d,]+ descriptors)\n", error
+        r"(?s).*Error: (interrupted by SIGINT after ([\d,]+) of [\d,]+ descriptors)\n", error
     )
     assert said is not None, error
     found = json.loads(Path("out.json").read_bytes())
     assert found["unusable"] == [said[1]]
     assert len(found["certificates"]) == len(told) - 1 == int(said[2].replace(",", ""))
     assert re.fullmatch(r"[\d,]+ proved, 0 refuted, \d+ undecided", told[-1])
+    return True
