@@ -30,6 +30,8 @@ SMALL_PARTS = ("thresholds.h", "LEAST_PART_BYTES = 1 << 16", "LEAST_PART_BYTES =
 """The change by which small gathers are run in parts, too."""
 SMALL_EIGHTS = ("thresholds.h", "LEAST_EIGHTS_BYTES = 1 << 18", "LEAST_EIGHTS_BYTES = 1 << 3")
 """The change by which elements of small data are loaded eight at a time, too."""
+STREAMED = ("loops.c", "used > machine_cache_bytes()", "1")
+"""The change by which small outputs pass the caches by, too."""
 
 MISTAKES = [
     ("check.c", "sizes[k] > LARGEST / *result", "0"),
@@ -131,7 +133,7 @@ def main() -> int:
 
     with TemporaryDirectory() as name:
         folder = Path(name)
-        for changes in ((), (SMALL_PARTS, SMALL_EIGHTS)):
+        for changes in ((), (SMALL_PARTS, SMALL_EIGHTS, STREAMED)):
             made = build(folder / "hostile", MEMORY, changes)
             say(f"hostile numbers{', in parts' if changes else ''}")
             subprocess.run([made, str(options.count), "7"], check=True)

@@ -185,31 +185,30 @@ def _library_of_cc(name: str) -> str:
     return printed.stdout.strip()
 
 
-WAYS: dict[str, Change] = {
-    "past the caches": (
-        "loops.c",
-        "bytes > LEAST_PART_BYTES && bytes > machine_cache_bytes()",
-        "bytes > 1000",
-    ),
-    "eight at a time": (
-        "thresholds.h",
-        "LEAST_EIGHTS_BYTES = 1 << 18",
-        "LEAST_EIGHTS_BYTES = 1 << 3",
-    ),
-    "one at a time": ("thresholds.h", "MOST_EIGHTS_BYTES = 1 << 23", "MOST_EIGHTS_BYTES = 0"),
+STREAMED = ("loops.c", "used > machine_cache_bytes()", "bytes > 1000")
+NARROW = ("loops.c", "run.wide = machine_gathers();", "run.wide = 0;")
+EIGHTS = ("thresholds.h", "LEAST_EIGHTS_BYTES = 1 << 18", "LEAST_EIGHTS_BYTES = 1 << 3")
+SINGLES = ("thresholds.h", "MOST_EIGHTS_BYTES = 1 << 23", "MOST_EIGHTS_BYTES = 0")
+SMALL = ("loops.c", "bytes > LEAST_PART_BYTES && ", "")
+WAYS: dict[str, tuple[Change, ...]] = {
+    "past the caches": (STREAMED, SMALL),
+    "past the caches without vectors": (STREAMED, SMALL, NARROW),
+    "eight at a time": (EIGHTS,),
+    "without vectors": (SINGLES, NARROW),
 }
-"""Ways to copy that the sizes decide on, each with the change by which small gathers take it."""
+"""Ways to copy that sizes or the processor decide on, and the changes by which all take them."""
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_every_way_to_copy_gives_the_same_bytes(tmp_path: Path, way: str) -> None:
     """Also those that are for large data or large outputs."""
-    assert list(differing(compiled(tmp_path, ["-O1"], WAYS[way]), questions())) == []
+    assert list(differing(compiled(tmp_path, ["-O1"], *WAYS[way]), questions())) == []
 
 
 @pytest.mark.parametrize(
     "mistake",
     [
+        ("rows.c", "else copy(output + end, row + end);", ""),
         ("rows.c", "(__mmask8)~negative", "255"),
         ("rows.c", "_mm512_slli_epi64(step, 3)", "step"),
         ("rows.c", "_mm512_sub_epi64(wanted, read)", "_mm512_setzero_si512()"),
@@ -217,7 +216,7 @@ def test_every_way_to_copy_gives_the_same_bytes(tmp_path: Path, way: str) -> Non
 )
 def test_mistakes_planted_in_the_vectors_are_seen(tmp_path: Path, mistake: Change) -> None:
     """On processors that have them."""
-    kernels = compiled(tmp_path, ["-O0", "-w"], WAYS["eight at a time"], mistake)
+    kernels = compiled(tmp_path, ["-O0", "-w"], EIGHTS, mistake)
     if not kernels.machine_gathers():
         pytest.skip("the processor has no AVX-512, or loads slowly with it")
     assert next(differing(kernels, questions()), None)

@@ -53,6 +53,7 @@ struct run {
     int inside;      /* whether indices in range lead to elements that are there and reached */
     int streams;     /* whether the output passes the caches by */
     int eights;      /* whether single elements are loaded eight at a time */
+    int wide;        /* whether a line is copied at once */
     int count, tile; /* of all loops; the loops from `tile` on make a tile */
     struct loop loops[MOST_LOOPS];
     uint32_t rows;                                 /* of a tile */
@@ -264,17 +265,20 @@ static struct rows rows_of(const struct run *run, struct position at) {
     const size_t size = g->element_size;
     const int is_single = run->width == 1 && g->tuple_size == 1;
     const int eights = is_single && run->eights;
+    char *const output = run->output + at.output * size;
+    const size_t step = run->loops[run->count - 1].output * size;
     return (struct rows){
         .data = run->data + at.data * size,
-        .output = run->output + at.output * size,
+        .output = output,
         .size = size,
         .bytes = run->width * size,
-        .step = run->loops[run->count - 1].output * size,
+        .step = step,
         .count = run->rows,
         .left = (g->data_count - at.data) * size,
         .fetches = !eights && g->data_count * size > (is_single ? NEAR_BYTES : NEAR_ROWS_BYTES),
-        .streams = run->streams,
+        .streams = run->streams && ((uintptr_t)output | step) % 16 == 0,
         .eights = eights,
+        .wide = run->wide,
     };
 }
 
@@ -394,6 +398,14 @@ static int lies_inside(const struct gather *g) {
     return 1;
 }
 
+/* Whether the output passes the caches by: where the last one cannot hold it beside what is read.
+ */
+static int passes_by(const struct gather *g) {
+    const uint64_t bytes = bytes_written(g), data = g->data_count * g->element_size;
+    const uint64_t used = bytes + (data < bytes ? data : bytes);
+    return STREAMS && bytes > LEAST_PART_BYTES && used > machine_cache_bytes();
+}
+
 /* Whether single elements are loaded eight at a time: where the processor does that well, and the
    data lie in its caches, but not in the nearest ones. */
 static int loads_eights(const struct gather *g) {
@@ -411,7 +423,6 @@ static uint64_t most_rows(const struct run *run) {
 
 int gather_run(const struct gather *gather, const void *data, const void *indices, void *output,
                size_t part, size_t parts) {
-    const uint64_t bytes = bytes_written(gather);
     struct run run;
     struct loop rest = {0, 0, 0, 0};
     struct position at = {0, 0, 0};
@@ -420,8 +431,9 @@ int gather_run(const struct gather *gather, const void *data, const void *indice
     run.indices = indices;
     run.output = output;
     run.inside = lies_inside(gather);
-    run.streams = STREAMS && bytes > LEAST_PART_BYTES && bytes > machine_cache_bytes();
+    run.streams = passes_by(gather);
     run.eights = loads_eights(gather);
+    run.wide = machine_gathers();
     order_loops(&run, gather);
     if (!take_part(&run, part, parts, &at)) return 1;
     take_row(&run);

@@ -10,6 +10,11 @@
 
 #include <string.h>
 
+#if VECTORS
+#include <immintrin.h>
+#define AVX512 __attribute__((target("avx512f")))
+#endif
+
 #if STREAMS
 #include <emmintrin.h>
 #define FETCH(address) _mm_prefetch((const char *)(address), _MM_HINT_T0)
@@ -41,7 +46,7 @@ INLINED void copy_ends(const struct rows *at, const uint32_t *restrict offsets,
     const size_t end = rows.bytes - piece;
     for (size_t j = 0; j < rows.count; j++, output += rows.step) {
         const char *row = data + offsets[j] * rows.size;
-        FETCH(data + offsets[j + ROWS_AHEAD] * rows.size);
+        FETCH(data + offsets[j + SHORT_ROWS_AHEAD] * rows.size);
         memcpy(output, row, piece);
         memcpy(output + end, row + end, piece);
     }
@@ -55,7 +60,7 @@ static void copy_pieces(const struct rows *at, const uint32_t *restrict offsets)
     const size_t end = rows.bytes - 16;
     for (size_t j = 0; j < rows.count; j++, output += rows.step) {
         const char *row = data + offsets[j] * rows.size;
-        const char *later = data + offsets[j + ROWS_AHEAD] * rows.size;
+        const char *later = data + offsets[j + SHORT_ROWS_AHEAD] * rows.size;
         for (size_t k = 0; k < end; k += 16) {
             if (k % CACHE_LINE == 0) FETCH(later + k);
             memcpy(output + k, row + k, 16);
@@ -68,31 +73,79 @@ static void copy_pieces(const struct rows *at, const uint32_t *restrict offsets)
 static void stream(char *restrict output, const char *restrict input, size_t bytes) {
     size_t done = 0;
 #if STREAMS
-    done = (0 - (uintptr_t)output) & 15; /* up to an address that is a multiple of 16 */
-    if (done > bytes) done = bytes;
-    memcpy(output, input, done);
     for (; done + 16 <= bytes; done += 16)
         _mm_stream_si128((__m128i *)(void *)(output + done),
                          _mm_loadu_si128((const __m128i *)(const void *)(input + done)));
 #endif
-    memcpy(output + done, input + done, bytes - done);
+    if (done < bytes) memcpy(output + done, input + done, bytes - done);
 }
 
+/* Rows of at least a line, line by line by `copy`. While a row is copied, a later row is fetched:
+   one after about FETCHED_BYTES, so that it is there in time. */
+INLINED void copy_lines(const struct rows *at, const uint32_t *restrict offsets, const int streams,
+                        void (*const copy)(char *, const char *)) {
+    const struct rows rows = *at;
+    const size_t end = rows.bytes - CACHE_LINE, apart = FETCHED_BYTES / rows.bytes + 1;
+    const size_t ahead = apart < ROWS_AHEAD ? apart : ROWS_AHEAD;
+    for (size_t j = 0; j < rows.count; j++) {
+        const char *row = rows.data + offsets[j] * rows.size;
+        const char *later = rows.data + offsets[j + ahead] * rows.size;
+        char *output = rows.output + j * rows.step;
+        size_t k = streams ? (0 - (uintptr_t)output) % CACHE_LINE : 0;
+        if (k) stream(output, row, k); /* up to where a line begins */
+        FETCH(later);
+        FETCH(later + rows.bytes - 1);
+        for (; k <= end; k += CACHE_LINE) {
+            if (k < FETCHED_BYTES) FETCH(later + k);
+            copy(output + k, row + k);
+        }
+        if (streams) stream(output + k, row + k, rows.bytes - k);
+        else copy(output + end, row + end);
+    }
+}
+
+static inline void stream_line(char *output, const char *row) {
+    stream(output, row, CACHE_LINE);
+}
+static void stream_rows(const struct rows *rows, const uint32_t *offsets) {
+    copy_lines(rows, offsets, 1, stream_line);
+}
+
+#if VECTORS
+AVX512 static inline void copy_wide_line(char *output, const char *row) {
+    _mm512_storeu_si512(output, _mm512_loadu_si512(row));
+}
+AVX512 static void copy_wide_rows(const struct rows *rows, const uint32_t *offsets) {
+    copy_lines(rows, offsets, 0, copy_wide_line);
+}
+AVX512 static inline void stream_wide_line(char *output, const char *row) {
+    _mm512_stream_si512((void *)output, _mm512_loadu_si512(row));
+}
+AVX512 static void stream_wide_rows(const struct rows *rows, const uint32_t *offsets) {
+    copy_lines(rows, offsets, 1, stream_wide_line);
+}
+#endif
+
 static void copy_long_rows(const struct rows *rows, const uint32_t *offsets) {
-    const size_t bytes = rows->bytes, ahead = bytes < LONG_ROW_BYTES ? 4 : 1;
+    const size_t bytes = rows->bytes;
     for (size_t j = 0; j < rows->count; j++) {
-        const char *row = rows->data + offsets[j] * rows->size;
-        const char *later = rows->data + offsets[j + ahead] * rows->size;
+        const char *later = rows->data + offsets[j + 1] * rows->size;
         for (size_t k = 0; k < bytes && k < FETCHED_ROW_BYTES; k += CACHE_LINE) FETCH(later + k);
-        if (rows->streams) stream(rows->output + j * rows->step, row, bytes);
-        else memcpy(rows->output + j * rows->step, row, bytes);
+        memcpy(rows->output + j * rows->step, rows->data + offsets[j] * rows->size, bytes);
     }
 }
 
 void copy_rows(const struct rows *rows, const uint32_t *offsets) {
     const size_t bytes = rows->bytes;
-    if (bytes >= (rows->streams ? STREAMED_ROW_BYTES : LONG_ROW_BYTES))
-        copy_long_rows(rows, offsets);
+#if VECTORS
+    if (bytes >= WIDE_ROW_BYTES && rows->wide) {
+        if (rows->streams) stream_wide_rows(rows, offsets);
+        else copy_wide_rows(rows, offsets);
+        return;
+    }
+#endif
+    if (bytes >= STREAMED_ROW_BYTES && rows->streams) stream_rows(rows, offsets);
+    else if (bytes >= LONG_ROW_BYTES) copy_long_rows(rows, offsets);
     else if (bytes > 32) copy_pieces(rows, offsets);
     else if (bytes == rows->size && bytes == 1) copy_elements(rows, offsets, 1);
     else if (bytes == rows->size && bytes == 2) copy_elements(rows, offsets, 2);
@@ -197,10 +250,6 @@ FUSED(INT32, 2)
 FUSED(INT64, 2)
 
 #if VECTORS
-#include <immintrin.h>
-
-#define AVX512 __attribute__((target("avx512f")))
-
 /* Copy eight elements from offsets that count elements. Of short ones 4 bytes are read, those at
    the end of the data included, and shifted. */
 AVX512 static inline void copy_eight(void *output, const struct rows *rows, __m512i offsets) {
