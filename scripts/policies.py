@@ -1,0 +1,101 @@
+"""Writes docs/policies.md from reports of the corpus: `python scripts/policies.py REPORT...`.
+
+A report is the file that `onnxgather check --corpus --lanes LANES --json` prints or writes.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from onnxgather.options import POLICIES
+from onnxgather.parity.reading import open_report
+from onnxgather.parity.results import CaseResult, Report, Result, ResultKind, Returned
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "policies.md"
+
+HEAD = """\
+# What each lane does, by policy, rank and data type
+
+`python scripts/policies.py REPORT...` makes this page from reports of `check --corpus --json`. A
+cell counts cases. *right* has the bytes of the reference; *refused* is an error where there must be
+one; *not run* is a case of which some node would run on another provider, which proves nothing.
+In place of an error a lane returns zeros, the element at the clamped index, the one that DirectML
+reads, another element, or a value that the data has not.
+"""
+
+RETURNED = {
+    Returned.ZEROS: "zeros",
+    Returned.CLAMPED: "clamped",
+    Returned.DIRECTML: "DirectML's",
+    Returned.OTHER: "another",
+    Returned.FOREIGN: "not of the data",
+}
+
+VERSIONS = ("onnxruntime", "DirectML", "chromium")
+OPERATORS = ("GATHER", "GATHER_ELEMENTS", "GATHER_ND", "GATHER_ND1")
+
+
+def word(result: Result) -> str:
+    """What became of a case, in a word or two."""
+    state = result.found or result.state
+    if state in ("PASS", "FIXED"):
+        return "refused" if result.kind is ResultKind.REFUSED else "right"
+    if result.kind is ResultKind.NOT_REFUSED:
+        return RETURNED.get(result.returned or Returned.UNKNOWN, "an output")
+    return {"NOT-RUN": "not run", "DIFF": "wrong", "ERROR": "failed"}[state]
+
+
+def table(
+    head: str,
+    rows: Sequence[object],
+    is_in: Callable[[CaseResult, object], bool],
+    reports: Sequence[Report],
+) -> Iterator[str]:
+    """The lines of a table with a row for each of some values, and a column for each lane."""
+    lanes = [(report, k) for report in reports for k in range(len(report.lanes))]
+    yield f"| {head} | {' | '.join(f'`{report.lanes[k].name}`' for report, k in lanes)} |"
+    yield f"| --- {'| --- ' * len(lanes)}|"
+    for row in rows:
+        cells: list[str] = []
+        for report, k in lanes:
+            cases = (case for case in report.cases if case.operator in OPERATORS)
+            counts = Counter(word(case.results[k]) for case in cases if is_in(case, row))
+            cells.append(", ".join(f"{name} {count}" for name, count in counts.most_common()))
+        yield f"| {row} | {' | '.join(cells)} |"
+
+
+def page(reports: Sequence[Report]) -> str:
+    """The page that reports make."""
+    lines = [HEAD, "## The lanes", ""]
+    for report in reports:
+        for lane in report.lanes:
+            told = [f"{name} {lane.versions[name]}" for name in VERSIONS if name in lane.versions]
+            lines.append(f"- `{lane.name}`: {', '.join([lane.provider, *told, *lane.devices])}")
+    lines += ["", "## An index out of range", ""]
+    lines += table(
+        "policy",
+        [*POLICIES],
+        lambda case, row: not case.in_range and case.out_of_range == row,
+        reports,
+    )
+    lines += ["", "## Ranks 5 to 8, indices in range", ""]
+    ranked = [f"{operator}, rank {rank}" for operator in OPERATORS for rank in range(5, 9)]
+    lines += table(
+        "gather",
+        ranked,
+        lambda case, row: case.in_range and f"{case.operator}, rank {case.dimension_count}" == row,
+        reports,
+    )
+    lines += ["", "## Data types, indices in range", ""]
+    types = sorted({case.data_type for report in reports for case in report.cases})
+    lines += table(
+        "data", types, lambda case, row: case.in_range and case.data_type == row, reports
+    )
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page([*map(open_report, sys.argv[1:])]), encoding="utf-8")

@@ -1,0 +1,46 @@
+"""The page of what each lane does, made from reports."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import policies
+import pytest
+from command_line import outcome
+
+from onnxgather.parity.reading import open_report
+from onnxgather.parity.results import Result, ResultKind, Returned
+
+
+def test_the_page_counts_the_cases_of_a_report(tmp_path: Path) -> None:
+    report = str(tmp_path / "report.json")
+    code, _, _ = outcome("check", "--corpus", "-k", "just-past", "--lanes", "cpu", "--json", report)
+    assert code == 0
+    page = policies.page([open_report(report)])
+    assert page.startswith(policies.HEAD)
+    assert "| policy | `cpu` |\n| --- | --- |\n| clamp | right 16 |\n" in page
+    assert "| error | refused 16 |\n" in page
+    assert "| GATHER, rank 5 |  |\n" in page
+    assert "- `cpu`: CPUExecutionProvider, onnxruntime 1." in page
+
+
+@pytest.mark.parametrize(
+    ("result", "word"),
+    [
+        (Result("a", "PASS", ResultKind.SAME), "right"),
+        (Result("a", "KNOWN", ResultKind.NOT_RUN, found="NOT-RUN"), "not run"),
+        (Result("a", "KNOWN", ResultKind.ELEMENTS, found="DIFF"), "wrong"),
+        (Result("a", "ERROR", ResultKind.BROKEN), "failed"),
+        (Result("a", "DIFF", ResultKind.NOT_REFUSED, returned=Returned.OTHER), "another"),
+        (Result("a", "DIFF", ResultKind.NOT_REFUSED), "an output"),
+    ],
+)
+def test_each_result_has_a_word(result: Result, word: str) -> None:
+    assert policies.word(result) == word
+
+
+def test_the_page_of_the_repository_has_each_lane_and_policy() -> None:
+    page = policies.PAGE.read_text(encoding="utf-8")
+    assert page.startswith(policies.HEAD)
+    for name in ("cpu", "web-wasm", "web-webgpu", "web-jsep"):
+        assert f"`{name}`" in page
