@@ -39,7 +39,7 @@ def _command(path: str, command: click.Command) -> Iterator[str]:
         for name, inner in command.commands.items():
             yield from _command(f"{path} {name}", inner)
         return
-    context = click.Context(command, info_name=path)
+    context = click.Context(command, info_name=path, **main.context_settings)
     yield f"### {path}\n"
     yield f"```\n{' '.join([path, *command.collect_usage_pieces(context)])}\n```\n"
     yield _prose(command.help or "")

@@ -127,7 +127,7 @@ def test_block_that_does_not_run_here_is_good_usage(block: Block) -> None:
         return
     for name, *words in block.commands:
         if name == "onnxgather":
-            parent = click.Context(main)
+            parent = click.Context(main, **main.context_settings)
             with find_command(words[0]).make_context(words[0], words[1:], parent=parent) as context:
                 assert context.params
         elif name == "python" or name.startswith("scripts/"):
