@@ -65,6 +65,11 @@ class AuditOptions:
     "contract_file",
     help="Write the conditions on inputs under which the gathers are proved.",
 )
+@arguments.file(
+    "--write-inputs",
+    "write_inputs_file",
+    help="Write inputs that are made at random, in range, with which the model runs, as .npz.",
+)
 @click.option(
     "--fail-on",
     type=click.Choice(["not-proved"]),
@@ -100,8 +105,9 @@ def audit_command(**given: Any) -> int:
     is_one = models == [*dict.fromkeys(asked.paths)] and len(models) == 1
     known, written = asked.baseline, outputs.write_baseline_file or ""
     outputs.check_apart([*models, *asked.given.files, *filter(None, (asked.inputs, known))])
-    if outputs.contract_file and not is_one:
-        raise click.UsageError("--contract must be given with one model")
+    for option in ("--contract", "--write-inputs"):
+        if option in outputs.by_option and not is_one:
+            raise click.UsageError(f"{option} must be given with one model")
     if known and written:
         raise click.UsageError(
             "--baseline must come without --write-baseline, which compares with FILE too"
@@ -116,6 +122,7 @@ def audit_command(**given: Any) -> int:
     found = {model: baseline.findings(model, one.audit, strict) for model, one in done.items()}
     report = AuditReport(done, found, [str(error) for _, error in batch.failures])
     contents = _contents(report, is_one, baseline)
+    contents["--write-inputs"] = partial(_made, asked, models[0])
     contents["--write-baseline"] = lambda: baseline.of_today(report, {*models} - done.keys())
     if not outputs.write(batch, contents):
         _say(report, is_one, asked.every, baseline)
@@ -162,6 +169,16 @@ def _audited(
     if asked.outputs.html_file:
         return compared
     return replace(compared, cases=dict.fromkeys(compared.cases, ()))
+
+
+def _made(asked: AuditOptions, model: str) -> bytes:
+    """Inputs that are made for a model, as the content of a file."""
+    from onnxgather.networks.gathers import audit_model
+    from onnxgather.networks.verify import made_inputs
+
+    network, conditions = asked.given.read(model)
+    shapes, allow_empty = asked.given.shapes, asked.allow_empty
+    return made_inputs(audit_model(network, None, shapes, conditions, allow_empty))
 
 
 def _contents(

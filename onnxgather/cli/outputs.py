@@ -51,6 +51,7 @@ class Outputs:
     certificate_file: str | None = None
     sarif_file: str | None = None
     write_baseline_file: str | None = None
+    write_inputs_file: str | None = None
     write_known_file: str | None = None
 
     @property

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from io import BytesIO
 from itertools import islice
 from typing import Any, Literal
+from zipfile import ZipFile, ZipInfo
 
 import msgspec
 import numpy as np
@@ -177,6 +179,23 @@ def in_range(
     if not count:
         rule = f"{audited.network.path}: the model must run with inputs that are made for it"
         raise ProviderError(f"{rule}, but {said or 'none meet its contract'}; give --inputs FILE")
+
+
+def made_inputs(audited: AuditedModel, seed: int = 0) -> bytes:
+    """Inputs in range with which a model runs, made at random, as the content of an .npz file.
+
+    Raises:
+        OnnxGatherError: An array can be made for no input of such a type.
+        ProviderError: There is no CPU provider, or the model runs with none of them.
+    """
+    whole = opened(audited.network, serialized(audited.network.proto))
+    inputs, _ = next(in_range(audited, whole, default_rng(seed)))
+    content = BytesIO()
+    with ZipFile(content, "w") as archive:  # as np.savez does not take each name
+        for name, array in inputs.items():
+            with archive.open(ZipInfo(f"{name}.npy"), "w") as stream:
+                np.lib.format.write_array(stream, array)
+    return content.getvalue()
 
 
 def verify(

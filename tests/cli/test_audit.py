@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 import pytest
 from command_line import call, outcome
+from folders import MODELS
 from google.protobuf.message import EncodeError
 from onnx_graphs import FLOAT, INT64, constant, info, model, node
 
@@ -431,11 +432,35 @@ n.onnx            0             0        0           0          0       0
     assert call("audit", other, other, "--fail-on", "not-proved").exit_code == 0
 
 
-def test_a_contract_is_of_one_model() -> None:
+@pytest.mark.parametrize("option", ["--contract", "--write-inputs"])
+def test_a_contract_and_inputs_are_of_one_model(option: str) -> None:
     for models in ([embedding(), "none.onnx"], ["."]):
-        code, text, error = outcome("audit", *models, "--contract", "c")
+        code, text, error = outcome("audit", *models, option, "c")
         assert (code, text) == (2, "")
-        assert error.endswith("Error: --contract must be given with one model\n")
+        assert error.endswith(f"Error: {option} must be given with one model\n")
+
+
+def test_inputs_are_made_in_range() -> None:
+    path = str(MODELS / "networks" / "keywords.onnx")
+    assert call("audit", path, "--write-inputs", "x.npz").exit_code == 0
+    content = Path("x.npz").read_bytes()
+    with np.load("x.npz") as made:
+        words = made["words"]
+    assert (words.dtype, words.ndim) == (np.int64, 2)
+    assert (words >= -32).all()
+    assert (words < 32).all()
+    code, out, err = outcome("audit", path, "--inputs", "x.npz")
+    assert (code, err) == (0, "")
+    assert "run           the run had indices of 4 gathers: each was in range\n" in out
+    code, out, err = outcome("audit", path, "--inputs", "x.npz", "--write-inputs", "x.npz")
+    assert (code, out, err) == (2, "", "Error: x.npz must not be written, as it is an input\n")
+    assert call("audit", path, "--write-inputs", "y.npz").exit_code == 0
+    assert Path("y.npz").read_bytes() == content
+    given = ("--shape", "words=2,7", "--range", "words=3:4", "--write-inputs", "z.npz")
+    assert call("audit", path, *given).exit_code == 0
+    with np.load("z.npz") as made:
+        assert made["words"].shape == (2, 7)
+        assert set(made["words"].flat) <= {3, 4}
 
 
 def test_json_has_every_field_of_schema_2() -> None:
