@@ -88,12 +88,18 @@ def walk(
         return values[name] if name else None
 
     for operation in scope.operations:
-        if operation.operator == "Constant":
+        if (operation.domain, operation.operator) == ("", "Constant"):
             continue
         given = tuple(map(value, operation.inputs))
         if "function" in operation.bodies:
             ensure(None not in given, "a call of a function that leaves an input out")
-            found = walk(operation.bodies["function"], [one for one in given if one], run)
+            body = operation.bodies["function"]
+            rule = "a call of a function with more inputs or outputs than the function has"
+            is_more = len(given) > len(body.inputs) or len(operation.outputs) > len(body.outputs)
+            ensure(not is_more, rule)
+            rule = "a function whose output is one of its inputs"  # ONNX Runtime refuses it
+            ensure({*body.inputs}.isdisjoint(body.outputs), rule)
+            found = walk(body, [one for one in given if one], run)
         else:
             key = operation.domain, operation.operator
             if key not in TABLE:

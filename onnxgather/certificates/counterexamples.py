@@ -16,7 +16,7 @@ import numpy as np
 from onnxgather.certificates.claims import AnyModel, Claim, tensor_names
 from onnxgather.certificates.formula import GatherFormula
 from onnxgather.certificates.solvers import solve
-from onnxgather.certificates.tensors import UndecidedError, ensure
+from onnxgather.certificates.tensors import UndecidedError, ensure, is_known
 from onnxgather.certificates.terms import Term, evaluate
 from onnxgather.checks import listed
 from onnxgather.descriptors.arrays import Array
@@ -102,13 +102,23 @@ def counterexample(
 def _differing(model: AnyModel, formula: GatherFormula, indices: Array) -> Counterexample | None:
     """The counterexample with an IndicesTensor."""
     desc, tensor = formula.desc, formula.desc.input_tensor
+    network = read_network(model)
+    for operation, scope in ((o, s) for s in network.scopes() for o in s.operations):
+        if operation.operator in ("Div", "Mod") and not operation.domain:
+            divisor = scope.constant(operation.inputs[1])
+            is_safe = divisor is not None and not np.isin(divisor, [0, -1]).any()
+            ensure(is_safe, "a division that may stop the process")
     try:
         content, proto = loaded(model)
         opened, (inputs, outputs) = Opened(content, Setup(CPU, threads=1)), values_of(proto)
     except Exception as error:  # whatever ONNX Runtime says of a model
         raise UndecidedError(f"the model does not run on the CPU provider: {line(error)}") from None
-    names = tensor_names(read_network(model).main, desc)
-    feeds = {k: np.zeros([n or 1 for n in v.sizes or ()], v.dtype) for k, v in inputs.items()}
+    names = tensor_names(network.main, desc)
+    for name, kind in inputs.items():
+        rule = f"the input {name} of {kind}, with which no model is run"
+        ensure(kind.dtype is not None and is_known(kind.dtype), rule)
+    sizes = {k: [max(1, n or 1) for n in v.sizes or ()] for k, v in inputs.items()}
+    feeds = {k: np.zeros(sizes[k], v.dtype) for k, v in inputs.items()}
     for most in COUNTS:
         data = np.resize(np.arange(1, most + 1, dtype=tensor.data_type.numpy), tensor.array_shape)
         expected = found = None

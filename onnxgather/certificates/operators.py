@@ -23,6 +23,9 @@ from onnxgather.certificates.terms import Int, Term, Truth
 from onnxgather.descriptors.arrays import Array
 from onnxgather.model.values import ValueType, name_of
 
+MOST_TURNS = 16
+"""The most steps of a Scan whose body is walked for each; for more, the step is a variable."""
+
 Semantics = Callable[[NodeCall], LazyTensor | list[LazyTensor]]
 
 
@@ -199,6 +202,7 @@ def _clip(node: NodeCall) -> LazyTensor:
     """Clip: a maximum, then a minimum."""
     data, is_old = node[0], bool(node.operation.attributes)
     ensure(not is_old, "a Clip with attributes, as before opset 11")
+    ensure(data.dtype.kind in "iuf", f"a Clip of {data.dtype}")
     info = np.finfo(data.dtype) if data.dtype.kind == "f" else np.iinfo(data.dtype)
     rows = (info.min, terms.larger_of), (info.max, terms.smaller_of)
     for k, (end, compute) in enumerate(rows, 1):
@@ -555,10 +559,13 @@ def _scan(node: NodeCall) -> list[LazyTensor]:
     is_usual = node.attribute("num_scan_inputs") == count > 0 and node.version >= 9
     ensure(is_usual, "a Scan with states")
     for name in ("scan_input_directions", "scan_output_directions", "scan_output_axes"):
-        ensure(not any(node.attribute(name, ())), f"a Scan with {name}")
+        usual = (0,) * (count if "input" in name else len(node.operation.outputs))
+        ensure(tuple(node.attribute(name, usual)) == usual, f"a Scan with {name}")
     axes = node.attribute("scan_input_axes", (0,) * count)
+    ensure(len(axes) == count, "a Scan with other scan_input_axes")
     axes = [_axis(axis, len(one.shape)) for axis, one in zip(axes, parts, strict=True)]
     steps = parts[0].shape[axes[0]]
+    ensure(terms.lowest(steps) > 0, "a Scan of no steps")
     lengths = (one.shape[axis] for one, axis in zip(parts, axes, strict=True))
     ensure(all(length - steps == 0 for length in lengths), "a Scan of other lengths")
 
@@ -573,6 +580,11 @@ def _scan(node: NodeCall) -> list[LazyTensor]:
         return node.walk(body, own, run), run.failures
 
     outputs, failures = run_at(0)
+    # What the body computes of its inputs may be sizes, or a divisor.
+    last = terms.highest(steps) - 1
+    for step in range(last + 1) if last < MOST_TURNS else [terms.variable("step", 0, last)]:
+        pairs = ([[*one.shape] for several in run_at(k) for one in several] for k in (0, step))
+        ensure(operator.eq(*pairs), "a Scan whose values have other sizes in other steps")
     for k, failure in enumerate(failures):
         node.fails((steps, *failure.shape), lambda at, k=k: run_at(at[0])[1][k].truth(at[1:]))
 

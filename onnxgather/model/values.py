@@ -61,7 +61,7 @@ class ValueType(NamedTuple):
     @property
     def dtype(self) -> np.dtype[Any] | None:
         """Of the arrays of numpy; None for texts, and for what is no tensor."""
-        found = helper.tensor_dtype_to_np_dtype(NUMBERS.get(self.data_type, NUMBERS["STRING"]))
+        found = helper.tensor_dtype_to_np_dtype(NUMBERS.get(self.data_type) or NUMBERS["STRING"])
         return None if found.hasobject else found
 
     @property
