@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 NAV = {
     "Guides": ["models", "migrate-directml", "provider-ci", "examples"],
     "Use": ["install", "cli", "api", "targets", "parts", "hardening", "capture", "glossary"],
-    "Proof": ["proof", "certificates", "disagreements", "report"],
+    "Proof": ["proof", "certificates", "policies", "disagreements", "report"],
     "Inside": ["lowering", "native", "directml", "web", "ARCHITECTURE.md", "CONTRIBUTING.md"],
 }
 """The pages of docs/ by name, others by path; those that are not listed stand under More."""

@@ -134,6 +134,20 @@ def test_block_that_does_not_run_here_is_good_usage(block: Block) -> None:
             assert (ROOT / (words[0] if name == "python" else name)).exists()
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_in_the_sentences_of_a_page_exist(page: Path) -> None:
+    spans = re.findall(r"`((?:onnxgather|python) [^`\n]+)`", page.read_text(encoding="utf-8"))
+    for program, name, *words in map(str.split, spans):
+        if program == "python":
+            assert name == "-m" or (ROOT / name).exists(), name
+        elif name != "COMMAND":
+            command = find_command(name)
+            if isinstance(command, click.Group):
+                command = command.commands[words[0]]
+            options = {flag for parameter in command.params for flag in parameter.opts}
+            assert {word for word in words if word.startswith("-")} <= options, (name, words)
+
+
 def test_readme_program_prints_what_is_promised(capsys: pytest.CaptureFixture[str]) -> None:
     ((path, promised),) = re.findall(r"onnxgather run (\S+)\n```\n\n```\n(.+?\n)```", README)
     with pytest.raises(SystemExit, match="0"):
