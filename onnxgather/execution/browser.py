@@ -82,10 +82,10 @@ _HEADERS = {
 _JANITOR = """
 read -r _
 kill -s KILL -- "-$1"
-for _ in 1 2 3 4 5 6 7 8 9; do rm -rf "$2" && exit; sleep 0.2; done
+for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do rm -rf "$2" && exit; sleep 1; done
 """
 """Ends the process group of the browser and removes its profile once its own input ends: that is
-when this program ends, by whatever signal."""
+when this program ends, by whatever signal. A process outside the group may still write a while."""
 
 
 def fail(why: str) -> NoReturn:
@@ -210,11 +210,12 @@ def start_browser(address: str, arguments: list[str]) -> None:
             command line.
         arguments: Its further arguments.
     """
+    path = find_browser()
     profile = Path(tempfile.mkdtemp(prefix="onnxgather-web-"))
     start, printed = profile / "start.html", profile / "printed.txt"
     start.write_text(f'<meta http-equiv="refresh" content="0; url={address}">', encoding="utf-8")
     # The browser begins only when its janitor is there.
-    command = ["sh", "-c", 'read -r _ && exec "$@" </dev/null', "sh", find_browser(), *ARGUMENTS]
+    command = ["sh", "-c", 'read -r _ && exec "$@" </dev/null', "sh", path, *ARGUMENTS]
     command += [f"--user-data-dir={profile / 'profile'}", *arguments, start.as_uri()]
     pipe, own = subprocess.PIPE, {"HOME": str(profile), "XDG_CONFIG_HOME": str(profile)}
     with printed.open("wb") as errors:
