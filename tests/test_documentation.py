@@ -136,7 +136,9 @@ def test_block_that_does_not_run_here_is_good_usage(block: Block) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_in_the_sentences_of_a_page_exist(page: Path) -> None:
-    spans = re.findall(r"`((?:onnxgather|python) [^`\n]+)`", page.read_text(encoding="utf-8"))
+    text = page.read_text(encoding="utf-8")
+    spans = re.findall(r"`((?:onnxgather|python) [^`\n]+)`", text)
+    spans += re.findall(r"run: (onnxgather [^\n]+)", text)  # of workflows
     for program, name, *words in map(str.split, spans):
         if program == "python":
             assert name == "-m" or (ROOT / name).exists(), name
