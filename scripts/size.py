@@ -18,7 +18,7 @@ BUDGETS = {
     "descriptors": 1_063,
     "lowering": 1_768,
     "model": 500,
-    "execution": 1_509,
+    "execution": 1_512,
     "programs": 1_032,
     "parity": 2_442,
     "report": 742,
@@ -31,7 +31,7 @@ BUDGETS = {
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_952
+WHOLE = 19_955
 """The most lines of code of the package."""
 
 ENTRIES = 23

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, TypeVar, overload
 
 import numpy as np
@@ -26,9 +27,9 @@ from onnxgather.options import MOST_THREADS, OutOfRange, usable_cores
 
 T = TypeVar("T")
 
-THREADED_BYTES = 2**21
-"""The fewest bytes of output that are worth threads, which take 30 us to make; a single element
-counts as 8 bytes."""
+THREADED_NANOSECONDS = 300_000
+"""The least time that is worth threads, which take 30 to 100 us to start, as the time is guessed: a
+nanosecond for each row, and one for 16 bytes of output."""
 
 _INDEX_NUMBERS = {"UINT32": 0, "UINT64": 1, "INT32": 2, "INT64": 3}
 """The numbers of the index types in `native/kernels/kernel.h`."""
@@ -153,8 +154,10 @@ def _kernel(desc: Descriptor, out_of_range: OutOfRange, threads: int) -> Any:
         numbers += _filled(values)
     numbers += [loops.tuple_stride, *_filled(loops.axis_sizes), *_filled(loops.axis_strides)]
     packed = np.array([*numbers, *loops.counts, loops.reachable_count], np.uint64).tobytes()
-    rows = (loops.data_strides[-1], loops.index_strides[-1]) == (1, 0)
-    if loops.counts[2] * (data_type.size if rows else 8) < THREADED_BYTES:
+    elements, row = math.prod(loops.sizes), 1
+    if (loops.data_strides[-1], loops.index_strides[-1]) == (1, 0):
+        row = loops.sizes[-1]
+    if elements // row + elements * data_type.size // 16 < THREADED_NANOSECONDS:
         threads = 1
     kinds = "".join(data_type.numpy.kind for data_type in types)
     shapes = [tensor.array_shape for tensor in tensors]

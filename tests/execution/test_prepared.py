@@ -53,6 +53,8 @@ ROWS = og.GatherDesc(
 )
 """A gather that is large enough for threads."""
 
+LEAST = prepared.THREADED_NANOSECONDS
+
 WAYS = [
     pytest.param(
         "kernels",
@@ -68,10 +70,29 @@ WAYS = [
 def way(request: pytest.FixtureRequest) -> Generator[str]:
     """Run each test with the kernels and without, and use threads for the smallest gathers."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(prepared, "THREADED_BYTES", 0)
+        patch.setattr(prepared, "THREADED_NANOSECONDS", 0)
         if request.param == "numpy":
             patch.setenv("ONNXGATHER_NATIVE", "0")
         yield request.param
+
+
+@pytest.mark.parametrize(("rows", "threads"), [(700, 1), (800, 2)])
+def test_threads_are_for_gathers_that_take_long(
+    monkeypatch: pytest.MonkeyPatch, rows: int, threads: int
+) -> None:
+    """Rows of 6 KiB: 700 are guessed to take 270 us, and 800 take 308."""
+    monkeypatch.setattr(prepared, "THREADED_NANOSECONDS", LEAST)
+    native = Mock()
+    monkeypatch.setattr(prepared, "python_kernels", lambda: native)
+    desc = og.GatherDesc(
+        og.TensorDesc("FLOAT16", [9, 3072]),
+        og.TensorDesc("INT32", [1, rows]),
+        og.TensorDesc("FLOAT16", [rows, 3072]),
+        axis=0,
+        index_dimensions=1,
+    )
+    og.Gather(desc, threads=2)
+    assert native.Gather.call_args.args[-1] == threads
 
 
 def error_of(call: Callable[[], Any]) -> str:

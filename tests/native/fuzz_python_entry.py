@@ -142,7 +142,7 @@ def main(count: int, seed: int, path: str | None = None) -> None:
     if path:
         take(path)
     native = kernels.python_kernels()
-    prepared.THREADED_BYTES = 0
+    prepared.THREADED_NANOSECONDS = 0
     random = Random(seed)
     cases = list(random_cases(300, seed))
     numbers = sum(gather_of_numbers(random, native) for _ in range(count // 2))
