@@ -18,7 +18,7 @@ BUDGETS = {
     "descriptors": 1_063,
     "lowering": 1_768,
     "model": 500,
-    "execution": 1_512,
+    "execution": 1_525,
     "programs": 1_032,
     "parity": 2_442,
     "report": 742,
@@ -31,7 +31,7 @@ BUDGETS = {
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_955
+WHOLE = 19_968
 """The most lines of code of the package."""
 
 ENTRIES = 23
@@ -48,7 +48,7 @@ print(*(m.__file__ for name, m in sys.modules.items() if name.split(".")[0] == "
 
 CALLS = {
     "to_onnx": ("og.to_onnx(desc)", 24, 2_478),
-    "run": ("og.run(desc, np.zeros(4, np.float32), np.array([0, 1]))", 35, 3_830),
+    "run": ("og.run(desc, np.zeros(4, np.float32), np.array([0, 1]))", 35, 3_843),
 }
 """What a new process does, and the most files and lines of code of the package that it may load."""
 

@@ -144,8 +144,20 @@ NAMES = (
 )
 """How a user may name a provider."""
 
-_OTHER_TOOLS = {"dml": "directml", "trt": "tensorrt", "ov": "openvino"}
-"""Short names that other tools have for providers."""
+_OTHER_TOOLS = {
+    "dml": "directml",
+    "trt": "tensorrt",
+    "ov": "openvino",
+    "wgpu": "webgpu",
+    "nvtensorrtrtx": "NvTensorRTRTXExecutionProvider",
+    "migraphx": "MIGraphXExecutionProvider",
+    "vitisai": "VitisAIExecutionProvider",
+    "dnnl": "DnnlExecutionProvider",
+    "nnapi": "NnapiExecutionProvider",
+    "xnnpack": "XnnpackExecutionProvider",
+    "webnn": "WebNNExecutionProvider",
+}
+"""Names that other tools have for providers, such as `onnxruntime_perf_test -e`."""
 
 
 def target_of(provider: str, asked: Target | None = None, wrapped: bool = False) -> Target:
@@ -175,7 +187,8 @@ def find_provider(name: object, *others: str) -> Provider:
     text = name if isinstance(name, str) else ""
     if text in _BY_NAME or re.fullmatch(FULL_NAME, text):
         return _BY_NAME.get(text, Provider(text))
-    meant = suggestion(_OTHER_TOOLS.get(text.lower(), text), [*others, *_BY_NAME])
+    known = [*others, *_BY_NAME, *_OTHER_TOOLS.values()]
+    meant = suggestion(_OTHER_TOOLS.get(text.lower(), text), known)
     if text == DIRECTML_DLL:
         meant = ", which runs programs: onnxgather run FILE --provider directml-dll"
     names = ", ".join([*others, NAMES])

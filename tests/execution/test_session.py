@@ -334,6 +334,7 @@ in_child(work)
         ("openvno", '; did you mean "openvino"?'),
         ("dml", '; did you mean "directml"?'),
         ("TRT", '; did you mean "tensorrt"?'),
+        ("migraphx", '; did you mean "MIGraphXExecutionProvider"?'),
         ("myep", ""),
         ("CpuExecutionProvder", '; did you mean "CPUExecutionProvider"?'),
         ("ExecutionProvider", '; did you mean "JsExecutionProvider"?'),
