@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -10,6 +11,7 @@ from typing import Literal
 
 import msgspec
 
+from onnxgather.certificates import terms
 from onnxgather.certificates.claims import AnyModel, claims
 from onnxgather.certificates.counterexamples import Counterexample, counterexample
 from onnxgather.certificates.formula import formula_of
@@ -129,25 +131,29 @@ def certified(
         preconditions=(*needed, *([LOW_HALVES] if low_halves else [])),
     )
     try:
-        for claim in claims(network, formula, run):
-            ensure(time.monotonic() < end, "the time is up")
-            text = "" if claim.conclusion is True else claim.script()[0]
-            if not text or text in asked:
-                continue
-            answer = solver(text, end - time.monotonic())
-            if answer.verdict == "sat":
-                left = end - time.monotonic()
-                shown = counterexample(model, formula, claim, left, low_halves)
-                return told(state="refuted", obligations=(text,), counterexample=shown)
-            ensure(answer.verdict == "unsat", answer.why)
-            asked[text] = None
+        with terms.until(end):
+            for claim in claims(network, formula, run):
+                ensure(time.monotonic() < end, "the time is up")
+                text = "" if claim.conclusion is True else claim.script()[0]
+                if not text or text in asked:
+                    continue
+                answer = solver(text, end - time.monotonic())
+                if answer.verdict == "sat":
+                    left = end - time.monotonic()
+                    with terms.until(math.inf):
+                        shown = counterexample(model, formula, claim, left, low_halves)
+                    return told(state="refuted", obligations=(text,), counterexample=shown)
+                ensure(answer.verdict == "unsat", answer.why)
+                asked[text] = None
         _checked(model)
-    except UndecidedError as error:
+    except (UndecidedError, TimeoutError, RecursionError) as error:
         with suppress(UndecidedError):
             ensure(not low_halves, "the installed ONNX Runtime may compare otherwise")
             shown = counterexample(model, formula, None, 0)
             return told(state="refuted", counterexample=shown)
-        return told(state="undecided", why=str(error))
+        deep = "a value that depends on too many others, one behind the other"
+        why = deep if isinstance(error, RecursionError) else str(error)
+        return told(state="undecided", why=why)
     return told(state="proved", obligations=(*asked,), lemmas=(*sorted(run.lemmas),))
 
 

@@ -440,6 +440,8 @@ def _reduce_sum(node: NodeCall) -> LazyTensor:
         return data
     axes, keeps = _axes(named or None, len(sizes)), node.attribute("keepdims", 1)
     kept = [k for k in range(len(sizes)) if keeps or k not in axes]
+    count = math.prod(sizes[k] for k in axes)
+    ensure(count <= tensors.MOST_ELEMENTS, f"a ReduceSum of {count:,} elements")
 
     def at(place: Place) -> Item:
         own = dict(zip(kept, place, strict=True))

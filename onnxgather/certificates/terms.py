@@ -8,7 +8,11 @@ written by `script` for a solver.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import math
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from hashlib import blake2b
 from typing import Any, cast
 from weakref import WeakValueDictionary
@@ -101,12 +105,27 @@ Int = int | Term
 Truth = Int
 """A bool or a `Term`; Python counts a bool as an int."""
 
+_deadline = ContextVar("deadline", default=math.inf)
+
+
+@contextmanager
+def until(end: float) -> Generator[None]:
+    """Make terms until a time of `time.monotonic`; after it TimeoutError is raised."""
+    token = _deadline.set(end)
+    try:
+        yield
+    finally:
+        _deadline.reset(token)
+
+
 _made = WeakValueDictionary[tuple[Any, ...], Term]()
 
 
 def _term(kind: str, args: tuple[Any, ...], low: int = 0, high: int = 1) -> Term:
     key = (kind, args, low, high)
     found = _made.get(key)
+    if time.monotonic() > _deadline.get():
+        raise TimeoutError("the time is up")
     if found is None:
         found = _made[key] = Term()
         found.kind, found.args, found.low, found.high = key

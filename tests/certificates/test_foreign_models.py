@@ -239,3 +239,32 @@ def test_an_input_of_a_type_that_numpy_lacks_refutes_nothing() -> None:
     model = made("a = Identity(x)")
     model.graph.input.append(helper.make_tensor_value_info("x", TensorProto.STRING, [1]))
     assert certify(DESC, model=model).why == "the value x is not known"
+
+
+def chain(links: str, count: int) -> onnx.ModelProto:
+    """A model whose gather is right, behind so many links, one behind the other."""
+    nodes = "\n".join(links.replace("K", str(k)).replace("N", str(k + 1)) for k in range(count))
+    start = "v0 = Identity(IndicesTensor) w0 = Neg(v0)"
+    last = f"near = Clip(v{count}, low, high) OutputTensor = Gather(InputTensor, near)"
+    return onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 17]>
+    g (float[5] InputTensor, int64[3] IndicesTensor) => (float[3] OutputTensor)
+    <int64 low = {{-5}}, int64 high = {{4}}, int64 zero = {{0}}> {{ {start} {nodes} {last} }}""")
+
+
+def test_a_long_chain_of_nodes_is_undecided() -> None:
+    assert certify(DESC, model=chain("vN = Add(vK, zero)", 20)).state == "proved"
+    found = certify(DESC, model=chain("vN = Add(vK, zero)", 1000))
+    assert found.why == "a value that depends on too many others, one behind the other"
+
+
+def test_terms_that_grow_without_end_end_with_the_time() -> None:
+    model = chain("vN = Max(vK, wK) wN = Sub(vK, wK)", 30)
+    assert certify(DESC, model=model, timeout=0.5).why == "the time is up"
+
+
+def test_a_large_sum_is_undecided() -> None:
+    nodes = "a = Range(zero, many, one) b = ReduceSum(a)"
+    constants = "int64 zero = {0}, int64 one = {1}, int64 many = {5000}"
+    why = "a ReduceSum of 5,000 elements"
+    model = made(f"{nodes} c = Add(b, b)", constants)
+    assert certify(DESC, model=model).why == why
