@@ -16,7 +16,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "onnxgather"
 BUDGETS = {
     "top": 1_026,
     "descriptors": 1_063,
-    "lowering": 1_768,
+    "lowering": 1_774,
     "model": 500,
     "execution": 1_525,
     "programs": 1_032,
@@ -25,13 +25,13 @@ BUDGETS = {
     "repro": 792,
     "doctor": 265,
     "networks": 5_006,
-    "certificates": 1_689,
+    "certificates": 1_711,
     "cli": 2_118,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_968
+WHOLE = 19_996
 """The most lines of code of the package."""
 
 ENTRIES = 23
@@ -47,8 +47,8 @@ print(*(m.__file__ for name, m in sys.modules.items() if name.split(".")[0] == "
 """
 
 CALLS = {
-    "to_onnx": ("og.to_onnx(desc)", 24, 2_478),
-    "run": ("og.run(desc, np.zeros(4, np.float32), np.array([0, 1]))", 35, 3_843),
+    "to_onnx": ("og.to_onnx(desc)", 24, 2_484),
+    "run": ("og.run(desc, np.zeros(4, np.float32), np.array([0, 1]))", 35, 3_849),
 }
 """What a new process does, and the most files and lines of code of the package that it may load."""
 

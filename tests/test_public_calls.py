@@ -59,6 +59,10 @@ GIVEN: dict[str, Any] = {
 DESCRIPTORS = [each.__name__ for each in og.OPERATORS.values()]
 MANY = "descs must be fewer than 10,000, got more"
 
+LARGE = og.GatherElementsDesc(
+    og.TensorDesc("UINT8", [2**31]), og.TensorDesc("UINT32", [2]), og.TensorDesc("UINT8", [2]), 0
+)
+
 OF_PYTHON = ("OPERATORS", "Descriptor", "OutOfRange", "TensorDataType", "TensorFlags")
 """Public names that are no calls, or enums, where Python says what a wrong value is."""
 
@@ -177,6 +181,11 @@ def test_a_wrong_argument_is_one_sentence(name: str, parameter: str) -> None:
             lambda: CALLED.check_inputs({"sizes": itertools.count()}, INPUTS),
             "the contract: $ must be plain: Encoding objects of type itertools.count is "
             "unsupported",
+        ),
+        (
+            lambda: CALLED.to_onnx(LARGE, "error", "webgpu"),
+            'target "webgpu" must have tensors whose elements INT32 counts, '
+            "got 2147483648 elements",
         ),
         (lambda: CALLED.audit("\u202e.onnx"), "\\u202e.onnx: no such file or directory"),
         (

@@ -2,6 +2,7 @@
 
 from onnxgather.descriptors.arrays import Array, all_in_range
 from onnxgather.descriptors.operators import Descriptor
+from onnxgather.errors import OnnxGatherError
 from onnxgather.lowering.graph import Graph
 from onnxgather.lowering.portable import lower_portable
 from onnxgather.options import OutOfRange, Target
@@ -25,6 +26,9 @@ def lower(
             `out_of_range` is "error". No node is added for arithmetic on known indices.
         target: The provider or providers that the graph is for.
         threads: How many threads the graph will run on, for the target "cpu"; None stands for 2.
+
+    Raises:
+        OnnxGatherError: The target "webgpu" cannot count the elements of a tensor.
     """
     if out_of_range == "directml" and indices is not None and all_in_range(desc, indices):
         out_of_range = "clamp"  # in range all policies agree, and "clamp" makes smaller models
@@ -37,4 +41,9 @@ def lower(
         from onnxgather.lowering.native import lower_native
 
         return lower_native(desc, out_of_range, indices)
-    return lower_portable(desc, out_of_range, indices, narrow=target == "webgpu")
+    try:
+        return lower_portable(desc, out_of_range, indices, narrow=target == "webgpu")
+    except OverflowError:  # of an INT32
+        most = max(desc.input_tensor.element_count, desc.output_tensor.element_count)
+        rule = 'target "webgpu" must have tensors whose elements INT32 counts'
+        raise OnnxGatherError(f"{rule}, got {most} elements") from None
