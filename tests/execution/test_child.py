@@ -175,7 +175,7 @@ class TestCommands:
         [
             ("/", "/ does not start: Permission denied"),
             ("/etc/passwd", "/etc/passwd does not start: Permission denied"),
-            ("a\0b", "a\0b does not start: embedded null byte"),
+            ("a\0b", r"a\x00b does not start: embedded null byte"),
             ("x" * 5000, "x" * 5000 + " does not start: File name too long"),
         ],
     )

@@ -106,6 +106,7 @@ class TestBuilding:
             "protocol.h",
             "direct3d.h",
             "directml.h",
+            "web_page.mjs",
         )
     }
     WHY_NOT = "onnxgather/no_kernels.txt"

@@ -147,7 +147,8 @@ def test_a_sample_writes_its_file(tmp_path: Path):
 def test_files_that_cannot_be_read_are_refused(path: str, reason: str):
     with pytest.raises(FileFormatError) as error:
         read_program(path)
-    assert str(error.value).startswith(f"{path}: {reason}")
+    told = path.replace("\0", r"\x00")
+    assert str(error.value).startswith(f"{told}: {reason}")
 
 
 def test_messages_show_the_path_as_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
