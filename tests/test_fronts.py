@@ -127,6 +127,15 @@ def test_a_notebook_shows_tables() -> None:
     assert repr(og.audit(og.to_onnx(DESC))).startswith("<Audit of 1 gather: 1 proved")
 
 
+def test_a_name_of_a_node_is_text_in_a_notebook() -> None:
+    model = og.to_onnx(DESC, "error")
+    for node in model.graph.node:
+        node.name = f"<script>{node.output[0]}\x1b"
+    shown = html_of(og.audit(model))
+    assert "<th>&lt;script&gt;OutputTensor\\x1b</th>" in shown
+    assert "<script>" not in shown
+
+
 def test_a_notebook_shows_a_certificate() -> None:
     pytest.importorskip("z3", reason="the extra proof is not installed")
     certified = og.certify(DESC)
