@@ -25,13 +25,13 @@ BUDGETS = {
     "repro": 792,
     "doctor": 265,
     "networks": 5_006,
-    "certificates": 1_711,
+    "certificates": 1_713,
     "cli": 2_118,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_996
+WHOLE = 19_998
 """The most lines of code of the package."""
 
 ENTRIES = 23
