@@ -18,20 +18,20 @@ BUDGETS = {
     "descriptors": 1_063,
     "lowering": 1_774,
     "model": 500,
-    "execution": 1_525,
+    "execution": 1_530,
     "programs": 1_032,
     "parity": 2_442,
     "report": 742,
     "repro": 792,
     "doctor": 265,
-    "networks": 5_006,
+    "networks": 5_010,
     "certificates": 1_713,
     "cli": 2_118,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_998
+WHOLE = 20_007
 """The most lines of code of the package."""
 
 ENTRIES = 23

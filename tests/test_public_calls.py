@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import onnx
@@ -62,6 +63,13 @@ MANY = "descs must be fewer than 10,000, got more"
 LARGE = og.GatherElementsDesc(
     og.TensorDesc("UINT8", [2**31]), og.TensorDesc("UINT32", [2]), og.TensorDesc("UINT8", [2]), 0
 )
+
+
+def with_no_memory(call: Any, *arguments: Any) -> None:
+    """Call something where numpy has no memory for another array."""
+    with patch.object(np, "empty", side_effect=MemoryError):
+        call(*arguments)
+
 
 OF_PYTHON = ("OPERATORS", "Descriptor", "OutOfRange", "TensorDataType", "TensorFlags")
 """Public names that are no calls, or enums, where Python says what a wrong value is."""
@@ -186,6 +194,10 @@ def test_a_wrong_argument_is_one_sentence(name: str, parameter: str) -> None:
             lambda: CALLED.to_onnx(LARGE, "error", "webgpu"),
             'target "webgpu" must have tensors whose elements INT32 counts, '
             "got 2147483648 elements",
+        ),
+        (
+            lambda: with_no_memory(og.Gather(DESC), *INPUTS.values()),
+            "memory must hold another OutputTensor, got one of 32 bytes",
         ),
         (lambda: CALLED.audit("\u202e.onnx"), "\\u202e.onnx: no such file or directory"),
         (

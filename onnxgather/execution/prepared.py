@@ -108,7 +108,12 @@ class Gather:
             if indices is not None:
                 raise DescriptorError("indices must be left out, as the gather was made with them")
             indices = self.indices
-        output = np.empty(self._shape, self._dtype) if out is None else out
+        try:
+            output = np.empty(self._shape, self._dtype) if out is None else out
+        except MemoryError:
+            needed = self.desc.output_tensor.total_tensor_size_in_bytes
+            rule = "memory must hold another OutputTensor"
+            raise OnnxGatherError(f"{rule}, got one of {needed:,} bytes") from None
         # The kernel checks its arrays itself; what does not fit it as it is takes the longer way.
         return output if self._run(data, indices, output) else self._adapt(data, indices, output)
 

@@ -52,6 +52,9 @@ OF_PROVIDERS = ("ai.onnx", "com.microsoft", "com.ms.", "org.pytorch.aten")
 """How the domains start, besides ONNX's own, whose operators ONNX Runtime may have: it then runs
 the operator, and ignores a function of the same name."""
 
+_STORED: Mapping[int, int] = {onnx.TensorProto.BOOL: 1, onnx.TensorProto.FLOAT16: 2**16 - 1}
+"""The largest number of int32_data of which onnx and ONNX Runtime make the same element."""
+
 _BODIES = {"If": {"then_branch", "else_branch"}, "Loop": {"body"}, "Scan": {"body"}}
 """The bodies that nodes must have."""
 
@@ -272,6 +275,9 @@ def array_of_tensor(tensor: onnx.TensorProto, folder: str) -> Array:
     """
     if tensor.data_type not in onnx.TensorProto.DataType.values():
         raise ValueError(f"its type must be one of ONNX's, got {name_of(tensor.data_type)}")
+    most = _STORED.get(tensor.data_type)
+    if most is not None and any(not 0 <= number <= most for number in tensor.int32_data):
+        raise ValueError(f"int32_data must have numbers from 0 to {most}")
     array = numpy_helper.to_array(tensor, folder)
     if [*array.shape] != [*tensor.dims]:  # numpy takes -1 for the size that is left
         raise ValueError(f"its sizes must be at least 0, got {[*tensor.dims]}")

@@ -268,3 +268,19 @@ def test_a_large_sum_is_undecided() -> None:
     why = "a ReduceSum of 5,000 elements"
     model = made(f"{nodes} c = Add(b, b)", constants)
     assert certify(DESC, model=model).why == why
+
+
+@pytest.mark.parametrize(
+    ("data_type", "stored", "most"),
+    [(TensorProto.BOOL, 256, 1), (TensorProto.FLOAT16, 2**16, 65535)],
+)
+def test_a_number_that_onnx_and_onnx_runtime_read_otherwise_is_refused(
+    data_type: TensorProto.DataType, stored: int, most: int
+) -> None:
+    """Of 256, ONNX Runtime makes true, and onnx false."""
+    model = made("a = Identity(k)")
+    model.graph.initializer.append(TensorProto(name="k", data_type=data_type, int32_data=[stored]))
+    said = "the model: what leads to 'k' cannot be read: int32_data must have numbers from 0 to "
+    with pytest.raises(og.OnnxGatherError) as caught:
+        certify(DESC, model=model)
+    assert str(caught.value) == f"{said}{most}"
