@@ -262,7 +262,8 @@ def _write(asked: CheckOptions, batch: Batch, report: Report, before: Sequence[K
 
     unusable = [str(error) for _, error in batch.failures]
     shard = asked.cases.shard and "/".join(map(str, asked.cases.shard))
-    report = msgspec.structs.replace(report, unusable=unusable, shard=shard)
+    told = {"unusable": unusable, "shard": shard, "no_known": bool(asked.no_known)}
+    report = msgspec.structs.replace(report, **told)
     shown = report if asked.with_paths else without_paths(report, asked.lanes.libraries)
     asked.outputs.write_report(batch, report, shown, before)
 

@@ -331,6 +331,8 @@ class Report(msgspec.Struct, frozen=True, tag_field="schema", tag=SCHEMA):
     without_evidence: int = 0
     """How many cases have no evidence because the arrays of all cases would exceed 32 MiB. Half
     of these are kept for findings."""
+    no_known: bool = False
+    """Whether the known differences of onnxgather were left out."""
 
     def counts(self, lane: int) -> Counter[State]:
         """How many cases of a lane have each state."""

@@ -36,7 +36,7 @@ def junit(report: Report) -> bytes:
             result = case.results[k]
             group = f"{lane.name}.{case.operator}.{case.data_type}"
             element = STATES[result.state].element
-            lines = [*evidence_lines(result), *again(case, lane, result)]
+            lines = [*evidence_lines(result), *again(report, case, lane, result)]
             add_testcase(suite, group, title(case), element, result.state, lines)
     if reasons := cut(report):
         suite = _suite(root, report, "check")

@@ -103,7 +103,7 @@ def _data(report: Report) -> dict[str, Any]:
         "states": list(STATES),
         "bad": BAD,
         "worst": BEST_TO_WORST,
-        "details": [*compressed(_detail(case, report.lanes) for case in detailed)],
+        "details": [*compressed(_detail(report, case) for case in detailed)],
     }
 
 
@@ -115,15 +115,16 @@ def compressed(details: Iterable[Any]) -> Iterator[str]:
         yield base64.b64encode(zlib.compress(text.encode(), 9)).decode()
 
 
-def _detail(case: CaseResult, lanes: Sequence[LaneInfo]) -> dict[str, Any]:
+def _detail(report: Report, case: CaseResult) -> dict[str, Any]:
     evidence = case.evidence or case.example
     assert evidence is not None
     desc = None if evidence.descriptor is None else from_dict(evidence.descriptor)
     arrays = evidence.data.array(), evidence.indices.array()
     got = {lane: blob.array() for lane, blob in evidence.got.items()}
     drawn = _built(picture_of(desc, *arrays, case.out_of_range, got))
+    lanes = report.lanes
     pairs = zip(lanes, case.results, strict=True)
-    commands = [command for lane, result in pairs for command in again(case, lane, result)]
+    commands = [command for pair in pairs for command in again(report, case, *pair)]
     shared = {"again": commands, "repro": _repros(case, lanes), "picture": drawn}
     if desc is None:
         return {**shared, "node": _built(evidence.node)}

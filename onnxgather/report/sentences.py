@@ -63,8 +63,8 @@ def lane_again(lane: LaneInfo) -> str:
     return f"{lane.name}={lane.python if os.path.dirname(lane.python) else 'PYTHON'}"
 
 
-def again(case: CaseResult, lane: LaneInfo, result: Result) -> list[str]:
-    """The command that runs a case again on a lane, if the result there is a finding.
+def again(report: Report, case: CaseResult, lane: LaneInfo, result: Result) -> list[str]:
+    """The command that runs a case of a report again on a lane, if the result is a finding.
 
     A provider from a plugin library needs --plugin too, and a model its inputs.
     """
@@ -80,7 +80,9 @@ def again(case: CaseResult, lane: LaneInfo, result: Result) -> list[str]:
         words += ["--target", str(lane.target)]
     if from_file or case.name.startswith("random/"):
         words += ["--out-of-range", case.out_of_range]
-    return [shlex.join([*words, *(["--wrap"] if case.wrapped else [])])]
+    words += ["--wrap"] if case.wrapped else []
+    words += ["--no-known"] if report.no_known else []
+    return [shlex.join(words)]
 
 
 def title(case: CaseResult) -> str:
@@ -107,7 +109,7 @@ class Cause:
         """The command that runs the first case again, as a line, if it is a finding."""
         case = report.cases[self.cases[0]]
         lane = report.lanes[case.results.index(self.first)]
-        return [f"again: {command}" for command in again(case, lane, self.first)]
+        return [f"again: {command}" for command in again(report, case, lane, self.first)]
 
 
 def causes(report: Report) -> list[Cause]:

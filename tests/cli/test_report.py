@@ -176,14 +176,14 @@ class TestOptionsOfCheck:
         assert sys.executable not in Path("r.json").read_text()
 
 
-def commands(page: str) -> list[str]:
+def commands(page: str, sort: str = "repro") -> list[str]:
     """The commands that a page offers, in the order of its cases."""
     text = Path(page).read_text(encoding="utf-8")
     found = re.search(r'<script type="application/json" id="report">(.*?)</script>', text)
     assert found is not None
     chunks = json.loads(found[1])["details"]
     details = [json.loads(zlib.decompress(base64.b64decode(chunk))) for chunk in chunks]
-    return [command for chunk in details for detail in chunk for command in detail["repro"]]
+    return [command for chunk in details for detail in chunk for command in detail[sort]]
 
 
 def test_the_commands_that_a_page_offers_work() -> None:
@@ -194,6 +194,11 @@ def test_the_commands_that_a_page_offers_work() -> None:
     assert [shlex.split(command)[4] for command in offered] == [case.name for case in failed]
     assert call(*shlex.split(offered[0])[1:]).exit_code == 0
     assert Path("repro/repro.py").exists()
+    for command in commands("r.html", "again"):
+        again = call(*shlex.split(command)[1:], "--json", "again.json")
+        assert (again.exit_code, command in again.stdout) == (1, True)
+        (case,) = open_report("again.json").cases
+        assert case.results == next(one for one in failed if one.name == case.name).results
 
 
 def test_commands_are_offered_where_a_model_went_wrong_and_quoted() -> None:

@@ -124,8 +124,11 @@ def test_a_finding_has_the_command_that_runs_its_case_again(
     lane = dict(lane)
     result = replace(DIFF, state=lane.pop("state", "DIFF"))
     case = msgspec.structs.replace(entry(gather_case(name), result), **facts)
-    commands = again(case, replace(OPENVINO, **lane), result)
+    whole = report_of([openvino := replace(OPENVINO, **lane)], case)
+    commands = again(whole, case, openvino, result)
     assert commands == ([] if words is None else [f"onnxgather check {words}"])
+    without = again(msgspec.structs.replace(whole, no_known=True), case, openvino, result)
+    assert without == [f"{command} --no-known" for command in commands]
 
 
 def heading(page: bytes) -> tuple[str, str]:
