@@ -188,7 +188,7 @@ def _library_of_cc(name: str) -> str:
 STREAMED = ("loops.c", "used > machine_cache_bytes()", "bytes > 1000")
 NARROW = ("loops.c", "run.wide = machine_gathers();", "run.wide = 0;")
 EIGHTS = ("thresholds.h", "LEAST_EIGHTS_BYTES = 1 << 18", "LEAST_EIGHTS_BYTES = 1 << 3")
-SINGLES = ("thresholds.h", "MOST_EIGHTS_BYTES = 1 << 23", "MOST_EIGHTS_BYTES = 0")
+SINGLES = ("thresholds.h", "MOST_EIGHTS_BYTES = 1 << 22", "MOST_EIGHTS_BYTES = 0")
 SMALL = ("loops.c", "bytes > LEAST_PART_BYTES && ", "")
 WAYS: dict[str, tuple[Change, ...]] = {
     "past the caches": (STREAMED, SMALL),
