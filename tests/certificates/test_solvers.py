@@ -95,7 +95,7 @@ class TestSolve:
         monkeypatch.setitem(sys.modules, name, None)
         with pytest.raises(OnnxGatherError) as raised:
             solve(PROVED, 5, name)
-        sentence = f"a proof needs {name}, which is not installed: pip install onnxgather[proof]"
+        sentence = f"a proof needs {name}, which is not installed: pip install 'onnxgather[proof]'"
         assert str(raised.value) == sentence
         other = next(other for other in NAMES if other != name)
         assert installed_solver() == other
@@ -103,7 +103,7 @@ class TestSolve:
         with pytest.raises(OnnxGatherError) as raised:
             installed_solver()
         sentence = (
-            "a proof needs z3 or cvc5, which are not installed: pip install onnxgather[proof]"
+            "a proof needs z3 or cvc5, which are not installed: pip install 'onnxgather[proof]'"
         )
         assert str(raised.value) == sentence
 

@@ -111,7 +111,8 @@ def test_harden_verifies_what_it_wrote() -> None:
     np.savez("inputs.npz", ids=np.array([0, -4]))
     code, _, told = outcome("harden", "model.onnx", "-o", "out.onnx", *options)
     assert code == 3
-    assert "Error: model.onnx: the model must run with the given inputs, but [ONNX" in told
+    rule = "the model must run with the given inputs, which audit --write-inputs makes"
+    assert f"Error: model.onnx: {rule}, but [ONNX" in told
     code, _, told = outcome("harden", "model.onnx", "-o", "out.onnx", *options[1:3])
     rule = "Error: --inputs must come with --verify, which runs the model"
     assert (code, told.splitlines()[-1]) == (2, rule)
