@@ -78,7 +78,7 @@ def add_to(
         names[INDICES] = indices
     _check_values(graph, desc, names, whole is model)
     taken, prefix, number = names_in(whole), f"{output}/", 2
-    while any(name.startswith(prefix) for name in taken):
+    while any(str(name).startswith(prefix) for name in taken):  # bytes are no name in UTF-8
         prefix, number = f"{output}_{number}/", number + 1
     opsets = {domain_of(one): one.version for one in whole.opset_import}
     version = opsets.get("", DEFAULT_OPSET if opset is None else opset)

@@ -3,7 +3,7 @@
     python tests/helpers/mutations.py --count 100000 [--kind KIND] [--seed S] [--jobs 2]
     python tests/helpers/mutations.py --count 200000 --kind names
 
-The second line calls each public name with as many arguments, most of which are wrong. An input is
+The second line calls each public name with so many arguments, most of which are wrong. An input is
 made of its kind and its seed alone. A finding is printed with both, with the command
 that shows it again, and with the input. The rules are those of `command`, `refused` and `attempt`.
 The inputs run in processes of their own, so that a crash is a finding, too.

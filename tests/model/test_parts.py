@@ -193,6 +193,20 @@ class TestAddTo:
         model.graph.CopyFrom(graph)
         assert computed(model, {"x0": DATA, "i0": FIRST}) == [DATA[:, [2, 0]].tobytes()]
 
+    def test_a_model_may_have_names_that_are_not_in_utf_8(self) -> None:
+        model = empty([DESC])
+        text = model.SerializeToString().replace(b"empty", b"empt\xff")
+        text += (
+            onnx.ModelProto(
+                graph=onnx.GraphProto(node=[onnx.NodeProto(op_type="Identity", output=["seven"])])
+            )
+            .SerializeToString()
+            .replace(b"seven", b"seve\xff")
+        )
+        other = onnx.ModelProto.FromString(text)
+        og.add_to(other, DESC, input="x0", indices="i0", output="y0")
+        assert [node.op_type for node in other.graph.node][-1] == "Gather"
+
     def test_the_names_of_inner_values_are_new(self) -> None:
         model = empty([DESC, DESC])
         model.graph.node.append(helper.make_node("Identity", ["i0"], ["y0/indices"]))
