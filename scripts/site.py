@@ -7,6 +7,7 @@ The examples are what `show`, `check` and `audit` write, made anew.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import tempfile
 from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -28,8 +30,21 @@ NAV = {
 LINKED = ["BENCHMARKS.svg", "LICENSE", "onnxgather/parity/known_differences.json"]
 """Files that are no pages and that pages link to."""
 
-CSS = "table { display: block; overflow-x: auto; }"
-"""A wide table scrolls by itself, not the page."""
+CSS = """
+table, p:has(> img) { display: block; overflow-x: auto; }
+p > img { min-width: 45rem; }
+code span { white-space: nowrap; }
+"""
+"""A wide table or picture scrolls by itself, not the page; an option stays on one line."""
+
+DARK = """
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const page = document.documentElement;
+const follow = () => { page.dataset.bsTheme = dark.matches ? "dark" : "light"; };
+dark.addEventListener("change", follow);
+follow();
+"""
+"""Follows the system's colors; the theme's own script fails without a highlighter from the net."""
 
 PROGRAM, MODEL = "models/gather_3_swap_columns.json", "models/networks/keywords.onnx"
 
@@ -62,12 +77,16 @@ def write_sources(folder: Path) -> None:
         lines.append(f"- [{name}]({name}.html): `onnxgather {' '.join(words)} --html {name}.html`")
     (pages / "docs" / "examples.md").write_text("\n\n".join(lines) + "\n", encoding="utf-8")
     (pages / "site.css").write_text(CSS, encoding="utf-8")
+    (pages / "js").mkdir()
+    (pages / "js" / "darkmode.js").write_text(DARK, encoding="utf-8")
     found = [path.relative_to(pages).as_posix() for path in pages.rglob("*.md")]
     told = {
         "site_name": "onnxgather",
         "docs_dir": str(pages),
         "theme": {"name": "mkdocs", "color_mode": "auto", "highlightjs": False},
         "extra_css": ["site.css"],
+        "hooks": [__file__],
+        "validation": {"anchors": "warn"},
         "use_directory_urls": False,
         "nav": [{"Start": "README.md"}, *({title: paths} for title, paths in menu(found).items())],
     }
@@ -81,6 +100,31 @@ def menu(pages: Iterable[str]) -> dict[str, list[str]]:
         for title, names in NAV.items()
     }
     return told | {"More": sorted({*pages} - {"README.md"} - {*chain(*told.values())})}
+
+
+def on_config(config: Any) -> None:
+    """Let the ids of headings begin with a letter: the theme's script takes them as selectors."""
+    config["mdx_configs"]["toc"] = {"slugify": slug}
+
+
+def slug(heading: str, dash: str) -> str:
+    """Return the id of a heading."""
+    words = re.sub(r"[\s-]+", dash, re.sub(r"[^\w\s-]", "", heading).strip().lower())
+    return words if words[:1].isalpha() else f"s{dash}{words}"
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Name pages in links without the end of their files."""
+    return re.sub(r"\[(?:docs/)?([\w-]+)\.md\]\(", r"[\1](", markdown)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Put each option in code into a span, which keeps it on one line."""
+    return re.sub(
+        r"(?<!<pre>)<code>[^<]*</code>",
+        lambda code: re.sub(r"(?<![\w-])--?\w[\w-]*", r"<span>\g<0></span>", code[0]),
+        html,
+    )
 
 
 def build(site: Path) -> None:

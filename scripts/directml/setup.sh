@@ -42,6 +42,10 @@ operators=
 folders=()
 while [ $# != 0 ]; do
     case $1 in
+    -h | --help)
+        sed -n '2,/^set -/{/^#/s/^# \{0,1\}//p}' "$0"
+        exit
+        ;;
     --remove) remove=yes ;;
     --lanes=*) lanes=${1#*=} ;;
     --lanes)

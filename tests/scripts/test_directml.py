@@ -317,6 +317,14 @@ class TestSetup:
         code, says = self.setup("--fast", user=os.getuid())
         assert (code, says) == (1, "setup.sh: unknown option --fast\n")
 
+    def test_help_is_the_head_of_the_script(self) -> None:
+        code, says = self.setup("--help", user=os.getuid())
+        assert code == 0
+        assert says.startswith("Fills one folder with all that it takes to run lanes on a Debian")
+        assert says.endswith(
+            "says why, the exit code is 1, and every program that it started has ended.\n"
+        )
+
     @pytest.mark.parametrize(
         ("arguments", "says"),
         [
