@@ -20,18 +20,18 @@ BUDGETS = {
     "model": 500,
     "execution": 1_530,
     "programs": 1_032,
-    "parity": 2_443,
+    "parity": 2_449,
     "report": 745,
     "repro": 792,
     "doctor": 265,
-    "networks": 5_010,
+    "networks": 5_011,
     "certificates": 1_713,
-    "cli": 2_119,
+    "cli": 2_129,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 20_012
+WHOLE = 20_029
 """The most lines of code of the package."""
 
 ENTRIES = 23

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial, wraps
+from shutil import which
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import click
 
+from onnxgather.checks import shown
 from onnxgather.errors import OnnxGatherError
 from onnxgather.execution.providers import (
     DIRECTML_DLL,
@@ -129,6 +132,16 @@ def _pairs(read: Callable[[str], object]) -> Any:
             raise click.BadParameter(f"must be {param.metavar}, got {values[-1]!r}") from None
 
     return by_name
+
+
+def _paths(context: click.Context, param: click.Parameter, values: Sequence[str]) -> Any:
+    """The NAME=PATH of an option, each of which must be there; a lane's may be a command's name."""
+    found: dict[str, str] = _pairs(str)(context, param, values)
+    for path in found.values():
+        is_command = param.name == "pythons" and which(path) is not None
+        if not (is_command or os.path.exists(os.path.expanduser(path))):
+            raise click.BadParameter(f"{shown(path)}: no such file or directory")
+    return found
 
 
 def integers(text: str, mark: str = ",") -> tuple[int, ...]:
@@ -345,7 +358,7 @@ lanes = _together(
         "--lane",
         "pythons",
         multiple=True,
-        callback=_pairs(str),
+        callback=_paths,
         metavar="NAME=PATH",
         help="A lane that runs in another Python environment, which needs onnxruntime and numpy "
         "only, or on a shared library of ONNX Runtime. PATH is the interpreter, or ends in .so, "
@@ -354,6 +367,6 @@ lanes = _together(
         "may have a label: cpu@old; a last label that is a target, as in cpu@native, is that of "
         "its models.",
     ),
-    of_check("plugin", "plugins", callback=_pairs(str)),
+    of_check("plugin", "plugins", callback=_paths),
     timeout,
 )

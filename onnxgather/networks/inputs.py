@@ -79,5 +79,6 @@ def checked(network: Network, inputs: Mapping[str, Array], inner: bool = False) 
     missing = [shown(name) for name in network.main.inputs if name not in known]
     if missing:
         rule = f"{where}: the inputs must hold an array for each input of the model"
-        raise OnnxGatherError(f"{rule}, got none for {listed(missing, MOST_INPUTS_LISTED)}")
+        more = "" if given else "; give --inputs FILE.npz"
+        raise OnnxGatherError(f"{rule}, got none for {listed(missing, MOST_INPUTS_LISTED)}{more}")
     return given

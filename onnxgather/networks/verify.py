@@ -240,7 +240,7 @@ def verify(
         expected = outputs(before, inputs)
         if isinstance(expected, str):
             rule = "the model must run with the given inputs, which audit --write-inputs makes"
-            raise ProviderError(f"{plain.path}: {rule}, but {expected}")
+            raise OnnxGatherError(f"{plain.path}: {rule}, but {expected}")
         runs = [(dict(inputs), expected)]
     equal = sum(same(outputs(after, fed), expected) for fed, expected in runs)
     source = "given inputs" if inputs is not None else f"inputs made with seed {seed}"

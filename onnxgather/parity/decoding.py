@@ -14,6 +14,7 @@ from onnxgather.errors import FileFormatError
 from onnxgather.files import reason
 
 _RULES = {
+    "Input data was truncated": " must be whole JSON, got an empty or cut file",
     r"Expected `str` matching .*": " must be a full name, such as CPUExecutionProvider",
     r"Expected (.*), got (.*)": r" must be \1, got \2",
     r"Expected (`\w+` [<>o].*)": r" must be \1",

@@ -174,14 +174,14 @@ def explained(result: Result, case: Case, info: LaneInfo, known: Sequence[Known]
 def with_findings(report: Report, before: Sequence[Known] = ()) -> list[Known]:
     """The known differences of a file and those that a report found, sorted.
 
-    An entry is about one kind of result of one version of a provider, and names the cases. FIXED
-    gets none, nor a lane without a version.
+    An entry is about one kind of result and one broken rule, of one version of a provider, and
+    names the cases. FIXED gets none, nor a lane without a version.
 
     Args:
         report: The report.
         before: The entries that the file had, which stay as they are.
     """
-    found: dict[tuple[str, str, ResultPattern], list[CaseResult]] = {}
+    found: dict[tuple[str, str, ResultPattern, str], list[CaseResult]] = {}
     told: dict[object, str] = {}
     for case in report.cases:
         for lane, result in zip(report.lanes, case.results, strict=True):
@@ -191,6 +191,7 @@ def with_findings(report: Report, before: Sequence[Known] = ()) -> list[Known]:
                     lane.provider,
                     versions,
                     ResultPattern(result.kind, breakdown=result.breakdown),
+                    result.bare_rule,
                 )
                 found.setdefault(key, []).append(case)
                 told.setdefault(key, f"No reason is written yet; {case.name}: {result.reason}")
@@ -200,7 +201,7 @@ def with_findings(report: Report, before: Sequence[Known] = ()) -> list[Known]:
             CasePattern(escape(case.name), out_of_range=(case.out_of_range,), wrapped=case.wrapped)
             for case in cases
         }
-        provider, versions, pattern = key
+        provider, versions, pattern, _ = key
         measured = f"measured with {versions.removeprefix('==')}"
         named = tuple(sorted(patterns, key=str))
         entries.append(Known(provider, versions, named, (pattern,), told[key], measured))

@@ -5,6 +5,7 @@ docs/report.md describes the classes of this module to readers of the JSON.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -172,6 +173,11 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults
     given_as: str = ""
     """The data types that the provider was given in place of those that it lacks, such as `data as
     UINT32, indices as INT32`. The inputs and the outputs of the report are those of the case."""
+
+    @property
+    def bare_rule(self) -> str:
+        """The rule without its numbers, which differ from case to case."""
+        return re.sub(r"\[[^]]*\]|-?[0-9]+", "", self.rule or "")
 
     @property
     def is_wrong(self) -> bool:

@@ -122,7 +122,7 @@ def causes(report: Report) -> list[Cause]:
             reason: Hashable = why(result)
             if result.state == "DIFF":  # its sentence has values, which differ from case to case
                 policy = None if case.in_range else case.out_of_range
-                reason = (case.operator, policy, result.kind, result.returned)
+                reason = (case.operator, policy, result.kind, result.returned, result.bare_rule)
             key = (result.state, result.lane, reason)
             found.setdefault(key, Cause(result, [])).cases.append(k)
     return sorted(

@@ -541,6 +541,7 @@ def test_lanes_run_each_gather_with_what_it_gets() -> None:
 
 
 def test_a_lane_that_does_not_start_is_exit_code_3() -> None:
+    Path("python").touch()
     lane = ("--lane", f"cpu={Path('python').absolute()}", "--inputs", npz(ids=[[0, 1]]))
     code, text, _ = outcome("audit", embedding(), *lane)
     assert code == 3

@@ -170,6 +170,18 @@ class TestHelp:
                 "Invalid value for '--lane': must differ, got 'cpu' twice",
             ),
             (
+                ["x.json", "--lane", "cpu@old=no/python"],
+                "Invalid value for '--lane': 'no/python': no such file or directory",
+            ),
+            (
+                ["x.json", "--lane", "cpu=no-such-python"],
+                "Invalid value for '--lane': 'no-such-python': no such file or directory",
+            ),
+            (
+                ["x.json", "--plugin", "MyExecutionProvider=libmy.so"],
+                "Invalid value for '--plugin': 'libmy.so': no such file or directory",
+            ),
+            (
                 ["x.json", "--lanes", ","],
                 "Invalid value for '--lanes': must be names with commas, got ','",
             ),
@@ -479,6 +491,16 @@ class TestWriteKnown:
         )
         assert {one[0][0] for one in states(*asked, "--known", "known.json")} == {"KNOWN"}
 
+    def test_findings_of_different_rules_are_entries_of_their_own(self) -> None:
+        asked = ["--corpus", "-k", "forbidden/gather-nd", "--no-known", "--json", "r.json"]
+        assert call("check", *asked, "--write-known", "known.json").exit_code == 1
+        entries = json.loads(Path("known.json").read_text(encoding="utf-8"))
+        rules = [{name["name"].split("/")[2] for name in one["cases"]} for one in entries]
+        assert sorted(map(sorted, rules)) == [["batch-count"], ["batch-sizes"], ["tuple-length"]]
+        reasons = [one["reason"].partition(";")[2].split("/")[2] for one in entries]
+        assert [{reason} for reason in reasons] == rules
+        assert outcome("check", *asked[:4])[1].count("DIFF     cpu: ") == len(rules)
+
     def test_entries_that_a_file_has_stay_with_their_reasons(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -502,7 +524,10 @@ class TestWriteKnown:
         ("file", "sentence"),
         [
             ("x.json", "x.json: $ must be `array`, got `object`"),
-            ("empty.json", "empty.json: $: Input data was truncated"),
+            (
+                "empty.json",
+                "empty.json: $ must be whole JSON, got an empty or cut file",
+            ),
             ("list.json", "list.json: $[0] must have provider"),
         ],
     )

@@ -158,6 +158,8 @@ class TestOptionsOfCheck:
 
     def test_reports_name_no_interpreter_by_path_unless_asked(self) -> None:
         program("x.json")
+        Path("bin").mkdir()
+        Path("bin/python9").touch()
         lane = ["--lane", f"cpu@own={os.path.join(os.getcwd(), 'bin', 'python9')}"]
         files = ["r.json", "r.xml", "r.html", "r.md"]
         names = [

@@ -247,7 +247,7 @@ class TestModel:
             (
                 ["check", "m.onnx"],
                 "m.onnx: the inputs must hold an array for each input of the model, got none for "
-                "'data', 'ids', 'two', 'yes', 'words'",
+                "'data', 'ids', 'two', 'yes', 'words'; give --inputs FILE.npz",
             ),
             (["show", "none.onnx", "--node", "y"], "none.onnx: no such file or directory"),
         ],

@@ -214,13 +214,12 @@ class TestWhatIsMissing:
     ) -> None:
         make()
         model, other = program(str(tmp_path / "programs" / "program.json")), tmp_path / "other"
-        for why in (
-            f"onnxruntime-web is not set up; got no folder '{other}'",
-            f"{other} must be a folder of onnxruntime-web, but has no ort.wasm.min.mjs",
-        ):
-            code, out, _ = outcome("check", model, "--lane", f"web-wasm={other}")
-            assert (code, f"web-wasm did not start: {why}\n" in out) == (3, True), out
-            other.mkdir(exist_ok=True)
+        code, _, err = outcome("check", model, "--lane", f"web-wasm={other}")
+        assert (code, f"'{other}': no such file or directory\n" in err) == (2, True), err
+        other.mkdir()
+        why = f"{other} must be a folder of onnxruntime-web, but has no ort.wasm.min.mjs"
+        code, out, _ = outcome("check", model, "--lane", f"web-wasm={other}")
+        assert (code, f"web-wasm did not start: {why}\n" in out) == (3, True), out
 
     def test_a_lane_in_a_browser_has_no_plugin(self) -> None:
         with pytest.raises(OnnxGatherError) as caught:

@@ -322,7 +322,8 @@ class TestRefusals:
         nodes = [node("Neg", ["rest"], "n"), GATHER]
         path = save(tmp_path, nodes, inputs, [TABLE])
         assert refusal(path, "gather") == (
-            "the inputs must hold an array for each input of the model, got none for 'ids'"
+            "the inputs must hold an array for each input of the model, got none for 'ids'; give "
+            "--inputs FILE.npz"
         )
         ids = np.zeros((2, 3), np.int64)
         assert case_of_node(path, "gather", {"ids": ids}).indices.shape == (1, 2, 3)
@@ -542,7 +543,8 @@ class TestBrokenModels:
         start = time.process_time()
         assert case_of_node(path, "gather", {"n30000": IDS}).indices.tolist() == [[3, 1, 0]]
         assert refusal(path, "gather") == (
-            "the inputs must hold an array for each input of the model, got none for 'n0'"
+            "the inputs must hold an array for each input of the model, got none for 'n0'; give "
+            "--inputs FILE.npz"
         )
         assert time.process_time() - start < 10
 

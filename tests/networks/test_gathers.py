@@ -332,7 +332,11 @@ class TestRuns:
     @pytest.mark.parametrize(
         ("inputs", "said"),
         [
-            ({}, "the inputs must hold an array for each input of the model, got none for 'ids'"),
+            (
+                {},
+                "the inputs must hold an array for each input of the model, got none for 'ids'; "
+                "give --inputs FILE.npz",
+            ),
             (
                 {"ids": np.zeros((1, 2), np.int32)},
                 "input 'ids' must be INT64 [?, 2], got int32 [1, 2]",
