@@ -24,14 +24,14 @@ BUDGETS = {
     "report": 745,
     "repro": 792,
     "doctor": 265,
-    "networks": 5_011,
+    "networks": 5_012,
     "certificates": 1_713,
-    "cli": 2_129,
+    "cli": 2_131,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 20_029
+WHOLE = 20_032
 """The most lines of code of the package."""
 
 ENTRIES = 23

@@ -161,7 +161,7 @@ def plan(
 
     Raises:
         OnnxGatherError: Two files would be one, or a file would replace an input.
-        UsageError: A model has no file to go to.
+        UsageError: A model has no file to go to, or a folder would have the name of a program.
     """
     models = len(unread) + sum(len(gathers.contents(whole)) for gathers in found)
     file = _only_file(output, models)
@@ -174,6 +174,8 @@ def plan(
 def _only_file(output: str | None, models: int) -> str | None:
     """The file of the only model; None if models go to a folder or beside their sources."""
     named = output is not None and (output == STANDARD or output.lower().endswith(".onnx"))
+    if output and output.lower().endswith(".json") and not os.path.exists(output):
+        raise click.UsageError(f"--output must be a folder or end in .onnx, got {output}")
     if output is None or not named or os.path.isdir(output):
         return None
     if models > 1:

@@ -57,11 +57,12 @@ def audit_page(done: Mapping[str, Compared]) -> bytes:
     for path, compared in done.items():
         every += compared.audit.gathers
         parts.append(filled_part("networks/audit_model", _part(path, compared, details)))
-    worst, count = _worst(every), f"{number_of(len(parts), 'model')}: " if len(parts) > 1 else ""
+    worst, name = _worst(every), next(iter(done))
+    name = number_of(len(parts), "model") if len(parts) > 1 else name
     mood = "open" if worst in ("not-proved", "proved-if") else "good"
     texts = {
-        "title": f"{_text(count[:-2] or next(iter(done)))} · onnxgather audit",
-        "verdict": count + summary(Audit(every)),
+        "title": f"{_text(name)} · onnxgather audit",
+        "verdict": f"{_text(name)}: {summary(Audit(every))}",
         "mood": "bad" if _COLOURS[worst] in BAD else mood,
         "models": "".join(parts),
         "providers": "".join(

@@ -357,6 +357,6 @@ def read_report(text: bytes) -> Report:
     """
     schema = msgspec.json.decode(text, type=_Head).schema
     if schema != SCHEMA:
-        got = "none, as in reports of earlier versions" if schema is None else schema
+        got = "none, as in earlier reports and other files" if schema is None else schema
         raise msgspec.ValidationError(f"schema must be {SCHEMA}, got {got}")
     return msgspec.json.decode(text, type=Report)

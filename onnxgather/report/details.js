@@ -133,11 +133,17 @@ function copyButton(text) {
   return copy;
 }
 
+/** What a command leaves open: an interpreter, or the library of a provider from a plugin. */
+function moreOf(command) {
+  const python = " PYTHON is the interpreter of the lane's environment.";
+  const plugin = " A provider from a plugin needs --plugin too.";
+  return (/=PYTHON\b/.test(command) ? python : "") + (/ExecutionProvider/.test(command) ? plugin : "");
+}
+
 function againSection(command) {
   return commandSection(
     "Run again",
-    "Checks this case alone, with the lane. PYTHON is the interpreter of the lane's environment; a " +
-      "provider from a plugin needs --plugin too.",
+    `Checks this case alone, with the lane.${moreOf(command)}`,
     command,
   );
 }
@@ -145,8 +151,8 @@ function againSection(command) {
 function reproSection(command) {
   return commandSection(
     "Reproduce",
-    "Makes a folder with the smallest model that still shows it. REPORT.json is what --json wrote, " +
-      "PYTHON the interpreter of the lane's environment; a provider from a plugin needs --plugin too.",
+    "Makes a folder with the smallest model that still shows it. REPORT.json is what " +
+      `--json wrote.${moreOf(command)}`,
     command,
   );
 }

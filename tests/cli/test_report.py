@@ -106,7 +106,7 @@ class TestMerge:
         assert outcome("report", "merge", "x.json") == (
             2,
             "",
-            "Error: x.json: $.schema must be 1, got none, as in reports of earlier versions\n",
+            "Error: x.json: $.schema must be 1, got none, as in earlier reports and other files\n",
         )
 
 

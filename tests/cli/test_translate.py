@@ -387,6 +387,10 @@ class TestConvert:
         program("x.json")
         Path("x.onnx").mkdir()
         assert outcome("convert", "x.json") == (2, "", "Error: x.onnx: is a directory\n")
+        code, out, err = outcome("convert", "x.json", "-o", "new.json")
+        rule = "Error: --output must be a folder or end in .onnx, got new.json"
+        assert (code, out, err.splitlines()[-1]) == (2, "", rule)
+        assert not Path("new.json").exists()
         sentence = "Error: x.json/x.onnx: a file stands where its folder should be\n"
         assert outcome("convert", "x.json", "-o", "x.json") == (2, "", sentence)
         name = "n" * 300

@@ -58,7 +58,7 @@ def test_a_gather_has_its_proof_and_its_picture() -> None:
     assert (first["type"], first["indexType"], first["level"]) == ("FLOAT32", "INT64", "3_0")
     assert len(found.details) == 3
     assert [value for name, value in found.attributes if name == "data-detail"] == ["0", "1", "2"]
-    assert found.texts["h1"] == ["3 gathers: 1 proved under conditions, 2 proved in range"]
+    assert found.texts["h1"] == ["tokens: 3 gathers: 1 proved under conditions, 2 proved in range"]
     assert found.texts["h2"] == ["tokens"]
     assert "lane          cpu: 3 PASS" in found.texts["li"]
     facts = dict([*zip(found.texts["dt"], found.texts["dd"], strict=True)][::-1])
@@ -234,6 +234,9 @@ def test_the_contract_and_its_guard_stand_once() -> None:
     found = Page(text)
     assumed = "The proofs assume that open sizes of inputs are at least 1."
     assert found.texts["p"].count(assumed) == 1
+    assert "Contract" not in found.texts["h3"]
+    heads = [i for i in found.texts["span"] if i.startswith("Contract, and a guard")]
+    assert heads == ["Contract, and a guard to paste in front of the model"]
     assert found.texts["pre"][-1] == guard(told.contract).rstrip("\n")
 
 

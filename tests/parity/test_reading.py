@@ -217,7 +217,7 @@ def test_a_file_that_is_no_report_is_told_apart(tmp_path: Path, content: bytes) 
         (
             b'"schema":1,',
             b"",
-            "$.schema must be 1, got none, as in reports of earlier versions",
+            "$.schema must be 1, got none, as in earlier reports and other files",
         ),
         (b'"schema":1,', b'"schema":2,', "$.schema must be 1, got 2"),
         (

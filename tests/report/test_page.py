@@ -328,6 +328,31 @@ def test_a_list_without_results_says_why_and_the_address_has_the_filters(
     assert found["fits"]
 
 
+HINTS = """
+for (const summary of document.querySelectorAll("details > summary")) summary.click();
+await new Promise((done) => setTimeout(done, 300));
+return [...document.querySelectorAll("p")].map((p) => p.textContent);
+"""
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+@pytest.mark.parametrize(
+    ("lane", "more"),
+    [
+        ({}, ""),
+        ({"python": "python3"}, " PYTHON is the interpreter of the lane's environment."),
+        ({"name": "OpenVINOExecutionProvider"}, " A provider from a plugin needs --plugin too."),
+    ],
+)
+def test_a_command_has_the_hints_that_apply_to_it(
+    tmp_path: Path, lane: dict[str, str], more: str
+) -> None:
+    case = entry(gather_case(), replace(DIFF, lane=lane.get("name", "openvino")))
+    page = html(report_of([replace(OPENVINO, **lane)], case))
+    found = probed(tmp_path, page, HINTS, 1200)
+    assert f"Checks this case alone, with the lane.{more}" in found
+
+
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 def test_a_page_of_cases_that_all_pass_says_what_there_is(tmp_path: Path) -> None:
     report = report_of([CPU], entry(gather_case(), passed("cpu")))
