@@ -134,14 +134,18 @@ def _pairs(read: Callable[[str], object]) -> Any:
     return by_name
 
 
-def _paths(context: click.Context, param: click.Parameter, values: Sequence[str]) -> Any:
-    """The NAME=PATH of an option, each of which must be there; a lane's may be a command's name."""
-    found: dict[str, str] = _pairs(str)(context, param, values)
-    for path in found.values():
-        is_command = param.name == "pythons" and which(path) is not None
-        if not (is_command or os.path.exists(os.path.expanduser(path))):
-            raise click.BadParameter(f"{shown(path)}: no such file or directory")
-    return found
+def check_paths(pythons: dict[str, str], plugins: dict[str, str]) -> None:
+    """Check that the paths of --lane and --plugin are there; a lane's may be a command's name.
+
+    Raises:
+        BadParameter: One is not.
+    """
+    for option, paths in (("'--lane'", pythons), ("'--plugin'", plugins)):
+        for path in paths.values():
+            is_command = paths is pythons and which(path) is not None
+            if not (is_command or os.path.exists(os.path.expanduser(path))):
+                sentence = f"{shown(path)}: no such file or directory"
+                raise click.BadParameter(sentence, param_hint=option)
 
 
 def integers(text: str, mark: str = ",") -> tuple[int, ...]:
@@ -358,7 +362,7 @@ lanes = _together(
         "--lane",
         "pythons",
         multiple=True,
-        callback=_paths,
+        callback=_pairs(str),
         metavar="NAME=PATH",
         help="A lane that runs in another Python environment, which needs onnxruntime and numpy "
         "only, or on a shared library of ONNX Runtime. PATH is the interpreter, or ends in .so, "
@@ -367,6 +371,6 @@ lanes = _together(
         "may have a label: cpu@old; a last label that is a target, as in cpu@native, is that of "
         "its models.",
     ),
-    of_check("plugin", "plugins", callback=_paths),
+    of_check("plugin", "plugins", callback=_pairs(str)),
     timeout,
 )

@@ -145,6 +145,7 @@ def _each(
         raise click.UsageError("--inputs must be given with lanes, which get what a run shows")
     if with_lanes and asked.jobs > 1:
         raise click.UsageError("--jobs must be 1 with lanes, which take one model at a time")
+    arguments.check_paths(asked.pythons, asked.plugins)
     with ExitStack() as stack:
         named = asked.lanes, asked.pythons, asked.plugins, "portable", asked.timeout
         with arguments.as_usage(click.UsageError):

@@ -104,6 +104,7 @@ class Lanes:
         from onnxgather.parity.checking import Team
         from onnxgather.parity.lanes import open_lanes
 
+        arguments.check_paths(self.pythons, self.plugins)
         some = self.lanes or self.pythons or self.plugins
         names = self.lanes if some else [self.provider or "cpu"]
         named = names, self.pythons, self.plugins, self.target, self.timeout

@@ -35,6 +35,7 @@ def doctor_command(
     """
     from onnxgather.doctor import examine
 
+    arguments.check_paths(pythons, plugins)
     checkup = examine(pythons, plugins, timeout=timeout)
     say(json_bytes(checkup) if as_json else str(checkup), as_is=True)
     return checkup.exit_code
