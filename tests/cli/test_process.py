@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from subprocess import PIPE
 from typing import IO
@@ -48,6 +49,15 @@ def _buffered(
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"}
     command = [sys.executable, "-m", "onnxgather", *arguments]
     return subprocess.run(command, stdout=stdout, stderr=stderr, check=False, env=environment)
+
+
+def opened_for_writing(path: str) -> int:
+    """The number of an open pipe, as soon as a program reads it."""
+    for _ in range(600):
+        with suppress(OSError):
+            return os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+        time.sleep(0.05)
+    pytest.fail(f"{path} was not read within 30 seconds")
 
 
 class TestProcess:
@@ -164,9 +174,13 @@ main(["run", "slow.json"])
         with subprocess.Popen(command, stdout=pipe, stderr=pipe) as child:
             assert child.stdout is not None
             assert child.stdout.readline() == b"ready\n"
-            time.sleep(0.3)
-            child.send_signal(signal.SIGINT)
-            out, err = child.communicate(timeout=30)
+            try:
+                writer = opened_for_writing("slow.json")
+                child.send_signal(signal.SIGINT)
+                out, err = child.communicate(timeout=30)
+                os.close(writer)
+            finally:
+                child.kill()
         assert (child.returncode, out, err) == (130, b"", b"")
 
     @POSIX
