@@ -91,6 +91,11 @@ def made_folder() -> Path:
     return cache_folder() / "directml"
 
 
+def web_folder() -> Path:
+    """The folder of onnxruntime-web that `WEB_SETUP` makes."""
+    return cache_folder() / "web/node_modules/onnxruntime-web"
+
+
 def web_host(provider: Provider, folder: str | None = None) -> list[str]:
     """The command of the host that runs a provider in a browser, whether it is set up or not.
 
@@ -98,8 +103,7 @@ def web_host(provider: Provider, folder: str | None = None) -> list[str]:
         provider: A provider of onnxruntime-web.
         folder: The folder of onnxruntime-web; None means the one that `WEB_SETUP` makes.
     """
-    made = cache_folder() / "web/node_modules/onnxruntime-web"
-    path = Path(folder).expanduser().absolute() if folder else made
+    path = Path(folder).expanduser().absolute() if folder else web_folder()
     return [sys.executable, "-P", "-m", BROWSER, provider.library, str(path)]
 
 
@@ -147,7 +151,7 @@ def startable(command: list[str]) -> list[str]:
     if is_library(command[0]):
         return [compiled_host(), *command]
     if BROWSER in command and not os.path.isdir(command[-1]):
-        made = command[-1] == web_host(Provider(""))[-1]
+        made = command[-1] == str(web_folder())
         how = f"run {WEB_SETUP}" if made else f"got no folder {shown(command[-1])}"
         raise NoAnswerError(Breakdown.NOT_STARTED, f"onnxruntime-web is not set up; {how}")
     folder, name = os.path.split(command[0])
