@@ -18,11 +18,11 @@ BUDGETS = {
     "descriptors": 1_063,
     "lowering": 1_774,
     "model": 500,
-    "execution": 1_530,
+    "execution": 1_528,
     "programs": 1_032,
-    "parity": 2_449,
+    "parity": 2_446,
     "report": 745,
-    "repro": 792,
+    "repro": 793,
     "doctor": 265,
     "networks": 5_012,
     "certificates": 1_713,
@@ -31,7 +31,7 @@ BUDGETS = {
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 20_035
+WHOLE = 20_031
 """The most lines of code of the package."""
 
 ENTRIES = 23
@@ -48,7 +48,7 @@ print(*(m.__file__ for name, m in sys.modules.items() if name.split(".")[0] == "
 
 CALLS = {
     "to_onnx": ("og.to_onnx(desc)", 24, 2_484),
-    "run": ("og.run(desc, np.zeros(4, np.float32), np.array([0, 1]))", 35, 3_849),
+    "run": ("og.run(desc, np.zeros(4, np.float32), np.array([0, 1]))", 35, 3_847),
 }
 """What a new process does, and the most files and lines of code of the package that it may load."""
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 from onnxgather.errors import ProviderError
-from onnxgather.execution.providers import PROVIDERS
+from onnxgather.execution.providers import PROVIDERS, Provider
 from onnxgather.options import Target
 
 _SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
@@ -34,15 +34,15 @@ def operators_library() -> str | None:
     return str(_OPERATORS) if _OPERATORS.exists() and not _ignored() else None
 
 
-def operators_of(provider: str, target: Target, library: str | None = None) -> str | None:
+def operators_of(provider: Provider, target: Target, library: str | None = None) -> str | None:
     """The library of onnxgather's own operators that a provider takes for models of a target.
 
     Args:
-        provider: The provider's full name; the kernels are the CPU provider's.
+        provider: The provider; the kernels are the CPU provider's, not in a browser.
         target: The target.
         library: The library if it is not that of this environment.
     """
-    is_theirs = (provider, target) == (PROVIDERS["cpu"].name, "native")
+    is_theirs = (provider, target) == (PROVIDERS["cpu"], "native")
     return library or operators_library() if is_theirs else None
 
 

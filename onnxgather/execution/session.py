@@ -155,7 +155,7 @@ class Session:
         """The data types and the sizes of the inputs and of the outputs, by their names."""
         self._plain = [(np.ndarray, kind.dtype, kind.sizes) for kind in self.inputs.values()]
         is_native = any(imported.domain == NATIVE_DOMAIN for imported in proto.opset_import)
-        operators = self._operators() if is_native else None
+        operators = kernels.operators_of(self.provider, "native") if is_native else None
         self._narrows = self._substitute is not None and self._substitute.narrows
         # The kernels check each index that they read; a provider may let one pass.
         may_pass = operators is None and self._desc is not None and out_of_range == "error"
@@ -234,7 +234,7 @@ class Session:
         if target is not None:
             check_choice("target", target, TARGETS)
         name = self.provider.name
-        has_kernels = self._operators() is not None
+        has_kernels = kernels.operators_of(self.provider, "native") is not None
         if target == "native" and name == CPU and not has_kernels:
             raise ProviderError(self.provider.why_not_run("operators", kernels.why_not()))
         suits = target_of(name, "native" if target is None and has_kernels else target)
@@ -251,11 +251,6 @@ class Session:
             for name, tensor in zip(TENSOR_NAMES, tensors, strict=True)
         }
         return {name: kind._replace(data_type=types[name]) for name, kind in values.items()}
-
-    def _operators(self) -> str | None:
-        """The library of onnxgather's own operators that the provider takes; no browser's does."""
-        is_here = not self.provider.library
-        return kernels.operators_of(self.provider.name, "native") if is_here else None
 
     def _why_not(self) -> ProviderError:
         """The error of a session that is closed, or in the child of a fork."""

@@ -148,8 +148,9 @@ def _trials(difference: Difference, library: str | None) -> list[Trial]:
     info = difference.info
     assert info.target is not None, "`_find` takes no such lane"
     library = library and os.path.abspath(library)
-    operators = operators_of(info.provider, info.target)
-    cases = given_to(find_provider(info.provider), difference.case)
+    provider = find_provider(info.provider)
+    operators = operators_of(provider, info.target)
+    cases = given_to(provider, difference.case)
     return [t for case in cases for t in trials_of(case, info.target, library, operators)]
 
 

@@ -63,10 +63,7 @@ class ModelLane:
     def __post_init__(self) -> None:
         """Make the worker, which starts with its first request."""
         self._target: Target = target_of(self.provider.name, self.target)
-        name = self.provider.name
-        self._operators = None
-        if not self.provider.library:
-            self._operators = kernels.operators_of(name, self._target, self.operators)
+        self._operators = kernels.operators_of(self.provider, self._target, self.operators)
         self._worker = Worker(self.python, self.timeout, self.host)
 
     def start(self) -> LaneInfo:
