@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial, wraps
@@ -21,15 +21,7 @@ from onnxgather.execution.providers import (
     WEB_PROVIDERS,
     find_provider,
 )
-from onnxgather.options import (
-    DEFAULT_OPSET,
-    HARDENED,
-    OPSETS,
-    POLICIES,
-    TARGETS,
-    OutOfRange,
-    Target,
-)
+from onnxgather.options import DEFAULT_OPSET, HARDENED, OPSETS, OutOfRange, Target
 from onnxgather.parity.asked import CHECK_OPTIONS, either, pairs
 
 if TYPE_CHECKING:
@@ -65,21 +57,28 @@ def number(*names: str, least: int = 1, most: int | None = None, **more: Any) ->
     return click.option(*names, type=kind, metavar="N", show_default=has_default, **more)
 
 
-def of_check(name: str, *names: str, **more: Any) -> Any:
-    """An option of the table of a check's; `names` and `more` go to click."""
+def of_check(name: str, *names: str, told: str = "", **more: Any) -> Any:
+    """An option of the table of a check's.
+
+    Args:
+        name: Its name there.
+        names: As of click.
+        told: What the help says of the default where it is not that of a check.
+        more: As of click.
+    """
     option = CHECK_OPTIONS[name]
     kind: Any = click.Choice(list(option.choices)) if option.choices else None
     if option.least is not None:
         kind = click.IntRange(option.least, option.most)
+    more = {"multiple": option.repeats, "default": option.default, **more}
+    text = f"{option.help.partition('  [')[0]}  [default: {told}]" if told else option.help
     return click.option(
         f"--{name}",
         *names,
         type=FILE if option.metavar == "FILE" else kind,
         is_flag=not option.metavar,
-        multiple=option.repeats,
-        default=option.default,
         metavar=option.metavar or None,
-        help=option.help,
+        help=text,
         **more,
     )
 
@@ -195,44 +194,14 @@ def as_records(**records: type) -> Any:
     return add
 
 
-def _choice(
-    flag: str,
-    metavar: str,
-    names: Iterable[str],
-    what: str,
-    told: str,
-    default: Any = None,
-    **more: Any,
-) -> Any:
-    """An option whose value is one of some names.
-
-    Args:
-        flag: The option.
-        metavar: What the help calls the value.
-        names: The names.
-        what: What the names choose, as the help says it.
-        told: What the help says of the default.
-        default: The value if none is given; None lets the command choose.
-        more: As of click.
-    """
-    text = f"{what}: {either(names)}.  [default: {told}]"
-    choice = click.Choice(list(names))
-    return click.option(flag, type=choice, default=default, metavar=metavar, help=text, **more)
-
-
-_POLICY = "--out-of-range", "RULE"
-_INDEX = "What an index out of range does"
-policy = partial(_choice, *_POLICY, POLICIES, _INDEX)
-
-
+policy, target = partial(of_check, "out-of-range"), partial(of_check, "target")
 hardening = click.option(
-    _POLICY[0],
+    "--out-of-range",
     default="clamp",
-    metavar=_POLICY[1],
-    help=f"{_INDEX}: {either(HARDENED)}.  [default: clamp]",
+    metavar="RULE",
+    help=f"What an index out of range does: {either(HARDENED)}.  [default: clamp]",
 )
 allow_empty = flag("--allow-empty", help="Let open sizes of inputs be 0; else they are at least 1.")
-target = partial(_choice, "--target", "TARGET", TARGETS, "Lowering to use")
 
 
 class Lowering(TypedDict):
@@ -245,7 +214,7 @@ class Lowering(TypedDict):
 
 
 model_options = _together(
-    target("portable", "portable"),
+    target(told="portable", default="portable"),
     number("--threads", help="Threads that a model for the CPU provider is made for; default: 2."),
     number(
         "--opset",
@@ -255,7 +224,7 @@ model_options = _together(
         help="Version of the ONNX operator set.",
     ),
 )
-lowering = _together(policy("clamp", "clamp"), model_options)
+lowering = _together(policy(told="clamp", default="clamp"), model_options)
 run_on = click.option(
     "--provider",
     default="cpu",

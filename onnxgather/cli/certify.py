@@ -99,8 +99,8 @@ class Pairing:
 @arguments.number("--random", "count", help="Certify N random descriptors.")
 @arguments.of_check("seed")
 @arguments.shard
-@arguments.policy("clamp", ["clamp"], multiple=True)
-@arguments.target("portable", ["portable"], multiple=True)
+@arguments.policy(told="clamp", default=["clamp"], multiple=True)
+@arguments.target(told="portable", default=["portable"], multiple=True)
 @arguments.file("--model", help="Certify this ONNX model against the only descriptor.")
 @arguments.file("-o", "--certificate", "certificate_file", help="Write the only certificate.")
 @arguments.file("--check", help="Check a certificate instead, with --model that it is about it.")

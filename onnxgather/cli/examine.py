@@ -106,9 +106,10 @@ class Suspect:
 @arguments.inputs
 @arguments.flag("--wrap", help="Put the gather between two multiplications by one.")
 @arguments.flag("--no-reduce", help="Keep the case as it is.")
-@arguments.policy("directml; of a node and of a report: its own")
+@arguments.policy(told="directml; of a node and of a report: its own")
 @arguments.target(
-    "the one that run uses for the lane's provider; of a report: the lane's; of a node: the node"
+    told="the one that run uses for the lane's provider; of a report: the lane's; of a node: the "
+    "node"
 )
 @arguments.timeout
 @arguments.allow_outside

@@ -168,8 +168,8 @@ def _content(
 @click.command("run")
 @click.argument("file", type=arguments.FILE, metavar="FILE")
 @arguments.run_on
-@arguments.policy("directml, as dxdispatch", "directml")
-@arguments.target("the one that suits the provider")
+@arguments.policy(told="directml, as dxdispatch", default="directml")
+@arguments.target(told="the one that suits the provider")
 @arguments.folder(
     "--output-folder",
     default=os.curdir,
@@ -238,7 +238,7 @@ def run_command(
 
 @click.command("show")
 @click.argument("files", nargs=-1, required=True, type=arguments.FILE, metavar="FILE...")
-@arguments.policy("clamp; of an ONNX model: error, as its gathers have it")
+@arguments.policy(told="clamp; of an ONNX model: error, as its gathers have it")
 @arguments.model_options
 @arguments.node
 @arguments.shape
@@ -344,7 +344,7 @@ def page_of(
 @arguments.number("--dispatch", "number", default=1, help="Which of the program's dispatches.")
 @arguments.node
 @arguments.inputs
-@arguments.policy("directml for a program, clamp for a model")
+@arguments.policy(told="directml for a program, clamp for a model")
 @arguments.as_json
 @arguments.allow_outside
 @arguments.as_records(reading=Reading)
