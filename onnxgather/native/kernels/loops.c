@@ -265,6 +265,7 @@ static struct rows rows_of(const struct run *run, struct position at) {
     const size_t size = g->element_size;
     const int is_single = run->width == 1 && g->tuple_size == 1;
     const int eights = is_single && run->eights;
+    const int is_near = g->data_count * size <= (is_single ? NEAR_BYTES : NEAR_ROWS_BYTES);
     char *const output = run->output + at.output * size;
     const size_t step = run->loops[run->count - 1].output * size;
     return (struct rows){
@@ -275,7 +276,9 @@ static struct rows rows_of(const struct run *run, struct position at) {
         .step = step,
         .count = run->rows,
         .left = (g->data_count - at.data) * size,
-        .fetches = !eights && g->data_count * size > (is_single ? NEAR_BYTES : NEAR_ROWS_BYTES),
+        .ahead = eights || is_near ? 0
+                 : run->wide       ? WIDE_ELEMENTS_AHEAD
+                                   : ELEMENTS_AHEAD,
         .streams = run->streams && ((uintptr_t)output | step) % 16 == 0,
         .eights = eights,
         .wide = run->wide,

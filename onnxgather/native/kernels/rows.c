@@ -186,7 +186,7 @@ INLINED uint64_t copy_range(const struct line *axes, const struct rows *at, size
     uint64_t outside = 0, unused = 0;
     for (size_t j = from; j < to; j++) {
         const size_t index = j * (size_t)coordinates;
-        const size_t later = index + ELEMENTS_AHEAD * (size_t)coordinates;
+        const size_t later = index + rows.ahead * (size_t)coordinates;
         if (fetches) {
             uint64_t next = value_at(indices, later, type) * stride0;
             if (coordinates == 2) next += value_at(indices, later + 1, type) * stride1;
@@ -209,7 +209,7 @@ INLINED int copy_both(const struct line *axes, const struct rows *rows, const in
                       const int coordinates, const size_t piece, const int whole, const int checks,
                       const int packed) {
     const size_t count = rows->count;
-    const size_t fetching = rows->fetches && count > ELEMENTS_AHEAD ? count - ELEMENTS_AHEAD : 0;
+    const size_t fetching = rows->ahead && count > rows->ahead ? count - rows->ahead : 0;
     uint64_t outside = copy_range(axes, rows, 0, fetching, type, coordinates, piece, whole, checks,
                                   packed, 1);
     outside |= copy_range(axes, rows, fetching, count, type, coordinates, piece, whole, checks,

@@ -46,9 +46,13 @@ enum {
        as before: 0.42 (14). 2^11: 1.36 (14), 1.2 (6,000 rows of 8 KiB). No difference at 2^12. */
     FETCHED_BYTES = 1 << 13,
 
-    /* A single element is fetched so many elements before it is copied.
-       32: 1.19 (7), 1.27 (7b). No difference at 128. */
-    ELEMENTS_AHEAD = 64,
+    /* A single element, or a short row, is fetched so many before it is copied. Measured on another
+       AMD EPYC, without AVX-512 (32 KiB of L1 data). 8: 1.15 (17). 64: 1.12 (7), 1.23 (7b). No
+       difference at 24 and 40. */
+    ELEMENTS_AHEAD = 32,
+
+    /* The same where the processor has AVX-512. 32: 1.19 (7), 1.27 (7b). No difference at 128. */
+    WIDE_ELEMENTS_AHEAD = 64,
 
     /* Bytes that the indices of a row lead to, between which single elements are loaded eight at a
        time where the processor has vectors. Never: 1.1 to 1.5 (1 to 2 M elements of 1 to 4 MiB).

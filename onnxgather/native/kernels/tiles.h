@@ -43,11 +43,11 @@ struct rows {
     size_t bytes; /* of a row */
     size_t step;  /* bytes from row to row in the output */
     size_t count;
-    size_t left; /* bytes of the data from `data` on */
-    int fetches; /* whether the data are so large that rows are fetched early */
-    int streams; /* whether rows pass the caches by; then they begin at multiples of 16 */
-    int eights;  /* whether elements are loaded eight at a time */
-    int wide;    /* whether a line is copied at once */
+    size_t left;  /* bytes of the data from `data` on */
+    size_t ahead; /* rows between one that is fetched and one that is copied; 0: none is fetched */
+    int streams;  /* whether rows pass the caches by; then they begin at multiples of 16 */
+    int eights;   /* whether elements are loaded eight at a time */
+    int wide;     /* whether a line is copied at once */
 };
 
 INLINED uint64_t value_at(const char *indices, size_t at, const int type) {
