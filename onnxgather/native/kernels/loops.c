@@ -308,12 +308,6 @@ static void copy_wrapped(struct run *run, struct position at) {
         }
 }
 
-static void copy_tile(struct run *run, struct position at, int outside) {
-    const struct rows rows = rows_of(run, at);
-    copy_rows(&rows, run->offsets);
-    if (outside && run->gather->policy == GATHER_ZERO) clear_rows(&rows, run->missing);
-}
-
 /* Copy the rows of a tile straight from their indices. False where that was not right. */
 static int fuse_tile(struct run *run, struct position at) {
     const struct gather *g = run->gather;
@@ -375,9 +369,11 @@ static int run_tiles(struct run *run, struct position outer) {
         const int outside = find_offsets(run, at.index);
         if (outside && g->policy == GATHER_ERROR) return 0;
         do {
+            const struct rows rows = rows_of(run, at);
             if (repeats) read_ahead(run, at.data, extent);
             if (g->policy == GATHER_DIRECTML && (outside || !run->inside)) copy_wrapped(run, at);
-            else copy_tile(run, at, outside);
+            else copy_rows(&rows, run->offsets);
+            if (outside && g->policy == GATHER_ZERO) clear_rows(&rows, run->missing);
         } while (advance(&at, repeated, repeats, repeated_turns));
     } while (advance(&outer, changing, changes, changing_turns));
     return 1;

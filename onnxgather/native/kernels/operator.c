@@ -164,15 +164,9 @@ static struct type type_of(int number) {
     return (struct type){"another type", 0};
 }
 
-static int index_type(int type) {
-    switch (type) {
-    case ORT_UINT32: return GATHER_UINT32;
-    case ORT_UINT64: return GATHER_UINT64;
-    case ORT_INT32: return GATHER_INT32;
-    case ORT_INT64: return GATHER_INT64;
-    default: return -1;
-    }
-}
+/* The types of indices, in the order of enum gather_index_type. */
+static const int index_types[] = {ORT_UINT32, ORT_UINT64, ORT_INT32, ORT_INT64};
+#define INDEX_TYPES (sizeof index_types / sizeof *index_types)
 
 static OrtStatus *input_type(const OrtApi *api, const OrtKernelInfo *info, size_t index,
                              int *type) {
@@ -187,28 +181,26 @@ static OrtStatus *input_type(const OrtApi *api, const OrtKernelInfo *info, size_
     return status;
 }
 
-/* As many parts as the process may use cores: ONNX Runtime does not say how many threads a session
-   has, and what a part finds out of its indices is lost for the next. */
-static size_t most_parts(void) {
-    const size_t cores = machine_cores();
-    return cores < MOST_PARTS ? cores : MOST_PARTS;
-}
-
 static OrtStatus *ORT_CALL create_kernel(const OrtCustomOp *op, const OrtApi *api,
                                          const OrtKernelInfo *info, void **made) {
     struct kernel kernel = {.api = api};
     char name[100] = "", why[ROOM], message[2 * ROOM];
     size_t room = sizeof name;
+    uint32_t type = 0;
     TRY(input_type(api, info, 0, &kernel.types[0]));
     TRY(input_type(api, info, 1, &kernel.types[1]));
     kernel.gather.element_size = type_of(kernel.types[0]).size;
-    kernel.gather.index_type = (uint32_t)index_type(kernel.types[1]);
+    while (type < INDEX_TYPES && index_types[type] != kernel.types[1]) type++;
+    kernel.gather.index_type = type;
     if (!kernel.gather.element_size)
         snprintf(why, ROOM, "InputTensor must have a data type of DirectML");
-    else if (index_type(kernel.types[1]) < 0)
+    else if (type == INDEX_TYPES)
         snprintf(why, ROOM, "IndicesTensor must be UINT32, UINT64, INT32 or INT64");
     else if (read_attributes(api, info, &kernel, why)) {
-        kernel.parts = gather_parts(&kernel.gather, most_parts());
+        /* As many parts as cores: ONNX Runtime does not say how many threads a session has, and
+           what a part finds out of its indices is lost for the next. */
+        const size_t cores = machine_cores();
+        kernel.parts = gather_parts(&kernel.gather, cores < MOST_PARTS ? cores : MOST_PARTS);
         *made = malloc(sizeof kernel);
         if (!*made) return refuse(api, "no memory for a gather");
         memcpy(*made, &kernel, sizeof kernel);
@@ -335,20 +327,9 @@ static size_t ORT_CALL output_count(const OrtCustomOp *op) {
     (void)op;
     return 1;
 }
-/* The type of an input or output; 0 leaves it open. */
-static int ORT_CALL any_type(const OrtCustomOp *op, size_t index) {
-    (void)op;
-    (void)index;
-    return 0;
-}
-/* Whether an input or output may be left out; 0 says that it may not. */
-static int ORT_CALL required(const OrtCustomOp *op, size_t index) {
-    (void)op;
-    (void)index;
-    return 0;
-}
-/* Where an input lies; 0 is the memory of the provider. */
-static int ORT_CALL provider_memory(const OrtCustomOp *op, size_t index) {
+/* Of an input or output: 0 leaves its type open, says that it must be there, and that it lies in
+   the memory of the provider. */
+static int ORT_CALL zero(const OrtCustomOp *op, size_t index) {
     (void)op;
     (void)index;
     return 0;
@@ -363,14 +344,14 @@ static int ORT_CALL operator_version(const OrtCustomOp *op) {
          .version = ORT_API_VERSION,                                                               \
          .GetName = name_of,                                                                       \
          .GetExecutionProviderType = provider_name,                                                \
-         .GetInputType = any_type,                                                                 \
+         .GetInputType = zero,                                                                     \
          .GetInputTypeCount = input_count,                                                         \
-         .GetOutputType = any_type,                                                                \
+         .GetOutputType = zero,                                                                    \
          .GetOutputTypeCount = output_count,                                                       \
          .KernelDestroy = destroy_kernel,                                                          \
-         .GetInputCharacteristic = required,                                                       \
-         .GetOutputCharacteristic = required,                                                      \
-         .GetInputMemoryType = provider_memory,                                                    \
+         .GetInputCharacteristic = zero,                                                           \
+         .GetOutputCharacteristic = zero,                                                          \
+         .GetInputMemoryType = zero,                                                               \
          .CreateKernelV2 = create_kernel,                                                          \
          .KernelComputeV2 = compute,                                                               \
          .InferOutputShapeFn = infer,                                                              \

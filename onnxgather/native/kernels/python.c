@@ -323,15 +323,10 @@ static int module_exec(PyObject *module) {
 
 static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, module_exec}, {0, NULL}};
 static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT,
-    "_native",
-    "Gathers without ONNX Runtime.",
-    0,
-    NULL,
-    module_slots,
-    NULL,
-    NULL,
-    NULL,
+    .m_base = PyModuleDef_HEAD_INIT,
+    .m_name = "_native",
+    .m_doc = "Gathers without ONNX Runtime.",
+    .m_slots = module_slots,
 };
 
 PyMODINIT_FUNC PyInit__native(void);
