@@ -26,12 +26,12 @@ BUDGETS = {
     "doctor": 265,
     "networks": 5_012,
     "certificates": 1_713,
-    "cli": 2_112,
+    "cli": 2_106,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 20_009
+WHOLE = 20_003
 """The most lines of code of the package."""
 
 ENTRIES = 23

@@ -27,6 +27,7 @@ from onnxgather.parity.asked import CHECK_OPTIONS, either, pairs
 if TYPE_CHECKING:
     from onnxgather.networks.contract import Condition
     from onnxgather.networks.network import Network
+    from onnxgather.parity.lanes.lane import Lane
 
 
 class _Path(click.Path):
@@ -131,20 +132,6 @@ def _pairs(read: Callable[[str], object]) -> Any:
             raise click.BadParameter(f"must be {param.metavar}, got {values[-1]!r}") from None
 
     return by_name
-
-
-def check_paths(pythons: dict[str, str], plugins: dict[str, str]) -> None:
-    """Check that the paths of --lane and --plugin are there; a lane's may be a command's name.
-
-    Raises:
-        BadParameter: One is not.
-    """
-    for option, paths in (("'--lane'", pythons), ("'--plugin'", plugins)):
-        for path in paths.values():
-            is_command = paths is pythons and which(path) is not None
-            if not (is_command or os.path.exists(os.path.expanduser(path))):
-                sentence = f"{shown(path)}: no such file or directory"
-                raise click.BadParameter(sentence, param_hint=option)
 
 
 def integers(text: str, mark: str = ",") -> tuple[int, ...]:
@@ -343,3 +330,47 @@ lanes = _together(
     of_check("plugin", "plugins", callback=_pairs(str)),
     timeout,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """What the options of `lanes`, and --lanes, tell of the lanes of a command."""
+
+    pythons: dict[str, str]
+    plugins: dict[str, str]
+    timeout: float
+    lanes: Sequence[str] = ()
+    """The names of lanes; --lane and --plugin may name others."""
+
+    @property
+    def are_named(self) -> bool:
+        """Whether there is one."""
+        return bool(self.lanes or self.pythons or self.plugins)
+
+    def check_paths(self) -> None:
+        """Check that the paths of lanes are there; that of --lane may be a command's name.
+
+        Raises:
+            BadParameter: A path is not there.
+        """
+        for option, paths in (("'--lane'", self.pythons), ("'--plugin'", self.plugins)):
+            for path in paths.values():
+                is_command = paths is self.pythons and which(path) is not None
+                if not (is_command or os.path.exists(os.path.expanduser(path))):
+                    sentence = f"{shown(path)}: no such file or directory"
+                    raise click.BadParameter(sentence, param_hint=option)
+
+    def open(self, target: Target | None) -> list[Lane]:
+        """The lanes, not started.
+
+        Args:
+            target: As of `open_lanes`.
+
+        Raises:
+            BadParameter: As `check_paths`.
+            OnnxGatherError: As `open_lanes`.
+        """
+        from onnxgather.parity.lanes import open_lanes
+
+        self.check_paths()
+        return open_lanes(self.lanes, self.pythons, self.plugins, target, self.timeout)

@@ -36,10 +36,7 @@ class AuditOptions:
     given: arguments.Given
     allow_empty: bool
     every: bool
-    lanes: list[str]
-    pythons: dict[str, str]
-    plugins: dict[str, str]
-    timeout: float
+    lanes: arguments.Lanes
     outputs: Outputs
     fail_on: str | None
     baseline: str | None
@@ -83,7 +80,7 @@ class AuditOptions:
     help="Write the findings as a baseline, which makes them known; reasons in FILE stay.",
 )
 @arguments.number("--jobs", most=64, default=1, help="How many models are audited side by side.")
-@arguments.as_records(outputs=Outputs, given=arguments.Given)
+@arguments.as_records(outputs=Outputs, given=arguments.Given, lanes=arguments.Lanes)
 def audit_command(**given: Any) -> int:
     """Say of each gather what DirectML makes of it, and whether its indices are in range.
 
@@ -138,18 +135,15 @@ def _each(
 ) -> tuple[dict[str, Compared], Interrupted | None]:
     """The models that are audited, in their order, and the signal that ended this."""
     from onnxgather.networks.inputs import read_inputs
-    from onnxgather.parity.lanes import open_lanes
 
-    with_lanes = bool(asked.lanes or asked.pythons or asked.plugins)
+    with_lanes = asked.lanes.are_named
     if with_lanes and asked.inputs is None:
         raise click.UsageError("--inputs must be given with lanes, which get what a run shows")
     if with_lanes and asked.jobs > 1:
         raise click.UsageError("--jobs must be 1 with lanes, which take one model at a time")
-    arguments.check_paths(asked.pythons, asked.plugins)
     with ExitStack() as stack:
-        named = asked.lanes, asked.pythons, asked.plugins, "portable", asked.timeout
         with arguments.as_usage(click.UsageError):
-            lanes = open_lanes(*named) if with_lanes else []
+            lanes = asked.lanes.open("portable") if with_lanes else []
         for lane in lanes:
             stack.callback(lane.close)
         arrays = None if asked.inputs is None else read_inputs(asked.inputs)

@@ -80,57 +80,20 @@ class Cases:
 
 
 @dataclass(frozen=True, slots=True)
-class Lanes:
-    """The options that say what the cases are checked on."""
-
-    lanes: list[str]
-    provider: str | None
-    """The provider of the only lane, if no lane is named."""
-    pythons: dict[str, str]
-    plugins: dict[str, str]
-    timeout: float
-    target: Target | None
-    required: tuple[str, ...]
-    """The lanes that must run every case."""
-    jobs: int
-    """How many workers each lane has."""
-
-    def open(self) -> list[Team]:
-        """The lanes, each of as many workers as there are jobs.
-
-        Raises:
-            UsageError: A lane cannot be opened, or a required lane is not one of them.
-        """
-        from onnxgather.parity.checking import Team
-        from onnxgather.parity.lanes import open_lanes
-
-        arguments.check_paths(self.pythons, self.plugins)
-        some = self.lanes or self.pythons or self.plugins
-        names = self.lanes if some else [self.provider or "cpu"]
-        named = names, self.pythons, self.plugins, self.target, self.timeout
-        with arguments.as_usage(click.UsageError):
-            same = zip(*(open_lanes(*named) for _ in range(self.jobs)), strict=True)
-            lanes = [*map(Team, same)]
-            for name in self.required:
-                check_choice("--require", name, [lane.name for lane in lanes])
-            return lanes
-
-    @property
-    def libraries(self) -> list[str]:
-        """The shared libraries that lanes load, which reports name by their paths."""
-        from onnxgather.execution.hosts import is_library
-
-        return [*self.plugins.values(), *filter(is_library, self.pythons.values())]
-
-
-@dataclass(frozen=True, slots=True)
 class CheckOptions:
     """The arguments and options of `onnxgather check`."""
 
     paths: tuple[str, ...]
     reading: Reading
     cases: Cases
-    lanes: Lanes
+    lanes: arguments.Lanes
+    provider: str | None
+    """The provider of the only lane, if no lane is named."""
+    target: Target | None
+    required: tuple[str, ...]
+    """The lanes that must run every case."""
+    jobs: int
+    """How many workers each lane has."""
     known_files: tuple[str, ...]
     no_known: bool
     maxfail: int | None
@@ -195,7 +158,7 @@ class CheckOptions:
     help="Write the findings as known differences; what FILE lists is known, and stays there.",
 )
 @arguments.allow_outside
-@arguments.as_records(reading=Reading, cases=Cases, lanes=Lanes, outputs=Outputs)
+@arguments.as_records(reading=Reading, cases=Cases, lanes=arguments.Lanes, outputs=Outputs)
 def check_command(**given: Any) -> int:
     """Compare what each lane returns with the reference, bit by bit.
 
@@ -210,7 +173,7 @@ def check_command(**given: Any) -> int:
     written = asked.outputs.write_known_file or ""
     before = open_known(written) if os.path.isfile(written) else ()
     known = [*before, *known_from(asked.known_files, ours=not asked.no_known)]
-    lanes = asked.lanes.open()
+    lanes = _teams(asked)
     paths = list(dict.fromkeys(source.path for source in batch.sources(asked.paths)))
     asked.reading.check_models(*paths)
     inputs = asked.reading.inputs
@@ -241,11 +204,11 @@ def check_command(**given: Any) -> int:
         report = check_all(
             cases,
             lanes,
-            asked.lanes.required,
+            asked.required,
             seen=lambda _: batch.progress.count("Checking", planned),
             known=known,
             planned=planned,
-            jobs=asked.lanes.jobs,
+            jobs=asked.jobs,
             maxfail=asked.maxfail,
             stop=lambda: signals[0].name if signals else None,
         )
@@ -257,15 +220,37 @@ def check_command(**given: Any) -> int:
         return code
 
 
+def _teams(asked: CheckOptions) -> list[Team]:
+    """The lanes, each of as many workers as there are jobs.
+
+    Raises:
+        UsageError: A lane cannot be opened, or a required lane is not one of them.
+    """
+    from onnxgather.parity.checking import Team
+
+    lanes = asked.lanes
+    if not lanes.are_named:
+        lanes = replace(lanes, lanes=[asked.provider or "cpu"])
+    with arguments.as_usage(click.UsageError):
+        same = zip(*(lanes.open(asked.target) for _ in range(asked.jobs)), strict=True)
+        teams = [*map(Team, same)]
+        for name in asked.required:
+            check_choice("--require", name, [team.name for team in teams])
+    return teams
+
+
 def _write(asked: CheckOptions, batch: Batch, report: Report, before: Sequence[Known]) -> None:
     """Write the report, with what went wrong before the check."""
+    from onnxgather.execution.hosts import is_library
     from onnxgather.report import without_paths
 
     unusable = [str(error) for _, error in batch.failures]
     shard = asked.cases.shard and "/".join(map(str, asked.cases.shard))
     told = {"unusable": unusable, "shard": shard, "no_known": bool(asked.no_known)}
     report = msgspec.structs.replace(report, **told)
-    shown = report if asked.with_paths else without_paths(report, asked.lanes.libraries)
+    lanes = asked.lanes
+    libraries = [*lanes.plugins.values(), *filter(is_library, lanes.pythons.values())]
+    shown = report if asked.with_paths else without_paths(report, libraries)
     asked.outputs.write_report(batch, report, shown, before)
 
 

@@ -10,6 +10,7 @@ import click
 
 from onnxgather.checks import shown
 from onnxgather.cli import arguments
+from onnxgather.cli.arguments import Lanes
 from onnxgather.cli.sources import Batch, Reading
 from onnxgather.cli.terminal import Progress, json_bytes, say
 from onnxgather.errors import GOOD, NOT_RUN, UNUSABLE, OnnxGatherError
@@ -25,9 +26,8 @@ if TYPE_CHECKING:
 @click.command("doctor")
 @arguments.lanes
 @arguments.as_json
-def doctor_command(
-    pythons: dict[str, str], plugins: dict[str, str], timeout: float, as_json: bool
-) -> int:
+@arguments.as_records(lanes=Lanes)
+def doctor_command(lanes: Lanes, as_json: bool) -> int:
     """Examine this Python environment, and others given as lanes.
 
     Says which wheels own the module onnxruntime and which providers run a gather, and gives the
@@ -35,20 +35,20 @@ def doctor_command(
     """
     from onnxgather.doctor import examine
 
-    arguments.check_paths(pythons, plugins)
-    checkup = examine(pythons, plugins, timeout=timeout)
+    lanes.check_paths()
+    checkup = examine(lanes.pythons, lanes.plugins, timeout=lanes.timeout)
     say(json_bytes(checkup) if as_json else str(checkup), as_is=True)
     return checkup.exit_code
 
 
 def _lane(
     _ctx: click.Context, _param: click.Parameter, value: str | None
-) -> tuple[str, str | None] | None:
-    """The name and the path of a lane that can be opened."""
+) -> tuple[str | None, str | None]:
+    """The name and the path of a lane that can be opened; None where --lane tells none."""
     from onnxgather.parity.lanes import open_lanes, parse_lane
 
     if value is None:
-        return None
+        return None, None
     with arguments.as_usage():
         name, python = parse_lane(value)
         open_lanes([name])
@@ -61,31 +61,20 @@ class ReproOptions:
 
     name: str | None
     """The case of a program or of a report."""
-    lane: tuple[str, str | None] | None
-    """The name and the path of the lane."""
+    lane: tuple[str | None, str | None]
+    """The name and the path of the lane, if they are given."""
     plugin: str | None
     """The library that brings the lane's provider."""
     wrap: bool
     out_of_range: OutOfRange | None
     target: Target | None
 
-    @property
-    def lane_or_cpu(self) -> str:
-        """The name of the lane."""
-        return "cpu" if self.lane is None else self.lane[0]
-
-    @property
-    def python(self) -> str | None:
-        """The path of the lane."""
-        return None if self.lane is None else self.lane[1]
-
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """A case and the lane on which it may differ."""
+    """A case that may differ on a lane."""
 
     case: Case
-    lane: str
     target: Target | None
     reported: LaneInfo | None = None
     """The lane as a report describes it."""
@@ -123,7 +112,6 @@ def repro_command(
     DIR gets model.onnx, inputs.npz, a repro.py that needs only onnxruntime, numpy and the
     runtime.py that comes with it, and the text of an issue.
     """
-    from onnxgather.parity.lanes import open_lanes
     from onnxgather.parity.reading import find_report
     from onnxgather.repro.flow import make_repro
 
@@ -141,12 +129,13 @@ def repro_command(
         what = "any case" if asked.name is None else f"case {shown(asked.name)}"
         say(f"{source}: no lane went wrong in {what}: nothing to reproduce")
         return GOOD
-    case, name, python = suspect.case, suspect.lane, asked.python
+    case, reported, (name, python) = suspect.case, suspect.reported, asked.lane
+    name = name or (reported.name if reported else "cpu")
     if asked.wrap and not case.wrapped:
         case = case.wrapped_in()
     plugins = {name: asked.plugin} if asked.plugin else {}
     pythons = {name: python} if python else {}
-    (opened,) = open_lanes([name], pythons, plugins, suspect.target, timeout)
+    (opened,) = Lanes(pythons, plugins, timeout, [name]).open(suspect.target)
     progress = Progress()
     with closing(opened), closing(progress):
         made = make_repro(
@@ -154,7 +143,7 @@ def repro_command(
             opened,
             output,
             library=asked.plugin,
-            reported=None if python else suspect.reported,
+            reported=None if python else reported,
             reduce=not no_reduce,
             tried=lambda: progress.count("Smaller cases tried:"),
         )
@@ -174,7 +163,7 @@ def _of_node(source: str, reading: Reading, asked: ReproOptions, timeout: float)
         rule = "--case, --out-of-range and --target must come without --node"
         raise click.UsageError(f"{rule}, as a node runs as it is in ONNX")
     case = case_of_node(source, reading.arrays(), reading.node, timeout)
-    return Suspect(case, asked.lane_or_cpu, "portable")
+    return Suspect(case, "portable")
 
 
 def _of_report(source: str, report: Report, asked: ReproOptions) -> Suspect | None:
@@ -183,13 +172,15 @@ def _of_report(source: str, report: Report, asked: ReproOptions) -> Suspect | No
 
     if asked.out_of_range:
         raise click.UsageError("--out-of-range must come without a report, as its cases have it")
-    if asked.lane is None and plan.nothing_wrong(report, asked.name):
+    name, _ = asked.lane
+    if name is None and plan.nothing_wrong(report, asked.name):
         return None
-    case, name = plan.case_of_finding(report, asked.name, source), asked.lane_or_cpu
-    if asked.lane is None:
-        name = plan.lane_of_finding(report, case.name, source).name
-    reported = next((info for info in report.lanes if info.name == name), None)
-    return Suspect(case, name, asked.target or (reported and reported.target), reported)
+    case = plan.case_of_finding(report, asked.name, source)
+    if name is None:
+        reported = plan.lane_of_finding(report, case.name, source)
+    else:
+        reported = next((info for info in report.lanes if info.name == name), None)
+    return Suspect(case, asked.target or (reported and reported.target), reported)
 
 
 def _of_program(source: str, reading: Reading, asked: ReproOptions) -> Suspect:
@@ -198,4 +189,4 @@ def _of_program(source: str, reading: Reading, asked: ReproOptions) -> Suspect:
 
     program = Batch().read(source, reading.allow_outside)
     case = plan.case_of_program(program, asked.out_of_range, asked.name)
-    return Suspect(case, asked.lane_or_cpu, asked.target)
+    return Suspect(case, asked.target)

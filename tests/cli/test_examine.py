@@ -279,6 +279,14 @@ main(["repro", "x.json", "-o", "out", "--lane", "openvino={python}"])
                 ["--lane", "cpu="],
                 "Invalid value for '--lane': a lane must be NAME or NAME=PATH, got 'cpu='",
             ),
+            (
+                ["--lane", "cpu=no/python"],
+                "Invalid value for '--lane': 'no/python': no such file or directory",
+            ),
+            (
+                ["--lane", "MyExecutionProvider", "--plugin", "libmy.so"],
+                "Invalid value for '--plugin': 'libmy.so': no such file or directory",
+            ),
             (["--inputs", "x.npz"], "--inputs must come with --node"),
             (
                 ["--timeout", "0"],
