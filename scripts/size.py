@@ -15,12 +15,12 @@ PACKAGE = Path(__file__).resolve().parents[1] / "onnxgather"
 
 BUDGETS = {
     "top": 1_026,
-    "descriptors": 1_063,
+    "descriptors": 1_062,
     "lowering": 1_774,
     "model": 500,
     "execution": 1_528,
     "programs": 1_032,
-    "parity": 2_446,
+    "parity": 2_415,
     "report": 745,
     "repro": 793,
     "doctor": 265,
@@ -31,7 +31,7 @@ BUDGETS = {
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 20_003
+WHOLE = 19_971
 """The most lines of code of the package."""
 
 ENTRIES = 23

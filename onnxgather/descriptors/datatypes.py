@@ -101,9 +101,6 @@ def suggested_type(found: str) -> str:
     return suggestion(_SPELLINGS.get(name.lower(), name), _NUMBERS, TYPE_PREFIX)
 
 
-DATA_TYPES = {t.name: t.directml for t in TensorDataType} | {"UNKNOWN": 0, "UINT4": 12, "INT4": 13}
-"""DML_TENSOR_DATA_TYPE of DirectML.h, types that no gather takes included."""
-
 INDEX_TYPES = (
     TensorDataType.INT64,
     TensorDataType.INT32,

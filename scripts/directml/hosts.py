@@ -1,19 +1,33 @@
-"""What the scripts share: the host of DirectML.dll, and its verdict on a descriptor."""
+"""What the scripts share: the host of DirectML.dll, and its verdict on any descriptor."""
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from rules import Raw
 
+from onnxgather.checks import shown, uint
+from onnxgather.descriptors.datatypes import TYPE_PREFIX, TensorDataType
+from onnxgather.descriptors.operators import FACTS, TENSORS, header_names
+from onnxgather.descriptors.strides import packed_strides
+from onnxgather.descriptors.tensors import TensorFlags
 from onnxgather.errors import NOT_RUN, DescriptorError
 from onnxgather.execution.child import NoAnswerError
 from onnxgather.parity.lanes.directml import REFUSALS, Host, find_host, setup_command
 
 VERDICTS = ("refused", "accepted", "crashed", "not asked")
+
+_TYPES = {
+    **{t.name: (t.directml, 8 * t.size) for t in TensorDataType},
+    "UNKNOWN": (0, 0),
+    "UINT4": (12, 4),
+    "INT4": (13, 4),
+}
+"""The number of each type in DML_TENSOR_DATA_TYPE, and how many bits an element has."""
 
 
 def run(
@@ -41,11 +55,65 @@ def run(
 def verdict(host: Host, raw: Raw, feature_level: str = "1_0") -> tuple[str, str]:
     """DirectML's verdict on a descriptor, one of VERDICTS, and its reason: "" if accepted."""
     try:
-        answer = host.ask(raw, feature_level=feature_level)
+        answer = host.ask(raw_request(raw, feature_level))
     except DescriptorError as error:
         return "not asked", str(error)  # DirectML's structures cannot hold it
     except NoAnswerError as error:
         return "crashed", str(error)
-    if answer.accepted:
+    if answer.stage not in ("DMLCreateDevice1", *REFUSALS):
         return "accepted", ""
     return ("refused" if answer.stage in REFUSALS else "crashed"), str(answer)
+
+
+def raw_request(raw: Raw, feature_level: str) -> dict[str, Any]:
+    """What `request_for` gives of a descriptor, for one that may break any rule.
+
+    Args:
+        raw: The descriptor.
+        feature_level: The minimum feature level of the device, such as "2_1".
+
+    Raises:
+        DescriptorError: DirectML's structures cannot hold a value.
+    """
+    operator = str(raw["type"]).removeprefix("DML_OPERATOR_")
+    if operator not in FACTS:
+        raise DescriptorError(f"type must be one of {', '.join(FACTS)}, got {shown(operator)}")
+    level = re.fullmatch(r"(\d)_(\d)", feature_level)
+    if level is None:
+        raise DescriptorError(f"feature_level must be such as 2_1, got {shown(feature_level)}")
+    row, desc = FACTS[operator], raw["desc"]
+    names = list(header_names(row.descriptor).values())
+    tensors, fields = names[: len(TENSORS)], names[len(TENSORS) :]
+    return {
+        "operator": row.number,
+        "feature_level": int(level[1]) << 12 | int(level[2]) << 8,
+        "tensors": [_tensor(name, desc[name]) for name in tensors],
+        "fields": [uint(name, desc[name]) for name in fields],
+    }
+
+
+def _tensor(name: str, raw: Raw) -> list[Any]:
+    """A tensor in a request; TotalTensorSizeInBytes is by default the smallest legal one."""
+    short = str(raw["DataType"]).removeprefix(TYPE_PREFIX)
+    if short not in _TYPES:
+        rule = f"{name}.DataType must be one of {', '.join(_TYPES)}"
+        raise DescriptorError(f"{rule}, got {shown(short)}")
+    number, bits = _TYPES[short]
+    sizes, strides = list(raw["Sizes"]), raw.get("Strides") or None
+    if strides is not None and len(strides) != len(sizes):
+        rule = f"{name}.Strides must have as many elements as Sizes ({len(sizes)})"
+        raise DescriptorError(f"{rule}, got {len(strides)}")
+    total = raw.get("TotalTensorSizeInBytes")
+    if total is None:
+        steps = strides or packed_strides(sizes)
+        span = 1 + sum((n - 1) * s for n, s in zip(sizes, steps, strict=False))
+        total = min((max(0, span) * bits + 31) // 32 * 4, 2**64 - 4)
+    alignment = raw.get("GuaranteedBaseOffsetAlignment", 0)
+    return [
+        number,
+        int(TensorFlags.parse(raw.get("Flags", TensorFlags.NONE))),
+        [uint(f"{name}.Sizes[{k}]", n) for k, n in enumerate(sizes)],
+        strides and [uint(f"{name}.Strides[{k}]", n) for k, n in enumerate(strides)],
+        uint(f"{name}.TotalTensorSizeInBytes", total, 2**64 - 1),
+        uint(f"{name}.GuaranteedBaseOffsetAlignment", alignment),
+    ]

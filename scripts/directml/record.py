@@ -32,7 +32,7 @@ from onnxgather.execution.child import NoAnswerError
 from onnxgather.parity.cases import DescriptorCase
 from onnxgather.parity.corpus import random_cases
 from onnxgather.parity.corpus.splitmix import seed_of, splitmix64
-from onnxgather.parity.lanes.directml import Host
+from onnxgather.parity.lanes.directml import Host, request_for
 
 Record = dict[str, Any]
 
@@ -85,7 +85,7 @@ def _output(host: Host, case: DescriptorCase) -> Record:
         "output_hex": None,
     }
     try:
-        answer = host.ask(raw, (case.data.tobytes(), case.indices.tobytes(), before))
+        answer = host.ask(request_for(desc), (case.data.tobytes(), case.indices.tobytes(), before))
     except NoAnswerError as error:
         return record | {"reason": f"crashed: {error}"}
     if answer.output is None or answer.guards_touched:

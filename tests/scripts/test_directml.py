@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import lzma
 import os
@@ -16,13 +17,15 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from agreement import LONG
+from command_line import DESC
 from fake_directml import NO_DEVICE, START, done, failed, fake_folder
 from folders import OBSERVED, ROOT
 
 import onnxgather
-from onnxgather.parity.lanes.directml import find_host, setup_command
+from onnxgather.parity.lanes.directml import find_host, request_for, setup_command
 
 SCRIPTS = ROOT / "scripts" / "directml"
 
@@ -34,6 +37,56 @@ root = pytest.mark.skipif(
     sys.platform == "linux" and os.getuid() != 0, reason="setup.sh needs root"
 )
 debian = pytest.mark.skipif(sys.platform != "linux", reason="setup.sh is for Debian")
+
+
+@pytest.mark.parametrize(
+    ("changes", "level", "message"),
+    [
+        (
+            {"type": "DML_OPERATOR_SCATTER"},
+            "1_0",
+            "type must be one of GATHER, GATHER_ELEMENTS, GATHER_ND, GATHER_ND1, got 'SCATTER'",
+        ),
+        (
+            {"DataType": "BOOL"},
+            "1_0",
+            "InputTensor.DataType must be one of FLOAT64, FLOAT32, FLOAT16, INT64, INT32, INT16, "
+            "INT8, UINT64, UINT32, UINT16, UINT8, UNKNOWN, UINT4, INT4, got 'BOOL'",
+        ),
+        (
+            {"Strides": [1]},
+            "1_0",
+            "InputTensor.Strides must have as many elements as Sizes (2), got 1",
+        ),
+        (
+            {"Sizes": [1, 2**32]},
+            "1_0",
+            "InputTensor.Sizes[1] must be an integer from 0 to 4294967295, got 4294967296",
+        ),
+        ({}, "2.1", "feature_level must be such as 2_1, got '2.1'"),
+    ],
+)
+def test_a_descriptor_that_the_protocol_cannot_hold_is_refused(
+    monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], level: str, message: str
+) -> None:
+    monkeypatch.setattr(sys, "path", [str(SCRIPTS), *sys.path])
+    raw = onnxgather.to_dict(DESC)
+    if "type" in changes:
+        raw |= changes
+    else:
+        raw["desc"]["InputTensor"] |= changes
+    with pytest.raises(onnxgather.DescriptorError) as caught:
+        importlib.import_module("hosts").raw_request(raw, level)
+    assert str(caught.value) == message
+
+
+def test_the_request_for_a_valid_descriptor_is_that_of_the_lane(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "path", [str(SCRIPTS), *sys.path])
+    found = importlib.import_module("hosts").raw_request(onnxgather.to_dict(DESC), "4_1")
+    wanted = {**request_for(DESC), "feature_level": 0x4100}
+    assert msgspec.json.encode(found) == msgspec.json.encode(wanted)
 
 
 def script(name: str, *arguments: object) -> subprocess.CompletedProcess[str]:

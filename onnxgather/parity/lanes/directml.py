@@ -7,7 +7,6 @@ runs under Wine, in the folder that scripts/directml/setup.sh makes.
 from __future__ import annotations
 
 import math
-import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -17,15 +16,12 @@ from typing import Annotated, Any, Literal
 import msgspec
 import numpy as np
 
-from onnxgather.checks import LONGEST_SHOWN, shown, uint
+from onnxgather.checks import LONGEST_SHOWN
 from onnxgather.descriptors.arrays import Array, elements
-from onnxgather.descriptors.datatypes import DATA_TYPES, TYPE_PREFIX, TensorDataType
-from onnxgather.descriptors.operators import FACTS, TENSORS, Descriptor, header_names
+from onnxgather.descriptors.operators import FACTS, TENSORS, Descriptor
 from onnxgather.descriptors.reference import reference
-from onnxgather.descriptors.spelling import to_dict
-from onnxgather.descriptors.strides import packed_strides
-from onnxgather.descriptors.tensors import TensorFlags
-from onnxgather.errors import DescriptorError, ProviderError
+from onnxgather.descriptors.tensors import TensorDesc
+from onnxgather.errors import ProviderError
 from onnxgather.execution.child import Breakdown, Child, NoAnswerError, StartedProgram
 from onnxgather.execution.hosts import made_folder
 from onnxgather.execution.providers import SETUP
@@ -48,10 +44,13 @@ Stage = Literal[
 REFUSALS = ("CreateOperator", "CompileOperator")
 """The calls that judge a descriptor; the failure of another call is no verdict on it."""
 
+LEAST_FEATURE_LEVEL = 0x1000
+"""The minimum feature level that the device is created with, 1_0. It is no ceiling: a device of
+DirectML 1.15.4 takes the same whatever the minimum."""
+
 E_INVALIDARG = 0x80070057
 """The HRESULT of a refusal; a failure with another one is no verdict."""
 
-_BITS = {t.name: 8 * t.size for t in TensorDataType} | {"UNKNOWN": 0, "UINT4": 4, "INT4": 4}
 _Text = Annotated[str, msgspec.Meta(max_length=LONGEST_SHOWN)]
 
 
@@ -83,11 +82,6 @@ class HostAnswer(msgspec.Struct, frozen=True):
     device_lost: bool = False
     """Whether the host can run no more."""
 
-    @property
-    def accepted(self) -> bool:
-        """Whether CreateOperator and CompileOperator took the descriptor."""
-        return self.stage not in ("DMLCreateDevice1", *REFUSALS)
-
     def __str__(self) -> str:
         beside = "bytes beside OutputTensor were written"
         return beside if self.guards_touched else f"{self.stage} gave 0x{self.hresult:08X}"
@@ -112,37 +106,32 @@ class Host(Child):
 
     def ask(
         self,
-        raw: Mapping[str, Any],
+        asked: Mapping[str, Any],
         buffers: Sequence[bytes | memoryview] | None = None,
-        feature_level: str = "1_0",
         bindings: Sequence[tuple[int, int]] | None = None,
     ) -> HostAnswer:
         """DirectML.dll's verdict on a descriptor.
 
         Args:
-            raw: The descriptor, a dict as `to_dict` gives it, valid or not.
+            asked: The descriptor, as `request_for` gives it.
             buffers: The bytes of InputTensor, IndicesTensor and OutputTensor before the dispatch;
                 zeros fill up a buffer that is too short. With None the operator is created and
                 not run.
-            feature_level: The minimum feature level that the DirectML device is created with. It
-                is no ceiling: a device of DirectML 1.15.4 takes the same whatever the minimum.
             bindings: For each tensor the number of its buffer and the offset in bytes there; the
                 output is then the whole buffer of OutputTensor. None: `buffers` has one buffer for
                 each tensor.
 
         Raises:
-            DescriptorError: DirectML's structures cannot hold a value.
             NoAnswerError: There is no verdict, for example because the descriptor crashes DirectML.
         """
-        request = request_for(raw, feature_level)
-        request["buffers"] = None if buffers is None else [*map(len, buffers)]
-        request["bindings"] = bindings
+        sizes = None if buffers is None else [*map(len, buffers)]
+        request = {**asked, "buffers": sizes, "bindings": bindings}
 
         def read(header: bytes, output: bytes) -> HostAnswer:
             answer = msgspec.json.decode(header, type=HostAnswer)
             if buffers is None or answer.stage != "done":
                 return answer
-            size = len(buffers[bindings[-1][0]]) if bindings else request["tensors"][-1][4]
+            size = len(buffers[bindings[-1][0]]) if bindings else asked["tensors"][-1][4]
             if len(output) != size:
                 raise ValueError(f"{len(output)} bytes of OutputTensor, not {size}")
             return msgspec.structs.replace(answer, output=output)
@@ -167,7 +156,7 @@ class Host(Child):
         """
         contents = {id(array): array.data for array, _ in bound}
         bindings = [([*contents].index(id(array)), offset) for array, offset in bound]
-        found = self.ask(to_dict(desc), [*contents.values()], bindings=bindings)
+        found = self.ask(request_for(desc), [*contents.values()], bindings)
         if found.output is None or found.guards_touched:
             raise ProviderError(f"{LIBRARY} {self.info.version} must run the dispatch, but {found}")
         return np.frombuffer(found.output, np.uint8)
@@ -184,56 +173,26 @@ class Host(Child):
         return f", {lines[-1].strip()[:LONGEST_SHOWN]}" if lines else ""  # Wine prints much before
 
 
-def request_for(raw: Mapping[str, Any], feature_level: str) -> dict[str, Any]:
-    """The request for a descriptor, as directml_host.cpp describes it, but without its buffers.
-
-    Args:
-        raw: The descriptor, a dict as `to_dict` gives it, valid or not.
-        feature_level: The minimum feature level of the device, such as "2_1".
-
-    Raises:
-        DescriptorError: DirectML's structures cannot hold a value.
-    """
-    operator = str(raw["type"]).removeprefix("DML_OPERATOR_")
-    if operator not in FACTS:
-        raise DescriptorError(f"type must be one of {', '.join(FACTS)}, got {shown(operator)}")
-    level = re.fullmatch(r"(\d)_(\d)", feature_level)
-    if level is None:
-        raise DescriptorError(f"feature_level must be such as 2_1, got {shown(feature_level)}")
-    row, desc = FACTS[operator], raw["desc"]
-    names = list(header_names(row.descriptor).values())
-    tensors, fields = names[: len(TENSORS)], names[len(TENSORS) :]
+def request_for(desc: Descriptor) -> dict[str, Any]:
+    """The request for a descriptor, as directml_host.cpp describes it, but without its buffers."""
+    values = [getattr(desc, name) for name in desc.__struct_fields__]
     return {
-        "operator": row.number,
-        "feature_level": int(level[1]) << 12 | int(level[2]) << 8,
-        "tensors": [_tensor(name, desc[name]) for name in tensors],
-        "fields": [uint(name, desc[name]) for name in fields],
+        "operator": FACTS[desc.operator].number,
+        "feature_level": LEAST_FEATURE_LEVEL,
+        "tensors": [_tensor(tensor) for tensor in values[: len(TENSORS)]],
+        "fields": values[len(TENSORS) :],
     }
 
 
-def _tensor(name: str, raw: Mapping[str, Any]) -> list[Any]:
-    """A tensor in a request; TotalTensorSizeInBytes is by default the smallest legal one."""
-    short = str(raw["DataType"]).removeprefix(TYPE_PREFIX)
-    if short not in DATA_TYPES:
-        rule = f"{name}.DataType must be one of {', '.join(DATA_TYPES)}"
-        raise DescriptorError(f"{rule}, got {shown(short)}")
-    sizes, strides = list(raw["Sizes"]), raw.get("Strides") or None
-    if strides is not None and len(strides) != len(sizes):
-        rule = f"{name}.Strides must have as many elements as Sizes ({len(sizes)})"
-        raise DescriptorError(f"{rule}, got {len(strides)}")
-    total = raw.get("TotalTensorSizeInBytes")
-    if total is None:
-        steps = strides or packed_strides(sizes)
-        span = 1 + sum((n - 1) * s for n, s in zip(sizes, steps, strict=False))
-        total = min((max(0, span) * _BITS[short] + 31) // 32 * 4, 2**64 - 4)
-    alignment = raw.get("GuaranteedBaseOffsetAlignment", 0)
+def _tensor(tensor: TensorDesc) -> list[Any]:
+    """A tensor in a request."""
     return [
-        DATA_TYPES[short],
-        int(TensorFlags.parse(raw.get("Flags", TensorFlags.NONE))),
-        [uint(f"{name}.Sizes[{k}]", n) for k, n in enumerate(sizes)],
-        strides and [uint(f"{name}.Strides[{k}]", n) for k, n in enumerate(strides)],
-        uint(f"{name}.TotalTensorSizeInBytes", total, 2**64 - 1),
-        uint(f"{name}.GuaranteedBaseOffsetAlignment", alignment),
+        tensor.data_type.directml,
+        int(tensor.flags),
+        tensor.sizes,
+        tensor.strides,
+        tensor.total_tensor_size_in_bytes,
+        tensor.guaranteed_base_offset_alignment,
     ]
 
 
@@ -281,7 +240,7 @@ class DirectMLLane:
         tensor = case.descriptor.output_tensor
         buffers = (case.data.tobytes(), case.indices.tobytes(), _wrong_everywhere(case))
         try:
-            found = self._host.ask(to_dict(case.descriptor), buffers)
+            found = self._host.ask(request_for(case.descriptor), buffers)
             if found.stage in REFUSALS:
                 return Answer(AnswerKind.REFUSED, str(found))
             nodes = (f"DML_OPERATOR_{case.operator}",)

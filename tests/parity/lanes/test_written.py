@@ -11,11 +11,10 @@ from wine_programs import live, wine_program
 
 import onnxgather as og
 from onnxgather.descriptors.reference import reference
-from onnxgather.descriptors.spelling import to_dict
 from onnxgather.execution.child import NoAnswerError
 from onnxgather.parity.cases import DescriptorCase
 from onnxgather.parity.corpus import built_in_cases
-from onnxgather.parity.lanes.directml import Host
+from onnxgather.parity.lanes.directml import Host, request_for
 
 HERE = Path(__file__).parent
 
@@ -31,11 +30,11 @@ def test_directml_takes_the_corpus_as_cpp(tmp_path: Path) -> None:
     run = list(cases)[:: len(cases) // 30]
     with closing(Host(written_host(tmp_path, [*cases, *run]), timeout=300)) as host:
         for descriptor in cases:
-            assert host.ask(to_dict(descriptor)).stage == "done"
+            assert host.ask(request_for(descriptor)).stage == "done"
         for descriptor in run:
             case = cases[descriptor]
             verdict = host.ask(
-                to_dict(descriptor), (case.data.tobytes(), case.indices.tobytes(), b"")
+                request_for(descriptor), (case.data.tobytes(), case.indices.tobytes(), b"")
             )
             expected = reference(descriptor, case.data, case.indices, "directml").tobytes()
             assert verdict.output is not None
@@ -47,6 +46,6 @@ def test_a_descriptor_that_differs_ends_the_host(tmp_path: Path) -> None:
     cases = (case for case in built_in_cases() if isinstance(case, DescriptorCase))
     first, second = islice(dict.fromkeys(case.descriptor for case in cases), 2)
     with closing(Host(written_host(tmp_path, [first, first]), timeout=300)) as host:
-        assert host.ask(to_dict(first)).accepted
+        assert host.ask(request_for(first)).stage == "done"
         with pytest.raises(NoAnswerError, match="descriptor 1 differs"):
-            host.ask(to_dict(second))
+            host.ask(request_for(second))
