@@ -138,15 +138,5 @@ def _tensor(name: str, field: Field) -> TensorDesc:
 
 
 def _tensor_to_dict(tensor: TensorDesc) -> dict[str, Any]:
-    total = tensor.total_tensor_size_in_bytes
-    fields = {
-        "DataType": str(tensor.data_type),
-        "Sizes": list(tensor.sizes),
-        "Strides": list(tensor.strides or ()),
-        "TotalTensorSizeInBytes": 0
-        if total == tensor.default_total_tensor_size_in_bytes
-        else total,
-        "Flags": tensor.flags.name if tensor.flags else None,
-        "GuaranteedBaseOffsetAlignment": tensor.guaranteed_base_offset_alignment,
-    }
-    return {name: value for name, value in fields.items() if value}
+    header, fields = header_names(TensorDesc), tensor.arguments().items()
+    return {header[k]: list(v) if isinstance(v, tuple) else v for k, v in fields}

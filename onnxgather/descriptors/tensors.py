@@ -35,10 +35,6 @@ class TensorFlags(enum.IntFlag, boundary=enum.STRICT):
     OWNED_BY_DML = 1
 
     @classmethod
-    def _missing_(cls, value: object) -> TensorFlags:
-        return cls.parse(value)
-
-    @classmethod
     def parse(cls, value: object) -> TensorFlags:
         """The flags with a name or a sequence of names in the short or long spelling.
 
@@ -56,6 +52,8 @@ class TensorFlags(enum.IntFlag, boundary=enum.STRICT):
                 raise DescriptorError(f"Flags must be NONE or OWNED_BY_DML, got {found}")
             flags |= cls[short]
         return flags
+
+    _missing_ = parse
 
 
 class TensorDesc(msgspec.Struct, frozen=True, cache_hash=True, rename="pascal"):
@@ -133,17 +131,25 @@ class TensorDesc(msgspec.Struct, frozen=True, cache_hash=True, rename="pascal"):
         aligns = alignment >= LEAST_ALIGNMENT and alignment.bit_count() == 1
         require(alignment == 0 or aligns, rule, alignment)
 
-    def __repr__(self) -> str:
-        """The call that makes it, without the fields that have their defaults."""
+    def arguments(self) -> dict[str, str | int | tuple[int, ...]]:
+        """The fields that make it, without those that have their defaults."""
         total = self.total_tensor_size_in_bytes
-        told = {
+        fields = {
+            "data_type": str(self.data_type),
+            "sizes": self.sizes,
             "strides": self.strides,
             "total_tensor_size_in_bytes": total - self.default_total_tensor_size_in_bytes and total,
             "flags": self.flags.name if self.flags else None,
             "guaranteed_base_offset_alignment": self.guaranteed_base_offset_alignment,
         }
-        more = "".join(f", {name}={value!r}" for name, value in told.items() if value)
-        return f"TensorDesc({self.data_type.value!r}, {self.sizes}{more})"
+        return {name: value for name, value in fields.items() if value}
+
+    def __repr__(self) -> str:
+        """The call that makes it."""
+        fields = self.arguments()
+        unnamed = f"{fields.pop('data_type')!r}, {fields.pop('sizes')}"
+        named = "".join(f", {name}={value!r}" for name, value in fields.items())
+        return f"TensorDesc({unnamed}{named})"
 
     @property
     def dimension_count(self) -> int:
