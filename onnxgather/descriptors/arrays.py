@@ -51,7 +51,7 @@ def check_descriptor(desc: object) -> None:
 
 
 def check_arrays(
-    desc: object, data: object, indices: object, out_of_range: object = "clamp"
+    desc: Descriptor, data: object, indices: object, out_of_range: object = "clamp"
 ) -> tuple[Array, Array]:
     """Check the inputs of a gather, and return the two arrays as `check_array` does.
 
@@ -61,10 +61,9 @@ def check_arrays(
     """
     check_descriptor(desc)
     check_policy(out_of_range)
-    gather = cast("Descriptor", desc)
     return (
-        check_array("InputTensor", gather.input_tensor, data),
-        check_array("IndicesTensor", gather.indices_tensor, indices),
+        check_array("InputTensor", desc.input_tensor, data),
+        check_array("IndicesTensor", desc.indices_tensor, indices),
     )
 
 

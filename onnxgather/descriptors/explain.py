@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from onnxgather.checks import integer, number_of, sequence, shown
+from onnxgather.checks import integer, number_of, require, sequence, shown
 from onnxgather.descriptors.arrays import (
     Array,
     check_arrays,
@@ -25,7 +25,7 @@ from onnxgather.descriptors.arrays import (
 from onnxgather.descriptors.operators import Descriptor
 from onnxgather.descriptors.reference import coordinates, directml_strides, offsets
 from onnxgather.descriptors.tensors import TensorDesc
-from onnxgather.errors import DescriptorError, IndexOutOfRangeError
+from onnxgather.errors import IndexOutOfRangeError
 from onnxgather.options import OutOfRange
 
 Coordinates = tuple[int, ...]
@@ -162,9 +162,8 @@ def explain_all(
         DescriptorError: As `explain`; or OutputTensor has more than `MOST_EXPLAINED` elements.
     """
     count = prod(desc.output_tensor.sizes)
-    if count > MOST_EXPLAINED:
-        rule = f"at must be given where OutputTensor has more than {MOST_EXPLAINED} elements"
-        raise DescriptorError(f"{rule}, got {count}")
+    rule = f"at must be given where OutputTensor has more than {MOST_EXPLAINED} elements"
+    require(count <= MOST_EXPLAINED, rule, count)
     every = np.ndindex(*desc.output_tensor.sizes)
     return [explain(desc, data, indices, at, out_of_range) for at in every]
 
@@ -219,12 +218,10 @@ def value_text(value: np.generic) -> str:
 
 def _checked(tensor: TensorDesc, at: object) -> Coordinates:
     values, sizes = sequence("at", at), tensor.sizes
-    if len(values) != len(sizes) or any(
-        integer(value) not in range(n) for value, n in zip(values, sizes, strict=True)
-    ):
-        count = number_of(len(sizes), "coordinate")
-        rule = f"at must have {count} within OutputTensor.Sizes {list(sizes)}"
-        raise DescriptorError(f"{rule}, got {shown(values)}")
+    inside = [integer(value) in range(n) for value, n in zip(values, sizes, strict=False)]
+    count = number_of(len(sizes), "coordinate")
+    rule = f"at must have {count} within OutputTensor.Sizes {list(sizes)}"
+    require(len(values) == len(sizes) and all(inside), rule, shown(values))
     return tuple(map(int, values))
 
 

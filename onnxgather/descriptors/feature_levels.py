@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from onnxgather.checks import check_choice
+from onnxgather.checks import check_choice, require
 from onnxgather.descriptors.arrays import check_descriptor
 from onnxgather.descriptors.datatypes import TensorDataType
 from onnxgather.descriptors.operators import FACTS, Descriptor
-from onnxgather.errors import DescriptorError
 
 FEATURE_LEVELS = (
     *("1_0", "2_0", "2_1", "3_0", "3_1", "4_0", "4_1"),
@@ -55,13 +54,7 @@ def check_feature_level(desc: Descriptor, ceiling: str) -> None:
         OnnxGatherError: The ceiling is not a feature level.
     """
     check_choice("feature level", ceiling, FEATURE_LEVELS)
-    limit = FEATURE_LEVELS.index(ceiling)
-    above = [
-        f"{what} needs {level}"
-        for level, what in feature_requirements(desc)
-        if FEATURE_LEVELS.index(level) > limit
-    ]
-    if above:
-        raise DescriptorError(
-            f"the feature level must be at most {ceiling}, got {'; '.join(above)}"
-        )
+    higher = FEATURE_LEVELS[FEATURE_LEVELS.index(ceiling) + 1 :]
+    needs = feature_requirements(desc)
+    above = [f"{field} needs {level}" for level, field in needs if level in higher]
+    require(not above, f"the feature level must be at most {ceiling}", "; ".join(above))
