@@ -26,7 +26,7 @@ from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from queue import SimpleQueue
-from typing import BinaryIO, ClassVar, NoReturn
+from typing import ClassVar, NoReturn
 
 from onnxgather.execution import runtime
 from onnxgather.execution.hosts import HOSTS
@@ -130,7 +130,7 @@ class Handler(BaseHTTPRequestHandler):
             site.is_ready.set()
             self._send(site.requests.get())
         elif name == "alive":
-            self._send(b"", {"Connection": "close"}, length=1)
+            self._send(b"", {"Connection": "close", "Content-Length": "1"})
             while self.connection.recv(2**10):
                 pass
             time.sleep(0.5)  # where the browser ended, `start_browser` says how
@@ -173,13 +173,10 @@ class Handler(BaseHTTPRequestHandler):
         own &= secrets.compare_digest(secret, self.site.secret.encode())
         return name[0].decode(errors="replace") if own else None
 
-    def _send(
-        self, content: bytes, headers: Mapping[str, str] | None = None, length: int | None = None
-    ) -> None:
+    def _send(self, content: bytes, headers: Mapping[str, str] = {}) -> None:
         self.send_response(200)
-        size = len(content) if length is None else length
-        told = {**_HEADERS, "Content-Length": str(size), **(headers or {})}
-        for header in told.items():
+        size = {"Content-Length": str(len(content))}
+        for header in {**_HEADERS, **size, **headers}.items():
             self.send_header(*header)
         self.end_headers()
         self.wfile.write(content)
@@ -243,8 +240,6 @@ def start_browser(address: str, arguments: list[str]) -> None:
 
 def serve_page(library: str, folder: str) -> None:
     """Answer requests as `runtime.serve` does, until the input ends."""
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
     is_root = sys.platform != "win32" and os.getuid() == 0
     site = Handler.site = Site(Path(folder), library, "none, as root" if is_root else "")
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -252,26 +247,14 @@ def serve_page(library: str, folder: str) -> None:
     arguments = ["--no-sandbox"] if is_root else []
     arguments += [] if Path("/dev/dri").exists() else [SOFTWARE]
     start_browser(f"http://127.0.0.1:{server.server_port}/{site.secret}/", arguments)
-    requests: SimpleQueue[bytes] = SimpleQueue()
-    threading.Thread(target=_read, args=[sys.stdin.buffer, requests], daemon=True).start()
+    requests, answers = runtime.open_frames()
     site.is_ready.wait()
-    answers.write(runtime.MAGIC)
-    answers.flush()
+    runtime.send(answers, runtime.MAGIC)
     while True:
         request = requests.get()
         site.is_asked.set()
         site.requests.put(request)
-        answers.write(runtime.frame(site.answers.get()))
-        answers.flush()
-
-
-def _read(stream: BinaryIO, requests: SimpleQueue[bytes]) -> NoReturn:
-    """Take requests; the program ends when there can be no more."""
-    try:
-        while True:
-            requests.put(runtime.read_frame(stream))
-    finally:
-        os._exit(0)
+        runtime.send(answers, runtime.frame(site.answers.get()))
 
 
 if __name__ == "__main__":

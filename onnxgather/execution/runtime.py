@@ -446,6 +446,18 @@ def serve() -> None:
     The program ends when its input ends, in the middle of an answer too: then the program that
     asks has ended, or wants no answer.
     """
+    requests, answers = open_frames()
+    send(answers, MAGIC)
+    while True:
+        header, _, blobs = requests.get().partition(b"\n")
+        _end_with_reader(answers, True)
+        answered = message(*answer(json.loads(header), blobs))
+        _end_with_reader(answers, False)
+        send(answers, answered)
+
+
+def open_frames() -> tuple[SimpleQueue[bytes], BinaryIO]:
+    """The requests as they come, and the stream for answers; ends the program with its input."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what libraries print must not stand between the frames
     requests: SimpleQueue[bytes] = SimpleQueue()
@@ -458,15 +470,13 @@ def serve() -> None:
             os._exit(0)
 
     threading.Thread(target=read, daemon=True).start()
-    answers.write(MAGIC)
+    return requests, answers
+
+
+def send(answers: BinaryIO, content: bytes) -> None:
+    """Write what the program that asks waits for."""
+    answers.write(content)
     answers.flush()
-    while True:
-        header, _, blobs = requests.get().partition(b"\n")
-        _end_with_reader(answers, True)
-        answered = message(*answer(json.loads(header), blobs))
-        _end_with_reader(answers, False)
-        answers.write(answered)
-        answers.flush()
 
 
 def _end_with_reader(answers: BinaryIO, on: bool) -> None:
