@@ -115,8 +115,6 @@ class Setup:
     """The plugin library that brings the provider, if one does."""
     level: int | None = None
     """How much of the graph is optimized: 0 nothing, 1 what needs no provider; None all."""
-    saved: str | None = None
-    """The file that the optimized graph is written to; None for none."""
     folder: str | None = None
     """The folder of the external data of a model that is given as bytes."""
     operators: str | None = None
@@ -215,8 +213,6 @@ def _options(runtime: Any, setup: Setup) -> Any:
         options.add_session_config_entry(*entry)
     if setup.level is not None:
         options.graph_optimization_level = runtime.GraphOptimizationLevel(setup.level)
-    if setup.saved is not None:
-        options.optimized_model_filepath = setup.saved
     if setup.provider == DIRECTML:
         options.enable_mem_pattern = False
         options.execution_mode = runtime.ExecutionMode.ORT_SEQUENTIAL
