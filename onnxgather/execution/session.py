@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from operator import attrgetter
@@ -12,13 +13,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 import numpy as np
 
 from onnxgather.checks import check_choice, number_of, shown, uint
-from onnxgather.descriptors.arrays import (
-    Array,
-    check_descriptor,
-    check_indices,
-    plain_array,
-)
+from onnxgather.descriptors.arrays import Array, check_descriptor, check_indices, plain_array
 from onnxgather.descriptors.operators import Descriptor
+from onnxgather.descriptors.spelling import tensors
 from onnxgather.errors import (
     DescriptorError,
     IndexOutOfRangeError,
@@ -33,7 +30,7 @@ from onnxgather.execution.worker import OpenedThere, open_model
 from onnxgather.lowering.graph import NATIVE_DOMAIN
 from onnxgather.lowering.indices import LONGEST_INT32
 from onnxgather.model.values import ModelProto, ValueType, loaded, name_of, values_of
-from onnxgather.model.write import TENSOR_NAMES, to_onnx
+from onnxgather.model.write import to_onnx
 from onnxgather.options import MOST_THREADS, TARGETS, OutOfRange, Target, usable_cores
 
 if TYPE_CHECKING:
@@ -82,13 +79,7 @@ def run(
         raise
     except Exception:  # what cannot be hashed is no descriptor and no option, and is told so
         session = open_session.__wrapped__(desc, out_of_range, provider, target)
-    try:
-        return session.run(data, indices)
-    except ProviderError:
-        if not session.is_of_parent:
-            raise
-    open_session.cache_clear()
-    return open_session(desc, out_of_range, provider, target).run(data, indices)
+    return session.run(data, indices)
 
 
 class Session:
@@ -242,14 +233,10 @@ class Session:
 
     def _asked(self, values: Mapping[str, ValueType]) -> dict[str, ValueType]:
         """The types of the model's values, with the data types of the descriptor."""
-        desc = self._desc
-        if desc is None or self._substitute is None:
+        if self._substitute is None:
             return {**values}
-        tensors = desc.input_tensor, desc.indices_tensor, desc.output_tensor
-        types = {
-            name: name_of(tensor.data_type.onnx)
-            for name, tensor in zip(TENSOR_NAMES, tensors, strict=True)
-        }
+        own = tensors(self._substitute.desc)
+        types = {name: name_of(own[name].data_type.onnx) for name in values}
         return {name: kind._replace(data_type=types[name]) for name, kind in values.items()}
 
     def _why_not(self) -> ProviderError:
@@ -340,6 +327,10 @@ def open_session(
     """
     check_descriptor(desc)
     return Session(desc, provider, out_of_range=out_of_range, target=target)
+
+
+if sys.platform != "win32":  # the sessions of a parent do not run in its child
+    os.register_at_fork(after_in_child=open_session.cache_clear)
 
 
 def threads_for(desc: Descriptor) -> int:
