@@ -75,11 +75,7 @@ def program_to_onnx(
     outputs = {value.name: value for value in whole.shown.values()}
     outputs |= {value.name: value for value in whole.written if value.name not in whole.read}
     shown_by = {path: value.name for path, value in whole.shown.items()}
-    metadata = {
-        "commands": shown_by,
-        "out_of_range": out_of_range,
-        "target": target,
-    }
+    metadata = {"commands": shown_by, "out_of_range": out_of_range, "target": target}
     return write_model(whole.graph, Path(program.path).stem, opset, metadata, [*outputs.values()])
 
 

@@ -6,7 +6,7 @@ import io
 import json
 import math
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -32,18 +32,11 @@ _RESOURCES = {"InputTensor": "data", "IndicesTensor": "indices", "OutputTensor":
 def program_files(desc: Descriptor, data: Array, indices: Array, comment: str) -> dict[str, bytes]:
     """The file program.json, as of `write_program`, and an .npy file for each large array."""
     files = dict[str, bytes]()
-    program = write_program(desc, data, indices, comment=comment, files=files)
+    program = _program(desc, check_arrays(desc, data, indices), comment, files)
     return {**files, "program.json": program.encode()}
 
 
-def write_program(
-    desc: Descriptor,
-    data: Array,
-    indices: Array,
-    *,
-    comment: str | None = None,
-    files: dict[str, bytes] | None = None,
-) -> str:
+def write_program(desc: Descriptor, data: Array, indices: Array, comment: str = "") -> str:
     """A program that runs a descriptor on two arrays and prints the output.
 
     The inputs are written bit for bit. JSON cannot express most NaNs, so a tensor that has such
@@ -54,27 +47,27 @@ def write_program(
         data: InputTensor: an array of its sizes, or its 1-D buffer where it has strides.
         indices: IndicesTensor, likewise.
         comment: Lines to put at the top.
-        files: Receives the .npy files of large arrays, by name. With None the program lists all
-            values.
 
     Raises:
         DescriptorError: An array does not fit its tensor.
     """
-    data, indices = check_arrays(desc, data, indices)
-    return _program(desc, {"data": data, "indices": indices}, comment, files)
+    return _program(desc, check_arrays(desc, data, indices), comment)
 
 
 def write_program_of_zeros(desc: Descriptor, comment: str) -> str:
     """A program as of `write_program`, whose inputs are zeros."""
-    return _program(desc, {}, comment, None)
+    return _program(desc, (), comment)
 
 
 def _program(
-    desc: Descriptor,
-    given: Mapping[str, Array],
-    comment: str | None,
-    files: dict[str, bytes] | None,
+    desc: Descriptor, arrays: Sequence[Array], comment: str, files: dict[str, bytes] | None = None
 ) -> str:
+    """A program whose inputs are arrays, or zeros where there are none.
+
+    `files` receives the .npy files of large arrays, by name. With None the program lists all
+    values.
+    """
+    given = dict(zip(_RESOURCES.values(), arrays, strict=False))
     resources = dict[str, Any]()
     for role, tensor in tensors(desc).items():
         name = _RESOURCES[role]
@@ -98,7 +91,7 @@ def _program(
             {"type": "print", "resource": "output"},
         ],
     }
-    lines = [f"// {line}".rstrip() for line in (comment or "").splitlines()]
+    lines = [f"// {line}".rstrip() for line in comment.splitlines()]
     return "\n".join([*lines, _laid_out(program, "", 0), ""])
 
 
