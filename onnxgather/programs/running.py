@@ -106,20 +106,82 @@ def execute(
             (both before anything runs), a file cannot be read or written, or what runs an operator
             raises; the message starts with file and command.
     """
-    folder = os.path.abspath(output_folder)
     memory = _Memory(program)
-    run = _Run(program, memory, evaluate, out_of_range, folder, allow_outside, note, on_resources)
+    target = partial(_target, program, os.path.abspath(output_folder), allow_outside)
+
+    def tell(text: str) -> None:
+        note(f"{program.path}: {text}")
+
     if on_resources is None:
         program.check_apart()
     for sentence in program.in_place("DirectML.dll may read what it has written"):
-        note(f"{program.path}: {sentence}")
+        tell(sentence)
     with located(program.path):
         if program.other:
             read_descriptor(program.other)
         for command in program.commands:
             if isinstance(command, WriteFileCommand):
-                run.target(command.target)
-    return run.lines()
+                target(command.target)
+
+    def by_policy(path: str, desc: Descriptor, data: Array, indices: Array) -> Array:
+        """The output of a dispatch; a note tells where its indices are out of range."""
+        if all_in_range(desc, indices):
+            return evaluate(desc, data, indices, "clamp")
+        output = evaluate(desc, data, indices, out_of_range)
+        tell(f"{path}: {told_outside(desc, data, indices, out_of_range, output)}")
+        return output
+
+    def dispatch(command: DispatchCommand) -> None:
+        """Run an operator; a note tells of numbers that a tensor reads as others."""
+        for sentence in memory.misread(command):
+            tell(f"{sentence}; its bytes are bound as they are")
+        if on_resources is None:
+            memory.dispatch(command, partial(by_policy, command.path))
+            return
+        desc, data, indices, _ = memory.operands(command)
+        if not all_in_range(desc, indices):
+            tell(f"{command.path}: {told_outside(desc, data, indices, 'directml', None)}")
+        bound = [memory.bound(command, name) for name in tensors(desc)]
+        with located(command.path):
+            bound[-1][0][...] = on_resources(command.descriptor, bound)
+
+    def lines() -> Iterator[bytes]:
+        with located(program.path):
+            for command in program.commands:
+                match command:
+                    case DispatchCommand():
+                        dispatch(command)
+                    case PrintCommand(_, name, verbose):
+                        values = program.resources[name].values
+                        assert values.data_type is not None
+                        content = memory.buffer(name)[: values.size]
+                        yield from printed(name, values.data_type, content, verbose=verbose)
+                    case WriteFileCommand(_, name, field, header):
+                        path, content = target(field), memory.buffer(name).data
+                        with field.opening():
+                            replace_file(path, header, content, follow=allow_outside)
+                        head = f"Resource '{name}' written to '".encode()
+                        yield from _line([head, os.fsencode(path), b"'"])
+
+    return lines()
+
+
+def _target(program: Program, folder: str, allow_outside: bool, field: Field) -> str:
+    """The path of the file that a `targetPath` names; the rest as of `execute`."""
+    # dxdispatch is a program for Windows, where a path may have either separator.
+    path = os.path.abspath(os.path.join(folder, field.text().replace("\\", "/")))
+    inputs = map(os.path.realpath, (program.path, *program.files))
+    field.require(os.path.realpath(path) not in inputs, "must not be an input of the program")
+    if not allow_outside:
+        field.require(Path(path).is_relative_to(folder), "must stay in the output folder")
+        names = Path(path).relative_to(folder).parts
+        plain = all(name.isprintable() and re.fullmatch(_PLAIN_NAME, name) for name in names)
+        field.require(plain, "must have no hidden and no reserved name")
+        direct = Path(os.path.realpath(folder), *names)
+        field.require(Path(os.path.realpath(path)) == direct, "must not lead through a link")
+        is_file = os.path.isfile(path) or not os.path.exists(path)
+        field.require(is_file, "must be a file, not a folder or a device")
+    return path
 
 
 def dispatches(program: Program, evaluate: Evaluate) -> Iterator[Dispatch]:
@@ -135,83 +197,6 @@ def dispatches(program: Program, evaluate: Evaluate) -> Iterator[Dispatch]:
             for sentence in memory.misread(command):
                 raise FileFormatError(sentence)
             yield memory.dispatch(command, evaluate, copies=True)
-
-
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """A run of a program; the fields are what `execute` takes."""
-
-    program: Program
-    memory: _Memory
-    evaluate: Callable[[Descriptor, Array, Array, OutOfRange], Array]
-    out_of_range: OutOfRange
-    folder: str
-    allow_outside: bool
-    note: Callable[[str], None]
-    on_resources: OnResources | None
-
-    def lines(self) -> Iterator[bytes]:
-        with located(self.program.path):
-            for command in self.program.commands:
-                match command:
-                    case DispatchCommand():
-                        for sentence in self.memory.misread(command):
-                            self._note(f"{sentence}; its bytes are bound as they are")
-                        if self.on_resources:
-                            self._on_resources(command, self.on_resources)
-                        else:
-                            self.memory.dispatch(command, partial(self._by_policy, command))
-                    case PrintCommand(_, name, verbose):
-                        values = self.program.resources[name].values
-                        assert values.data_type is not None
-                        content = self.memory.buffer(name)[: values.size]
-                        yield from printed(name, values.data_type, content, verbose=verbose)
-                    case WriteFileCommand(_, name, field, header):
-                        path, content = self.target(field), self.memory.buffer(name).data
-                        with field.opening():
-                            replace_file(path, header, content, follow=self.allow_outside)
-                        head = f"Resource '{name}' written to '".encode()
-                        yield from _line([head, os.fsencode(path), b"'"])
-
-    def target(self, field: Field) -> str:
-        """The path of the file that a `targetPath` names."""
-        # dxdispatch is a program for Windows, where a path may have either separator.
-        path = os.path.abspath(os.path.join(self.folder, field.text().replace("\\", "/")))
-        inputs = map(os.path.realpath, (self.program.path, *self.program.files))
-        field.require(os.path.realpath(path) not in inputs, "must not be an input of the program")
-        if not self.allow_outside:
-            field.require(Path(path).is_relative_to(self.folder), "must stay in the output folder")
-            names = Path(path).relative_to(self.folder).parts
-            plain = all(name.isprintable() and re.fullmatch(_PLAIN_NAME, name) for name in names)
-            field.require(plain, "must have no hidden and no reserved name")
-            direct = Path(os.path.realpath(self.folder), *names)
-            field.require(Path(os.path.realpath(path)) == direct, "must not lead through a link")
-            is_file = os.path.isfile(path) or not os.path.exists(path)
-            field.require(is_file, "must be a file, not a folder or a device")
-        return path
-
-    def _by_policy(
-        self, command: DispatchCommand, desc: Descriptor, data: Array, indices: Array
-    ) -> Array:
-        """The output of a dispatch; a note tells where its indices are out of range."""
-        if all_in_range(desc, indices):
-            return self.evaluate(desc, data, indices, "clamp")
-        output = self.evaluate(desc, data, indices, self.out_of_range)
-        told = told_outside(desc, data, indices, self.out_of_range, output)
-        self._note(f"{command.path}: {told}")
-        return output
-
-    def _on_resources(self, command: DispatchCommand, evaluate: OnResources) -> None:
-        """Run an operator on the resources themselves; a note tells of indices out of range."""
-        desc, data, indices, _ = self.memory.operands(command)
-        if not all_in_range(desc, indices):
-            self._note(f"{command.path}: {told_outside(desc, data, indices, 'directml', None)}")
-        bound = [self.memory.bound(command, name) for name in tensors(desc)]
-        with located(command.path):
-            bound[-1][0][...] = evaluate(command.descriptor, bound)
-
-    def _note(self, text: str) -> None:
-        self.note(f"{self.program.path}: {text}")
 
 
 def told_outside(
