@@ -106,7 +106,6 @@ class WriteFileCommand:
 
 Command = DispatchCommand | PrintCommand | WriteFileCommand
 Resources = Mapping[str, Resource]
-Dispatchables = Mapping[str, Dispatchable]
 Declared = Mapping[str, Dispatchable | Field]
 
 
@@ -117,7 +116,7 @@ class Program:
     path: str
     """The file, as the user gave it."""
     resources: Resources
-    dispatchables: Dispatchables
+    dispatchables: Mapping[str, Dispatchable]
     commands: tuple[Command, ...]
     left_out: tuple[str, ...] = ()
     """The paths of the dispatchables that are no gathers, and of their dispatch commands."""
@@ -266,20 +265,16 @@ def parse_program(
         }
         notes = [note for _, field in entries if not is_other(field) for note in ignored(field)]
         dispatchables = {k: one for k, one in declared.items() if isinstance(one, Dispatchable)}
-        left_out = [one.path for one in declared.values() if isinstance(one, Field)]
-        other, commands = None, list[Command]()
-        for field in root.member("commands").items():
-            command = _command(field, resources, declared)
-            if isinstance(command, Field):
-                left_out.append(field.path)
-                other = other or command
-            else:
-                commands.append(command)
+        items = root.member("commands").items()
+        read = [(field.path, _command(field, resources, declared)) for field in items]
+        commands = tuple(one for _, one in read if not isinstance(one, Field))
+        others = [one.path for one in declared.values() if isinstance(one, Field)]
+        dispatched = {path: one for path, one in read if isinstance(one, Field)}
+        other = next(iter(dispatched.values()), None)
         if other and not dispatchables:
             read_descriptor(other)  # says that it is no gather
-    return Program(
-        name, resources, dispatchables, tuple(commands), tuple(left_out), other, tuple(notes)
-    )
+    left_out = (*others, *dispatched)
+    return Program(name, resources, dispatchables, commands, left_out, other, tuple(notes))
 
 
 def _check_file(content: bytes) -> None:
