@@ -126,19 +126,19 @@ class Session:
         provider_options: Mapping[str, str] | None = None,
     ) -> None:
         self.provider = find_provider(provider)
-        if threads is not None:
-            threads = uint("threads", threads, MOST_THREADS, 0, OnnxGatherError)
         self._desc = source if isinstance(source, Descriptor) else None
+        if threads is None:
+            threads = 0 if self._desc is None else threads_for(self._desc)
+        threads = uint("threads", threads, MOST_THREADS, 0, OnnxGatherError) or usable_cores()
         self._policy: OutOfRange = out_of_range
         self._substitute: Substitute | None = None
         if self._desc is not None:
-            threads = threads_for(self._desc) if threads is None else threads
             if self.provider.data_types:  # what few providers need is loaded for them
                 from onnxgather.execution.substitutes import substitute_of
 
                 self._substitute = substitute_of(self._desc, self.provider)
             given = self._substitute.given if self._substitute else self._desc
-            source = self._translated(given, target, threads or usable_cores())
+            source = self._translated(given, target, threads)
         elif target is not None or shown(out_of_range) != "'clamp'":
             raise OnnxGatherError("a model has its own out_of_range and target; leave them out")
         model, proto = loaded(source)
@@ -151,12 +151,7 @@ class Session:
         # The kernels check each index that they read; a provider may let one pass.
         may_pass = operators is None and self._desc is not None and out_of_range == "error"
         self._checks_first = self._narrows or may_pass
-        setup = Setup(
-            self.provider.name,
-            threads or usable_cores(),
-            operators=operators,
-            settings=provider_options,
-        )
+        setup = Setup(self.provider.name, threads, operators=operators, settings=provider_options)
         try:
             self._opened = open_model(model, self.provider, setup)
         except Exception as error:
