@@ -18,8 +18,8 @@ BUDGETS = {
     "descriptors": 1_028,
     "lowering": 1_774,
     "model": 500,
-    "execution": 1_504,
-    "programs": 1_018,
+    "execution": 1_499,
+    "programs": 999,
     "parity": 2_415,
     "report": 745,
     "repro": 793,
@@ -31,7 +31,7 @@ BUDGETS = {
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_899
+WHOLE = 19_875
 """The most lines of code of the package."""
 
 ENTRIES = 23
