@@ -142,7 +142,6 @@ def repro_command(
             case,
             opened,
             output,
-            library=asked.plugin,
             reported=None if python else reported,
             reduce=not no_reduce,
             tried=lambda: progress.count("Smaller cases tried:"),

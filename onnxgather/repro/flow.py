@@ -13,7 +13,7 @@ from onnxgather.checks import shown
 from onnxgather.errors import OnnxGatherError
 from onnxgather.execution.child import Breakdown
 from onnxgather.execution.kernels import operators_of
-from onnxgather.execution.providers import find_provider
+from onnxgather.execution.providers import target_of
 from onnxgather.parity.cases import Case
 from onnxgather.parity.judge import judge, result_of
 from onnxgather.parity.lanes.lane import Lane, LaneInfo
@@ -49,7 +49,6 @@ def make_repro(
     lane: Lane,
     folder: str,
     *,
-    library: str | None = None,
     reported: LaneInfo | None = None,
     reduce: bool = True,
     tried: Callable[[], object] = lambda: None,
@@ -60,7 +59,6 @@ def make_repro(
         case: The case.
         lane: The lane, not started; the caller closes it.
         folder: The folder of the repro: new, empty or an earlier repro.
-        library: The plugin library that brings the lane's provider, if one does.
         reported: The lane as a report describes it, if `lane` runs in this environment instead.
         reduce: Whether to reduce the case.
         tried: Called after each smaller case that was run.
@@ -73,14 +71,15 @@ def make_repro(
     info, result = _find(case, lane, reported)
     if not result.is_wrong:
         return Outcome(_nothing_wrong(case, info, result), result, case)
+    assert isinstance(lane, ModelLane), "`_find` takes no other"
     found, stop = [Difference(case, info, result)], None
     try:
         if reduce:
             _reduce(found, lane, tried)
-        attempt = _show(found[-1], lane, library)
+        attempt = _show(found[-1], lane)
     except KeyboardInterrupt as error:
         how = "interrupted: smaller cases may show it too, and repro.py was not tried"
-        attempt, stop = _Attempt(_trials(found[-1], library)[-1], how, False), error
+        attempt, stop = _Attempt(_trials(found[-1].case, lane)[-1], how, False), error
     smallest = found[-1]
     write_folder(folder, smallest, attempt.trial, attempt.printed)
     text = f"{folder}: {smallest.title}; {attempt.how}"
@@ -143,22 +142,18 @@ class _Attempt:
     """What repro.py printed when it showed the difference, if it did."""
 
 
-def _trials(difference: Difference, library: str | None) -> list[Trial]:
+def _trials(case: Case, lane: ModelLane) -> list[Trial]:
     """The ways to run a case, the plainest first; the last is what the lane ran."""
-    info = difference.info
-    assert info.target is not None, "`_find` takes no such lane"
-    library = library and os.path.abspath(library)
-    provider = find_provider(info.provider)
-    operators = operators_of(provider, info.target)
-    cases = given_to(provider, difference.case)
-    return [t for case in cases for t in trials_of(case, info.target, library, operators)]
+    target = target_of(lane.provider.name, lane.target)
+    asked = target, lane.library, operators_of(lane.provider, target)
+    return [t for given in given_to(lane.provider, case) for t in trials_of(given, *asked)]
 
 
-def _show(difference: Difference, lane: Lane, library: str | None) -> _Attempt:
+def _show(difference: Difference, lane: ModelLane) -> _Attempt:
     """The plainest way to run a case that shows its difference; what the lane ran if none does."""
     case, info, result = difference.case, difference.info, difference.result
     script = "the lane" if info.python is None else "repro.py"
-    trials, trouble = _trials(difference, library), None
+    trials, trouble = _trials(case, lane), None
     for trial in trials:
         if info.python is None:
             trouble, printed = _asked(lane, trial, result), None
@@ -179,9 +174,8 @@ def _why_not_here(info: LaneInfo, reported: LaneInfo) -> str | None:
     return why and f"{ran}, but here {why}; give its environment: --lane NAME=PATH"
 
 
-def _asked(lane: Lane, trial: Trial, result: Result) -> str | None:
+def _asked(lane: ModelLane, trial: Trial, result: Result) -> str | None:
     """Why a lane without an interpreter does not show a difference; None if it does."""
-    assert isinstance(lane, ModelLane)
     asked = trial.question
     answer = lane.run(asked.model, [asked.inputs], asked.threads)
     got, wanted = answer.output, trial.expected
