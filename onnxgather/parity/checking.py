@@ -11,7 +11,6 @@ from contextlib import closing
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache
 from queue import LifoQueue
-from threading import Event
 from typing import Any, TypeAlias
 
 from msgspec.structs import replace
@@ -218,12 +217,11 @@ def check_cases(
         jobs: As for `check_all`.
         stop: As for `check_all`.
     """
-    closed = Event()
 
     def asked(case: Case, lane: Lane, info: LaneInfo) -> _Judged | None:
-        """Ask a lane; None if the check ends before, or while the lane answers."""
-        judged = None if closed.is_set() or stop() else ask(case, lane, info, known)
-        return None if closed.is_set() or stop() else judged
+        """Ask a lane; None if a signal comes before, or while the lane answers."""
+        judged = None if stop() else ask(case, lane, info, known)
+        return None if stop() else judged
 
     pools = [ThreadPoolExecutor(jobs) for _ in lanes]
     waiting: deque[tuple[Case, list[Future[_Judged | None]]]] = deque()
@@ -238,12 +236,12 @@ def check_cases(
             elif _done(waiting[0][1]):
                 yield from _collected(*waiting.popleft())
     finally:
+        answered = [each for each in waiting if all(future.done() for future in each[1])]
         if waiting:
-            closed.set()
             _close(lanes)
         for pool in pools:
-            pool.shutdown()
-    for case, futures in waiting:  # of which some may have been answered before
+            pool.shutdown(cancel_futures=True)
+    for case, futures in answered:
         yield from _collected(case, futures)
 
 

@@ -181,30 +181,24 @@ def with_findings(report: Report, before: Sequence[Known] = ()) -> list[Known]:
         report: The report.
         before: The entries that the file had, which stay as they are.
     """
-    found: dict[tuple[str, str, ResultPattern, str], list[CaseResult]] = {}
-    told: dict[object, str] = {}
+    found: dict[tuple[str, str, ResultPattern, str], list[tuple[CaseResult, Result]]] = {}
     for case in report.cases:
         for lane, result in zip(report.lanes, case.results, strict=True):
-            versions = f"=={_version(lane)}"
-            if result.state in ("DIFF", "ERROR") and _is_within(_version(lane), versions):
-                key = (
-                    lane.provider,
-                    versions,
-                    ResultPattern(result.kind, breakdown=result.breakdown),
-                    result.bare_rule,
-                )
-                found.setdefault(key, []).append(case)
-                told.setdefault(key, f"No reason is written yet; {case.name}: {result.reason}")
+            version = f"{_version(lane)}"
+            if result.state in ("DIFF", "ERROR") and _is_within(version, f"=={version}"):
+                pattern = ResultPattern(result.kind, breakdown=result.breakdown)
+                key = (lane.provider, version, pattern, result.bare_rule)
+                found.setdefault(key, []).append((case, result))
     entries = [*before]
-    for key, cases in found.items():
+    for (provider, version, pattern, _), results in found.items():
         patterns = {
             CasePattern(escape(case.name), out_of_range=(case.out_of_range,), wrapped=case.wrapped)
-            for case in cases
+            for case, _ in results
         }
-        provider, versions, pattern, _ = key
-        measured = f"measured with {versions.removeprefix('==')}"
-        named = tuple(sorted(patterns, key=str))
-        entries.append(Known(provider, versions, named, (pattern,), told[key], measured))
+        first, result = results[0]
+        reason = f"No reason is written yet; {first.name}: {result.reason}"
+        cases, measured = tuple(sorted(patterns, key=str)), f"measured with {version}"
+        entries.append(Known(provider, f"=={version}", cases, (pattern,), reason, measured))
     return sorted(entries, key=lambda entry: (entry.provider, entry.versions, repr(entry)))
 
 

@@ -25,16 +25,20 @@ def merge(reports: Sequence[tuple[str, Report]]) -> tuple[Report, list[str]]:
     Raises:
         FileFormatError: The reports are not of parts of one check.
     """
-    shards = [_shard(path, report) for path, report in reports]
-    for path, report in reports:
-        _check_parts(path, report, reports[0])
-    _check_apart(reports)
-    first, (_, count) = reports[0][1], shards[0]
+    start, first = reports[0]
+    _, count = _shard(start, first)
+    numbers: set[int] = set()
     placed: list[tuple[int, CaseResult]] = []
-    for (number, _), (_, report) in zip(shards, reports, strict=True):
+    for path, report in reports:
+        number, of = _shard(path, report)
+        _check_same(path, start, "the number of shards", of, count)
+        _check_same(path, start, "onnxgather", report.onnxgather, first.onnxgather)
+        names = [[lane.name for lane in one.lanes] for one in (report, first)]
+        _check_same(path, start, "the names of lanes", *names)
+        numbers.add(number)
         # A check deals its cases out in turn.
         placed += [(k * count + number, case) for k, case in enumerate(report.cases)]
-    numbers = {number for number, _ in shards}
+    _check_apart(reports)
     missing = [f"{k}/{count}" for k in range(1, count + 1) if k not in numbers]
     every = [report for _, report in reports]
     whole = replace(
@@ -52,16 +56,6 @@ def merge(reports: Sequence[tuple[str, Report]]) -> tuple[Report, list[str]]:
         shard=f"{','.join(map(str, sorted(numbers)))}/{count}" if missing else None,
     )
     return whole, missing
-
-
-def _check_parts(path: str, report: Report, start: tuple[str, Report]) -> None:
-    """Check that a report is of a part of the same check as the first report."""
-    first, other = start
-    counts = [_shard(file, one)[1] for file, one in ((path, report), start)]
-    _check_same(path, first, "the number of shards", *counts)
-    _check_same(path, first, "onnxgather", report.onnxgather, other.onnxgather)
-    names = [[lane.name for lane in one.lanes] for one in (report, other)]
-    _check_same(path, first, "the names of lanes", *names)
 
 
 def _check_apart(reports: Sequence[tuple[str, Report]]) -> None:
