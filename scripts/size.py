@@ -20,18 +20,18 @@ BUDGETS = {
     "model": 500,
     "execution": 1_499,
     "programs": 999,
-    "parity": 2_415,
+    "parity": 2_359,
     "report": 745,
-    "repro": 793,
+    "repro": 788,
     "doctor": 265,
     "networks": 5_012,
     "certificates": 1_713,
-    "cli": 2_106,
+    "cli": 2_105,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_875
+WHOLE = 19_813
 """The most lines of code of the package."""
 
 ENTRIES = 23

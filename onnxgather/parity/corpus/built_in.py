@@ -13,7 +13,7 @@ from onnxgather.gather import Geometry, gather_of_node
 from onnxgather.options import OutOfRange
 from onnxgather.parity.cases import Case, DescriptorCase, ForbiddenNode, NodeCase
 from onnxgather.parity.corpus.drawn import data_values, index_values, takes
-from onnxgather.parity.corpus.groups import EXAMPLES, FORBIDDEN, GROUPS, Example, Group
+from onnxgather.parity.corpus.groups import GROUPS, TABLES, Example, Group
 from onnxgather.parity.corpus.splitmix import seed_of, splitmix64
 from onnxgather.parity.layouts import descriptor_with_layouts
 
@@ -38,7 +38,7 @@ def built_in_cases(out_of_range: OutOfRange | None = None) -> Iterator[Case]:
 def _built_in_cases() -> Iterator[Case]:
     for group in GROUPS:
         yield from _cases(group)
-    yield from map(_documented, EXAMPLES)
+    yield from map(_documented, TABLES.examples)
     yield from forbidden_cases()
 
 
@@ -82,7 +82,7 @@ def _operator(gather: Geometry) -> str:
 def forbidden_cases() -> Iterator[NodeCase]:
     """Yield the forbidden nodes; their indices are 0 and 1, those of scalar data 0."""
     operators = {"Gather": "gather", "GatherElements": "gather-elements", "GatherND": "gather-nd"}
-    for row in FORBIDDEN:
+    for row in TABLES.forbidden:
         name = f"forbidden/{operators[row.operator]}/{row.name}"
         seed = seed_of(name)
         data = data_values(np.dtype("float32"), row.data, "distinct", seed)

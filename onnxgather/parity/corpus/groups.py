@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from importlib.resources import files
 from itertools import product
 from typing import NamedTuple
+
+import msgspec
 
 from onnxgather.descriptors.datatypes import INDEX_TYPES, TensorDataType
 from onnxgather.descriptors.tensors import TensorFlags
@@ -253,42 +256,25 @@ GROUPS: tuple[Group, ...] = (
         policies=tuple(POLICIES),
     ),
 )
-"""What the corpus holds, besides `EXAMPLES` and `FORBIDDEN`."""
+"""What the corpus holds besides `TABLES`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
+class Example(msgspec.Struct, frozen=True):
     """An example of Microsoft's operator pages: FLOAT32 by UINT32, corrected where they err."""
 
     name: str
     gather: Geometry
     first: int
     """The first element of the data; each of the others is one more than the one before it."""
-    indices: Sequence[int]
+    indices: tuple[int, ...]
 
 
-EXAMPLES = (
-    Example("1", Geometry("GATHER", (4,), (5,)), 11, [3, 1, 3, 0, 2]),
-    Example("2", Geometry("GATHER", (3, 2), (4,)), 1, [0, 1, 1, 2]),
-    Example("3", Geometry("GATHER", (3, 2), (2,), 1), 1, [1, 0]),
-    Example("4", Geometry("GATHER", (3, 3), (1, 2), 1), 1, [0, 2]),
-    Example("5", Geometry("GATHER", (3, 2), (2, 2)), 1, [0, 1, 1, 2]),
-    Example("1", Geometry("GATHER_ELEMENTS", (3, 3), (2, 3)), 1, [1, 2, 0, 2, 0, 0]),
-    Example("1", Geometry("GATHER_ND", (2, 2), (2, 1)), 0, [1, 0]),
-    Example("2", Geometry("GATHER_ND", (2, 2, 2), (2, 2), 0, 4), 0, [0, 1, 1, 0]),
-    Example("1", Geometry("GATHER_ND1", (2, 2), (2, 1)), 0, [1, 0]),
-    Example(
-        "2",
-        Geometry("GATHER_ND1", (3, 2, 2), (3, 2, 2), 1, 4),
-        0,
-        [0, 0, 1, 1, 1, 1, 0, 0, 0, 1, 1, 0],
-    ),
-)
+class ForbiddenRow(msgspec.Struct, frozen=True):
+    """A node that ONNX's own specification forbids, so that a provider must refuse it.
 
-
-@dataclass(frozen=True, slots=True)
-class ForbiddenRow:
-    """A node that ONNX's own specification forbids, so that a provider must refuse it."""
+    The rules are those of Gather-13, GatherElements-13 and GatherND-13, the newest versions. A row
+    breaks one of them and no other. If its axis exists, every index is in range of it.
+    """
 
     operator: str
     name: str
@@ -301,41 +287,12 @@ class ForbiddenRow:
     """The shape of the declared output where the gather gives none, as the axis does not exist."""
 
 
-FORBIDDEN = (
-    ForbiddenRow("GatherND", "batch-sizes/data-2-indices-4", (2, 3), (4, 1), 1),
-    ForbiddenRow("GatherND", "batch-sizes/data-4-indices-2", (4, 3), (2, 1), 1),
-    ForbiddenRow("GatherND", "batch-sizes/data-3-indices-1", (3, 4), (1, 1), 1),
-    ForbiddenRow("GatherND", "batch-sizes/data-1-indices-3", (1, 4), (3, 1), 1),
-    ForbiddenRow("GatherND", "batch-sizes/data-2-indices-3", (2, 4), (3, 1), 1),
-    ForbiddenRow("GatherND", "batch-sizes/data-3-indices-2", (3, 4), (2, 1), 1),
-    ForbiddenRow("GatherND", "batch-sizes/slices", (2, 3, 4), (4, 2, 1), 1),
-    ForbiddenRow("GatherND", "batch-sizes/second-of-two", (2, 2, 3), (2, 4, 1), 2),
-    ForbiddenRow("GatherND", "batch-sizes/first-of-two", (4, 2, 3), (2, 2, 1), 2),
-    ForbiddenRow("GatherND", "batch-sizes/exchanged", (2, 3, 4), (3, 2, 1), 2),
-    ForbiddenRow("GatherND", "batch-count/rank-of-indices", (2, 1, 3), (2, 1), 2),
-    ForbiddenRow("GatherND", "batch-count/rank-of-data", (2, 1), (2, 1, 1), 2),
-    ForbiddenRow("GatherND", "tuple-length/three-of-two", (3, 4), (2, 3), 0),
-    ForbiddenRow("GatherND", "tuple-length/two-of-one", (3,), (2, 2), 0),
-    ForbiddenRow("GatherND", "tuple-length/two-in-batches", (2, 3), (2, 2), 1),
-    ForbiddenRow("GatherND", "tuple-length/none", (3,), (2, 0), 0),
-    ForbiddenRow("GatherND", "tuple-rank/scalar", (3,), (), 0),
-    ForbiddenRow("GatherND", "nd-index-type/int32", (3, 4), (2, 2), 0, "INT32"),
-    ForbiddenRow("GatherND", "nd-index-type/uint64", (3, 4), (2, 2), 0, "UINT64"),
-    ForbiddenRow("GatherElements", "index-sizes/columns", (2, 3), (2, 4), 0),
-    ForbiddenRow("GatherElements", "index-sizes/rows", (2, 3), (3, 3), 1),
-    ForbiddenRow("GatherElements", "index-sizes/one-to-many", (1, 3), (4, 3), 1),
-    ForbiddenRow("GatherElements", "index-sizes/three-dimensions", (2, 3, 4), (2, 2, 5), 1),
-    ForbiddenRow("GatherElements", "index-rank/lower", (2, 3), (3,), 0),
-    ForbiddenRow("GatherElements", "index-rank/higher", (3,), (2, 3), 0),
-    ForbiddenRow("GatherElements", "elements-axis/rank", (2, 3), (2, 3), 2),
-    ForbiddenRow("GatherElements", "elements-axis/below-minus-rank", (2, 3), (2, 3), -3),
-    ForbiddenRow("GatherElements", "elements-index-type/uint32", (2, 3), (2, 3), 0, "UINT32"),
-    ForbiddenRow("Gather", "axis/rank", (2, 3), (2,), 2, output=(2, 3)),
-    ForbiddenRow("Gather", "axis/below-minus-rank", (2, 3), (2,), -3, output=(2, 3)),
-    ForbiddenRow("Gather", "data-rank/scalar", (), (2,), 0),
-    ForbiddenRow("Gather", "index-type/uint32", (3, 4), (2,), 0, "UINT32"),
+class _Tables(msgspec.Struct, frozen=True):
+    examples: tuple[Example, ...]
+    forbidden: tuple[ForbiddenRow, ...]
+
+
+TABLES = msgspec.json.decode(
+    files("onnxgather.parity.corpus").joinpath("tables.json").read_bytes(), type=_Tables
 )
-"""The forbidden nodes, by the rules of Gather-13, GatherElements-13 and GatherND-13, the newest
-versions. Each row breaks one rule and no other. If its axis exists, every index is in range of it.
-The declared output has the shape that the gather gives.
-"""
+"""What the corpus holds besides `GROUPS`."""
