@@ -116,12 +116,9 @@ PROVIDERS = {
     "coreml": Provider("CoreMLExecutionProvider", _PLAIN, extra="cpu", system="macOS"),
 }
 
-_SHADED = partial(
-    # Many devices lack the extension for FLOAT16.
-    Provider,
-    target="webgpu",
-    data_types=(TensorDataType.FLOAT32, TensorDataType.INT32, TensorDataType.UINT32),
-)
+# Many devices lack the extension for FLOAT16.
+_IN_SHADERS = tuple(map(TensorDataType, ("FLOAT32", "INT32", "UINT32")))
+_SHADED = partial(Provider, target="webgpu", data_types=_IN_SHADERS)
 
 WEB_PROVIDERS = {
     "web-wasm": Provider("CPUExecutionProvider", library="ort.wasm.min.mjs", target="cpu"),
@@ -144,18 +141,9 @@ NAMES = (
 )
 """How a user may name a provider."""
 
-_OTHER_TOOLS = {
-    "dml": "directml",
-    "trt": "tensorrt",
-    "ov": "openvino",
-    "wgpu": "webgpu",
-    "nvtensorrtrtx": "NvTensorRTRTXExecutionProvider",
-    "migraphx": "MIGraphXExecutionProvider",
-    "vitisai": "VitisAIExecutionProvider",
-    "dnnl": "DnnlExecutionProvider",
-    "nnapi": "NnapiExecutionProvider",
-    "xnnpack": "XnnpackExecutionProvider",
-    "webnn": "WebNNExecutionProvider",
+_OTHER_TOOLS = {"dml": "directml", "trt": "tensorrt", "ov": "openvino", "wgpu": "webgpu"} | {
+    name.lower(): f"{name}ExecutionProvider"
+    for name in ("NvTensorRTRTX", "MIGraphX", "VitisAI", "Dnnl", "Nnapi", "Xnnpack", "WebNN")
 }
 """Names that other tools have for providers, such as `onnxruntime_perf_test -e`."""
 
