@@ -221,15 +221,6 @@ def axis_sizes(desc: Descriptor) -> list[int]:
     return list(sizes[first : first + desc.tuple_size])
 
 
-def counted_dimensions(desc: Descriptor) -> int:
-    """How many of the last sizes of IndicesTensor count; the sizes before them are ones."""
-    if isinstance(desc, GatherDesc):
-        return desc.index_dimensions
-    if isinstance(desc, GatherElementsDesc):
-        return desc.indices_tensor.dimension_count
-    return desc.indices_dimension_count
-
-
 def is_outside(index: Array, size: Any) -> npt.NDArray[np.bool_]:
     """Which index values are out of range of an axis.
 

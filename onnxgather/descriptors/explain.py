@@ -15,14 +15,8 @@ import msgspec
 import numpy as np
 
 from onnxgather.checks import integer, number_of, require, sequence, shown
-from onnxgather.descriptors.arrays import (
-    Array,
-    check_arrays,
-    check_indices,
-    counted_dimensions,
-    elements,
-)
-from onnxgather.descriptors.operators import Descriptor
+from onnxgather.descriptors.arrays import Array, check_arrays, check_indices, elements
+from onnxgather.descriptors.operators import Descriptor, GatherDesc, GatherElementsDesc
 from onnxgather.descriptors.reference import coordinates, directml_strides, offsets
 from onnxgather.descriptors.tensors import TensorDesc
 from onnxgather.errors import IndexOutOfRangeError
@@ -243,13 +237,22 @@ def _element(desc: Descriptor, indices: Array, at: Coordinates) -> _Element:
 def _equation(element: _Element) -> str:
     """Such as `input[1, indices[0]] = input[1, 7]`; leading ones of the indices are left out."""
     first, *more = element.indexed
-    counted = counted_dimensions(element.desc)
+    counted = _counted_dimensions(element.desc)
     index = [str(k) for k in element.index_places[0][-counted:]]
     if more:
         index[-1] = ":"
     named = [str(c) for k, c in enumerate(element.before) if k not in more]
     named[first] = f"indices[{', '.join(index)}]" if counted else "indices"
     return f"input[{', '.join(named)}] = {_input(element, element.before)}"
+
+
+def _counted_dimensions(desc: Descriptor) -> int:
+    """How many of the last sizes of IndicesTensor count; the sizes before them are ones."""
+    if isinstance(desc, GatherDesc):
+        return desc.index_dimensions
+    if isinstance(desc, GatherElementsDesc):
+        return desc.indices_tensor.dimension_count
+    return desc.indices_dimension_count
 
 
 def _input(element: _Element, at: Coordinates) -> str:

@@ -12,11 +12,8 @@ import numpy as np
 from onnxgather.descriptors.arrays import (
     Array,
     array_with,
-    check_array,
     check_arrays,
-    check_descriptor,
     check_indices,
-    check_policy,
     elements,
     is_outside,
 )
@@ -63,7 +60,7 @@ def source_map(desc: Descriptor, indices: Array, out_of_range: OutOfRange = "cla
 
     Args:
         desc: Any of the four gather descriptors.
-        indices: IndicesTensor, as `reference` takes it.
+        indices: IndicesTensor, as `check_arrays` returns it.
         out_of_range: As `reference` takes it.
 
     Returns:
@@ -72,12 +69,8 @@ def source_map(desc: Descriptor, indices: Array, out_of_range: OutOfRange = "cla
         that reads as zero.
 
     Raises:
-        DescriptorError: The indices do not fit their tensor.
         IndexOutOfRangeError: An index is out of range and `out_of_range` is "error".
     """
-    check_descriptor(desc)
-    check_policy(out_of_range)
-    indices = check_array("IndicesTensor", desc.indices_tensor, indices)
     if out_of_range == "error":
         check_indices(desc, indices)
     read, indexed = coordinates(desc, elements(desc.indices_tensor, indices))
