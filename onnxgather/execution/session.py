@@ -16,12 +16,7 @@ from onnxgather.checks import check_choice, number_of, shown, uint
 from onnxgather.descriptors.arrays import Array, check_descriptor, check_indices, plain_array
 from onnxgather.descriptors.operators import Descriptor
 from onnxgather.descriptors.spelling import tensors
-from onnxgather.errors import (
-    DescriptorError,
-    IndexOutOfRangeError,
-    OnnxGatherError,
-    ProviderError,
-)
+from onnxgather.errors import DescriptorError, IndexOutOfRangeError, OnnxGatherError, ProviderError
 from onnxgather.execution import kernels, runtime
 from onnxgather.execution.child import NoAnswerError
 from onnxgather.execution.providers import find_provider, target_of

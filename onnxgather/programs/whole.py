@@ -11,7 +11,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from onnxgather.checks import check_type, shown, texts
-from onnxgather.descriptors.arrays import Array, with_padding
+from onnxgather.descriptors.arrays import with_padding
 from onnxgather.descriptors.datatypes import TensorDataType
 from onnxgather.descriptors.spelling import is_owned, read_descriptor, tensors
 from onnxgather.descriptors.tensors import TensorDesc
@@ -132,11 +132,11 @@ class WholeProgram:
                 else:
                     self.shown[command.path] = self._show(command.resource)
             self.graph.inputs = [*self.inputs.values()]
-            self.graph.constants |= {
-                value.name: self._first_array(name)
-                for name, value in self._first.items()
-                if name not in self.inputs
-            }
+            for name, value in self._first.items():
+                if name not in self.inputs:
+                    content = program.resources[name].initial_bytes().data
+                    array = np.ndarray(value.shape, value.dtype, content)
+                    self.graph.constants[value.name] = array
 
     def _first_value(self, name: str, tensor: TensorDesc | None) -> Value:
         """The graph input for what a resource holds before the first command."""
@@ -243,11 +243,6 @@ class WholeProgram:
             why = "the resource as it is, as no gather wrote to it"
             return self.graph.add("Identity", name, value, why=why)
         return value
-
-    def _first_array(self, name: str) -> Array:
-        """What a resource holds before the first command, as its first value."""
-        value, content = self._first[name], self._program.resources[name].initial_bytes()
-        return np.ndarray(value.shape, value.dtype, content.data)
 
 
 def _covers(tensor: TensorDesc, size_in_bytes: int) -> bool:
