@@ -15,11 +15,11 @@ PACKAGE = Path(__file__).resolve().parents[1] / "onnxgather"
 
 BUDGETS = {
     "top": 1_026,
-    "descriptors": 1_028,
+    "descriptors": 1_016,
     "lowering": 1_774,
     "model": 500,
-    "execution": 1_499,
-    "programs": 999,
+    "execution": 1_482,
+    "programs": 996,
     "parity": 2_359,
     "report": 745,
     "repro": 788,
@@ -31,7 +31,7 @@ BUDGETS = {
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_813
+WHOLE = 19_781
 """The most lines of code of the package."""
 
 ENTRIES = 23
