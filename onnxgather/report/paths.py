@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 import msgspec
 from msgspec.structs import replace
 
-from onnxgather.parity.results import Evidence, Report
+from onnxgather.parity.results import Report
 
 
 def without_paths(report: Report, libraries: Iterable[str] = ()) -> Report:
@@ -39,18 +39,15 @@ def without_paths(report: Report, libraries: Iterable[str] = ()) -> Report:
     pattern = re.compile(rf"(?<![\w./~-])(?:{found})(?![\w-])")
 
     def clean(value: Any) -> Any:
-        if type(value) is str:  # and not one of an enumeration
+        if isinstance(value, str):
             return pattern.sub(lambda match: shown[match[0]], value)
         if isinstance(value, list | tuple):
-            items = map(clean, cast("Any", value))
-            return list(items) if isinstance(value, list) else tuple(items)
+            return [*map(clean, cast("Sequence[Any]", value))]
         if isinstance(value, dict):
             return {clean(key): clean(item) for key, item in cast("dict[str, Any]", value).items()}
-        if isinstance(value, msgspec.Struct) and not isinstance(value, Evidence):
-            names = value.__struct_fields__
-            return replace(value, **{name: clean(getattr(value, name)) for name in names})
         return value
 
     here = {sys.executable, None}
     lanes = [replace(lane, python=None) if lane.python in here else lane for lane in report.lanes]
-    return clean(replace(report, lanes=tuple(lanes)))
+    plain = msgspec.to_builtins(replace(report, lanes=tuple(lanes)), builtin_types=[bytes])
+    return msgspec.convert(clean(plain), Report, builtin_types=[bytes])
