@@ -1,4 +1,4 @@
-"""The tables of the corpus, whose rows make cases: groups of gathers, examples, forbidden nodes."""
+"""The groups of the corpus, whose rows make cases, and the tables of gathers in tables.json."""
 
 from __future__ import annotations
 
@@ -52,6 +52,58 @@ def _layouts(**words: str) -> list[tuple[str, Sequence[Layout]]]:
     ]
 
 
+class Example(msgspec.Struct, frozen=True):
+    """An example of Microsoft's operator pages: FLOAT32 by UINT32, corrected where they err."""
+
+    name: str
+    gather: Geometry
+    first: int
+    """The first element of the data; each of the others is one more than the one before it."""
+    indices: tuple[int, ...]
+
+
+class ForbiddenRow(msgspec.Struct, frozen=True):
+    """A node that ONNX's own specification forbids, so that a provider must refuse it.
+
+    The rules are those of Gather-13, GatherElements-13 and GatherND-13, the newest versions. A row
+    breaks one of them and no other. If its axis exists, every index is in range of it.
+    """
+
+    operator: str
+    name: str
+    data: Sizes
+    indices: Sizes
+    number: int
+    """The `axis` or `batch_dims` of the node."""
+    index_type: str = "INT64"
+    output: Sizes | None = None
+    """The shape of the declared output where the gather gives none, as the axis does not exist."""
+
+
+Gathers = Sequence[tuple[str, Geometry]]
+"""Gathers, each with the word that {gather} in the names of cases stands for."""
+
+
+class _Tables(msgspec.Struct, frozen=True):
+    basic: Gathers
+    laid_out: Gathers
+    """Gathers for layouts: sizes of odd products, so that small types end between multiples of
+    4."""
+    documented_sizes: Gathers
+    few_dimensions: Gathers
+    """Gathers of few dimensions, to which leading ones are added."""
+    size_one: Gathers
+    """Gathers whose axes, indices or whole tensors have size 1."""
+    examples: tuple[Example, ...]
+    forbidden: tuple[ForbiddenRow, ...]
+
+
+TABLES = msgspec.json.decode(
+    files("onnxgather.parity.corpus").joinpath("tables.json").read_bytes(), type=_Tables
+)
+"""The tables of tables.json: gathers for `GROUPS`, and cases of one gather each."""
+
+
 class Group(NamedTuple):
     """Rows of the table: a case for every combination of the fields.
 
@@ -62,8 +114,7 @@ class Group(NamedTuple):
 
     template: str
     """The template of the cases' names, with {operator}, {gather}, {layout} and other fields."""
-    gathers: Sequence[tuple[str, Geometry]]
-    """The gathers, each with the word that {gather} stands for."""
+    gathers: Gathers
     data_types: Sequence[str] = ("FLOAT32",)
     index_types: Sequence[str] = ("INT64",)
     indices: Sequence[str] = ("any",)
@@ -74,64 +125,6 @@ class Group(NamedTuple):
     """In range the default is "error": its model is ONNX's own operator, apart from casts of
     indices and leading ones, and that operator is what a provider implements. Layouts have the
     policy "clamp", as their models are more than one operator anyway."""
-
-
-BASIC = (
-    ("", Geometry("GATHER", (3, 5, 2), (2, 3), 1)),
-    ("", Geometry("GATHER_ELEMENTS", (4, 5, 2), (4, 3, 2), 1)),
-    ("", Geometry("GATHER_ND", (4, 3, 5), (6, 2))),
-    ("", Geometry("GATHER_ND1", (2, 4, 3, 2), (2, 5, 2), 1)),
-)
-
-LAID_OUT = (
-    ("", Geometry("GATHER", (1, 4, 5, 3), (2, 3), 2)),
-    ("", Geometry("GATHER_ELEMENTS", (3, 4, 5), (3, 2, 5), 1)),
-    ("", Geometry("GATHER_ND", (4, 3, 5), (2, 3, 2))),
-    ("", Geometry("GATHER_ND1", (2, 4, 3, 2), (2, 3, 2), 1)),
-)
-"""Gathers for layouts: sizes of odd products, so that small types end between multiples of 4."""
-
-DOCUMENTED_SIZES = (
-    ("sizes", Geometry("GATHER_ND", (3, 4, 5, 6, 7), (1, 2, 3))),
-    ("sizes", Geometry("GATHER_ND1", (3, 4, 5, 6, 7), (1, 2, 3))),
-)
-
-FEW_DIMENSIONS = (
-    ("row", Geometry("GATHER", (5,), (3,))),
-    ("scalar", Geometry("GATHER", (3, 4), (), 1)),
-    ("row", Geometry("GATHER_ELEMENTS", (5,), (3,))),
-    ("table", Geometry("GATHER_ELEMENTS", (3, 4), (3, 2), 1)),
-    ("row", Geometry("GATHER_ND", (5,), (1,))),
-    ("table", Geometry("GATHER_ND", (3, 4), (3, 2))),
-    ("row", Geometry("GATHER_ND1", (5,), (1,))),
-    ("batch", Geometry("GATHER_ND1", (3, 4), (3, 1), 1)),
-    ("table", Geometry("GATHER_ND1", (2, 3, 4), (2, 3, 1), 1)),
-)
-"""Gathers of few dimensions, to which leading ones are added."""
-
-SIZE_ONE = (
-    ("indexed", Geometry("GATHER", (3, 1, 2), (2, 1), 1)),
-    ("indexed", Geometry("GATHER_ELEMENTS", (3, 1, 2), (3, 2, 2), 1)),
-    ("indexed", Geometry("GATHER_ND", (3, 1, 2), (2, 1, 2))),
-    ("indexed", Geometry("GATHER_ND1", (3, 1, 2), (3, 2, 1), 1)),
-    ("before", Geometry("GATHER", (1, 1, 4), (2, 1), 2)),
-    ("before", Geometry("GATHER_ELEMENTS", (1, 1, 4), (1, 1, 2), 2)),
-    ("before", Geometry("GATHER_ND", (1, 1, 4), (2, 1, 3))),
-    ("before", Geometry("GATHER_ND1", (1, 1, 4), (1, 2, 2), 1)),
-    ("after", Geometry("GATHER", (4, 1, 1), (2, 1))),
-    ("after", Geometry("GATHER_ELEMENTS", (4, 1, 1), (2, 1, 1))),
-    ("after", Geometry("GATHER_ND", (4, 1, 1), (2, 1, 1))),
-    ("after", Geometry("GATHER_ND1", (4, 1, 1), (2, 1))),
-    ("all-1", Geometry("GATHER", (1,), (1,))),
-    ("all-1", Geometry("GATHER_ELEMENTS", (1,), (1,))),
-    ("all-1", Geometry("GATHER_ND", (1,), (1,))),
-    ("all-1", Geometry("GATHER_ND1", (1,), (1,))),
-    ("all-8", Geometry("GATHER", (1,) * 8, (1,), 7)),
-    ("all-8", Geometry("GATHER_ELEMENTS", (1,) * 8, (1,) * 8)),
-    ("all-8", Geometry("GATHER_ND", (1,) * 8, (1, 1, 1, 1, 1, 1, 1, 8))),
-    ("all-8", Geometry("GATHER_ND1", (1,) * 8, (1,) * 8, 7)),
-)
-"""Gathers whose axes, indices or whole tensors have size 1."""
 
 
 def _elements(data: Sizes, axis: int, size: int) -> Geometry:
@@ -181,8 +174,8 @@ def _index_ranks() -> Iterator[tuple[str, Geometry]]:
 
 
 def _leading_ones() -> Iterator[tuple[str, Geometry]]:
-    """The gathers of `FEW_DIMENSIONS` with every larger DimensionCount."""
-    for name, gather in FEW_DIMENSIONS:
+    """The gathers of `few_dimensions` with every larger DimensionCount."""
+    for name, gather in TABLES.few_dimensions:
         for count in range(len(gather.data) + 1, 9):
             yield f"{name}-in-{count}", replace(gather, dimension_count=count)
 
@@ -201,20 +194,25 @@ _ORDERS = "written-out permuted padded spaced"
 _EXTENTS = "padded permuted longer"
 
 GROUPS: tuple[Group, ...] = (
-    Group(_BY_TYPE, BASIC, ALL_TYPES, INDEX_TYPES, ["forward"]),
-    Group(_BY_TYPE, BASIC, ALL_TYPES, ["INT64", "INT32"], ["negative"]),
-    Group(_BY_TYPE, BASIC, ["FLOAT32", "INT64", "UINT8"], INDEX_TYPES, ["edges"]),
+    Group(_BY_TYPE, TABLES.basic, ALL_TYPES, INDEX_TYPES, ["forward"]),
+    Group(_BY_TYPE, TABLES.basic, ALL_TYPES, ["INT64", "INT32"], ["negative"]),
+    Group(_BY_TYPE, TABLES.basic, ["FLOAT32", "INT64", "UINT8"], INDEX_TYPES, ["edges"]),
     Group("{operator}/{gather}", [*_ranks(), *_index_ranks()]),
     Group("{operator}/leading-ones/{gather}", [*_leading_ones()]),
-    Group("{operator}/size-one/{gather}", SIZE_ONE),
+    Group("{operator}/size-one/{gather}", TABLES.size_one),
     *(Group(_LONG, [*_long(f"{n}", (n, 2), 0)], indices=["any", "edges"]) for n in (65, 257, 1025)),
     *(Group(_LONG, [*_long(f"{n}-last", (2, n), 1)]) for n in (65, 257)),
     Group(_LONG, [*_long("65537", (65537, 1), 0)], ["UINT8"], ["INT32"], ["edges"]),
-    Group("{operator}/documented/{gather}", DOCUMENTED_SIZES),
-    Group("{operator}/{data}/{data_type}", BASIC, ALL_TYPES, data=["nan", "subnormal", "extremes"]),
+    Group("{operator}/documented/{gather}", TABLES.documented_sizes),
+    Group(
+        "{operator}/{data}/{data_type}",
+        TABLES.basic,
+        ALL_TYPES,
+        data=["nan", "subnormal", "extremes"],
+    ),
     Group(
         "{operator}/layout/{layout}",
-        LAID_OUT,
+        TABLES.laid_out,
         layouts=_layouts(
             input=f"{_ORDERS} broadcast overlapping longer owned aligned",
             indices=f"{_ORDERS} broadcast overlapping longer owned aligned",
@@ -225,7 +223,7 @@ GROUPS: tuple[Group, ...] = (
     ),
     Group(
         "{operator}/layout/{layout}-{data_type}",
-        LAID_OUT,
+        TABLES.laid_out,
         ["UINT8"],
         ["UINT32"],
         layouts=_layouts(
@@ -235,20 +233,20 @@ GROUPS: tuple[Group, ...] = (
     ),
     Group(
         "{operator}/policy/{policy}-{index_type}",
-        BASIC,
+        TABLES.basic,
         index_types=["INT64", "UINT32"],
         policies=["clamp", "zero", "directml"],
     ),
     Group(
         "out-of-range/{operator}/{index_type}/{indices}/{policy}",
-        BASIC,
+        TABLES.basic,
         index_types=INDEX_TYPES,
         indices=tuple(OUTLIERS),
         policies=tuple(POLICIES),
     ),
     Group(
         "out-of-range/{operator}/layout/{layout}/{policy}",
-        LAID_OUT,
+        TABLES.laid_out,
         ["FLOAT16"],
         ["INT32"],
         ["just-past"],
@@ -256,43 +254,4 @@ GROUPS: tuple[Group, ...] = (
         policies=tuple(POLICIES),
     ),
 )
-"""What the corpus holds besides `TABLES`."""
-
-
-class Example(msgspec.Struct, frozen=True):
-    """An example of Microsoft's operator pages: FLOAT32 by UINT32, corrected where they err."""
-
-    name: str
-    gather: Geometry
-    first: int
-    """The first element of the data; each of the others is one more than the one before it."""
-    indices: tuple[int, ...]
-
-
-class ForbiddenRow(msgspec.Struct, frozen=True):
-    """A node that ONNX's own specification forbids, so that a provider must refuse it.
-
-    The rules are those of Gather-13, GatherElements-13 and GatherND-13, the newest versions. A row
-    breaks one of them and no other. If its axis exists, every index is in range of it.
-    """
-
-    operator: str
-    name: str
-    data: Sizes
-    indices: Sizes
-    number: int
-    """The `axis` or `batch_dims` of the node."""
-    index_type: str = "INT64"
-    output: Sizes | None = None
-    """The shape of the declared output where the gather gives none, as the axis does not exist."""
-
-
-class _Tables(msgspec.Struct, frozen=True):
-    examples: tuple[Example, ...]
-    forbidden: tuple[ForbiddenRow, ...]
-
-
-TABLES = msgspec.json.decode(
-    files("onnxgather.parity.corpus").joinpath("tables.json").read_bytes(), type=_Tables
-)
-"""What the corpus holds besides `GROUPS`."""
+"""What the corpus holds besides the examples and the forbidden nodes of `TABLES`."""
