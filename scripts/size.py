@@ -20,8 +20,8 @@ BUDGETS = {
     "model": 500,
     "execution": 1_482,
     "programs": 996,
-    "parity": 2_359,
-    "report": 745,
+    "parity": 2_306,
+    "report": 734,
     "repro": 788,
     "doctor": 265,
     "networks": 5_012,
@@ -31,7 +31,7 @@ BUDGETS = {
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_781
+WHOLE = 19_717
 """The most lines of code of the package."""
 
 ENTRIES = 23

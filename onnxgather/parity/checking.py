@@ -25,14 +25,7 @@ from onnxgather.parity.judge import KINDS, judge, result_of
 from onnxgather.parity.known import Known, explained, known_differences
 from onnxgather.parity.lanes import open_lanes
 from onnxgather.parity.lanes.lane import CASE_TIMEOUT, Answer, Lane, LaneInfo
-from onnxgather.parity.results import (
-    LARGEST_TOTAL,
-    MOST_EXAMPLES,
-    CaseResult,
-    Report,
-    Result,
-    ResultKind,
-)
+from onnxgather.parity.results import CaseResult, Report, Result, ResultKind
 from onnxgather.parity.states import BAD
 
 _Judged: TypeAlias = tuple[Result, Array | None]
@@ -44,6 +37,12 @@ Stop: TypeAlias = Callable[[], str | None]
 
 MACHINE = f"{platform.system()} {platform.release()} {platform.machine()}"
 """Such as `Linux 6.1 x86_64`."""
+
+MOST_EXAMPLES = 500
+"""The most cases that passed whose inputs a report holds."""
+
+LARGEST_TOTAL = 2**25
+"""The most bytes of arrays that a report holds of all cases; half of them are for findings."""
 
 AHEAD = 16
 """How many cases per job a lane may be ahead of the slowest one; the limit keeps memory flat."""

@@ -28,17 +28,11 @@ from onnxgather.parity.states import State
 LARGEST_EXAMPLE = 2**9
 """The most bytes of inputs that a report holds of a case that passed."""
 
-MOST_EXAMPLES = 500
-"""The most cases that passed whose inputs a report holds."""
-
 SCHEMA = 1
 """The version of the report's JSON; it grows when a field goes away or changes its meaning."""
 
 LARGEST_EVIDENCE = 2**20
 """The most bytes of arrays that a report holds of one case."""
-
-LARGEST_TOTAL = 2**25
-"""The most bytes of arrays that a report holds of all cases; half of them are for findings."""
 
 
 class ResultKind(StrEnum):

@@ -8,15 +8,7 @@ from collections.abc import Iterable, Iterator
 from onnxgather.checks import number_of, printable
 from onnxgather.parity.results import CaseResult, Report
 from onnxgather.parity.states import BAD, STATES, State, counts_text, worst
-from onnxgather.report.sentences import (
-    MOODS,
-    about_lane,
-    causes,
-    evidence_lines,
-    title,
-    verdict,
-    why,
-)
+from onnxgather.report.sentences import about_lane, causes, evidence_lines, title, verdict, why
 
 MOST_ROWS = 30
 """The most cases that get a row each; more are summed up by operator and data type."""
@@ -26,6 +18,9 @@ MOST_CAUSES = 50
 
 _GAP = "  "
 """What stands between two columns."""
+
+_MOODS: dict[str, State] = {"known": "KNOWN", "open": "NOT-RUN", "bad": "DIFF"}
+"""The state whose colour each mood of a verdict has."""
 
 _Row = list[tuple[str, State | None]]
 """The cells of a row: the text, and the state that gives its colour."""
@@ -141,7 +136,7 @@ def _sums(report: Report) -> list[_Row]:
 def _verdict(report: Report) -> list[_Row]:
     """What the report comes to, unless everything agrees, as the sums say then."""
     headline, more, mood = verdict(report)
-    return [] if mood == "good" else [[(headline, MOODS[mood])], [(more, None)]]
+    return [] if mood == "good" else [[(headline, _MOODS[mood])], [(more, None)]]
 
 
 def _aligned(rows: Iterable[_Row]) -> list[_Row]:

@@ -20,10 +20,6 @@ Mood = Literal["good", "known", "open", "bad"]
 """How a report is to be read. good: everything ran and agrees. known: nothing is new, but results
 are wrong. open: something is missing. bad: there are findings, or a lane did not run."""
 
-MOODS: dict[Mood, State] = {"good": "PASS", "known": "KNOWN", "open": "NOT-RUN", "bad": "DIFF"}
-"""The state whose colour each mood has."""
-
-
 _KNOWN = {"known wrong": "known wrong", "known not to run": "it declines"}
 """How a headline words what is known of a lane."""
 

@@ -17,16 +17,8 @@ from onnxgather.checks import shown
 from onnxgather.descriptors.arrays import Array
 from onnxgather.descriptors.operators import OPERATORS
 from onnxgather.errors import OnnxGatherError, ProviderError
-from onnxgather.execution import kernels
+from onnxgather.execution import hosts, kernels
 from onnxgather.execution.child import Breakdown, NoAnswerError
-from onnxgather.execution.hosts import (
-    WINDOWS_LANE,
-    WINDOWS_OPERATORS,
-    find_runtime,
-    is_library,
-    web_host,
-    windows_host,
-)
 from onnxgather.execution.providers import SETUP, Provider, find_provider, target_of
 from onnxgather.execution.runtime import CPU, NotRunError, RefusedError
 from onnxgather.execution.session import threads_for
@@ -195,18 +187,18 @@ def model_lane(
         raise ProviderError(f"{rule}, such as MyExecutionProvider, got {shown(of)}") from None
     target = label if "@" in name and label in TARGETS else target
     operators = None
-    host = find_runtime(provider) if path is plugin is None else []
+    host = hosts.find_runtime(provider) if path is plugin is None else []
     if provider.library:
         if plugin:
             raise OnnxGatherError(f"lane {shown(name)} must have no plugin, as it is a browser's")
-        host, path = web_host(provider, path), None
-    if name.split("@")[:2] == WINDOWS_LANE.split("@") and sys.platform != "win32":
+        host, path = hosts.web_host(provider, path), None
+    if name.split("@")[:2] == hosts.WINDOWS_LANE.split("@") and sys.platform != "win32":
         if path and os.path.isfile(os.path.expanduser(path)):
             rule = f"lane {shown(name)} must have the folder that {SETUP} makes"
             raise OnnxGatherError(f"{rule}, got the file {shown(path)}")
-        host, operators, path = [windows_host(path)], WINDOWS_OPERATORS, None
+        host, operators, path = [hosts.windows_host(path)], hosts.WINDOWS_OPERATORS, None
     python = os.path.expanduser(path or sys.executable)
-    if is_library(python):
+    if hosts.is_library(python):
         if plugin:
             rule = f"lane {shown(name)} must have a shared library of ONNX Runtime or a plugin"
             raise OnnxGatherError(f"{rule}, got both")
