@@ -95,7 +95,7 @@ def certify(
 
     Raises:
         OnnxGatherError: An option is not one of those above, the model cannot be read or does not
-            fit the descriptor, or there is no solver: `pip install 'onnxgather[proof]'`.
+            fit the descriptor, or there is no solver: `pip install z3-solver`.
     """
     check_type("timeout", timeout, "a number of seconds", int, float)
     if not timeout > 0:

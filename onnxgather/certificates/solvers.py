@@ -79,7 +79,8 @@ def installed_solver(asked: str | None = None) -> str:
                 import_module(name)
                 return name
     missing = f"{asked}, which is" if asked else "z3 or cvc5, which are"
-    raise OnnxGatherError(f"a proof needs {missing} not installed: pip install 'onnxgather[proof]'")
+    wheel = "cvc5" if asked == "cvc5" else "z3-solver"
+    raise OnnxGatherError(f"a proof needs {missing} not installed: pip install {wheel}")
 
 
 def solve(script: str, seconds: float, solver: str | None = None, steps: int = 0) -> Solved:

@@ -128,7 +128,7 @@ def certify_command(**given: Any) -> int:
 
     A FILE is a program; or a folder: all *.json files in it and below it; or a pattern in quotes.
     A descriptor is proved, refuted, which is a finding, or undecided. --out-of-range and --target
-    may come several times. It needs pip install 'onnxgather[proof]'.
+    may come several times. It needs a solver: pip install z3-solver.
     """
     from onnxgather.certificates.solvers import installed_solver
 

@@ -95,16 +95,15 @@ class TestSolve:
         monkeypatch.setitem(sys.modules, name, None)
         with pytest.raises(OnnxGatherError) as raised:
             solve(PROVED, 5, name)
-        sentence = f"a proof needs {name}, which is not installed: pip install 'onnxgather[proof]'"
+        wheel = {"z3": "z3-solver", "cvc5": "cvc5"}[name]
+        sentence = f"a proof needs {name}, which is not installed: pip install {wheel}"
         assert str(raised.value) == sentence
         other = next(other for other in NAMES if other != name)
         assert installed_solver() == other
         monkeypatch.setitem(sys.modules, other, None)
         with pytest.raises(OnnxGatherError) as raised:
             installed_solver()
-        sentence = (
-            "a proof needs z3 or cvc5, which are not installed: pip install 'onnxgather[proof]'"
-        )
+        sentence = "a proof needs z3 or cvc5, which are not installed: pip install z3-solver"
         assert str(raised.value) == sentence
 
 

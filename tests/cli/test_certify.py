@@ -255,7 +255,7 @@ def test_a_model_that_does_not_fit_is_unusable(made: ModelProto, said: str) -> N
 def test_no_solver_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("z3", "cvc5"):
         monkeypatch.setitem(sys.modules, name, None)
-    told = "a proof needs z3 or cvc5, which are not installed: pip install 'onnxgather[proof]'"
+    told = "a proof needs z3 or cvc5, which are not installed: pip install z3-solver"
     assert outcome("certify", "--corpus") == (2, "", f"Error: {told}\n")
     with pytest.raises(og.OnnxGatherError, match=re.escape(told)):
         og.certify(DESC)
