@@ -344,7 +344,7 @@ def page_of(
 @arguments.number("--dispatch", "number", default=1, help="Which of the program's dispatches.")
 @arguments.node
 @arguments.inputs
-@arguments.policy(told="directml for a program, clamp for a model")
+@arguments.policy(told="directml")
 @arguments.as_json
 @arguments.allow_outside
 @arguments.as_records(reading=Reading)
@@ -376,7 +376,7 @@ def explain_command(
     if not isinstance(case, DescriptorCase):  # ONNX forbids the node
         raise OnnxGatherError(f"{case.name}: {case.node.rule}")
     arrays = case.descriptor, case.data, case.indices
-    out_of_range = out_of_range or (case.out_of_range if case.origin else "clamp")
+    out_of_range = out_of_range or ("clamp" if case.in_range else "directml")
     try:
         if at is None:
             every = explain_all(*arrays, out_of_range)

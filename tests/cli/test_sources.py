@@ -211,6 +211,16 @@ class TestModel:
             "",
         )
 
+    def test_an_index_out_of_range_is_explained_as_the_audit_tells_it(self) -> None:
+        path, inputs = (str(MODELS / f"networks/keywords.{end}") for end in ("onnx", "npz"))
+        given = ("explain", path, "--inputs", inputs, "--node", "word_embedding", "--at", "1,4,0")
+        assert "input[31,7]" in outcome("audit", path, "--inputs", inputs)[1]
+        code, said, _ = outcome(*given)
+        assert (code, said.split(" = ")[-2]) == (0, "input[0, 31, 7]")
+        assert "= input[0, 31, 0]" in outcome(*given, "--out-of-range", "clamp")[1].replace(
+            "->", "="
+        )
+
     def test_the_gathers_are_checked_with_what_they_get(self) -> None:
         code, out, err = outcome("check", "m.onnx", "--inputs", "x.npz", "--json")
         report = json.loads(out)
