@@ -25,13 +25,13 @@ BUDGETS = {
     "repro": 788,
     "doctor": 265,
     "networks": 5_012,
-    "certificates": 1_713,
-    "cli": 2_105,
+    "certificates": 1_714,
+    "cli": 2_118,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_717
+WHOLE = 19_731
 """The most lines of code of the package."""
 
 ENTRIES = 23

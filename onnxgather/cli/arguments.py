@@ -116,16 +116,17 @@ def _shard(
         return parse_shard("the shard", value)
 
 
-def _pairs(read: Callable[[str], object]) -> Any:
+def _pairs(read: Callable[[str], object], hint: str = "") -> Any:
     """What reads the NAME=VALUE of an option that may come several times.
 
     Args:
         read: What reads a VALUE; it raises ValueError where the text is not as it must be.
+        hint: What the message of a text that is not NAME=VALUE says beside this.
     """
 
     def by_name(_ctx: click.Context, param: click.Parameter, values: Sequence[str]) -> Any:
         with as_usage():
-            texts = pairs(param.metavar or "", values)
+            texts = pairs((param.metavar or "") + hint, values)
         try:
             return {name: read(text) for name, text in texts.items()}
         except ValueError:
@@ -318,7 +319,7 @@ lanes = _together(
         "--lane",
         "pythons",
         multiple=True,
-        callback=_pairs(str),
+        callback=_pairs(str, " (--lanes takes a NAME alone)"),
         metavar="NAME=PATH",
         help="A lane that runs in another Python environment, which needs onnxruntime and numpy "
         "only, or on a shared library of ONNX Runtime. PATH is the interpreter, or ends in .so, "

@@ -138,7 +138,9 @@ def _each(
 
     with_lanes = asked.lanes.are_named
     if with_lanes and asked.inputs is None:
-        raise click.UsageError("--inputs must be given with lanes, which get what a run shows")
+        raise click.UsageError(
+            "--lanes must come with --inputs FILE.npz: a lane gets what a run has"
+        )
     if with_lanes and asked.jobs > 1:
         raise click.UsageError("--jobs must be 1 with lanes, which take one model at a time")
     with ExitStack() as stack:

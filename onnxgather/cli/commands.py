@@ -43,6 +43,14 @@ TASKS = {
 }
 """The commands by the tasks that the help groups them by."""
 
+OTHER_WORDS = {
+    "--policy": ("--out-of-range",),
+    "--mode": ("--out-of-range",),
+    **dict.fromkeys(["--provider", "--providers", "--ep", "--device"], ("--provider", "--lanes")),
+    "--lanes": ("--provider", "--lane"),
+}
+"""Options that other tools or other commands have, and those of ours that mean the same."""
+
 _EPILOG = """\b
 Exit codes:
   0  good
@@ -141,6 +149,11 @@ def main() -> None:
 
 def _say_usage(error: click.ClickException) -> None:
     """Print an error in a command line, as click words it: the usage, and what is wrong."""
+    if isinstance(error, click.NoSuchOption) and error.ctx and error.option_name in OTHER_WORDS:
+        known = {name for one in error.ctx.command.params for name in one.opts}
+        ours = [name for name in OTHER_WORDS[error.option_name] if name in known]
+        hint = f" Did you mean '{ours[0]}'?" if ours else ""
+        error = click.UsageError(error.message + hint, error.ctx)
     error.show(shown := io.StringIO())
     text = shown.getvalue()
     if not isinstance(error, NoArgsIsHelpError):  # whose message is the help

@@ -153,7 +153,8 @@ class TestHelp:
             ([], "there is nothing to check: give a PATH, --corpus or --random N"),
             (
                 ["x.json", "--lane", "cpu"],
-                "Invalid value for '--lane': must be NAME=PATH, got 'cpu'",
+                "Invalid value for '--lane': must be NAME=PATH (--lanes takes a NAME alone), "
+                "got 'cpu'",
             ),
             (
                 ["x.json", "--plugin", "=x"],

@@ -141,6 +141,11 @@ print("heavy:", heavy)
             (["corpus", "exprot"], "No such command 'exprot'. Did you mean 'export'?"),
             (["x.json"], "a command must come before x.json, such as run or show"),
             (["doctor", "--jsno"], "No such option '--jsno'. Did you mean '--json'?"),
+            (["harden", "--policy"], "No such option '--policy'. Did you mean '--out-of-range'?"),
+            (["audit", "--policy"], "No such option '--policy'."),
+            (["audit", "--ep", "x"], "No such option '--ep'. Did you mean '--lanes'?"),
+            (["run", "--lanes", "x"], "No such option '--lanes'. Did you mean '--provider'?"),
+            (["repro", "--lanes", "x"], "No such option '--lanes'. Did you mean '--lane'?"),
             (
                 ["check", "x.json", "--provider", "gpu"],
                 "Invalid value for '--provider': provider must be one of directml-dll, cpu, "
