@@ -22,7 +22,7 @@ BUDGETS = {
     "programs": 996,
     "parity": 2_306,
     "report": 734,
-    "repro": 788,
+    "repro": 786,
     "doctor": 265,
     "networks": 5_012,
     "certificates": 1_714,
@@ -31,7 +31,7 @@ BUDGETS = {
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_731
+WHOLE = 19_729
 """The most lines of code of the package."""
 
 ENTRIES = 23

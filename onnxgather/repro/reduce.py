@@ -336,29 +336,22 @@ class _Search:
     def _built(self, candidate: Candidate) -> Case | None:
         """The case of a candidate; None if it has no descriptor, or breaks another rule of ONNX."""
         case, old = self.case, self.candidate
-        before, after = self._broken_rule(old), self._broken_rule(candidate)
-        if _NUMBERS.sub(" ", before or "") != _NUMBERS.sub(" ", after or ""):
-            return None
         if isinstance(case, DescriptorCase):
             try:
                 built = case_of(candidate, case.name, case.out_of_range)
             except DescriptorError:
                 return None
+            if isinstance(built, NodeCase):
+                return None
             return replace(built, wrapped=case.wrapped, origin=case.origin)
+        before, after = (one.gather.broken_rule(one.index_type) for one in (old, candidate))
+        if _NUMBERS.sub(" ", before or "") != _NUMBERS.sub(" ", after or ""):
+            return None
         if after is None and _kind(candidate) != _kind(old):
             return None  # the rule that it breaks is unknown here, so only values may change
         node = candidate.node(after if after and case.node.rule == before else case.node.rule)
         data, indices = candidate.data.copy(), candidate.indices.copy()
         return replace(case, node=node, data=data, indices=indices)
-
-    def _broken_rule(self, candidate: Candidate) -> str | None:
-        """The rule of ONNX that a candidate breaks.
-
-        Models of descriptors cast the indices, so the type of indices breaks no rule there.
-        """
-        if isinstance(self.case, NodeCase):
-            return candidate.gather.broken_rule(candidate.index_type)
-        return candidate.gather.broken_rule()
 
 
 def _kind(candidate: Candidate) -> object:
