@@ -24,9 +24,9 @@ BUDGETS = {
     "report": 734,
     "repro": 786,
     "doctor": 265,
-    "networks": 5_012,
+    "networks": 5_013,
     "certificates": 1_714,
-    "cli": 2_118,
+    "cli": 2_115,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""

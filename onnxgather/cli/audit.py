@@ -119,7 +119,6 @@ def audit_command(**given: Any) -> int:
     found = {model: baseline.findings(model, one.audit, strict) for model, one in done.items()}
     report = AuditReport(done, found, [str(error) for _, error in batch.failures])
     contents = _contents(report, is_one, baseline)
-    contents["--write-inputs"] = partial(_made, asked, models[0])
     contents["--write-baseline"] = lambda: baseline.of_today(report, {*models} - done.keys())
     if not outputs.write(batch, contents):
         _say(report, is_one, asked.every, baseline)
@@ -156,26 +155,16 @@ def _each(
 def _audited(
     asked: AuditOptions, arrays: Mapping[str, Array] | None, lanes: Sequence[Lane], model: str
 ) -> Compared:
-    """Audit a model; what ran is kept only where the page needs it."""
+    """Audit a model; the model and what ran are kept only where a file to write needs them."""
     from onnxgather.networks.comparison import compare
     from onnxgather.networks.gathers import audit_model
 
     network, conditions = asked.given.read(model)
     shapes, allow_empty = asked.given.shapes, asked.allow_empty
     compared = compare(audit_model(network, arrays, shapes, conditions, allow_empty), lanes)
-    if asked.outputs.html_file:
-        return compared
-    return replace(compared, cases=dict.fromkeys(compared.cases, ()))
-
-
-def _made(asked: AuditOptions, model: str) -> bytes:
-    """Inputs that are made for a model, as the content of a file."""
-    from onnxgather.networks.gathers import audit_model
-    from onnxgather.networks.verify import made_inputs
-
-    network, conditions = asked.given.read(model)
-    shapes, allow_empty = asked.given.shapes, asked.allow_empty
-    return made_inputs(audit_model(network, None, shapes, conditions, allow_empty))
+    cases = compared.cases if asked.outputs.html_file else dict.fromkeys(compared.cases, ())
+    audited = compared.audited if asked.outputs.write_inputs_file else None
+    return replace(compared, cases=cases, audited=audited)
 
 
 def _contents(
@@ -189,22 +178,27 @@ def _contents(
         each = [{"model": model, **asdict(one.audit)} for model, one in report.models.items()]
         whole: dict[str, Any] = {"schema": 2, "models": each}
         if is_one:
-            whole = asdict(first)
+            whole = asdict(first.audit)
         elif report.unusable:
             whole["unusable"] = report.unusable
         if baseline.path:
             whole["baseline"] = baseline.compared(report)
         return json_bytes(whole)
 
-    first = next(iter(report.models.values())).audit
-    return {
+    first = next(iter(report.models.values()))
+    contents = {
         "--json": json,
         "--junit": partial(audit_junit, report),
         "--markdown": partial(audit_markdown, report, baseline),
         "--sarif": lambda: json_bytes(audit_sarif(report, baseline)),
         "--html": partial(audit_page, report.models),
-        "--contract": partial(json_bytes, first.contract),
+        "--contract": partial(json_bytes, first.audit.contract),
     }
+    if first.audited:
+        from onnxgather.networks.verify import made_inputs
+
+        contents["--write-inputs"] = partial(made_inputs, first.audited)
+    return contents
 
 
 def _say(report: AuditReport, is_one: bool, every: bool, baseline: Baseline) -> None:

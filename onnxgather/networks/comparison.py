@@ -39,6 +39,8 @@ ONNX_ALONE = "lanes run Gather, GatherElements and GatherND of ONNX alone"
 class Compared:
     """The gathers of a model with their results on lanes."""
 
+    audited: AuditedModel | None
+    """The model and its run; None where they are dropped, as they may be large."""
     audit: Audit
     """The audit, with the state of each gather on each lane, the worst of its executions."""
     cases: Mapping[OperationKey, Sequence[Case]]
@@ -88,7 +90,7 @@ def compare(
         gathers.append(replace(gather, lanes=dict(zip(names, map(worst, states), strict=False))))
     audit = replace(audited.audit, gathers=gathers)
     files = [os.path.join(folder_of(path), name) for name in external_files(audited.network.proto)]
-    return Compared(audit, cases, judged, report, reasons, files)
+    return Compared(audited, audit, cases, judged, report, reasons, files)
 
 
 def lane_lines(compared: Compared) -> Iterator[str]:

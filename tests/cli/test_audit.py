@@ -16,6 +16,7 @@ from google.protobuf.message import EncodeError
 from onnx_graphs import FLOAT, INT64, constant, info, model, node
 
 import onnxgather as og
+from onnxgather.networks import gathers
 
 TABLE = constant("table", np.zeros((4, 3), np.float32))
 NODES = [
@@ -461,6 +462,26 @@ def test_inputs_are_made_in_range() -> None:
     with np.load("z.npz") as made:
         assert made["words"].shape == (2, 7)
         assert set(made["words"].flat) <= {3, 4}
+
+
+def test_inputs_are_made_from_the_one_audit_of_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    path, audited = str(MODELS / "networks" / "keywords.onnx"), gathers.audit_model
+    inputs = list[object]()
+
+    def spied(*given: Any) -> gathers.AuditedModel:
+        inputs.append(given[1])
+        return audited(*given)
+
+    monkeypatch.setattr(gathers, "audit_model", spied)
+    assert call("audit", path, "--write-inputs", "x.npz").exit_code == 0
+    assert inputs == [None]
+    np.savez("given.npz", words=np.zeros((3, 5), np.int64))
+    given = ("--inputs", "given.npz", "--write-inputs", "y.npz")
+    assert call("audit", path, *given).exit_code == 0
+    assert len(inputs) == 2
+    with np.load("y.npz") as made:
+        assert made["words"].shape == (3, 5)
+        assert made["words"].any()
 
 
 def test_json_has_every_field_of_schema_2() -> None:
