@@ -16,7 +16,7 @@ from onnxgather.cli import arguments
 from onnxgather.cli.outputs import Outputs, codes
 from onnxgather.cli.processes import finished
 from onnxgather.cli.sources import Batch, JsonBeforePaths
-from onnxgather.cli.terminal import Interrupted, json_bytes, say
+from onnxgather.cli.terminal import json_bytes, say
 from onnxgather.errors import FINDINGS
 from onnxgather.execution.providers import NAMES
 
@@ -112,9 +112,9 @@ def audit_command(**given: Any) -> int:
     is_read = known or os.path.isfile(written)
     baseline = Baseline.read(known or written) if is_read else Baseline(written)
     outputs.check_writable()
-    done, stop = _each(asked, batch, models)
+    done = _each(asked, batch, models)
     if not done:
-        return stop.exit_code if stop else batch.finish()
+        return batch.finish()
     outputs.check_apart(file for one in done.values() for file in one.files)
     found = {model: baseline.findings(model, one.audit, strict) for model, one in done.items()}
     report = AuditReport(done, found, [str(error) for _, error in batch.failures])
@@ -122,17 +122,13 @@ def audit_command(**given: Any) -> int:
     contents["--write-baseline"] = lambda: baseline.of_today(report, {*models} - done.keys())
     if not outputs.write(batch, contents):
         _say(report, is_one, asked.every, baseline)
-    if stop:
-        return stop.exit_code
     is_bad = not written and any(one.is_new for one in report.every)
     of_lanes = [code for one in done.values() for code in codes(one.report)]
     return batch.finish([*of_lanes, *([FINDINGS] if is_bad else [])])
 
 
-def _each(
-    asked: AuditOptions, batch: Batch, models: Sequence[str]
-) -> tuple[dict[str, Compared], Interrupted | None]:
-    """The models that are audited, in their order, and the signal that ended this."""
+def _each(asked: AuditOptions, batch: Batch, models: Sequence[str]) -> dict[str, Compared]:
+    """The models that are audited, in their order."""
     from onnxgather.networks.inputs import read_inputs
 
     with_lanes = asked.lanes.are_named

@@ -141,7 +141,7 @@ def certify_command(**given: Any) -> int:
     asked = [*_asked(options, batch, read)]
     options.outputs.check_writable()
     work = partial(Pairing.certified, timeout=options.timeout)
-    done, stop = finished(batch, options.jobs, work, asked, "descriptor")
+    done = finished(batch, options.jobs, work, asked, "descriptor")
     states = [certified.state for certified in done.values()]
     contents = {
         "--json": partial(_json, batch, done),
@@ -153,8 +153,7 @@ def certify_command(**given: Any) -> int:
             say(f"{one}: {certified}")
         say(", ".join(f"{states.count(state):,} {state}" for state in CERTIFIED))
     is_bad = not {"refuted", options.fail_on}.isdisjoint(states)
-    code = batch.finish([FINDINGS] if is_bad else [])
-    return stop.exit_code if stop else code
+    return batch.finish([FINDINGS] if is_bad else [])
 
 
 def _asked(options: CertifyOptions, batch: Batch, read: list[FileGathers]) -> Iterator[Pairing]:

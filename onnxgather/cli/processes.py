@@ -20,16 +20,12 @@ _Found = TypeVar("_Found")
 
 
 def finished(
-    batch: Batch,
-    jobs: int,
-    work: Callable[[_Item], _Found],
-    items: Sequence[_Item],
-    noun: str,
-) -> tuple[dict[_Item, _Found], Interrupted | None]:
-    """The results of items, in their order, and the signal that ended the work.
+    batch: Batch, jobs: int, work: Callable[[_Item], _Found], items: Sequence[_Item], noun: str
+) -> dict[_Item, _Found]:
+    """The results of items, in their order; of those before a signal, which ends the work.
 
     Args:
-        batch: It shows the progress, and keeps the errors of items.
+        batch: It shows the progress, and keeps the errors of items and the signal.
         jobs: How many processes work side by side.
         work: What gives the result of an item.
         items: The items; their texts name them.
@@ -48,12 +44,11 @@ def finished(
                         text = "there is not enough memory, or its process was ended"
                         raise OnnxGatherError(f"{item}: {text}") from None
     except KeyboardInterrupt as error:  # a solver tells of SIGINT by itself
-        stop = error if isinstance(error, Interrupted) else Interrupted(signal.SIGINT)
+        batch.stop = stop = error if isinstance(error, Interrupted) else Interrupted(signal.SIGINT)
         with batch.step(""):
             rule = f"interrupted by {stop.name} after {len(done):,} of {number_of(total, noun)}"
             raise OnnxGatherError(rule) from None
-        return done, stop
-    return done, None
+    return done
 
 
 def results(

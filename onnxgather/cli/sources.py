@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from onnxgather.checks import listed, shown
-from onnxgather.cli.terminal import Progress, is_terminal, say
+from onnxgather.cli.terminal import Interrupted, Progress, is_terminal, say
 from onnxgather.descriptors.arrays import Array
 from onnxgather.descriptors.operators import Descriptor
 from onnxgather.documents import Field
@@ -137,6 +137,8 @@ class Batch:
     def __init__(self, *, prints: bool = True) -> None:
         self.failures: list[tuple[str, OnnxGatherError]] = []
         """The names of the files that failed, each with its error."""
+        self.stop: Interrupted | None = None
+        """The signal that ended the work."""
         self.progress = Progress(hidden=prints and is_terminal(sys.stdout))
 
     def sources(self, paths: Sequence[str], ending: str = ".json") -> list[Source]:
@@ -186,8 +188,13 @@ class Batch:
         say(text)
 
     def finish(self, codes: Iterable[int] = ()) -> int:
-        """The exit code of the command: the worst of those of the failures and of `codes`."""
+        """The exit code of the command: the worst of those of the failures and of `codes`.
+
+        After a signal, it is that of the signal.
+        """
         self.progress.clear()
+        if self.stop:
+            return self.stop.exit_code
         codes = [*codes, *(error.exit_code for _, error in self.failures)]
         return max(codes, key=_BEST_TO_WORST.index, default=GOOD)
 
