@@ -9,15 +9,22 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import asdict
 
+from onnxgather.certificates.solvers import installed_solver
 from onnxgather.cli import arguments, sources
 from onnxgather.cli.outputs import Outputs
 from onnxgather.cli.processes import finished
 from onnxgather.cli.sources import Batch, FileGathers, Reading, gathers_in
 from onnxgather.cli.terminal import json_bytes, say
+from onnxgather.cli.translate import page_of
 from onnxgather.descriptors.operators import Descriptor
+from onnxgather.descriptors.spelling import to_dict
 from onnxgather.errors import FINDINGS, GOOD, located
+from onnxgather.lowering.show import describe
 from onnxgather.options import DEFAULT_OPSET, OutOfRange, Target
+from onnxgather.parity.cases import DescriptorCase
+from onnxgather.parity.corpus import built_in_cases, random_cases
 
 if TYPE_CHECKING:
     from onnxgather.certificates.certify import Certified
@@ -80,10 +87,7 @@ class Pairing:
 
     def certificate(self, certified: Certified) -> Certificate:
         """Its certificate."""
-        from msgspec.structs import asdict
-
         from onnxgather.certificates.files import Certificate
-        from onnxgather.descriptors.spelling import to_dict
 
         return Certificate(
             **asdict(certified),
@@ -130,8 +134,6 @@ def certify_command(**given: Any) -> int:
     A descriptor is proved, refuted, which is a finding, or undecided. --out-of-range and --target
     may come several times. It needs a solver: pip install z3-solver.
     """
-    from onnxgather.certificates.solvers import installed_solver
-
     options = CertifyOptions(**given)
     batch = Batch(prints=False)
     installed_solver()
@@ -158,9 +160,6 @@ def certify_command(**given: Any) -> int:
 
 def _asked(options: CertifyOptions, batch: Batch, read: list[FileGathers]) -> Iterator[Pairing]:
     """Yield what is to be certified, each once; what files have is put into `read`."""
-    from onnxgather.parity.cases import DescriptorCase
-    from onnxgather.parity.corpus import built_in_cases, random_cases
-
     found = dict[Descriptor, str]()
     for source in batch.sources(options.paths):
         with batch.step(source.path):
@@ -194,8 +193,6 @@ def _asked(options: CertifyOptions, batch: Batch, read: list[FileGathers]) -> It
 
 def _json(batch: Batch, done: dict[Pairing, Certified]) -> bytes:
     """The certificates as JSON, of the obligations their number."""
-    from msgspec.structs import asdict
-
     each = [
         {
             "name": one.name,
@@ -213,9 +210,6 @@ def _page(
     options: CertifyOptions, read: Sequence[FileGathers], done: Mapping[Pairing, Certified]
 ) -> bytes:
     """The page of `show` for the files, with what each certificate says."""
-    from onnxgather.cli.translate import page_of
-    from onnxgather.lowering.show import describe
-
     said = {
         (one.descriptor, one.out_of_range, one.target): f"{one.model or one.target}: {certified}. "
         f"It is about this: {certified.statement}."

@@ -17,6 +17,7 @@ from onnxgather.cli.terminal import has_colours, is_terminal, json_bytes, say, w
 from onnxgather.descriptors.operators import Descriptor
 from onnxgather.errors import FINDINGS, NOT_RUN, OnnxGatherError
 from onnxgather.files import check_apart, check_writable, write_whole
+from onnxgather.parity.states import BAD
 from onnxgather.programs.program import Program
 
 if TYPE_CHECKING:
@@ -123,7 +124,6 @@ class Outputs:
 
 def codes(report: Report) -> Iterator[int]:
     """Yield the exit codes that a report calls for."""
-    from onnxgather.parity.states import BAD
     from onnxgather.report.sentences import unmet
 
     results = [result for case in report.cases for result in case.results]

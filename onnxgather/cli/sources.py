@@ -6,11 +6,10 @@ import contextlib
 import os
 import re
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from glob import glob
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import click
 
@@ -19,20 +18,11 @@ from onnxgather.cli.terminal import Interrupted, Progress, is_terminal, say
 from onnxgather.descriptors.arrays import Array
 from onnxgather.descriptors.operators import Descriptor
 from onnxgather.documents import Field
-from onnxgather.errors import (
-    FINDINGS,
-    GOOD,
-    NOT_RUN,
-    UNUSABLE,
-    FileFormatError,
-    OnnxGatherError,
-)
+from onnxgather.errors import FINDINGS, GOOD, NOT_RUN, UNUSABLE, FileFormatError, OnnxGatherError
 from onnxgather.files import is_model, is_report, reason
 from onnxgather.options import OutOfRange
+from onnxgather.parity.cases import Case, DescriptorCase, program_cases, program_names
 from onnxgather.programs.program import MAX_PROGRAM_BYTES, Program, parse_program, read_program
-
-if TYPE_CHECKING:
-    from onnxgather.parity.cases import Case
 
 STANDARD = "-"
 """The name of the standard input as a source, and of the standard output as a file to write."""
@@ -241,8 +231,6 @@ def cases_in(
         OnnxGatherError: The file is not as it must be, or it holds no case.
         DescriptorError: A descriptor of a program breaks a rule of DirectML.
     """
-    from onnxgather.parity.cases import DescriptorCase, program_cases, program_names
-
     if not is_model(path):
         program = batch.read(path, reading.allow_outside)
         if not program.dispatch_commands:
@@ -253,7 +241,7 @@ def cases_in(
         return FileCases(path, program.files, [*program_names(program)], every)
     from onnxgather.networks.extraction import gather_cases
 
-    cases, refused = list["Case"](), list[str]()
+    cases, refused = list[Case](), list[str]()
     for told, case in gather_cases(path, reading.arrays(), reading.node):
         where = f"{told.place}: {told.operator} {shown(told.node)}: {told.left_out}"
         if isinstance(case, DescriptorCase) and out_of_range:
@@ -265,32 +253,6 @@ def cases_in(
         else:
             batch.tell(f"{path}: left out: {where}")
     return FileCases(path, [path], [case.name for case in cases], iter(cases), refused)
-
-
-def case_in(
-    batch: Batch,
-    path: str,
-    reading: Reading,
-    of_program: Callable[[Program], Case],
-) -> Case:
-    """One case: that of the gather of a model, or the one that is chosen of a program.
-
-    Args:
-        batch: It tells of what is left out of a program.
-        path: The file.
-        reading: How it is read.
-        of_program: What chooses the case of a program.
-
-    Raises:
-        OnnxGatherError: The file is not as it must be, or the case is not the only one.
-        UsageError: An option for models comes with a program.
-    """
-    from onnxgather.networks.extraction import case_of_node
-
-    reading.check_models(path)
-    if not is_model(path):
-        return of_program(batch.read(path, reading.allow_outside))
-    return case_of_node(path, reading.arrays(), reading.node)
 
 
 def read_source(path: str, allow_outside: bool) -> Program:

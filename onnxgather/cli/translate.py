@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from click.core import ParameterSource
@@ -27,25 +27,27 @@ from onnxgather.cli.sources import (
     Batch,
     FileGathers,
     Reading,
-    case_in,
     gathers_in,
     read_source,
 )
 from onnxgather.cli.terminal import Progress, json_bytes, say
 from onnxgather.descriptors.arrays import Array
 from onnxgather.descriptors.cpp import to_cpp, variable_names
+from onnxgather.descriptors.explain import explain as explain_element
+from onnxgather.descriptors.explain import explain_all, explanation_text
 from onnxgather.descriptors.feature_levels import FEATURE_LEVELS, check_feature_level
 from onnxgather.descriptors.operators import Descriptor
 from onnxgather.errors import GOOD, DescriptorError, FileFormatError, OnnxGatherError, located
+from onnxgather.execution import child, hosts
 from onnxgather.execution.providers import DIRECTML_DLL, PROVIDERS, Provider
-from onnxgather.files import check_apart
+from onnxgather.execution.worker import REQUEST_TIMEOUT
+from onnxgather.files import check_apart, is_model
+from onnxgather.lowering.show import Description, describe, description_text
 from onnxgather.options import OutOfRange, Target
+from onnxgather.parity.cases import DescriptorCase, program_cases
 from onnxgather.programs.program import MAX_COMPARED_BYTES, Program
 from onnxgather.programs.running import execute
 from onnxgather.programs.writer import write_program_of_zeros
-
-if TYPE_CHECKING:
-    from onnxgather.lowering.show import Description
 
 
 @click.command("convert")
@@ -123,8 +125,6 @@ def _check_convertible(batch: Batch, program: Program, policy: OutOfRange, whole
     The indices are those that `run` has. In one model of the whole program, a dispatch reads what
     earlier ones compute under the policy; in a model of its own, what they compute in DirectML.
     """
-    from onnxgather.parity.cases import program_cases
-
     program.check_apart()
     try:
         if policy == "directml" or program.in_range():
@@ -193,7 +193,7 @@ def run_command(
     With --provider directml-dll a dispatch runs on DirectML.dll itself, its tensors bound to the
     resources at their offsets.
     """
-    from onnxgather.execution import child, hosts, session
+    from onnxgather.execution import session
 
     progress = Progress(first_line=2)
 
@@ -216,7 +216,6 @@ def run_command(
         say(f"{file}: {text}", err=True)
     with ExitStack() as stack:
         if on_dll:
-            from onnxgather.execution.worker import REQUEST_TIMEOUT
             from onnxgather.parity.lanes.directml import open_host
 
             with closing(progress), child.starts_told(tell_start):
@@ -262,8 +261,6 @@ def show_command(
     --json, several files, or a folder, are a list. With --html, the page has a picture of each
     gather, in which pointing at an element shows where it came from.
     """
-    from onnxgather.lowering.show import describe, description_text
-
     if as_cpp + as_json + (html_file is not None) > 1:
         raise click.UsageError("--cpp, --json and --html must come one at a time")
     batch = Batch()
@@ -314,7 +311,6 @@ def page_of(
         found: The gathers of each file with their descriptions.
         certificates: What certificates say, by descriptor, policy and target.
     """
-    from onnxgather.parity.cases import program_cases
     from onnxgather.report.lesson import lesson, lesson_page
 
     lessons, commands = list[dict[str, Any]](), dict[str, str]()
@@ -360,19 +356,17 @@ def explain_command(
 
     Without --at, say so of every element, and show the inputs.
     """
-    from onnxgather.descriptors.explain import explain as explain_element
-    from onnxgather.descriptors.explain import explain_all, explanation_text
-    from onnxgather.parity.cases import DescriptorCase, program_cases
+    reading.check_models(file)
+    if is_model(file):
+        from onnxgather.networks.extraction import case_of_node
 
-    def numbered(program: Program) -> DescriptorCase:
-        """The case of the dispatch that --dispatch counts to."""
-        cases = list(program_cases(program, out_of_range))
+        case = case_of_node(file, reading.arrays(), reading.node)
+    else:
+        cases = [*program_cases(Batch().read(file, reading.allow_outside), out_of_range)]
         if number > len(cases):
             rule = f"{file}: $.commands must hold {number} dispatches for --dispatch {number}"
             raise FileFormatError(f"{rule}, got {len(cases)}")
-        return cases[number - 1]
-
-    case = case_in(Batch(), file, reading, numbered)
+        case = cases[number - 1]
     if not isinstance(case, DescriptorCase):  # ONNX forbids the node
         raise OnnxGatherError(f"{case.name}: {case.node.rule}")
     arrays = case.descriptor, case.data, case.indices
