@@ -172,16 +172,15 @@ def _asked(options: CertifyOptions, batch: Batch, read: list[FileGathers]) -> It
     if options.outputs.html_file and not options.paths:
         raise click.UsageError("--html must come with a FILE")
     cases = itertools.chain(
-        built_in_cases() if options.corpus else (),
-        random_cases(options.count or 0, options.seed),
+        built_in_cases() if options.corpus else (), random_cases(options.count or 0, options.seed)
     )
     for case in cases:
         if isinstance(case, DescriptorCase):
             found.setdefault(case.descriptor, case.name)
     if not found and not batch.failures:
         raise click.UsageError("there is nothing to certify: give a FILE, --corpus or --random N")
-    for option in ("--model", "--certificate"):
-        given = options.model if option == "--model" else options.outputs.certificate_file
+    alone = {"--model": options.model, "--certificate": options.outputs.certificate_file}
+    for option, given in alone.items():
         if given and len(found) * len(options.pairs) > 1:
             rule = f"{option} must come with one descriptor and one pair of rule and target"
             raise click.UsageError(f"{rule}, got {len(found):,} and {len(options.pairs)}")

@@ -48,16 +48,20 @@ States:
 
 
 @dataclass(frozen=True, slots=True)
-class Cases:
-    """The options that say which cases are checked, beside those of the paths."""
+class CheckOptions:
+    """The arguments and options of `onnxgather check`."""
 
+    paths: tuple[str, ...]
+    reading: Reading
     corpus: bool
     count: int | None
     """How many random cases."""
     seed: int
-    out_of_range: OutOfRange | None
-    """The policy; None means that of each case, and that of `run` for programs."""
-    wrap: bool
+    lanes: arguments.Lanes
+    provider: str | None
+    """The provider of the only lane, if no lane is named."""
+    required: tuple[str, ...]
+    """The lanes that must run every case."""
     text: str
     """The text that the name of a case must have."""
     name: str | None
@@ -66,6 +70,29 @@ class Cases:
     """Whether the names of the cases are printed, and no case runs."""
     shard: tuple[int, int] | None
     """The number of the part of the cases, from 1, and how many parts there are."""
+    maxfail: int | None
+    jobs: int
+    """How many workers each lane has."""
+    wrap: bool
+    out_of_range: OutOfRange | None
+    """The policy; None means that of each case, and that of `run` for programs."""
+    target: Target | None
+    outputs: Outputs
+    with_paths: bool
+    known_files: tuple[str, ...]
+    no_known: bool
+
+    def with_source(self) -> CheckOptions:
+        """The options with the source that the name of the only case tells, if they have none."""
+        if self.name is None or self.paths or self.corpus or self.count:
+            return self
+        path, colon, _ = self.name.partition(": ")
+        if colon:
+            return replace(self, paths=(path,))
+        if drawn := re.fullmatch("random/([0-9]{1,9})/([0-9]{1,6})", self.name):
+            seed, number = map(int, drawn.groups())
+            return replace(self, seed=seed, count=number + 1)
+        return replace(self, corpus=True)
 
     def fits(self, name: str) -> bool:
         """Whether the case of a name may be checked."""
@@ -80,41 +107,6 @@ class Cases:
         split = (name.split("/") for name in known)
         parts = {"/".join(one[k : k + length]) for one in split for k in range(len(one))}
         return f"no case name contains {shown_with_suggestion(self.text, sorted(parts))}"
-
-
-@dataclass(frozen=True, slots=True)
-class CheckOptions:
-    """The arguments and options of `onnxgather check`."""
-
-    paths: tuple[str, ...]
-    reading: Reading
-    cases: Cases
-    lanes: arguments.Lanes
-    provider: str | None
-    """The provider of the only lane, if no lane is named."""
-    target: Target | None
-    required: tuple[str, ...]
-    """The lanes that must run every case."""
-    jobs: int
-    """How many workers each lane has."""
-    known_files: tuple[str, ...]
-    no_known: bool
-    maxfail: int | None
-    outputs: Outputs
-    with_paths: bool
-
-    def with_source(self) -> CheckOptions:
-        """The options with the source that the name of the only case tells, if they have none."""
-        asked, name = self.cases, self.cases.name
-        if name is None or self.paths or asked.corpus or asked.count:
-            return self
-        path, colon, _ = name.partition(": ")
-        if colon:
-            return replace(self, paths=(path,))
-        if drawn := re.fullmatch("random/([0-9]{1,9})/([0-9]{1,6})", name):
-            seed, number = map(int, drawn.groups())
-            return replace(self, cases=replace(asked, seed=seed, count=number + 1))
-        return replace(self, cases=replace(asked, corpus=True))
 
 
 @click.command("check", cls=JsonBeforePaths, epilog=_STATES)
@@ -161,7 +153,7 @@ class CheckOptions:
     help="Write the findings as known differences; what FILE lists is known, and stays there.",
 )
 @arguments.allow_outside
-@arguments.as_records(reading=Reading, cases=Cases, lanes=arguments.Lanes, outputs=Outputs)
+@arguments.as_records(reading=Reading, lanes=arguments.Lanes, outputs=Outputs)
 def check_command(**given: Any) -> int:
     """Compare what each lane returns with the reference, bit by bit.
 
@@ -183,7 +175,7 @@ def check_command(**given: Any) -> int:
     read = [*paths, *([] if inputs is None else [inputs])]
     asked.outputs.check_apart(read)
     asked.outputs.check_writable()
-    if asked.cases.listing and asked.outputs.by_option:
+    if asked.listing and asked.outputs.by_option:
         raise click.UsageError(f"--list must come without {next(iter(asked.outputs.by_option))}")
     cases, planned, invalid = iter(list[Case]()), 0, list["Invalid"]()
     signals: list[Interrupted] = []
@@ -194,8 +186,8 @@ def check_command(**given: Any) -> int:
         try:
             found = _found(asked, batch, paths, invalid)
             asked.outputs.check_apart(chain(read, *(one.files for one in found)))
-            names, cases, planned = _planned(asked.cases, batch, found, invalid)
-            if asked.cases.listing:
+            names, cases, planned = _planned(asked, batch, found, invalid)
+            if asked.listing:
                 for name in names:
                     batch.say(name)
                 for one in invalid:
@@ -247,7 +239,7 @@ def _write(asked: CheckOptions, batch: Batch, report: Report, before: Sequence[K
     from onnxgather.report import without_paths
 
     unusable = [str(error) for _, error in batch.failures]
-    shard = asked.cases.shard and "/".join(map(str, asked.cases.shard))
+    shard = asked.shard and "/".join(map(str, asked.shard))
     told = {"unusable": unusable, "shard": shard, "no_known": bool(asked.no_known)}
     report = msgspec.structs.replace(report, **told)
     lanes = asked.lanes
@@ -266,7 +258,7 @@ def _found(
     for path in sorted(paths, key=is_model):
         with batch.step(path):
             try:
-                found.append(cases_in(batch, path, asked.reading, asked.cases.out_of_range))
+                found.append(cases_in(batch, path, asked.reading, asked.out_of_range))
                 invalid += [Invalid(path, reason) for reason in found[-1].refused]
             except DescriptorError as error:
                 invalid.append(Invalid(path, str(error).removeprefix(f"{path}: ")))
@@ -274,7 +266,7 @@ def _found(
 
 
 def _planned(
-    asked: Cases, batch: Batch, found: Sequence[FileCases], invalid: Sequence[Invalid]
+    asked: CheckOptions, batch: Batch, found: Sequence[FileCases], invalid: Sequence[Invalid]
 ) -> tuple[Iterator[str], Iterator[Case], int]:
     """The names of the cases or the cases, of which one may be read, and how many they are."""
     built_in = [*built_in_cases(asked.out_of_range)] if asked.corpus else []

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import click
 
 from onnxgather.checks import number_of
@@ -92,13 +90,12 @@ def harden_command(
     check_apart([(output, "--output")], [*given.files, *filter(None, [inputs])])
     network, conditions = given.read(model)
     arrays = None if inputs is None else checked(network, read_inputs(inputs))
-    write = partial(write_output, end="")
-    done = harden_file(network, output, out_of_range, given.shapes, conditions, allow_empty, write)
+    known = out_of_range, given.shapes, conditions, allow_empty
+    done = harden_file(network, output, *known, write_output)
     rewritten, left, found = done.rewritten, done.left, list[Verified]()
     for one in [] if as_json else [*rewritten, *left]:
         say(str(one), err=prints)
     if verify:
-        known = out_of_range, given.shapes, conditions, allow_empty
         found = verified(network, done, *known, arrays)
     code = GOOD if all(one.holds for one in found) else FINDINGS
     if as_json:

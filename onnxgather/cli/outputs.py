@@ -28,14 +28,14 @@ _UNSAFE = frozenset('%/\\:*?"<>|')
 """Characters that some file systems do not take in a name, and the % that escapes them."""
 
 
-def write_output(path: str, content: bytes, *, end: str = "\n", follow: bool = True) -> None:
-    """Write a file, or print its content and `end` where the path is "-".
+def write_output(path: str, content: bytes, *, follow: bool = True) -> None:
+    """Write a file, or print its content where the path is "-".
 
     Raises:
         OnnxGatherError: As `write_whole`, which `follow` is for.
     """
     if path == STANDARD:
-        say(content, end=end)
+        say(content, end="")
     else:
         write_whole(path, content, follow=follow)
 

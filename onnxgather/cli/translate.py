@@ -113,7 +113,7 @@ def convert_command(
     for number, job in enumerate(jobs, 1):
         with batch.step(job.source, number, len(jobs)):
             content = _content(job, feature_level, resources, lowering)
-            write_output(job.output, content, end="", follow=job.output == output)
+            write_output(job.output, content, follow=job.output == output)
             if job.output != STANDARD:
                 batch.say(f"{job.source} -> {job.output}")
     return batch.finish()
@@ -275,7 +275,7 @@ def show_command(
     if html_file is not None and found:
         for of, _ in found:
             check_apart([(html_file, "--html")], of.files)
-        write_output(html_file, page_of(found), end="")
+        write_output(html_file, page_of(found))
         return batch.finish()
     if as_cpp:
         every = [pair for of, _ in found for pair in of.descriptors.items()]
