@@ -26,12 +26,12 @@ BUDGETS = {
     "doctor": 265,
     "networks": 5_013,
     "certificates": 1_714,
-    "cli": 2_077,
+    "cli": 2_074,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_691
+WHOLE = 19_688
 """The most lines of code of the package."""
 
 ENTRIES = 23

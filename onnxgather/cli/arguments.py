@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial, wraps
 from shutil import which
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
 import click
 
@@ -189,7 +189,6 @@ hardening = click.option(
     metavar="RULE",
     help=f"What an index out of range does: {either(HARDENED)}.  [default: clamp]",
 )
-allow_empty = flag("--allow-empty", help="Let open sizes of inputs be 0; else they are at least 1.")
 
 
 class Lowering(TypedDict):
@@ -255,32 +254,39 @@ given = _together(
         metavar="[INPUT=]FILE",
         help="The tokenizer.json whose ids an input holds.",
     ),
+    flag("--allow-empty", help="Let open sizes of inputs be 0; else they are at least 1."),
 )
+
+
+Shapes: TypeAlias = dict[str, tuple[int, ...]]
+"""The sizes of inputs, by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
     """What the options of `given` tell of the inputs of a model."""
 
-    shapes: dict[str, tuple[int, ...]]
+    shapes: Shapes
     ranges: dict[str, tuple[int, int]]
     assume: tuple[str, ...]
     tokenizers: tuple[str, ...]
+    allow_empty: bool
 
     @property
     def files(self) -> list[str]:
         """The files that are read."""
         return [*self.assume, *(text.rpartition("=")[2] for text in self.tokenizers)]
 
-    def read(self, model: str) -> tuple[Network, list[Condition]]:
-        """The model of a file, and the conditions on its inputs."""
+    def read(self, model: str) -> tuple[Network, tuple[Shapes, list[Condition], bool]]:
+        """The model of a file, and what `audit_model` takes beside it: all that is told."""
         from onnxgather.networks.gathers import given_conditions
         from onnxgather.networks.network import read_network
         from onnxgather.networks.tokenizer import token_condition
 
         network = read_network(model)
         tokens = [token_condition(text, network) for text in self.tokenizers]
-        return network, given_conditions(network, self.ranges, self.assume) + tokens
+        conditions = given_conditions(network, self.ranges, self.assume) + tokens
+        return network, (self.shapes, conditions, self.allow_empty)
 
 
 as_json = flag("--json", "as_json", help="Print one JSON document.")

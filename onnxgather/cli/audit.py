@@ -34,7 +34,6 @@ class AuditOptions:
     paths: tuple[str, ...]
     inputs: str | None
     given: arguments.Given
-    allow_empty: bool
     every: bool
     lanes: arguments.Lanes
     outputs: Outputs
@@ -47,7 +46,6 @@ class AuditOptions:
 @click.argument("paths", nargs=-1, required=True, type=arguments.FILE, metavar="MODEL...")
 @arguments.file("--inputs", help="The model's inputs, as .npz; the model then runs.")
 @arguments.given
-@arguments.allow_empty
 @arguments.flag("--all", "every", help="List each gather, those too that compute shapes.")
 @arguments.lane_names(
     help=f"Providers that run each gather with what it gets on the CPU, with commas: {NAMES}; "
@@ -155,9 +153,8 @@ def _audited(
     from onnxgather.networks.comparison import compare
     from onnxgather.networks.gathers import audit_model
 
-    network, conditions = asked.given.read(model)
-    shapes, allow_empty = asked.given.shapes, asked.allow_empty
-    compared = compare(audit_model(network, arrays, shapes, conditions, allow_empty), lanes)
+    network, known = asked.given.read(model)
+    compared = compare(audit_model(network, arrays, *known), lanes)
     cases = compared.cases if asked.outputs.html_file else dict.fromkeys(compared.cases, ())
     audited = compared.audited if asked.outputs.write_inputs_file else None
     return replace(compared, cases=cases, audited=audited)

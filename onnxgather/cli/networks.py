@@ -54,7 +54,6 @@ def extract_command(
 )
 @arguments.hardening
 @arguments.given
-@arguments.allow_empty
 @arguments.flag("--verify", help="Audit OUT, run MODEL and OUT, and harden OUT again.")
 @arguments.file("--inputs", help="Inputs of MODEL with indices in range, as .npz, for --verify.")
 @arguments.as_json
@@ -64,7 +63,6 @@ def harden_command(
     output: str,
     out_of_range: str,
     given: arguments.Given,
-    allow_empty: bool,
     verify: bool,
     inputs: str | None,
     as_json: bool,
@@ -88,15 +86,14 @@ def harden_command(
     if inputs is not None and not verify:
         raise click.UsageError("--inputs must come with --verify, which runs the model")
     check_apart([(output, "--output")], [*given.files, *filter(None, [inputs])])
-    network, conditions = given.read(model)
+    network, known = given.read(model)
     arrays = None if inputs is None else checked(network, read_inputs(inputs))
-    known = out_of_range, given.shapes, conditions, allow_empty
-    done = harden_file(network, output, *known, write_output)
+    done = harden_file(network, output, out_of_range, *known, write_output)
     rewritten, left, found = done.rewritten, done.left, list[Verified]()
     for one in [] if as_json else [*rewritten, *left]:
         say(str(one), err=prints)
     if verify:
-        found = verified(network, done, *known, arrays)
+        found = verified(network, done, out_of_range, *known, arrays)
     code = GOOD if all(one.holds for one in found) else FINDINGS
     if as_json:
         record = {"model": model, "output": output, "rewritten": rewritten, "left": left}
