@@ -20,18 +20,18 @@ BUDGETS = {
     "model": 500,
     "execution": 1_482,
     "programs": 996,
-    "parity": 2_306,
+    "parity": 2_314,
     "report": 734,
     "repro": 786,
     "doctor": 265,
     "networks": 5_013,
     "certificates": 1_714,
-    "cli": 2_074,
+    "cli": 2_075,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_688
+WHOLE = 19_695
 """The most lines of code of the package."""
 
 ENTRIES = 23

@@ -150,7 +150,8 @@ class CheckOptions:
 @arguments.file(
     "--write-known",
     "write_known_file",
-    help="Write the findings as known differences; what FILE lists is known, and stays there.",
+    help="Write the findings, and what lanes of --require did not run, as known differences; what "
+    "FILE lists is known, and stays there.",
 )
 @arguments.allow_outside
 @arguments.as_records(reading=Reading, lanes=arguments.Lanes, outputs=Outputs)

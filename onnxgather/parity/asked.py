@@ -141,7 +141,7 @@ _OPTIONS = (
     ),
     CheckOption(
         "known",
-        "A file of known differences, in the format of known_differences.json; beside ours.",
+        "A file of known differences, of the format that docs/report.md describes; beside ours.",
         "FILE",
         repeats=True,
     ),

@@ -57,11 +57,13 @@ class DescriptorPattern(_Pattern, frozen=True):
 
 
 class CasePattern(_Pattern, frozen=True):
-    """The cases that a known difference is about."""
+    """The cases that a known difference is about: those that have every field's value."""
 
     name: str | None = None
+    """In it, as in every text of a pattern, `*` is any text."""
     operator: tuple[str, ...] | None = None
-    """GATHER, GATHER_ELEMENTS, GATHER_ND or GATHER_ND1; ONNX's names for forbidden nodes."""
+    """One of these must be the case's, and likewise of every array of a pattern. GATHER,
+    GATHER_ELEMENTS, GATHER_ND or GATHER_ND1; ONNX's names for forbidden nodes."""
     data_type: tuple[str, ...] | None = None
     index_type: tuple[str, ...] | None = None
     dimension_count: tuple[int, ...] | None = None
@@ -175,7 +177,8 @@ def with_findings(report: Report, before: Sequence[Known] = ()) -> list[Known]:
     """The known differences of a file and those that a report found, sorted.
 
     An entry is about one kind of result and one broken rule, of one version of a provider, and
-    names the cases. FIXED gets none, nor a lane without a version.
+    names the cases. NOT-RUN gets one on a required lane alone. FIXED gets none, nor a lane without
+    a version.
 
     Args:
         report: The report.
@@ -184,9 +187,17 @@ def with_findings(report: Report, before: Sequence[Known] = ()) -> list[Known]:
     found: dict[tuple[str, str, ResultPattern, str], list[tuple[CaseResult, Result]]] = {}
     for case in report.cases:
         for lane, result in zip(report.lanes, case.results, strict=True):
-            version = f"{_version(lane)}"
-            if result.state in ("DIFF", "ERROR") and _is_within(version, f"=={version}"):
-                pattern = ResultPattern(result.kind, breakdown=result.breakdown)
+            version, gone = f"{_version(lane)}", result.elsewhere
+            counts = result.state in ("DIFF", "ERROR") or (
+                result.state == "NOT-RUN" and lane.required and result.kind != "not-started"
+            )
+            if counts and _is_within(version, f"=={version}"):
+                pattern = ResultPattern(
+                    result.kind,
+                    not_run=result.not_run,
+                    elsewhere=NodePattern((gone.operator,)) if gone else None,
+                    breakdown=result.breakdown,
+                )
                 key = (lane.provider, version, pattern, result.bare_rule)
                 found.setdefault(key, []).append((case, result))
     entries = [*before]

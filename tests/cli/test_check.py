@@ -22,6 +22,7 @@ from stub_runtime import environment
 
 import onnxgather as og
 from onnxgather.descriptors.arrays import Array
+from onnxgather.execution.worker import NodeElsewhere
 from onnxgather.parity.cases import Case, DescriptorCase
 from onnxgather.parity.lanes.lane import Answer, AnswerKind, LaneInfo
 from onnxgather.parity.lanes.python import ModelLane
@@ -501,6 +502,37 @@ class TestWriteKnown:
         reasons = [one["reason"].partition(";")[2].split("/")[2] for one in entries]
         assert [{reason} for reason in reasons] == rules
         assert outcome("check", *asked[:4])[1].count("DIFF     cpu: ") == len(rules)
+
+    def test_what_a_required_lane_did_not_run_is_written_by_the_operator_that_left(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def declined(case: Case, answer: Answer) -> Answer:
+            if case.name < "b":
+                return answer
+            operator = "Cast" if case.name < "d" else "Gather"
+            gone = NodeElsewhere("node", operator, "CPUExecutionProvider")
+            return Answer(AnswerKind.NOT_RUN, "it left", how="elsewhere", elsewhere=gone)
+
+        change(monkeypatch, declined)
+        asked = ["check", *map(program, ("a.json", "b.json", "c.json", "d.json"))]
+        assert call(*asked, "--write-known", "none.json").exit_code == 0
+        assert json.loads(Path("none.json").read_text(encoding="utf-8")) == []
+        asked += ["--require", "cpu"]
+        assert call(*asked, "--write-known", "known.json").exit_code == 3
+        entries = json.loads(Path("known.json").read_text(encoding="utf-8"))
+        names = [[case["name"][:6] for case in entry["cases"]] for entry in entries]
+        assert names == [["b.json", "c.json"], ["d.json"]]
+        assert [entry["found"] for entry in entries] == [
+            [{"kind": "not-run", "not_run": "elsewhere", "elsewhere": {"operator": [operator]}}]
+            for operator in ("Cast", "Gather")
+        ]
+        assert call(*asked, "--known", "known.json").exit_code == 0
+
+    def test_a_required_lane_that_does_not_start_is_no_known_difference(self) -> None:
+        lane = ["--lanes", "XyzExecutionProvider", "--require", "XyzExecutionProvider"]
+        asked = ["check", program("x.json"), *lane]
+        assert call(*asked, "--write-known", "known.json").exit_code == 3
+        assert json.loads(Path("known.json").read_text(encoding="utf-8")) == []
 
     def test_entries_that_a_file_has_stay_with_their_reasons(
         self, monkeypatch: pytest.MonkeyPatch

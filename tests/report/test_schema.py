@@ -18,12 +18,13 @@ from typing import Any, get_args
 import msgspec
 
 from onnxgather.execution import child, runtime, worker
-from onnxgather.parity import cases, results, states
+from onnxgather.parity import cases, known, results, states
+from onnxgather.parity.known import Known
 from onnxgather.parity.lanes import lane
 from onnxgather.parity.results import Report
 
 PAGE = Path(__file__).parents[2] / "docs" / "report.md"  # the file also runs by itself
-MODULES = (cases, child, worker, lane, results)
+MODULES = (cases, child, worker, lane, results, known)
 
 HEAD = """\
 # The report of `onnxgather check --json`
@@ -35,6 +36,8 @@ meaning; a field may be added without that, so a reader passes over the keys tha
 What is called a sentence is for people, and its wording may change at any time. Programs read
 `state`, `kind` and the facts beside them. A field that is not required is absent where it has
 nothing to say: where it would be null, false, 0 or empty.
+
+[Known](#known) is an entry of a file of [known differences](provider-ci.md), which is an array.
 
 This page is made of the classes that write the report: `python tests/report/test_schema.py`.
 """
@@ -84,7 +87,7 @@ def type_text(schema: dict[str, Any]) -> str:
 def sections() -> Iterator[str]:
     """Yield the page part by part."""
     yield HEAD
-    (_,), components = msgspec.json.schema_components([Report])
+    _, components = msgspec.json.schema_components([Report, Known])
     texts = documented()
     classes = {name: value for module in MODULES for name, value in vars(module).items()}
     names = ["Report", *(name for name in components if name != "Report")]
