@@ -164,9 +164,7 @@ class TensorDesc(msgspec.Struct, frozen=True, cache_hash=True, rename="pascal"):
     @property
     def span(self) -> int:
         """The offset of the last element plus one, in elements."""
-        if self.strides is None:
-            return math.prod(self.sizes)
-        return 1 + sum((n - 1) * s for n, s in zip(self.sizes, self.strides, strict=True))
+        return 1 + sum((n - 1) * s for n, s in zip(self.sizes, self.element_strides, strict=True))
 
     @property
     def element_count(self) -> int:

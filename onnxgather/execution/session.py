@@ -190,14 +190,9 @@ class Session:
             raise self._told(error, *feeds.values()) from error
         return outputs[0] if len(outputs) == 1 else outputs
 
-    @property
-    def is_of_parent(self) -> bool:
-        """Whether this is the child of a fork, and its parent made the session."""
-        return self._opened is not None and self._made_in != self._process()
-
     def close(self) -> None:
         """Let go of the model; a call that comes later raises ProviderError."""
-        if self.is_of_parent:
+        if self._opened is not None and self._made_in != self._process():
             self._kept.append(self._opened)
         self._opened = None
 
