@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from onnxgather.checks import check_type, shown, texts
 from onnxgather.descriptors.arrays import with_padding
 from onnxgather.descriptors.datatypes import TensorDataType
+from onnxgather.descriptors.operators import Descriptor
 from onnxgather.descriptors.spelling import is_owned, read_descriptor, tensors
 from onnxgather.descriptors.tensors import TensorDesc
 from onnxgather.errors import FileFormatError, OnnxGatherError, located
@@ -25,6 +26,9 @@ from onnxgather.model.values import ModelProto
 from onnxgather.model.write import check_lowering, write_model
 from onnxgather.options import DEFAULT_OPSET, OutOfRange, Target
 from onnxgather.programs.program import DispatchCommand, Program, read_program
+
+Lowered = Callable[[Descriptor, OutOfRange], Graph]
+"""Makes the graph of a gather under a policy."""
 
 
 def program_to_onnx(
@@ -65,9 +69,8 @@ def program_to_onnx(
     if not isinstance(program, Program):
         program = read_program(program)
     files = [name for name, one in program.resources.items() if one.values.file is not None]
-    whole = WholeProgram(
-        program, out_of_range, target, threads, files if inputs is None else inputs
-    )
+    lowered = partial(lower, target=target, threads=threads)
+    whole = WholeProgram(program, out_of_range, lowered, files if inputs is None else inputs)
     for name in inputs or ():
         if name not in whole.inputs:
             rule = "inputs must name resources whose values before the first command count"
@@ -85,8 +88,7 @@ class WholeProgram:
     Args:
         program: The program.
         out_of_range: What an index out of range does.
-        target: The provider or providers that the graph is for.
-        threads: How many threads it will run on.
+        lowered: Makes the graph of a gather under a policy.
         inputs: The resources that are inputs of the graph if their first values count; those of
             the others are constants.
 
@@ -95,18 +97,13 @@ class WholeProgram:
     """
 
     def __init__(
-        self,
-        program: Program,
-        out_of_range: OutOfRange,
-        target: Target,
-        threads: int,
-        inputs: Collection[str],
+        self, program: Program, out_of_range: OutOfRange, lowered: Lowered, inputs: Collection[str]
     ) -> None:
         program.check_apart()
         program.check_run()
         self._program, self.graph = program, Graph()
         self._policy: OutOfRange = out_of_range
-        self._lower = partial(lower, target=target, threads=threads)
+        self._lowered = lowered
         self.written = list[Value]()
         """For each dispatch, the resource that it writes, after it."""
         self.shown = dict[str, Value]()
@@ -167,7 +164,7 @@ class WholeProgram:
         if name not in self._now:
             graph.names.discard(name)
         packed = replace(desc, output_tensor=TensorDesc(output.data_type, output.sizes))
-        gather = self._lower(packed, out_of_range)
+        gather = self._lowered(packed, out_of_range)
         if whole and output.is_packed:
             written = graph.inline(gather, given, name)
         else:
