@@ -15,11 +15,11 @@ PACKAGE = Path(__file__).resolve().parents[1] / "onnxgather"
 
 BUDGETS = {
     "top": 1_026,
-    "descriptors": 1_016,
+    "descriptors": 1_014,
     "lowering": 1_774,
     "model": 500,
-    "execution": 1_482,
-    "programs": 996,
+    "execution": 1_479,
+    "programs": 992,
     "parity": 2_314,
     "report": 734,
     "repro": 786,
@@ -31,7 +31,7 @@ BUDGETS = {
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_695
+WHOLE = 19_686
 """The most lines of code of the package."""
 
 ENTRIES = 23
