@@ -20,18 +20,18 @@ BUDGETS = {
     "model": 500,
     "execution": 1_479,
     "programs": 992,
-    "parity": 2_314,
+    "parity": 2_316,
     "report": 734,
     "repro": 786,
     "doctor": 265,
     "networks": 5_013,
     "certificates": 1_714,
-    "cli": 2_075,
+    "cli": 2_085,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_686
+WHOLE = 19_698
 """The most lines of code of the package."""
 
 ENTRIES = 23

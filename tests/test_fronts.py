@@ -7,18 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from command_line import SIGNED_DESC as DESC
 from command_line import outcome
 from folders import MODELS
 
 import onnxgather as og
 
-DESC = og.GatherDesc(
-    og.TensorDesc("FLOAT32", [4, 3]),
-    og.TensorDesc("INT64", [1, 2]),
-    og.TensorDesc("FLOAT32", [4, 2]),
-    axis=1,
-    index_dimensions=1,
-)
 KEYWORDS = MODELS / "networks" / "keywords.onnx"
 
 

@@ -10,6 +10,7 @@ from unittest.mock import patch
 import numpy as np
 import onnx
 import pytest
+from command_line import SIGNED_DESC as DESC
 from folders import MODELS
 
 import onnxgather as og
@@ -17,13 +18,6 @@ import onnxgather as og
 CALLED: Any = og
 """The package, for calls that its types forbid."""
 
-DESC = og.GatherDesc(
-    og.TensorDesc("FLOAT32", [4, 3]),
-    og.TensorDesc("INT64", [1, 2]),
-    og.TensorDesc("FLOAT32", [4, 2]),
-    axis=1,
-    index_dimensions=1,
-)
 MODEL = og.to_onnx(DESC)
 INPUTS = {"InputTensor": np.zeros((4, 3), np.float32), "IndicesTensor": np.zeros((1, 2), np.int64)}
 

@@ -94,6 +94,9 @@ def _names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> l
     names = [name.strip() for name in (value or "").split(",") if name.strip()]
     if value is not None and not names:
         raise click.BadParameter(f"must be names with commas, got {value!r}")
+    for name in names:
+        if "=" in name:
+            raise click.BadParameter(f"must be names (--lane takes NAME=PATH), got {name!r}")
     return names
 
 
@@ -365,6 +368,9 @@ class Lanes:
                 is_command = paths is self.pythons and which(path) is not None
                 if not (is_command or os.path.exists(os.path.expanduser(path))):
                     sentence = f"{shown(path)}: no such file or directory"
+                    raise click.BadParameter(sentence, param_hint=option)
+                if os.path.exists(os.path.join(os.path.expanduser(path), "pyvenv.cfg")):
+                    sentence = f"must be the interpreter of an environment, got its folder {path!r}"
                     raise click.BadParameter(sentence, param_hint=option)
 
     def open(self, target: Target | None) -> list[Lane]:

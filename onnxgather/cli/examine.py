@@ -90,7 +90,11 @@ class Suspect:
     metavar="NAME[=PATH]",
     help="Where it differs.  [default: cpu; of a report: the lane that did not pass]",
 )
-@arguments.file("--plugin", metavar="LIBRARY", help="The library that brings the lane's provider.")
+@arguments.file(
+    "--plugin",
+    metavar="[NAME=]LIBRARY",
+    help="The library that brings the lane's provider; NAME is the lane's.",
+)
 @arguments.node
 @arguments.inputs
 @arguments.flag("--wrap", help="Put the gather between two multiplications by one.")
@@ -133,7 +137,7 @@ def repro_command(
     name = name or (reported.name if reported else "cpu")
     if asked.wrap and not case.wrapped:
         case = case.wrapped_in()
-    plugins = {name: asked.plugin} if asked.plugin else {}
+    plugins = {name: asked.plugin.removeprefix(f"{name}=")} if asked.plugin else {}
     pythons = {name: python} if python else {}
     (opened,) = Lanes(pythons, plugins, timeout, [name]).open(suspect.target)
     progress = Progress()

@@ -184,6 +184,16 @@ class TestHelp:
                 "Invalid value for '--plugin': 'libmy.so': no such file or directory",
             ),
             (
+                ["x.json", "--lanes", "cpu,openvino=bin/python"],
+                "Invalid value for '--lanes': must be names (--lane takes NAME=PATH), "
+                "got 'openvino=bin/python'",
+            ),
+            (
+                ["x.json", "--lane", "openvino=env"],
+                "Invalid value for '--lane': must be the interpreter of an environment, got its "
+                "folder 'env'",
+            ),
+            (
                 ["x.json", "--lanes", ","],
                 "Invalid value for '--lanes': must be names with commas, got ','",
             ),
@@ -205,6 +215,8 @@ class TestHelp:
     )
     def test_wrong_usage_is_one_sentence(self, arguments: list[str], sentence: str) -> None:
         program("x.json")
+        Path("env").mkdir()
+        Path("env/pyvenv.cfg").touch()
         code, out, err = outcome("check", *arguments)
         assert (code, out) == (2, "")
         assert err.endswith(f"Error: {sentence}\n")
@@ -292,6 +304,7 @@ class TestStates:
         name = "XyzExecutionProvider"
         reason = (
             f"{name} is not available (available: {available}); install an ONNX Runtime with {name}"
+            f", or name its plugin library: --plugin {name}=LIBRARY"
         )
         assert states("x.json", "--provider", name, code=3) == [[("NOT-RUN", reason)]]
         assert states("x.json", "--lanes", name, code=3) == [[("NOT-RUN", reason)]]

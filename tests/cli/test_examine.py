@@ -287,6 +287,10 @@ main(["repro", "x.json", "-o", "out", "--lane", "openvino={python}"])
                 ["--lane", "MyExecutionProvider", "--plugin", "libmy.so"],
                 "Invalid value for '--plugin': 'libmy.so': no such file or directory",
             ),
+            (
+                ["--lane", "MyExecutionProvider", "--plugin", "MyExecutionProvider=libmy.so"],
+                "Invalid value for '--plugin': 'libmy.so': no such file or directory",
+            ),
             (["--inputs", "x.npz"], "--inputs must come with --node"),
             (
                 ["--timeout", "0"],

@@ -25,6 +25,13 @@ DESC = og.GatherDesc(
     axis=1,
     index_dimensions=1,
 )
+SIGNED_DESC = og.GatherDesc(
+    DESC.input_tensor,
+    og.TensorDesc("INT64", [1, 2]),
+    DESC.output_tensor,
+    axis=1,
+    index_dimensions=1,
+)
 DATA_4X3 = np.arange(12, dtype=np.float32).reshape(4, 3)
 INDICES = np.array([[2, 0]], np.uint32)
 

@@ -456,7 +456,7 @@ class TestTheFlow:
             (
                 "PROVIDERS = ['CPUExecutionProvider']",
                 f"{STUB} is not available (available: CPUExecutionProvider); install an ONNX "
-                f"Runtime with {STUB}",
+                f"Runtime with {STUB}, or name its plugin library: --plugin {STUB}=LIBRARY",
             ),
         ],
     )

@@ -129,6 +129,8 @@ class ModelLane:
         except NotRunError as error:
             how, detail, node = error.kind, error.detail, error.node
             reason = self.provider.why_not_run(how, detail)
+            if how == "absent" and not (self.library or self.provider.distribution):
+                reason += f", or name its plugin library: --plugin {self.provider.name}=LIBRARY"
             return Answer(AnswerKind.NOT_RUN, reason, how=how, detail=detail, elsewhere=node)
         except RefusedError as error:
             return Answer(AnswerKind.REFUSED, str(error))

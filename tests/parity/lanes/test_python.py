@@ -136,7 +136,7 @@ class TestWhatCounts:
             (
                 "NOT-RUN",
                 f"{STUB} is not available (available: CPUExecutionProvider); install an ONNX "
-                f"Runtime with {STUB}",
+                f"Runtime with {STUB}, or name its plugin library: --plugin {STUB}=LIBRARY",
             )
         ]
 
