@@ -120,8 +120,9 @@ def _loosened(data_type: str, bounds: tuple[Array, Array], roundings: int) -> tu
     return np.minimum(low - slack[0], info.max), np.maximum(high + slack[1], info.min)
 
 
-_quotient: Any = np.frompyfunc(quotient, 2, 1)
-"""Of arrays of sizes that are at least 0 by sizes that are at least 1."""
+def _in_half(a: Bounds, ends: tuple[Array, Array]) -> tuple[Array, Array]:
+    """The bounds of a result, wider for FLOAT16, as providers compute it in more than one way."""
+    return _loosened(a.data_type, ends, 2) if a.data_type == "FLOAT16" else ends
 
 
 def _divided(x: Array, y: Array) -> Array:
@@ -136,15 +137,7 @@ def _sum(call: Call) -> Bounds | None:
     a, b = call.x, call.of(1)
     is_sum = call.operator == "Add"
     ends = (a.low + b.low, a.high + b.high) if is_sum else (a.low - b.high, a.high - b.low)
-    if a.data_type == "FLOAT16":  # providers compute it in more than one way
-        ends = _loosened(a.data_type, ends, 2)
-    return call.elementwise(*ends, _is_infinite(a) and _is_infinite(b))
-
-
-MONOTONIC_IN_EACH: dict[str, Callable[[Array, Array], Array]] = {
-    "Mul": np.multiply,
-    "Div": _divided,
-}
+    return call.elementwise(*_in_half(a, ends), _is_infinite(a) and _is_infinite(b))
 
 
 def _fused(a: Bounds, b: Bounds, low: Array, high: Array) -> tuple[Array, Array]:
@@ -165,23 +158,23 @@ def _divides(x: Array, y: Array) -> Array:
     return is_finite & ((np.fmod(x, y) == 0) | (abs(np.frexp(y)[0]) == 0.5))
 
 
-@computes(*MONOTONIC_IN_EACH, broadcasts=True, numbers=False)
-def _arithmetic(call: Call) -> Bounds | None:
+@computes("Mul", broadcasts=True, numbers=False)
+def _product(call: Call) -> Bounds | None:
     a, b = call.x, call.of(1)
-    if call.operator == "Div":
-        if a.closed is not a or b.closed is not b:
-            if never_negative(a.whole[0]) and never_negative(b.whole[0] - 1):
-                return call.elementwise(_quotient(a.low, b.high), _quotient(a.high, b.low))
-            a, b = a.closed, b.closed
-        if _has_zero(b):
-            return None
-    ends = corners(MONOTONIC_IN_EACH[call.operator], a, b)
-    if call.operator == "Div":
-        ends = _fused(a, b, *ends)
-    if a.data_type == "FLOAT16":  # providers compute it in more than one way
-        ends = _loosened(a.data_type, ends, 2)
     nan = (_has_zero(a) and _is_infinite(b)) or (_has_zero(b) and _is_infinite(a))
-    return call.elementwise(*ends, nan and call.operator == "Mul")
+    return call.elementwise(*_in_half(a, corners(np.multiply, a, b)), nan)
+
+
+@computes("Div", broadcasts=True, numbers=False)
+def _ratio(call: Call) -> Bounds | None:
+    a, b = call.x, call.of(1)
+    if a.closed is not a or b.closed is not b:
+        if never_negative(a.whole[0]) and never_negative(b.whole[0] - 1):
+            return call.elementwise(a.low // b.high, a.high // b.low)
+        a, b = a.closed, b.closed
+    if _has_zero(b):
+        return None
+    return call.elementwise(*_in_half(a, _fused(a, b, *corners(_divided, a, b))))
 
 
 @computes("Mod", broadcasts=True, numbers=False)

@@ -69,15 +69,18 @@ class Size:
         return isinstance(other, Size) and self.terms == other.terms
 
     def __add__(self, other: AnySize) -> AnySize:
-        return _sum(self, other, 1)
+        terms = dict(self.terms)
+        for monomial, count in terms_of(other).items():
+            terms[monomial] = terms.get(monomial, 0) + count
+        return _made(terms)
 
     __radd__ = __add__
 
     def __sub__(self, other: AnySize) -> AnySize:
-        return _sum(self, other, -1)
+        return self + -other
 
     def __rsub__(self, other: AnySize) -> AnySize:
-        return _sum(-self, other, 1)
+        return -self + other
 
     def __neg__(self) -> Size:
         return Size({monomial: -count for monomial, count in self.terms.items()})
@@ -198,13 +201,6 @@ def high_of(size: AnySize) -> int:
 def _made(terms: Mapping[Monomial, int]) -> AnySize:
     kept = {monomial: count for monomial, count in terms.items() if count}
     return Size(kept) if any(kept) else kept.get((), 0)
-
-
-def _sum(a: AnySize, b: AnySize, sign: int) -> AnySize:
-    terms = dict(terms_of(a))
-    for monomial, count in terms_of(b).items():
-        terms[monomial] = terms.get(monomial, 0) + sign * count
-    return _made(terms)
 
 
 def _ends(monomial: Monomial) -> tuple[int, int]:
