@@ -39,7 +39,7 @@ ORDER = {
     "repro": "candidates folder reduce flow plan __init__",
     "doctor": "",
     "pytest_plugin": "",
-    "networks": "sizes network contract inside inputs intervals tokenizer calls index_operators "
+    "networks": "sizes network contract inputs intervals tokenizer calls index_operators "
     "capture operator_types operator_bounds ranges conditions shapes gathers cropping extraction "
     "text comparison findings audit_reports hardening verify audit_page __init__",
     "certificates": "terms formula tensors solvers lemmas operators claims counterexamples certify "

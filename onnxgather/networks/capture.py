@@ -7,14 +7,16 @@ its node had; a loop's once per iteration.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
+import onnx
+from onnx import helper
 
 from onnxgather.descriptors.arrays import Array
 from onnxgather.errors import ProviderError
@@ -22,9 +24,9 @@ from onnxgather.execution import runtime
 from onnxgather.execution.child import Breakdown, NoAnswerError
 from onnxgather.execution.providers import PROVIDERS
 from onnxgather.execution.worker import Worker
+from onnxgather.model.values import serialized
 from onnxgather.networks.index_operators import given_indices, operator_of
-from onnxgather.networks.inside import model_of
-from onnxgather.networks.network import MAIN, Network, Operation, Scope, folder_of, uses
+from onnxgather.networks.network import MAIN, Network, Operation, Scope, folder_of, taken, uses
 
 MOST_ITERATIONS, MOST_OF_ALL = 256, 4096
 """The most iterations of a loop that are run, and of all loops and scans of a model."""
@@ -49,9 +51,7 @@ class Gathered(NamedTuple):
 class Captured:
     """The executions of the operations that carry indices in a run."""
 
-    gathers: dict[Operation, list[Gathered]] = field(
-        default_factory=dict[Operation, "list[Gathered]"]
-    )
+    gathers: dict[Operation, list[Gathered]] = field(default_factory=dict[Any, Any])
     """The executions of each."""
     stop: str | None = None
     """Where the run fails, and how; None where it does not."""
@@ -65,10 +65,6 @@ class _Answered(msgspec.Struct):
     not_run: tuple[runtime.NotRunKind, str, Any] | None = None
     refused: str | None = None
     outputs: tuple[str | tuple[tuple[str, tuple[int, ...], int] | None, ...], ...] = ()
-
-
-class _FailedError(Exception):
-    """The CPU provider does not run a model; holds the reason."""
 
 
 class _UnknownError(Exception):
@@ -151,7 +147,7 @@ class _Run:
             names = [name for name in wanted if name in made]
             try:
                 found, works = self._ask(scope, tried, names, fed), tried
-            except _FailedError as error:
+            except runtime.FailedError as error:
                 fails, reason = tried, str(error)
             tried = (works + fails) // 2
         if fails <= len(scope.operations) and self.found.stop is None:
@@ -165,7 +161,7 @@ class _Run:
     ) -> dict[str, Array]:
         if not names:
             return {}
-        model = model_of(self._network, scope, nodes, names, fed)
+        model = _model_of(self._network, scope, nodes, names, fed)
         blobs = bytearray(model)
         feed = {name: runtime.append_array(array, blobs) for name, array in fed.items()}
         folder = folder_of(self._network.path)
@@ -178,14 +174,14 @@ class _Run:
             if error.how in _NO_CRASH or error.detail == "SIGKILL":
                 rule = f"{self._network.path}: the model must run with the given inputs"
                 raise ProviderError(f"{rule}, but {error}") from None
-            raise _FailedError(str(error)) from None  # as a node can crash the worker
+            raise runtime.FailedError(str(error)) from None  # as a node can crash the worker
         if answered.not_run is not None:
             raise ProviderError(_CPU.why_not_run(*answered.not_run[:2]))
         if answered.refused is not None:
-            raise _FailedError(answered.refused)
+            raise runtime.FailedError(answered.refused)
         (outputs,) = answered.outputs
         if isinstance(outputs, str):
-            raise _FailedError(outputs)
+            raise runtime.FailedError(outputs)
         pairs = zip(names, outputs, strict=True)
         return {name: runtime.array_at(one, content) for name, one in pairs if one is not None}
 
@@ -254,3 +250,67 @@ class _Run:
                 break
             values = self._body(body, [*state, *map(np.asarray, slices)], around)
             state = [self._value(body, name, values) for name in body.outputs[: len(state)]]
+
+
+def _leading(
+    scope: Scope, count: int, wanted: Iterable[str], given: Collection[str]
+) -> tuple[list[Operation], set[str]]:
+    """The operations that lead to values, in their order, and the values that they need.
+
+    Args:
+        scope: The scope.
+        count: How many of its operations there are to choose from, the first ones.
+        wanted: The names of the values.
+        given: The names of values that are not computed, nor needed.
+    """
+    kept, needed = list[Operation](), {*wanted}.difference(given)
+    for operation in reversed(scope.operations[:count]):
+        if not needed.isdisjoint(operation.outputs):
+            kept.append(operation)
+            needed |= taken(operation).difference(given)
+    return kept[::-1], needed
+
+
+def part_of(network: Network, wanted: Iterable[str], given: Collection[str]) -> Network:
+    """The part of a network that computes values of its main graph, with all that it needs.
+
+    Args:
+        network: The network.
+        wanted: The names of the values.
+        given: The names of values that are inputs of the part, and not computed there.
+    """
+    main, outputs = network.main, tuple(wanted)
+    kept, needed = _leading(main, len(main.operations), outputs, given)
+    inputs = (*given, *(name for name in main.inputs if name in needed))
+    part = replace(main, inputs=inputs, outputs=outputs, operations=tuple(kept))
+    return replace(network, main=part)
+
+
+def _model_of(
+    network: Network, scope: Scope, count: int, wanted: Collection[str], fed: Mapping[str, Array]
+) -> bytes:
+    """A serialized model of operations of a scope, whose outputs are values of the scope.
+
+    Args:
+        network: The network of the scope.
+        scope: Any of its scopes.
+        count: How many of its operations there are to choose from, the first ones.
+        wanted: The names of the outputs; the model has the operations that lead there.
+        fed: The arrays of the inputs, by name.
+    """
+    own, model = scope.proto, onnx.ModelProto()
+    model.ir_version = max(8, network.proto.ir_version)
+    model.opset_import.extend(helper.make_opsetid(d, v) for d, v in scope.opsets.items())
+    model.functions.extend(network.proto.functions)
+    made = model.graph
+    made.name = "inside"
+    kept, needed = _leading(scope, count, wanted, fed)
+    made.node.extend(operation.proto for operation in kept)
+    made.initializer.extend(one for one in own.initializer if one.name in needed)
+    sparse = (one for one in own.sparse_initializer if one.values.name in needed)
+    made.sparse_initializer.extend(sparse)
+    for name, array in fed.items():
+        element_type = helper.np_dtype_to_tensor_dtype(array.dtype)
+        made.input.append(helper.make_tensor_value_info(name, element_type, array.shape))
+    made.output.extend(onnx.ValueInfoProto(name=name) for name in wanted)
+    return serialized(model)

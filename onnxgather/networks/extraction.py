@@ -22,11 +22,10 @@ from onnxgather.execution.providers import PROVIDERS
 from onnxgather.files import FolderKind
 from onnxgather.gather import gather_of_node
 from onnxgather.model.values import DIRECTML_NAMES, sizes_text, type_name
-from onnxgather.networks.capture import Gathered, capture
+from onnxgather.networks.capture import Gathered, capture, part_of
 from onnxgather.networks.cropping import constant_data
 from onnxgather.networks.gathers import EMPTY, RUN_TIMEOUT, audit
 from onnxgather.networks.inputs import checked
-from onnxgather.networks.inside import part_of
 from onnxgather.networks.network import Network, Operation, Scope, read_network
 from onnxgather.parity.cases import Case, DescriptorCase
 from onnxgather.parity.corpus.export import index_of, is_export
@@ -121,8 +120,6 @@ def gather_cases(
         holders = (n for n in network.main.operations if _holds(n, {one for _, one in found}))
         wanted = [name for holder in holders for name in holder.outputs]
         network = part_of(network, wanted, inputs)
-        found = _chosen(network, node)
-    inputs = {name: inputs[name] for name in inputs if node is None or name in network.main.inputs}
     captured = capture(network, checked(network, inputs), timeout)
     names = Counter(label for label, _ in {(one.label, one.outputs) for _, one in found})
     stop = captured.stop if node is not None else None
