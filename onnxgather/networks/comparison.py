@@ -98,9 +98,7 @@ def lane_lines(compared: Compared) -> Iterator[str]:
     report = compared.report
     ran = [*zip(compared.audit.gathers, compared.results.values(), strict=True)]
     for k, lane in enumerate(report.lanes):
-        counts = Counter[State](
-            worst([gather.lanes[lane.name]]) for gather, _ in ran if gather.lanes
-        )
+        counts = Counter[State](gather.lanes[lane.name] for gather, _ in ran if gather.lanes)
         started = counts_text(counts) if lane.not_run is None else f"did not start: {lane.not_run}"
         if compared.audit.out_of_range and counts["PASS"]:
             started += "; PASS too where it fails as the reference does"

@@ -120,12 +120,11 @@ class Contract(
     def of(cls, network: Network, conditions: tuple[Condition, ...], allow_empty: bool) -> Contract:
         """The contract of a model; `allow_empty` is as of `audit`."""
         check_type("allow_empty", allow_empty, "True or False", bool)
-        assumes, sizes = MAY_BE_EMPTY if allow_empty else NOT_EMPTY, open_sizes(network)
         return cls(
             digest=digest_of(network),
-            assumes=assumes,
-            sizes=sizes,
-            scalars=scalars(network),
+            assumes=MAY_BE_EMPTY if allow_empty else NOT_EMPTY,
+            sizes=open_sizes(network),
+            scalars=tuple(name for name, sizes in network.dimensions.items() if sizes == ()),
             conditions=conditions,
         )
 
@@ -169,11 +168,6 @@ def open_sizes(network: Network) -> NamedSizes:
             if isinstance(size, str):
                 sizes.setdefault(size, []).append((name, k))
     return sizes
-
-
-def scalars(network: Network) -> tuple[str, ...]:
-    """The inputs that the model declares without a dimension."""
-    return tuple(name for name, sizes in network.dimensions.items() if sizes == ())
 
 
 def sizes_given(sizes: NamedSizes, shapes: Mapping[str, Sequence[int]]) -> list[Condition]:

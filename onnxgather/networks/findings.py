@@ -92,9 +92,7 @@ class Baseline:
 
     path: str = ""
     """Empty where there is no baseline."""
-    entries: Mapping[tuple[object, ...], KnownFinding] = field(
-        default_factory=dict[tuple[object, ...], KnownFinding]
-    )
+    entries: Mapping[tuple[object, ...], KnownFinding] = field(default_factory=dict[Any, Any])
     """By what they are about."""
 
     @classmethod

@@ -23,13 +23,8 @@ from onnxgather.descriptors.spelling import to_dict
 from onnxgather.errors import DescriptorError, OnnxGatherError
 from onnxgather.execution.providers import PROVIDERS
 from onnxgather.gather import ATTRIBUTES, from_onnx
-from onnxgather.model.values import (
-    DIRECTML_NAMES,
-    ModelProto,
-    ValueType,
-    common_sizes,
-    type_name,
-)
+from onnxgather.model.protos import Key, key_of
+from onnxgather.model.values import DIRECTML_NAMES, ModelProto, ValueType, common_sizes, type_name
 from onnxgather.networks.calls import Call
 from onnxgather.networks.capture import MOST_ITERATIONS, MOST_OF_ALL, Captured, Gathered, capture
 from onnxgather.networks.conditions import Search
@@ -53,6 +48,7 @@ from onnxgather.networks.index_operators import (
 from onnxgather.networks.inputs import checked
 from onnxgather.networks.intervals import unknown
 from onnxgather.networks.network import (
+    MAIN,
     Network,
     Operation,
     Scope,
@@ -167,9 +163,12 @@ class Audit(msgspec.Struct, frozen=True):
         return [gather for gather in self.gathers if gather.range.state == "proved-if"]
 
 
-OperationKey = tuple[int | str, ...]
+OperationKey = tuple[int | str | Key, ...]
 """The way to an operation: the numbers of operations and the names of bodies, from the main graph
 or from the function that it is in. It is the same for each call of a function."""
+
+Calls = Sequence[tuple[Scope, Operation]]
+"""An operation in each call of the function that it is in, with its scope there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,10 +279,7 @@ def audit_model(
     """
     plain = model if isinstance(model, Network) else read_network(model)
     inputs = checked(plain, inputs) if inputs is not None else None
-    shapes = {
-        **shapes_given(shapes),
-        **{name: array.shape for name, array in (inputs or {}).items()},
-    }
+    shapes = shapes_given(shapes) | {name: array.shape for name, array in (inputs or {}).items()}
     known = Contract.of(plain, tightened(conditions), allow_empty)
     given = sizes_given(known.sizes, shapes)
     tightened([*known.conditions, *given])  # which tells of sizes that the conditions exclude
@@ -311,10 +307,19 @@ def operations_of(network: Network) -> Iterator[tuple[OperationKey, Scope, Opera
         for k, operation in enumerate(scope.operations):
             yield (*way, k), scope, operation
             for name, body in operation.bodies.items():
-                yield from walk(body, (body.place,) if name == "function" else (*way, k, name))
+                is_call = name == "function"
+                yield from walk(body, (key_of(operation.proto),) if is_call else (*way, k, name))
 
-    for scope in (network.main, *network.uncalled):
-        yield from walk(scope, (scope.place,))
+    for owner, scope in {MAIN: network.main, **network.uncalled}.items():
+        yield from walk(scope, (owner,))
+
+
+def calls_of(network: Network) -> dict[OperationKey, Calls]:
+    """The operations of a network by the ways to them."""
+    calls = dict[OperationKey, list[tuple[Scope, Operation]]]()
+    for key, scope, operation in operations_of(network):
+        calls.setdefault(key, []).append((scope, operation))
+    return {**calls}
 
 
 def _refine(
@@ -336,18 +341,15 @@ def _refine(
     Raises:
         OnnxGatherError: ONNX allows no such gather.
     """
-    every = [*operations_of(network)]
-    calls = dict[OperationKey, list[tuple[Scope, Operation]]]()
-    for key, scope, operation in every:
-        if operator_of(operation) and not (key in gathers and gathers[key].is_settled):
-            calls.setdefault(key, []).append((scope, operation))
+    every, settled = calls_of(network), {key for key, one in gathers.items() if one.is_settled}
+    calls = {k: each for k, each in every.items() if operator_of(each[0][1]) and k not in settled}
     if source == "run" and not calls:
         return
     seen = {scope: _sizes_seen(scope, captured) for scope in network.scopes()}
     bounds = ranges_of(network, known.conditions, known.assumes != NOT_EMPTY, seen)
     search = Search(network, bounds)
     on_cpu = shape_computations(network)
-    names = Counter({key: operation.name for key, _, operation in every}.values())
+    names = Counter(each[0][1].name for each in every.values())
     for key, each in calls.items():
         ranges = list[IndexRange]()
         for scope, operation in each:
@@ -369,7 +371,7 @@ def _refine(
 
 
 def _record(
-    calls: Sequence[tuple[Scope, Operation]],
+    calls: Calls,
     ranges: Sequence[IndexRange],
     on_cpu: Collection[Operation],
     names: Mapping[str, int],
@@ -385,9 +387,8 @@ def _record(
     scope, operation = calls[0]
     types = [[each.type_of(name) for name in _data_indices_output(n)] for each, n in calls]
     made = [_translated(n, *known[:2]) for (_, n), known in zip(calls, types, strict=True)]
-    data, indices, output = (
-        _tensor(reduce(ValueType.common, each)) for each in zip(*types, strict=True)
-    )
+    common = [reduce(ValueType.common, each) for each in zip(*types, strict=True)]
+    data, indices, output = map(_tensor, common)
     descriptor = made[0][0] if all(one == made[0] for one in made) else None
     indices_range = ranges[0] if len(calls) == 1 else _joined(ranges)
     is_known = operation.is_gather and data.is_static and indices.is_static

@@ -28,7 +28,7 @@ from onnxgather.lowering.gather_nodes import (
     limited_operands,
     without_zeros,
 )
-from onnxgather.lowering.graph import ONNX_TYPES, Graph, new_name
+from onnxgather.lowering.graph import ONNX_TYPES, Graph, Value, new_name
 from onnxgather.lowering.indices import INDICES
 from onnxgather.lowering.portable import INPUT, OUTPUT
 from onnxgather.model.protos import bodies_of, external_files, key_of, names_in
@@ -38,12 +38,15 @@ from onnxgather.networks.contract import Condition, GivenContract
 from onnxgather.networks.gathers import (
     AuditedGather,
     AuditedModel,
+    Calls,
+    OperationKey,
     audit_model,
+    calls_of,
     given_conditions,
     operations_of,
 )
 from onnxgather.networks.index_operators import IndexInput, operator_of
-from onnxgather.networks.network import Network, Operation, Scope, read_network
+from onnxgather.networks.network import MAIN, Network, Operation, Scope, read_network
 from onnxgather.networks.ranges import Ranges, ranges_of
 from onnxgather.options import HARDENED, POLICIES, OutOfRange
 
@@ -65,9 +68,8 @@ def hardening_rule(out_of_range: object) -> OutOfRange | int:
         return text
     if row := re.fullmatch(r"index=([0-9]{1,18})", text):
         return int(row[1])
-    raise OnnxGatherError(
-        f"out_of_range must be one of {', '.join(HARDENED)}, got {shown(out_of_range)}"
-    )
+    choices = ", ".join(HARDENED)
+    raise OnnxGatherError(f"out_of_range must be one of {choices}, got {shown(out_of_range)}")
 
 
 class Rewritten(msgspec.Struct, frozen=True):
@@ -104,8 +106,9 @@ class HardenedModel:
     rewritten: list[Rewritten] = field(default_factory=list[Rewritten])
     """In the order of the nodes, as `left`."""
     left: list[Left] = field(default_factory=list[Left])
-    made: dict[tuple[str, str], list[Operation]] = field(default_factory=dict[Any, Any])
-    """The operations that were rewritten, by their place and the first output they have now."""
+    made: dict[tuple[str, str], OperationKey] = field(default_factory=dict[Any, Any])
+    """The ways to the operations whose indices are limited, by their place and the first output
+    that they have now."""
 
 
 def harden(
@@ -204,58 +207,45 @@ def hardened(
     rule, known = hardening_rule(out_of_range), (shapes, [*conditions], allow_empty)
     audited = audit_model(plain, None, *known)
     own = ranges_of(plain, (), allow_empty)  # which tells the sizes
-    limited, stops = dict[Operation, str](), dict[Operation, str | None]()
-    for scope, one, gather in not_proved(audited):
-        limited[one], stops[one] = "", gather.range.input
+    limited, stops = dict[OperationKey, str](), dict[OperationKey, str | None]()
+    for key, scope, one, gather in not_proved(audited):
+        limited[key], stops[key] = "", gather.range.input
         n = (gather.range.size or (None,))[0]
         if n is not None and isinstance(_limit_of(one, 0, rule), int) and n <= int(rule):
             where = f"{scope.where}: {one.operator} {shown(one.label)}"
             raise OnnxGatherError(f"{where}: {out_of_range} must be in the axis, of {n} elements")
     while True:
         done = rewrite(audited.network, plain, own, limited, rule)
-        undone = dict[Operation, str]()
-        for scope, one, _ in not_proved(audit_model(done.model, None, *known)):
-            for made in done.made.get((scope.place, one.outputs[0]), ()):
-                why = f"no limit of its indices would be proved, as {stops[made]} is open"
-                undone[made] = why if rule == "clamp" else f"{why}; one of clamp may be"
+        undone = dict[OperationKey, str]()
+        for _, scope, one, _ in not_proved(audit_model(done.model, None, *known)):
+            if key := done.made.get((scope.place, one.outputs[0])):
+                why = f"no limit of its indices would be proved, as {stops[key]} is open"
+                undone[key] = why if rule == "clamp" else f"{why}; one of clamp may be"
         if not undone:
             break
         limited |= undone
-    uncalled = {*audited.network.uncalled}
-    for scope, one, _ in not_proved(audited):
-        if scope in uncalled:
+    for _, scope, one, _ in not_proved(audited):
+        if scope in audited.network.uncalled.values():
             why = "the function is never called"
             done.left.append(Left(scope.where, one.label, one.operator, why))
     return done
 
 
-def not_proved(audited: AuditedModel) -> Iterator[tuple[Scope, Operation, AuditedGather]]:
+def not_proved(
+    audited: AuditedModel,
+) -> Iterator[tuple[OperationKey, Scope, Operation, AuditedGather]]:
     """Yield the operations that an audit does not prove, in each call of a function."""
     for key, scope, operation in operations_of(audited.network):
         gather = audited.gathers.get(key)
         if gather is not None and gather.range.state != "proved":
-            yield scope, operation, gather
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """A node that carries indices in one call of the graph that it is in."""
-
-    scope: Scope
-    operation: Operation
-    siblings: Any
-    """The nodes of the onnx graph or function that it is in."""
-    proto: onnx.NodeProto
-
-    def known(self, k: int) -> ValueType:
-        return self.scope.type_of(self.operation.inputs[k])
+            yield key, scope, operation, gather
 
 
 def rewrite(
     network: Network,
     plain: Network,
     own: Ranges,
-    limited: Mapping[Operation, str],
+    limited: Mapping[OperationKey, str],
     rule: OutOfRange | int,
 ) -> HardenedModel:
     """A model with some of the nodes rewritten that carry indices.
@@ -267,7 +257,7 @@ def rewrite(
         plain: The same model with the sizes of its file alone. The index arithmetic reads all other
             sizes from the data, so that the result is right for every size.
         own: The bounds of the values of `plain`.
-        limited: The operations of `network` whose indices may be out of range; each with why it is
+        limited: The ways to the operations whose indices may be out of range; each with why it is
             to be left as it is, or "".
         rule: What such an index does: "clamp", "zero" or "directml", or the row that it means.
 
@@ -276,36 +266,33 @@ def rewrite(
     """
     model = ModelProto()
     model.CopyFrom(network.proto)
-    found: dict[int, list[tuple[_Found, _Found]]] = {}
-    for given, bare in zip(_carriers(network, model), _carriers(plain, model), strict=True):
-        found.setdefault(id(given.proto), []).append((given, bare))
+    given, bare = (calls_of(replace(each, uncalled={})) for each in (network, plain))
+    carriers = [key for key, calls in given.items() if _inputs(calls[0][1])]
     taken, done = names_in(model), HardenedModel(model)
-    for calls in found.values():
-        first, operation = calls[0][0], calls[0][0].operation
-        unsafe = [one.operation for one, _ in calls if one.operation in limited]
-        named = first.scope.where, operation.label, operation.operator
-        cropped = _cropped(given for given, _ in calls)
-        if unsafe and rule == "directml" and operation.is_gather:
+    for key, siblings in _siblings(model, carriers).items():
+        scope, operation = given[key][0]
+        named = scope.where, operation.label, operation.operator
+        is_unsafe, cropped = key in limited, _cropped(given[key])
+        if is_unsafe and rule == "directml" and operation.is_gather:
             with located(f"{named[0]}: {named[2]} {shown(named[1])}"):
-                node = _node([given for given, _ in calls], _inputs(operation)[0], own)
-                _replace(first, as_directml(node), taken)
-            output, told = (
-                operation.outputs[0],
-                [_told_limit(node, "directml", operation, "indices")],
-            )
-        elif unsafe or cropped:
+                node = _node(given[key], _inputs(operation)[0], own)
+                _replace(siblings, operation, as_directml(node), taken)
+            output = operation.outputs[0]
+            told = [_told_limit(node, "directml", operation, "indices")]
+        elif is_unsafe or cropped:
             try:
-                if why := "".join(limited[one] for one in unsafe[:1]):
+                if why := limited.get(key):
                     raise OnnxGatherError(why)
-                bares, limit = [bare for _, bare in calls], rule if unsafe else None
-                output, told = _limit(bares, own, limit, cropped, taken)
+                limit = rule if is_unsafe else None
+                output, told = _limit(siblings, bare[key], own, limit, cropped, taken)
             except OnnxGatherError as error:
-                done.left.append(Left(named[0], named[1], named[2], str(error)))
+                done.left.append(Left(*named, str(error)))
                 continue
         else:
             continue
-        done.made[first.scope.place, output] = unsafe
-        done.rewritten.append(Rewritten(named[0], named[1], named[2], tuple(told)))
+        if is_unsafe:
+            done.made[scope.place, output] = key
+        done.rewritten.append(Rewritten(*named, tuple(told)))
     return done
 
 
@@ -326,45 +313,45 @@ def _limit_of(operation: Operation, k: int, rule: OutOfRange | int) -> Limit | i
     return rule if isinstance(rule, int) and is_row else "clamp"
 
 
-def _carriers(network: Network, model: ModelProto) -> Iterator[_Found]:
-    """Yield what carries indices beside the nodes of the model, in subgraphs and calls too."""
-    functions: dict[Any, Any] = {key_of(function): function for function in model.functions}
-
-    def walk(scope: Scope, siblings: Any) -> Iterator[_Found]:
-        for operation, proto in zip(scope.operations, list(siblings), strict=True):
-            if _inputs(operation):
-                yield _Found(scope, operation, siblings, proto)
-            bodies: dict[str, Any] = {
-                **dict(bodies_of(proto)),
-                "function": functions.get(key_of(proto)),
-            }
-            for name, inner in operation.bodies.items():
-                yield from walk(inner, bodies[name].node)
-
-    return walk(network.main, model.graph.node)
+def _siblings(model: ModelProto, keys: Iterable[OperationKey]) -> dict[OperationKey, Any]:
+    """The nodes of the onnx graph or function that each of some operations is in."""
+    owners: dict[Any, Any] = {key_of(function): function for function in model.functions}
+    owners[MAIN], found = model.graph, dict[OperationKey, Any]()
+    for key in keys:
+        owner, *way, _ = key
+        found[key] = owners[owner].node
+        for k, body in zip(way[::2], way[1::2], strict=True):
+            found[key] = dict(bodies_of(found[key][k]))[str(body)].node
+    return found
 
 
-def _node(calls: list[_Found], one: IndexInput, own: Ranges) -> GatherNode:
+def _place(siblings: Any, operation: Operation) -> int:
+    """The place of the node of an operation among its siblings."""
+    return next(k for k, node in enumerate(siblings) if (*node.output,) == operation.outputs)
+
+
+def _node(calls: Calls, one: IndexInput, own: Ranges) -> GatherNode:
     """What is known of a node in all calls of the function that it is in.
 
     Raises:
         OnnxGatherError: The calls give it different axes, or too little is known of it.
     """
-    operator, version = calls[0].operation.operator, calls[0].scope.version
-    numbers = {one.axis_of(found.operation) for found in calls}
+    (scope, operation), *_ = calls
+    operator, version = operation.operator, scope.version
+    numbers = {one.axis_of(each) for _, each in calls}
     if len(numbers) > 1:
         rule = f"{one.attribute} must be the same in all calls of the function"
         raise OnnxGatherError(f"{rule}, got {', '.join(map(str, sorted(numbers)))}")
     if version < OLDEST_OPSET:
         rule = f"the opset must be at least {OLDEST_OPSET} for the index arithmetic"
         raise OnnxGatherError(f"{rule}, got {version}")
-    pair = one.data, one.position
-    known = [reduce(ValueType.common, (found.known(k) for found in calls)) for k in pair]
+    types = ([s.type_of(each.inputs[k]) for s, each in calls] for k in (one.data, one.position))
+    known = [reduce(ValueType.common, each) for each in types]
     data, indices = (Operand(_DTYPES.get(each.data_type), each.sizes) for each in known)
     if operator == "RotaryEmbedding" and len(indices.sizes or ()) != 2:
         raise OnnxGatherError("position_ids must have two dimensions, as else others follow it")
     node = GatherNode(operator, numbers.pop(), data, indices, version, one.is_tuple, one.from_end)
-    every = [own.value(found.scope, found.operation.inputs[one.data]).sizes for found in calls]
+    every = [own.value(s, each.inputs[one.data]).sizes for s, each in calls]
     empty = set[int]()
     for k in map(int, node.indexed().flat):
         for sizes in every:
@@ -375,20 +362,21 @@ def _node(calls: list[_Found], one: IndexInput, own: Ranges) -> GatherNode:
     return replace(node, empty=frozenset(empty))
 
 
-def _cropped(calls: Iterable[_Found]) -> tuple[int, ...]:
+def _cropped(calls: Calls) -> tuple[int, ...]:
     """The dimensions off the axis where GatherElements has more data than indices."""
-    dimensions: set[int] = set()
-    for found in calls:
-        if found.operation.operator == "GatherElements" and found.operation.is_gather:
-            data, indices = (found.known(k).sizes for k in (0, 1))
-            axis = found.operation.number % len(data or (1,))
+    dimensions = set[int]()
+    for scope, operation in calls:
+        if operation.operator == "GatherElements" and operation.is_gather:
+            data, indices = (scope.type_of(name).sizes for name in operation.inputs)
+            axis = operation.number % len(data or (1,))
             pairs = enumerate(zip(data or (), indices or (), strict=False))  # ONNX forbids others
             dimensions |= {k for k, (n, m) in pairs if k != axis and n and m and m < n}
     return tuple(sorted(dimensions))
 
 
 def _limit(
-    calls: list[_Found],
+    siblings: Any,
+    calls: Calls,
     own: Ranges,
     rule: OutOfRange | int | None,
     cropped: tuple[int, ...],
@@ -402,22 +390,18 @@ def _limit(
     Raises:
         OnnxGatherError: Too little is known of it; it is then as it was.
     """
-    first, operation, row = calls[0], calls[0].operation, operator_of(calls[0].operation)
+    operation, row = calls[0][1], operator_of(calls[0][1])
     if row is not None and row.hardened == "leave":
         raise OnnxGatherError("its indices are not limited")
-    made = list[tuple[IndexInput, GatherNode, Limit | int | None]]()
+    made = list[tuple[IndexInput, GatherNode, Limit | int | None, tuple[Graph, Value, Value]]]()
     for k, one in enumerate(_inputs(operation)):
-        node, limit = (
-            _node(calls, one, own),
-            None if rule is None else _limit_of(operation, k, rule),
-        )
+        node = _node(calls, one, own)
+        limit = None if rule is None else _limit_of(operation, k, rule)
         if node.empty and limit == "clamp" and not operation.is_gather:
             raise OnnxGatherError("its axis may be empty")
-        made.append((one, node, limit))
-    graphs = [limited_operands(node, limit, cropped) for _, node, limit in made]
-    siblings, told = first.siblings, list[str]()
-    at = next(k for k, each in enumerate(siblings) if each.output == first.proto.output)
-    for (one, node, limit), (graph, *operands) in zip(made, graphs, strict=True):
+        made.append((one, node, limit, limited_operands(node, limit, cropped)))
+    at, told = _place(siblings, operation), list[str]()
+    for one, node, limit, (graph, *operands) in made:
         names = {"": "", INPUT: siblings[at].input[one.data]}
         names[INDICES] = siblings[at].input[one.position]
         at = _inserted(siblings, at, _protos(graph, names, f"{operation.label}/", taken))
@@ -437,13 +421,12 @@ def _limit(
     return siblings[at].output[0], told
 
 
-def _replace(found: _Found, graph: Graph, taken: set[str]) -> None:
+def _replace(siblings: Any, operation: Operation, graph: Graph, taken: set[str]) -> None:
     """Put the nodes of the lowering under "directml" in the stead of a gather."""
-    proto, siblings = found.proto, found.siblings
-    names = {"": "", INPUT: proto.input[0], INDICES: proto.input[1], OUTPUT: proto.output[0]}
-    at = next(k for k, each in enumerate(siblings) if each.output == proto.output)
-    at = _inserted(siblings, at, _protos(graph, names, f"{found.operation.label}/", taken))
-    del siblings[at]
+    inputs, outputs = operation.inputs, operation.outputs
+    names = {"": "", INPUT: inputs[0], INDICES: inputs[1], OUTPUT: outputs[0]}
+    made = _protos(graph, names, f"{operation.label}/", taken)
+    del siblings[_inserted(siblings, _place(siblings, operation), made)]
 
 
 def _inserted(siblings: Any, at: int, nodes: Sequence[onnx.NodeProto]) -> int:

@@ -17,15 +17,7 @@ import numpy as np
 
 from onnxgather.descriptors.arrays import Array
 from onnxgather.model.values import common_sizes
-from onnxgather.networks.sizes import (
-    AnySize,
-    AnySizes,
-    Size,
-    high_of,
-    larger,
-    lesser,
-    low_of,
-)
+from onnxgather.networks.sizes import AnySize, AnySizes, Size, high_of, larger, lesser, low_of
 
 INTEGERS = {
     f"{sign}INT{bits}": (0, 2**bits - 1) if sign else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)

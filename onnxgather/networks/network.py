@@ -15,16 +15,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from onnxgather.checks import (
-    check_type,
-    listed,
-    mapping,
-    sequence,
-    shown,
-    suggestion,
-    uint,
-    uints,
-)
+from onnxgather.checks import check_type, listed, mapping, sequence, shown, suggestion, uint, uints
 from onnxgather.descriptors.arrays import Array
 from onnxgather.errors import OnnxGatherError
 from onnxgather.files import reason
@@ -51,6 +42,9 @@ MAIN = "main graph"
 OF_PROVIDERS = ("ai.onnx", "com.microsoft", "com.ms.", "org.pytorch.aten")
 """How the domains start, besides ONNX's own, whose operators ONNX Runtime may have: it then runs
 the operator, and ignores a function of the same name."""
+
+Dimensions = tuple[int | str, ...]
+"""The sizes of a value: numbers, or the names of those that are open."""
 
 _STORED: Mapping[int, int] = {onnx.TensorProto.BOOL: 1, onnx.TensorProto.FLOAT16: 2**16 - 1}
 """The largest number of int32_data of which onnx and ONNX Runtime make the same element."""
@@ -118,10 +112,8 @@ class Scope:
     """What inputs of the main graph hold where they are not given."""
     path: str = ""
     """The file of the model."""
-    declared: dict[str, tuple[int | str, ...]] = field(
-        default_factory=dict[str, "tuple[int | str, ...]"]
-    )
-    """The sizes, numbers or names, that the graph declares for values, or for each tensor of a
+    declared: dict[str, Dimensions] = field(default_factory=dict[str, Dimensions])
+    """The sizes that the graph declares for values, or for each tensor of a
     sequence, which nothing checks but ONNX Runtime may believe."""
     opsets: Mapping[str, int] = field(default_factory=dict[str, int])
     """The versions of the operators, by domain."""
@@ -184,14 +176,14 @@ class Network:
     main: Scope
     proto: onnx.ModelProto
     """The model as it was given, for the modules of this package."""
-    dimensions: Mapping[str, tuple[int | str, ...] | None]
-    """The sizes of the graph inputs: numbers, or the names of those that are open."""
-    uncalled: tuple[Scope, ...] = ()
+    dimensions: Mapping[str, Dimensions | None]
+    """The sizes of the graph inputs."""
+    uncalled: Mapping[Key, Scope]
     """The bodies of functions that nothing calls."""
 
     def scopes(self) -> Iterator[Scope]:
         """Yield every scope: the main graph, the bodies inside it, and functions."""
-        for scope in (self.main, *self.uncalled):
+        for scope in (self.main, *self.uncalled.values()):
             yield from scope.scopes()
 
 
@@ -257,9 +249,8 @@ def reading(path: str, value: str) -> Generator[None]:
         raise
     except Exception as error:  # onnx raises whatever a broken tensor leads to
         said = reason(error) if isinstance(error, OSError) else " ".join(str(error).split())
-        raise OnnxGatherError(
-            f"{path}: what leads to {shown(value)} cannot be read: {said}"
-        ) from error
+        rule = f"{path}: what leads to {shown(value)} cannot be read"
+        raise OnnxGatherError(f"{rule}: {said}") from error
 
 
 def folder_of(path: str) -> str:
@@ -378,13 +369,13 @@ def check_input(path: str, inputs: Collection[str], name: str, what: str) -> Non
 
 def _dimensions(
     path: str, inputs: Mapping[str, onnx.ValueInfoProto], shapes: Mapping[str, Sequence[int]]
-) -> dict[str, tuple[int | str, ...] | None]:
-    """The sizes of the inputs of a model, with those that are given: numbers, or names if open.
+) -> dict[str, Dimensions | None]:
+    """The sizes of the inputs of a model, with those that are given.
 
     An open size has the name of the model where that is an identifier, else one of its own. Where
     a given size is of a name, it holds for the name in other inputs too.
     """
-    named = dict[str, tuple[int | str, ...] | None]()
+    named = dict[str, Dimensions | None]()
     known = dict[int | str, int]()
     for number, (name, value) in enumerate(inputs.items()):
         own = ValueType.of(value)
@@ -472,12 +463,12 @@ class _Reader:
             main.types[name] = ValueType(main.types[name].data_type, numbers_in(sizes))
         for scope in main.scopes():
             _check_order(scope)
-        uncalled = [
-            self._called(function, onnx.NodeProto(), main, f"function {function.name}, not called")
-            for key, function in self.functions.items()
+        uncalled = {
+            key: self._called(one, onnx.NodeProto(), main, f"function {one.name}, not called")
+            for key, one in self.functions.items()
             if key not in self.called
-        ]
-        return Network(self.path, main, self.model, dimensions, tuple(uncalled))
+        }
+        return Network(self.path, main, self.model, dimensions, uncalled)
 
     def _fill(self, scope: Scope) -> Scope:
         """Give a graph what its protobuf message holds.

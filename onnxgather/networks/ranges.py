@@ -40,7 +40,7 @@ from onnxgather.networks.intervals import (
     unknown,
     widened,
 )
-from onnxgather.networks.network import Network, Operation, Scope
+from onnxgather.networks.network import Dimensions, Network, Operation, Scope
 from onnxgather.networks.operator_bounds import (
     COMPARISONS,
     ELEMENTWISE,
@@ -113,7 +113,7 @@ def ranges_of(
     ranges = Ranges(seen or {}, {**sizes})
     inputs = [_input(network, name, sizes, conditions) for name in network.main.inputs]
     ranges.evaluate(network.main, inputs)
-    for scope in network.uncalled:
+    for scope in network.uncalled.values():
         ranges.evaluate(scope, [unknown("", None, name) for name in scope.inputs])
     return ranges
 
@@ -188,11 +188,9 @@ class Ranges:
 
     def value(self, scope: Scope, name: str) -> Bounds:
         """The bounds of a value of a scope, or of a scope around it."""
-        around: Scope | None = scope
-        while around is not None:
-            if name in self._values.get(around, ()):
-                return self._values[around][name]
-            around = around.outer
+        owner = scope.owner(name) or scope
+        if name in self._values.get(owner, ()):
+            return self._values[owner][name]
         data_type, sizes = scope.type_of(name)
         value, count = unknown(data_type, sizes, name), elements_of(sizes)
         most = MOST_READ if data_type in LIMITS else WEIGHTS
@@ -202,7 +200,7 @@ class Ranges:
             if (array := scope.constant(name)) is not None:
                 value = bounds_of_array(data_type, array)
         value = self._limited(value)
-        self._values.setdefault(scope, {})[name] = value  # of a body that nothing is known of too
+        self._values.setdefault(owner, {})[name] = value  # of a body that nothing is known of too
         return value
 
     def _limited(self, value: Bounds) -> Bounds:
@@ -285,9 +283,7 @@ class Ranges:
         data_type = value.data_type or scope.type_of(name).data_type
         scope.types[name] = ValueType(data_type, numbers_in(value.sizes))
 
-    def _believed(
-        self, declared: tuple[int | str, ...] | None, sizes: AnySizes | None
-    ) -> AnySizes | None:
+    def _believed(self, declared: Dimensions | None, sizes: AnySizes | None) -> AnySizes | None:
         """The sizes of a value, without those of which the model declares something else.
 
         Nothing checks what a model declares. But from level 1 on ONNX Runtime believes it: a Shape

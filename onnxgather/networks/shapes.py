@@ -23,7 +23,7 @@ def shape_computations(network: Network) -> set[Operation]:
     of its inputs is a value on the CPU, a graph input or a small initializer.
     """
     found = set[Operation]()
-    for scope in (network.main, *network.uncalled):
+    for scope in (network.main, *network.uncalled.values()):
         _walk(scope, set(), {*scope.inputs}, found)
     return found
 
@@ -35,11 +35,9 @@ def _walk(scope: Scope, on_cpu: set[str], inputs: set[str], found: set[Operation
         known = scope.type_of(name)
         if known.data_type in _FLOATS or known.data_type.startswith("FLOAT8"):
             return False
-        small = (
-            scope.is_constant(name)
-            and math.prod(n or 0 for n in known.sizes or ()) <= SMALL_INITIALIZER
-        )
-        return not name or name in on_cpu or name in inputs or small
+        count = math.prod(n or 0 for n in known.sizes or ())
+        is_small = scope.is_constant(name) and count <= SMALL_INITIALIZER
+        return not name or name in on_cpu or name in inputs or is_small
 
     for operation in scope.operations:
         for key, body in operation.bodies.items():

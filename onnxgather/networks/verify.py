@@ -228,7 +228,7 @@ def verify(
     known = shapes, conditions, allow_empty
     audited, again = audit_model(plain, None, *known), audit_model(done.model, None, *known)
     stays = {(one.node, one.operator) for one in done.left}
-    rest = [((one.label, one.operator), gather) for _, one, gather in not_proved(again)]
+    rest = [((one.label, one.operator), gather) for _, _, one, gather in not_proved(again)]
     unproved = {one for one, _ in rest} - stays
     said = f"{number_of(len(again.gathers), 'node')} with indices, {len(stays)} left"
     found = [Verified("audit", not unproved, f"{said}, {len(unproved)} others not proved")]
@@ -254,9 +254,8 @@ def verify(
     failed, at_left = list[str](), 0
     for k in range(WILD_RUNS if names else 0):
         fed, _ = runs[k % len(runs)]
-        told = outputs(
-            after, {n: make_wild(a, random) if n in names else a for n, a in fed.items()}
-        )
+        wild = {n: make_wild(array, random) if n in names else array for n, array in fed.items()}
+        told = outputs(after, wild)
         if isinstance(told, str) and any(f" {one.operator} node" in told for one in done.left):
             at_left += 1
         elif isinstance(told, str):
@@ -271,7 +270,5 @@ def verify(
 
     twice = hardened(read_network(done.model), out_of_range, *known)
     holds = serialized(twice.model) == data
-    said = (
-        f"a second time changes {'nothing' if holds else number_of(len(twice.rewritten), 'node')}"
-    )
-    return [*found, Verified("again", holds, said)]
+    changed = "nothing" if holds else number_of(len(twice.rewritten), "node")
+    return [*found, Verified("again", holds, f"a second time changes {changed}")]

@@ -439,4 +439,4 @@ def test_a_function_is_not_followed_where_onnx_runtime_may_have_the_operator(dom
     nodes = [node("ArgMax", ["ids"], "last", "last", domain=domain)]
     found = read_network(model(nodes, [IDS], ["last"], functions=[own]))
     assert not found.main.operations[0].bodies
-    assert [scope.where for scope in found.uncalled] == ["function ArgMax, not called"]
+    assert [scope.where for scope in found.uncalled.values()] == ["function ArgMax, not called"]

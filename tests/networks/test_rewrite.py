@@ -15,6 +15,7 @@ from index_arithmetic import index_values
 import onnxgather as og
 from onnxgather.descriptors.arrays import Array
 from onnxgather.gather import ATTRIBUTES, gather_of_node
+from onnxgather.networks.gathers import operations_of
 from onnxgather.networks.hardening import HardenedModel, Rewritten, rewrite
 from onnxgather.networks.network import read_network
 from onnxgather.networks.ranges import ranges_of
@@ -47,9 +48,8 @@ def rewritten(
     network = read_network(model, shapes)
     ranges_of(network)
     limited = {
-        node: ""
-        for scope in network.main.scopes()
-        for node in scope.operations
+        key: ""
+        for key, scope, node in operations_of(network)
         if node.operator in ATTRIBUTES and scope.constant(node.inputs[1]) is None
     }
     return rewrite(network, plain, ranges_of(plain), limited, policy)
