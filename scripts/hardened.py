@@ -40,6 +40,7 @@ from strength import ZIP, exported
 
 import onnxgather as og
 from onnxgather.checks import number_of
+from onnxgather.networks.gathers import Premises
 from onnxgather.networks.hardening import hardened
 from onnxgather.networks.network import read_network
 
@@ -122,9 +123,9 @@ def facts_of(found: Any) -> dict[str, Any]:
 
 def made(name: str, model: Any, before: Any, policy: str, folder: Path) -> Row:
     """Harden a model; write it and the model into a folder; check what needs no run."""
-    network = read_network(model)
+    premises = Premises(read_network(model))
     started = time.monotonic()
-    result = hardened(network, policy)
+    result = hardened(premises, policy)
     seconds = time.monotonic() - started
     named = [str(left) for left in result.left]
     nodes = len(result.model.graph.node) - len(model.graph.node)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial, wraps
 from shutil import which
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import click
 
@@ -25,8 +25,7 @@ from onnxgather.options import DEFAULT_OPSET, HARDENED, OPSETS, OutOfRange, Targ
 from onnxgather.parity.asked import CHECK_OPTIONS, either, pairs
 
 if TYPE_CHECKING:
-    from onnxgather.networks.contract import Condition
-    from onnxgather.networks.network import Network
+    from onnxgather.networks.gathers import Premises
     from onnxgather.parity.lanes.lane import Lane
 
 
@@ -261,15 +260,11 @@ given = _together(
 )
 
 
-Shapes: TypeAlias = dict[str, tuple[int, ...]]
-"""The sizes of inputs, by name."""
-
-
 @dataclass(frozen=True, slots=True)
 class Given:
     """What the options of `given` tell of the inputs of a model."""
 
-    shapes: Shapes
+    shapes: dict[str, tuple[int, ...]]
     ranges: dict[str, tuple[int, int]]
     assume: tuple[str, ...]
     tokenizers: tuple[str, ...]
@@ -280,16 +275,16 @@ class Given:
         """The files that are read."""
         return [*self.assume, *(text.rpartition("=")[2] for text in self.tokenizers)]
 
-    def read(self, model: str) -> tuple[Network, tuple[Shapes, list[Condition], bool]]:
-        """The model of a file, and what `audit_model` takes beside it: all that is told."""
-        from onnxgather.networks.gathers import given_conditions
+    def read(self, model: str) -> Premises:
+        """The model of a file, and what holds of its inputs."""
+        from onnxgather.networks.gathers import Premises, given_conditions
         from onnxgather.networks.network import read_network
         from onnxgather.networks.tokenizer import token_condition
 
         network = read_network(model)
         tokens = [token_condition(text, network) for text in self.tokenizers]
         conditions = given_conditions(network, self.ranges, self.assume) + tokens
-        return network, (self.shapes, conditions, self.allow_empty)
+        return Premises(network, self.shapes, conditions, self.allow_empty)
 
 
 as_json = flag("--json", "as_json", help="Print one JSON document.")

@@ -153,8 +153,7 @@ def _audited(
     from onnxgather.networks.comparison import compare
     from onnxgather.networks.gathers import audit_model
 
-    network, known = asked.given.read(model)
-    compared = compare(audit_model(network, arrays, *known), lanes)
+    compared = compare(audit_model(asked.given.read(model), arrays), lanes)
     cases = compared.cases if asked.outputs.html_file else dict.fromkeys(compared.cases, ())
     audited = compared.audited if asked.outputs.write_inputs_file else None
     return replace(compared, cases=cases, audited=audited)

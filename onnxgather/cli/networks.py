@@ -86,14 +86,14 @@ def harden_command(
     if inputs is not None and not verify:
         raise click.UsageError("--inputs must come with --verify, which runs the model")
     check_apart([(output, "--output")], [*given.files, *filter(None, [inputs])])
-    network, known = given.read(model)
-    arrays = None if inputs is None else checked(network, read_inputs(inputs))
-    done = harden_file(network, output, out_of_range, *known, write_output)
+    premises = given.read(model)
+    arrays = None if inputs is None else checked(premises.network, read_inputs(inputs))
+    done = harden_file(premises, output, out_of_range, write_output)
     rewritten, left, found = done.rewritten, done.left, list[Verified]()
     for one in [] if as_json else [*rewritten, *left]:
         say(str(one), err=prints)
     if verify:
-        found = verified(network, done, out_of_range, *known, arrays)
+        found = verified(premises, done, out_of_range, arrays)
     code = GOOD if all(one.holds for one in found) else FINDINGS
     if as_json:
         record = {"model": model, "output": output, "rewritten": rewritten, "left": left}

@@ -172,6 +172,19 @@ Calls = Sequence[tuple[Scope, Operation]]
 
 
 @dataclass(frozen=True, slots=True)
+class Premises:
+    """A model, and what holds of its inputs."""
+
+    network: Network
+    """The model, with the sizes of its file."""
+    shapes: Mapping[str, Sequence[int]] | None = None
+    """The sizes of graph inputs, by name."""
+    conditions: Sequence[Condition] = ()
+    allow_empty: bool = False
+    """Whether open sizes of inputs may be 0; else they are at least 1."""
+
+
+@dataclass(frozen=True, slots=True)
 class AuditedModel:
     """A model with the records of its gathers, in the order in which they run, and with its run."""
 
@@ -216,7 +229,7 @@ def audit(
     """
     network = read_network(model)
     conditions = given_conditions(network, ranges, [] if assume is None else [assume])
-    return audit_model(network, inputs, shapes, conditions, allow_empty).audit
+    return audit_model(Premises(network, shapes, conditions, allow_empty), inputs).audit
 
 
 def counted(gathers: Collection[AuditedGather]) -> str:
@@ -258,29 +271,21 @@ def given_conditions(
     return conditions + [c for given in assume for c in read_contract(given, network).conditions]
 
 
-def audit_model(
-    model: str | os.PathLike[str] | ModelProto | Network,
-    inputs: Mapping[str, Array] | None = None,
-    shapes: Mapping[str, Sequence[int]] | None = None,
-    conditions: Iterable[Condition] = (),
-    allow_empty: bool = False,
-) -> AuditedModel:
+def audit_model(premises: Premises, inputs: Mapping[str, Array] | None = None) -> AuditedModel:
     """Audit a model and keep the network and the run.
 
     Args:
-        model: A file, the model itself, or the network with the sizes of its file.
+        premises: The model, and what holds of its inputs.
         inputs: As of `audit`.
-        shapes: As of `audit`.
-        conditions: What holds of the inputs.
-        allow_empty: As of `audit`.
 
     Raises:
         OnnxGatherError: As `audit`; or the conditions exclude each other.
     """
-    plain = model if isinstance(model, Network) else read_network(model)
+    plain = premises.network
     inputs = checked(plain, inputs) if inputs is not None else None
-    shapes = shapes_given(shapes) | {name: array.shape for name, array in (inputs or {}).items()}
-    known = Contract.of(plain, tightened(conditions), allow_empty)
+    shapes = shapes_given(premises.shapes)
+    shapes |= {name: array.shape for name, array in (inputs or {}).items()}
+    known = Contract.of(plain, tightened(premises.conditions), premises.allow_empty)
     given = sizes_given(known.sizes, shapes)
     tightened([*known.conditions, *given])  # which tells of sizes that the conditions exclude
     network, captured, gathers = plain, Captured(), dict[OperationKey, AuditedGather]()

@@ -34,12 +34,13 @@ from onnxgather.lowering.portable import INPUT, OUTPUT
 from onnxgather.model.protos import bodies_of, external_files, key_of, names_in
 from onnxgather.model.values import ValueType, name_of, serialized
 from onnxgather.model.write import add_nodes
-from onnxgather.networks.contract import Condition, GivenContract
+from onnxgather.networks.contract import GivenContract
 from onnxgather.networks.gathers import (
     AuditedGather,
     AuditedModel,
     Calls,
     OperationKey,
+    Premises,
     audit_model,
     calls_of,
     given_conditions,
@@ -142,39 +143,33 @@ def harden(
         OnnxGatherError: The model cannot be read, or an axis has no row N; or under "directml" a
             size is not known.
     """
-    plain = read_network(model)
-    conditions = given_conditions(plain, ranges, [] if assume is None else [assume])
-    return hardened(plain, out_of_range, shapes, conditions, allow_empty).model
+    network = read_network(model)
+    conditions = given_conditions(network, ranges, [] if assume is None else [assume])
+    return hardened(Premises(network, shapes, conditions, allow_empty), out_of_range).model
 
 
 def harden_file(
-    plain: Network,
+    premises: Premises,
     output: str,
     out_of_range: str = "clamp",
-    shapes: Mapping[str, Sequence[int]] | None = None,
-    conditions: Iterable[Condition] = (),
-    allow_empty: bool = False,
     write: Callable[[str, bytes], None] = write_whole,
 ) -> HardenedModel:
     """Write what `harden` makes of the model in a file; return it.
 
     Args:
-        plain: The model, with the sizes of its file.
+        premises: The model, and what holds of its inputs.
         output: The file to write.
         out_of_range: As of `harden`.
-        shapes: As of `harden`.
-        conditions: What holds for the inputs.
-        allow_empty: As of `harden`.
         write: What writes the file.
 
     Raises:
         OnnxGatherError: As `harden`; or the file to write is the model or its external data, or is
             in another folder although it refers to external data.
     """
-    path, external = plain.path, external_files(plain.proto)
+    path, external = premises.network.path, external_files(premises.network.proto)
     data = (os.path.join(os.path.dirname(path), name) for name in external)
     check_apart([(output, "the model")], [path, *data])
-    done = hardened(plain, out_of_range, shapes, conditions, allow_empty)
+    done = hardened(premises, out_of_range)
     folders = [os.path.dirname(os.path.realpath(file)) for file in (path, output)]
     if external and folders[0] != folders[1]:
         rule = f"{output} must be in the folder of {path}, as it refers to its external data"
@@ -183,30 +178,21 @@ def harden_file(
     return done
 
 
-def hardened(
-    plain: Network,
-    out_of_range: str,
-    shapes: Mapping[str, Sequence[int]] | None = None,
-    conditions: Iterable[Condition] = (),
-    allow_empty: bool = False,
-) -> HardenedModel:
+def hardened(premises: Premises, out_of_range: str = "clamp") -> HardenedModel:
     """What `harden` makes of a model, with what became of its nodes.
 
     A node whose new indices an audit would not prove is left as it is.
 
     Args:
-        plain: The model, with the sizes of its file.
+        premises: The model, and what holds of its inputs.
         out_of_range: As of `harden`.
-        shapes: As of `harden`.
-        conditions: What holds for the inputs.
-        allow_empty: As of `harden`.
 
     Raises:
         OnnxGatherError: As `harden`.
     """
-    rule, known = hardening_rule(out_of_range), (shapes, [*conditions], allow_empty)
-    audited = audit_model(plain, None, *known)
-    own = ranges_of(plain, (), allow_empty)  # which tells the sizes
+    rule, plain = hardening_rule(out_of_range), premises.network
+    audited = audit_model(premises)
+    own = ranges_of(plain, (), premises.allow_empty)  # which tells the sizes
     limited, stops = dict[OperationKey, str](), dict[OperationKey, str | None]()
     for key, scope, one, gather in not_proved(audited):
         limited[key], stops[key] = "", gather.range.input
@@ -217,7 +203,8 @@ def hardened(
     while True:
         done = rewrite(audited.network, plain, own, limited, rule)
         undone = dict[OperationKey, str]()
-        for _, scope, one, _ in not_proved(audit_model(done.model, None, *known)):
+        again = audit_model(replace(premises, network=read_network(done.model)))
+        for _, scope, one, _ in not_proved(again):
             if key := done.made.get((scope.place, one.outputs[0])):
                 why = f"no limit of its indices would be proved, as {stops[key]} is open"
                 undone[key] = why if rule == "clamp" else f"{why}; one of clamp may be"

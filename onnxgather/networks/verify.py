@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from io import BytesIO
 from itertools import islice
 from typing import Any, Literal
@@ -20,8 +21,8 @@ from onnxgather.errors import OnnxGatherError, ProviderError
 from onnxgather.execution.providers import PROVIDERS
 from onnxgather.execution.runtime import FailedError, NotRunError, Opened, RefusedError, Setup
 from onnxgather.model.values import NUMBERS, serialized
-from onnxgather.networks.contract import Condition, check_inputs
-from onnxgather.networks.gathers import AuditedGather, AuditedModel, audit_model
+from onnxgather.networks.contract import check_inputs
+from onnxgather.networks.gathers import AuditedGather, AuditedModel, Premises, audit_model
 from onnxgather.networks.hardening import HardenedModel, hardened, not_proved
 from onnxgather.networks.network import Network, folder_of, read_network
 from onnxgather.networks.sizes import low_of, size_from
@@ -199,24 +200,18 @@ def made_inputs(audited: AuditedModel, seed: int = 0) -> bytes:
 
 
 def verify(
-    plain: Network,
+    premises: Premises,
     done: HardenedModel,
     out_of_range: str = "clamp",
-    shapes: Mapping[str, Sequence[int]] | None = None,
-    conditions: Iterable[Condition] = (),
-    allow_empty: bool = False,
     inputs: Mapping[str, Array] | None = None,
     seed: int = 0,
 ) -> list[Verified]:
     """Whether a hardened model holds what it must.
 
     Args:
-        plain: The model, with the sizes of its file.
-        done: What `hardened` made of it with the arguments up to `allow_empty`.
+        premises: The model, and what holds of its inputs.
+        done: What `hardened` made of it.
         out_of_range: As of `hardened`.
-        shapes: As of `hardened`.
-        conditions: As of `hardened`.
-        allow_empty: As of `hardened`.
         inputs: The inputs whose indices are in range; None for inputs that are made.
         seed: Of what is drawn.
 
@@ -224,9 +219,9 @@ def verify(
         OnnxGatherError: An array can be made for no input of such a type.
         ProviderError: There is no CPU provider, or the model does not run.
     """
-    conditions, random, data = [*conditions], default_rng(seed), serialized(done.model)
-    known = shapes, conditions, allow_empty
-    audited, again = audit_model(plain, None, *known), audit_model(done.model, None, *known)
+    plain, random, data = premises.network, default_rng(seed), serialized(done.model)
+    hard = replace(premises, network=read_network(done.model))
+    audited, again = audit_model(premises), audit_model(hard)
     stays = {(one.node, one.operator) for one in done.left}
     rest = [((one.label, one.operator), gather) for _, _, one, gather in not_proved(again)]
     unproved = {one for one, _ in rest} - stays
@@ -250,7 +245,7 @@ def verify(
     # An input behind a node that was left stays in range: a bad index there may end the process.
     kept = index_inputs(plain, [gather for one, gather in rest if one in stays])
     names = index_inputs(plain, audited.gathers.values()) - kept
-    names -= {one.input for one in conditions if one.of == "values"}
+    names -= {one.input for one in premises.conditions if one.of == "values"}
     failed, at_left = list[str](), 0
     for k in range(WILD_RUNS if names else 0):
         fed, _ = runs[k % len(runs)]
@@ -268,7 +263,7 @@ def verify(
     said += f"; not wild, as a node left depends on it: {', '.join(sorted(kept))}" if kept else ""
     found.append(Verified("wild", not failed, said))
 
-    twice = hardened(read_network(done.model), out_of_range, *known)
+    twice = hardened(hard, out_of_range)
     holds = serialized(twice.model) == data
     changed = "nothing" if holds else number_of(len(twice.rewritten), "node")
     return [*found, Verified("again", holds, f"a second time changes {changed}")]

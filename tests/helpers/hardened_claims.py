@@ -10,6 +10,7 @@ from network_draft import MOST_ELEMENTS, Feeds, results, session
 from random_networks import Graph
 
 import onnxgather as og
+from onnxgather.networks.gathers import Premises
 from onnxgather.networks.hardening import HardenedModel, hardened
 from onnxgather.networks.network import read_network
 
@@ -47,7 +48,7 @@ def check_hardened(graph: Graph, random: Random) -> Checked:
         found.runs["refused"] += 1
         return found
     try:
-        made = hardened(read_network(model), policy, **given)
+        made = hardened(Premises(read_network(model), **given), policy)
     except og.OnnxGatherError as error:
         found.runs[f"not hardened: {str(error).rpartition(': ')[2]}"] += 1
         return found
@@ -57,7 +58,7 @@ def check_hardened(graph: Graph, random: Random) -> Checked:
         found.states[f"{done.operator} rewritten"] += 1
     for claim in _unproved(made, given):
         wrong(claim)
-    again = hardened(read_network(made.model), policy, **given).model
+    again = hardened(Premises(read_network(made.model), **given), policy).model
     if again.SerializeToString() != made.model.SerializeToString():
         wrong("hardening it again changes it")
     whole = session(made.model, level)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from browser import CHROMIUM, probed
 from html_page import HOSTILE, LOADING, Page
@@ -19,7 +20,7 @@ from onnxgather.checks import printable
 from onnxgather.networks.audit_page import audit_page
 from onnxgather.networks.comparison import compare
 from onnxgather.networks.contract import guard
-from onnxgather.networks.gathers import audit_model, given_conditions
+from onnxgather.networks.gathers import AuditedModel, Premises, audit_model, given_conditions
 from onnxgather.networks.network import read_network
 from onnxgather.parity.lanes import open_lanes
 
@@ -27,6 +28,10 @@ BROWSER = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed
 
 TABLE = constant("table", np.arange(12.0, dtype=np.float32).reshape(4, 3))
 NAME = HOSTILE.replace("\udc80", "").replace("\x00", "")
+
+
+def audited_model(made: onnx.ModelProto, inputs: Any = None) -> AuditedModel:
+    return audit_model(Premises(read_network(made)), inputs)
 
 
 def page(
@@ -43,7 +48,7 @@ def page(
     ]
     made = model(nodes, [info("ids", INT64, [2])], ["z"], [TABLE, constant("one", np.array(0))])
     network = read_network(made)
-    audited = audit_model(network, inputs, None, given_conditions(network, ranges, []))
+    audited = audit_model(Premises(network, None, given_conditions(network, ranges, [])), inputs)
     lanes = open_lanes(["cpu"], target="portable") if inputs else []
     compared = compare(audited, lanes)
     for lane in lanes:
@@ -125,9 +130,9 @@ def several() -> bytes:
     table, ids = [TABLE], [info("ids", INT64, ["n"])]
     far = constant("far", np.array([4]))
     audited = [
-        audit_model(model([node("Neg", ["x"], "y")], [info("x", FLOAT, [2])], ["y"])),
-        audit_model(model([node("Gather", ["table", "ids"], "y")], ids, ["y"], table)),
-        audit_model(model([node("Gather", ["table", "far"], "y")], [], ["y"], [TABLE, far])),
+        audited_model(model([node("Neg", ["x"], "y")], [info("x", FLOAT, [2])], ["y"])),
+        audited_model(model([node("Gather", ["table", "ids"], "y")], ids, ["y"], table)),
+        audited_model(model([node("Gather", ["table", "far"], "y")], [], ["y"], [TABLE, far])),
     ]
     return audit_page(
         {
@@ -184,14 +189,14 @@ def test_gathers_of_one_state_and_cause_stand_together_and_shapes_last() -> None
 def test_a_gather_of_shapes_that_is_not_proved_stands_among_the_others() -> None:
     nodes = [node("Shape", ["x"], "shape"), node("Gather", ["shape", "five"], "y")]
     inputs = [info("x", FLOAT, ["n"])]
-    audited = audit_model(model(nodes, inputs, ["y"], [constant("five", np.array(5))]))
+    audited = audited_model(model(nodes, inputs, ["y"], [constant("five", np.array(5))]))
     found = Page(audit_page({"m": compare(audited, [])}))
     assert " 1 gather: the model has such an index" in found.texts["summary"]
 
 
 def test_a_gather_that_a_lane_computes_wrongly_is_no_good_one() -> None:
     made = model([node("Gather", ["table", "few"], "y")], [], ["y"], [TABLE, constant("few", 1)])
-    compared = compare(audit_model(made), [])
+    compared = compare(audited_model(made), [])
     for lane, worst, mood in (("PASS", "proved", "good"), ("DIFF", "differs", "bad")):
         gathers = [replace(one, lanes={"directml": lane}) for one in compared.audit.gathers]
         told = dataclasses.replace(compared, audit=replace(compared.audit, gathers=gathers))
@@ -207,7 +212,7 @@ def test_a_gather_that_a_lane_computes_wrongly_is_no_good_one() -> None:
 def test_a_gather_that_directml_refuses_stands_under_the_rule() -> None:
     which = constant("which", np.zeros((1, 2), np.int64))
     made = model([node("GatherElements", ["table", "which"], "y")], [], ["y"], [TABLE, which])
-    found = Page(audit_page({"m": compare(audit_model(made), [])}))
+    found = Page(audit_page({"m": compare(audited_model(made), [])}))
     assert found.texts["summary"][0] == (
         " 1 gather: IndicesTensor.Sizes[1] must be InputTensor.Sizes[1] (3), as it is not at Axis, "
         "got 2"
@@ -264,7 +269,7 @@ def test_the_worst_states_come_first() -> None:
     ]
     constants = [TABLE, constant("four", np.array(4)), constant("zero", np.array(0))]
     inputs = [info("ids", INT64, [2]), info("x", FLOAT, [2])]
-    audited = audit_model(model(nodes, inputs, ["y0"], constants))
+    audited = audited_model(model(nodes, inputs, ["y0"], constants))
     found = Page(audit_page({"m": compare(audited, [])}))
     states = [value for name, value in found.attributes if name == "data-state"]
     assert states == ["out-of-range", "not-proved", "proved-if", "proved"]
@@ -331,7 +336,7 @@ def test_filters_in_a_browser_are_in_the_address(tmp_path: Path, width: int) -> 
         node("GatherND", ["table", "pair"], "y2"),
     ]
     constants = [TABLE, constant("few", np.array([0, 1])), constant("pair", np.array([[0, 2]]))]
-    audited = audit_model(model(nodes, [info("x", FLOAT, [2])], ["y0"], constants))
+    audited = audited_model(model(nodes, [info("x", FLOAT, [2])], ["y0"], constants))
     text = audit_page({"m": compare(audited, [])})
     assert probed(tmp_path, text, FILTERED, width) == {
         "labels": [" not-proved 1", " proved 2"],
@@ -357,7 +362,7 @@ def test_filters_in_a_browser_are_in_the_address(tmp_path: Path, width: int) -> 
 def test_the_guard_of_hostile_names_is_inert() -> None:
     ids = info(NAME, INT64, ["n"])
     made = model([node("Gather", ["table", NAME], "y")], [ids], ["y"], [TABLE])
-    audited = audit_model(made)
+    audited = audited_model(made)
     text = audit_page({"hostile": compare(audited, [])})
     found, printed = Page(text), dict[str, Any]()
     assert b"<script>alert" not in text
@@ -400,7 +405,7 @@ def test_names_with_elements_in_them_add_none_to_the_page(tmp_path: Path) -> Non
     constants = [TABLE, constant("sizes", np.array([1, -1]))]
     made = model(nodes, inputs, [f"y {IMAGE}"], constants)
     lanes = open_lanes(["cpu"], target="portable")
-    compared = compare(audit_model(made, {IMAGE: np.array([3, 9])}), lanes)
+    compared = compare(audited_model(made, {IMAGE: np.array([3, 9])}), lanes)
     lanes[0].close()
     text = audit_page({IMAGE: compared, f"second {IMAGE}": compared})
     found = probed(tmp_path, text, INERT, 1200)

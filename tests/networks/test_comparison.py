@@ -16,7 +16,8 @@ from onnxgather.networks.comparison import (
     compare,
     lane_lines,
 )
-from onnxgather.networks.gathers import Audit, audit_model
+from onnxgather.networks.gathers import Audit, Premises, audit_model
+from onnxgather.networks.network import read_network
 from onnxgather.parity.cases import Case
 from onnxgather.parity.lanes import open_lanes
 from onnxgather.parity.lanes.lane import Answer, AnswerKind, Lane
@@ -55,7 +56,7 @@ def compared(
     made: Any, lanes: Sequence[Lane], inputs: Any = INPUTS
 ) -> tuple[Audit, Compared, list[str]]:
     """Return the audit with its lanes, what they made of it, and what is told."""
-    audited = audit_model(made, inputs)
+    audited = audit_model(Premises(read_network(made)), inputs)
     found = compare(audited, lanes, known=[])
     return found.audit, found, [*lane_lines(found)]
 

@@ -13,6 +13,7 @@ from onnx import parser
 
 import onnxgather as og
 from onnxgather.descriptors.arrays import Array
+from onnxgather.networks.gathers import Premises
 from onnxgather.networks.hardening import HardenedModel, hardened
 from onnxgather.networks.network import read_network
 
@@ -33,7 +34,7 @@ def proved(
     made: onnx.ModelProto, policy: str = "clamp", allow_empty: bool = False
 ) -> HardenedModel:
     """Harden a model of which nothing may be left, and check that it proves itself."""
-    done = hardened(read_network(made), policy, allow_empty=allow_empty)
+    done = hardened(Premises(read_network(made), allow_empty=allow_empty), policy)
     assert done.left == []
     assert done.rewritten
     states = [
@@ -129,7 +130,7 @@ def test_an_axis_that_may_be_empty_gets_zeros_behind_its_data(policy: str) -> No
 
 def left(made: onnx.ModelProto, policy: str = "clamp") -> str:
     """Return what is said of the only node of a model, which is left as it is."""
-    done = hardened(read_network(made), policy)
+    done = hardened(Premises(read_network(made)), policy)
     assert (done.model, done.rewritten) == (made, [])
     (one,) = done.left
     return str(one)
@@ -329,7 +330,7 @@ def test_nodes_that_cannot_be_limited_are_named() -> None:
         "left: main graph: ReverseSequence 'y': its indices are not limited"
     )
     rows = QUANTIZED.replace("T[a]", "int64[a]")
-    done = hardened(read_network(model(rows, 17, MICROSOFT)), "clamp", allow_empty=True)
+    done = hardened(Premises(read_network(model(rows, 17, MICROSOFT)), allow_empty=True))
     assert [str(one) for one in done.left] == [
         "left: main graph: GatherBlockQuantized 'y': its axis may be empty"
     ]

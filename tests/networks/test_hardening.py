@@ -14,6 +14,7 @@ from index_arithmetic import index_values
 from onnx import ModelProto, TensorProto, external_data_helper, helper, numpy_helper, parser
 
 import onnxgather as og
+from onnxgather.networks.gathers import Premises
 from onnxgather.networks.hardening import harden_file, hardened
 from onnxgather.networks.network import read_network
 from onnxgather.options import OutOfRange
@@ -53,13 +54,13 @@ def loaded(path: str) -> onnx.ModelProto:
 def error(path: str, output: str, policy: object = "clamp") -> str:
     """Return the error that hardening a file raises."""
     with pytest.raises(og.OnnxGatherError) as raised:
-        harden_file(read_network(path), output, policy)  # pyright: ignore[reportArgumentType]
+        harden_file(Premises(read_network(path)), output, policy)  # pyright: ignore[reportArgumentType]
     return str(raised.value)
 
 
 def test_only_gathers_that_are_not_proved_are_rewritten(tmp_path: Path) -> None:
     path, output = saved(tmp_path), str(tmp_path / "out.onnx")
-    (done,) = harden_file(read_network(path), output).rewritten
+    (done,) = harden_file(Premises(read_network(path)), output).rewritten
     assert (done.place, done.node, done.operator) == ("main graph", "embedding", "Gather")
     written = loaded(output)
     assert written == og.harden(path) == og.harden(MODEL)
@@ -79,7 +80,7 @@ def test_hardening_again_changes_nothing() -> None:
 def test_external_data_stays_in_its_file(tmp_path: Path) -> None:
     path = saved(tmp_path / "a", external=True)
     output = str(tmp_path / "a" / "out.onnx")
-    harden_file(read_network(path), output)
+    harden_file(Premises(read_network(path)), output)
     tensor = loaded(output).graph.initializer[0]
     assert tensor == loaded(path).graph.initializer[0]
     assert {file.name for file in (tmp_path / "a").iterdir()} == {
@@ -192,7 +193,7 @@ g (int64[n] ids) => (y) { y = Neg (ids) }
 <domain: "own", opset_import: ["" : 17]>
 Look (table, i) => (z) { [look] z = Gather (table, i) }"""
     )
-    done = hardened(read_network(model), "clamp")
+    done = hardened(Premises(read_network(model)))
     assert done.model == model
     assert [*map(str, done.left)] == [
         "left: function Look, not called: Gather 'look': the function is never called"

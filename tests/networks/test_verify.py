@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import onnx
 import pytest
@@ -9,7 +11,8 @@ from onnx import parser
 from strength import exported
 
 import onnxgather as og
-from onnxgather.networks.gathers import audit_model, given_conditions
+from onnxgather.networks.contract import Condition
+from onnxgather.networks.gathers import Premises, audit_model, given_conditions
 from onnxgather.networks.hardening import HardenedModel, Left, hardened
 from onnxgather.networks.network import read_network
 from onnxgather.networks.verify import index_inputs, make_inputs, make_wild, verify
@@ -34,8 +37,8 @@ LEFT = {"hand_scatter.onnx": [("r", "ReverseSequence")]}
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_hardened_network_holds_all_checks(name: str) -> None:
     network, inputs = NETWORKS[name]
-    plain = read_network(network)
-    done = hardened(plain, "clamp")
+    plain = Premises(read_network(network))
+    done = hardened(plain)
     assert [(one.node, one.operator) for one in done.left] == LEFT.get(name, [])
     found = verify(plain, done, inputs=inputs)
     assert [one for one in found if not one.holds] == []
@@ -45,20 +48,23 @@ def test_a_hardened_network_holds_all_checks(name: str) -> None:
 @pytest.mark.parametrize("policy", ["zero", "index=0"])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_each_policy_is_proved_in_the_networks(name: str, policy: str) -> None:
-    done = hardened(read_network(NETWORKS[name][0]), policy)
+    done = hardened(Premises(read_network(NETWORKS[name][0])), policy)
     assert [(one.node, one.operator) for one in done.left] == LEFT.get(name, [])
-    again = hardened(read_network(done.model), policy)
+    again = hardened(Premises(read_network(done.model)), policy)
     assert (again.model, again.rewritten, again.left) == (done.model, [], done.left)
 
 
-def said(done: HardenedModel, **given: object) -> dict[str, tuple[bool, str]]:
+def said(
+    done: HardenedModel, conditions: Sequence[Condition] = (), **given: object
+) -> dict[str, tuple[bool, str]]:
     """Return what is said of a hardened form of the embedding, by the check."""
-    found = verify(read_network(EMBEDDING), done, **given)  # pyright: ignore[reportArgumentType]
+    premises = Premises(read_network(EMBEDDING), None, conditions)
+    found = verify(premises, done, **given)  # pyright: ignore[reportArgumentType]
     return {one.check: (one.holds, one.said) for one in found}
 
 
 def test_a_hardened_model_holds_all_checks() -> None:
-    done = hardened(read_network(EMBEDDING), "clamp")
+    done = hardened(Premises(read_network(EMBEDDING)))
     assert said(done) == {
         "audit": (True, "1 node with indices, 0 left, 0 others not proved"),
         "bytes": (True, "equal bytes in 8 of 8 runs with inputs made with seed 0"),
@@ -84,7 +90,7 @@ def test_a_model_that_is_not_hardened_fails() -> None:
 def test_a_model_that_computes_other_bytes_fails() -> None:
     other = onnx.ModelProto.FromString(EMBEDDING.SerializeToString())
     other.graph.node[1].op_type = "Sub"
-    done = hardened(read_network(other), "clamp")
+    done = hardened(Premises(read_network(other)))
     assert said(done)["bytes"] == (False, "equal bytes in 0 of 8 runs with inputs made with seed 0")
 
 
@@ -92,7 +98,7 @@ def test_wild_inputs_keep_the_ranges_that_are_given() -> None:
     plain = read_network(EMBEDDING)
     conditions = og.audit(EMBEDDING).contract
     given = given_conditions(plain, None, [conditions])
-    done = hardened(plain, "clamp", None, given)
+    done = hardened(Premises(plain, None, given))
     assert done.rewritten == []
     free = "0 runs, as no index depends on an input whose numbers are free"
     assert said(done, conditions=given)["wild"] == (True, free)
@@ -103,8 +109,8 @@ def test_an_input_of_a_node_that_is_left_stays_in_range() -> None:
         "g (float[1, 1, 2, 2] x, int64[1, 1, 2, 2] i, int64[n] ids) => (y, z) "
         "{ y = MaxUnpool <kernel_shape = [2, 2]> (x, i)  z = Gather (x, ids) }"
     )
-    plain = read_network(made)
-    found = {one.check: one for one in verify(plain, hardened(plain, "clamp"))}
+    plain = Premises(read_network(made))
+    found = {one.check: one for one in verify(plain, hardened(plain))}
     assert found["audit"].said == "2 nodes with indices, 1 left, 0 others not proved"
     assert found["wild"].holds
     assert found["wild"].said == (
@@ -117,8 +123,8 @@ def test_no_run_is_wild_where_each_index_is_of_a_node_that_is_left() -> None:
         "g (float[1, 1, 2, 2] x, int64[1, 1, 2, 2] i) => (y) "
         "{ y = MaxUnpool <kernel_shape = [2, 2]> (x, i) }"
     )
-    plain = read_network(made)
-    found = {one.check: one for one in verify(plain, hardened(plain, "clamp"))}
+    plain = Premises(read_network(made))
+    found = {one.check: one for one in verify(plain, hardened(plain))}
     assert found["wild"].holds
     assert found["wild"].said == "0 runs; not wild, as a node left depends on it: i"
 
@@ -130,7 +136,7 @@ def test_runs_that_fail_in_an_operator_that_is_left_are_told() -> None:
 
 
 def test_made_inputs_meet_the_contract_and_wild_ones_reach_the_ends() -> None:
-    audited, random = audit_model(EMBEDDING), np.random.default_rng(1)
+    audited, random = audit_model(Premises(read_network(EMBEDDING))), np.random.default_rng(1)
     assert index_inputs(audited.network, audited.gathers.values()) == {"ids"}
     seen = set[int]()
     for _ in range(50):
@@ -149,18 +155,18 @@ def test_made_inputs_meet_the_contract_and_wild_ones_reach_the_ends() -> None:
 
 def test_a_model_without_inputs_that_can_be_made_is_one_sentence() -> None:
     texts = model("g (string[n] x) => (y) { y = Identity (x) }")
-    plain = read_network(texts)
+    plain = Premises(read_network(texts))
     with pytest.raises(og.OnnxGatherError) as raised:
-        verify(plain, hardened(plain, "clamp"))
+        verify(plain, hardened(plain))
     rule = "the model: no array can be made for input 'x', give --inputs FILE"
     assert str(raised.value) == rule
     shapes = model(
         "g (float[n] x, float[m] y) => (z) { z = Concat <axis = 0> (x, y)"
         " w = Reshape (z, s)  s = Constant <value_ints = [3, 5, 7]> () }"
     )
-    plain = read_network(shapes)
+    plain = Premises(read_network(shapes))
     with pytest.raises(og.ProviderError) as raised:
-        verify(plain, hardened(plain, "clamp"))
+        verify(plain, hardened(plain))
     assert str(raised.value).startswith(
         "the model: the model must run with inputs that are made for it, but [ONNXRuntimeError]"
     )
