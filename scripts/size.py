@@ -24,14 +24,14 @@ BUDGETS = {
     "report": 734,
     "repro": 786,
     "doctor": 265,
-    "networks": 4_926,
+    "networks": 4_924,
     "certificates": 1_714,
     "cli": 2_082,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_608
+WHOLE = 19_606
 """The most lines of code of the package."""
 
 ENTRIES = 23

@@ -43,6 +43,7 @@ from onnxgather.networks.index_operators import (
     Coordinate,
     coordinates_of,
     given_indices,
+    inputs_of,
     operator_of,
 )
 from onnxgather.networks.inputs import checked
@@ -419,8 +420,7 @@ def _record(
 
 def _data_indices_output(operation: Operation) -> tuple[str, str, str]:
     """The names of the indices of an operation, the first ones, of their data and the output."""
-    row = operator_of(operation)
-    one = next(one for one in (row.inputs if row else ()) if one.value_in(operation))
+    one = inputs_of(operation)[0]
     data = operation.inputs[one.data] if one.data < len(operation.inputs) else ""
     return data, one.value_in(operation), operation.outputs[0]
 

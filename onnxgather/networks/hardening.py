@@ -46,7 +46,7 @@ from onnxgather.networks.gathers import (
     given_conditions,
     operations_of,
 )
-from onnxgather.networks.index_operators import IndexInput, operator_of
+from onnxgather.networks.index_operators import Hardened, IndexInput, inputs_of, operator_of
 from onnxgather.networks.network import MAIN, Network, Operation, Scope, read_network
 from onnxgather.networks.ranges import Ranges, ranges_of
 from onnxgather.options import HARDENED, POLICIES, OutOfRange
@@ -254,7 +254,7 @@ def rewrite(
     model = ModelProto()
     model.CopyFrom(network.proto)
     given, bare = (calls_of(replace(each, uncalled={})) for each in (network, plain))
-    carriers = [key for key, calls in given.items() if _inputs(calls[0][1])]
+    carriers = [key for key, calls in given.items() if _hardened_as(calls[0][1]) != "nothing"]
     taken, done = names_in(model), HardenedModel(model)
     for key, siblings in _siblings(model, carriers).items():
         scope, operation = given[key][0]
@@ -262,7 +262,7 @@ def rewrite(
         is_unsafe, cropped = key in limited, _cropped(given[key])
         if is_unsafe and rule == "directml" and operation.is_gather:
             with located(f"{named[0]}: {named[2]} {shown(named[1])}"):
-                node = _node(given[key], _inputs(operation)[0], own)
+                node = _node(given[key], inputs_of(operation)[0], own)
                 _replace(siblings, operation, as_directml(node), taken)
             output = operation.outputs[0]
             told = [_told_limit(node, "directml", operation, "indices")]
@@ -283,18 +283,15 @@ def rewrite(
     return done
 
 
-def _inputs(operation: Operation) -> list[IndexInput]:
-    """The inputs of an operation that hold indices."""
+def _hardened_as(operation: Operation) -> Hardened:
+    """What is done with indices out of range of an operation."""
     row = operator_of(operation)
-    every = row.inputs if row and row.hardened != "nothing" else ()
-    return [one for one in every if one.value_in(operation)]
+    return row.hardened if row else "nothing"
 
 
 def _limit_of(operation: Operation, k: int, rule: OutOfRange | int) -> Limit | int:
     """What an index out of range of the k-th input of an operation with indices does."""
-    row = operator_of(operation)
-    is_drop = row is not None and row.hardened == "drop"
-    if is_drop or (rule == "zero" and operation.is_gather):
+    if _hardened_as(operation) == "drop" or (rule == "zero" and operation.is_gather):
         return "zero"
     is_row = k == 0 and operation.operator != "RotaryEmbedding"
     return rule if isinstance(rule, int) and is_row else "clamp"
@@ -377,11 +374,11 @@ def _limit(
     Raises:
         OnnxGatherError: Too little is known of it; it is then as it was.
     """
-    operation, row = calls[0][1], operator_of(calls[0][1])
-    if row is not None and row.hardened == "leave":
+    operation = calls[0][1]
+    if _hardened_as(operation) == "leave":
         raise OnnxGatherError("its indices are not limited")
     made = list[tuple[IndexInput, GatherNode, Limit | int | None, tuple[Graph, Value, Value]]]()
-    for k, one in enumerate(_inputs(operation)):
+    for k, one in enumerate(inputs_of(operation)):
         node = _node(calls, one, own)
         limit = None if rule is None else _limit_of(operation, k, rule)
         if node.empty and limit == "clamp" and not operation.is_gather:
@@ -459,9 +456,9 @@ def _told_limit(node: GatherNode, limit: OutOfRange | int, operation: Operation,
     known = [sizes[k] for k in axes] if sizes else [None]
     ranges = ", ".join(f"[{f'-{n}' if node.from_end else 0}, {n})" for n in known)
     row = operator_of(operation)
-    index = f"an index of {name}" if row is not None and len(row.inputs) > 1 else "an index"
+    index = f"an index of {name}" if row and len(row.inputs) > 1 else "an index"
     outside = f"{index} outside {ranges}" if None not in known else f"{index} out of range"
-    if row is not None and row.hardened == "drop":
+    if _hardened_as(operation) == "drop":
         return f"{outside} was an error, and now its write is dropped: two copies of the data"
     did = "was an error" if operation.is_gather else "did what the provider makes of it"
     fewer = ", or the last one where there are fewer" if None in known and limit else ""

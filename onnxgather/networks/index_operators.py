@@ -93,10 +93,15 @@ def operator_of(operation: Operation) -> IndexOperator | None:
     return row if row and any(one.value_in(operation) for one in row.inputs) else None
 
 
+def inputs_of(operation: Operation) -> list[IndexInput]:
+    """The inputs of an operation that hold indices and are not left out."""
+    row = operator_of(operation)
+    return [one for one in row.inputs if one.value_in(operation)] if row else []
+
+
 def given_indices(operation: Operation) -> list[str]:
     """The names of the values that hold the indices of an operation."""
-    row = operator_of(operation)
-    return [name for one in (row.inputs if row else ()) if (name := one.value_in(operation))]
+    return [one.value_in(operation) for one in inputs_of(operation)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -246,20 +246,19 @@ def verify(
     kept = index_inputs(plain, [gather for one, gather in rest if one in stays])
     names = index_inputs(plain, audited.gathers.values()) - kept
     names -= {one.input for one in premises.conditions if one.of == "values"}
-    failed, at_left = list[str](), 0
+    failed, at_left = list[str](), list[str]()
     for k in range(WILD_RUNS if names else 0):
         fed, _ = runs[k % len(runs)]
         wild = {n: make_wild(array, random) if n in names else array for n, array in fed.items()}
         told = outputs(after, wild)
-        if isinstance(told, str) and any(f" {one.operator} node" in told for one in done.left):
-            at_left += 1
-        elif isinstance(told, str):
-            failed.append(told)
+        if isinstance(told, str):
+            is_left = any(f" {one.operator} node" in told for one in done.left)
+            (at_left if is_left else failed).append(told)
     said = f"{WILD_RUNS} runs with wild {', '.join(sorted(names))}, {len(failed)} failed"
     none = "" if kept else ", as no index depends on an input whose numbers are free"
     said = said if names else f"0 runs{none}"
     said += f", first: {failed[0]}" if failed else ""
-    said += f", {at_left} more in a node left" if at_left else ""
+    said += f", {len(at_left)} more in a node left" if at_left else ""
     said += f"; not wild, as a node left depends on it: {', '.join(sorted(kept))}" if kept else ""
     found.append(Verified("wild", not failed, said))
 
