@@ -20,7 +20,7 @@ BUDGETS = {
     "model": 500,
     "execution": 1_479,
     "programs": 992,
-    "parity": 2_316,
+    "parity": 2_311,
     "report": 734,
     "repro": 786,
     "doctor": 265,
@@ -31,7 +31,7 @@ BUDGETS = {
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_606
+WHOLE = 19_601
 """The most lines of code of the package."""
 
 ENTRIES = 23

@@ -9,7 +9,7 @@ from itertools import product
 
 import numpy as np
 
-from onnxgather.gather import Geometry, gather_of_node
+from onnxgather.gather import gather_of_node
 from onnxgather.options import OutOfRange
 from onnxgather.parity.cases import Case, DescriptorCase, ForbiddenNode, NodeCase
 from onnxgather.parity.corpus.drawn import data_values, index_values, takes
@@ -48,7 +48,7 @@ def _cases(group: Group) -> Iterator[DescriptorCase]:
         if not takes(data_type, index_type, data, indices):
             continue
         name = group.template.format(
-            operator=_operator(gather),
+            operator=gather.operator.lower().replace("_", "-"),
             gather=word,
             data_type=data_type.lower(),
             index_type=index_type.lower(),
@@ -66,31 +66,23 @@ def _cases(group: Group) -> Iterator[DescriptorCase]:
 
 
 def _documented(example: Example) -> DescriptorCase:
-    name = f"{_operator(example.gather)}/documented/{example.name}"
     desc = descriptor_with_layouts(example.gather, "FLOAT32", "UINT32")
-    count = desc.input_tensor.element_count
-    data = np.arange(example.first, example.first + count, dtype=np.float32)
+    data = example.first + np.arange(desc.input_tensor.element_count, dtype=np.float32)
+    data = data.reshape(desc.input_tensor.sizes)
     indices = np.array(example.indices, np.uint32).reshape(desc.indices_tensor.sizes)
-    return DescriptorCase(name, desc, data.reshape(desc.input_tensor.sizes), indices, "error")
-
-
-def _operator(gather: Geometry) -> str:
-    """The operator as the names of cases spell it, such as gather-nd1."""
-    return gather.operator.lower().replace("_", "-")
+    return DescriptorCase(example.name, desc, data, indices, "error")
 
 
 def forbidden_cases() -> Iterator[NodeCase]:
     """Yield the forbidden nodes; their indices are 0 and 1, those of scalar data 0."""
-    operators = {"Gather": "gather", "GatherElements": "gather-elements", "GatherND": "gather-nd"}
     for row in TABLES.forbidden:
-        name = f"forbidden/{operators[row.operator]}/{row.name}"
-        seed = seed_of(name)
+        seed = seed_of(row.name)
         data = data_values(np.dtype("float32"), row.data, "distinct", seed)
         numbers = splitmix64(seed, math.prod(row.indices)) % np.uint64(2 if row.data else 1)
         indices = numbers.astype(row.index_type.lower()).reshape(row.indices)
         gather = gather_of_node(row.operator, row.data, row.indices, row.number)
         rule = gather.broken_rule(row.index_type)
-        assert rule is not None, name
+        assert rule is not None, row.name
         output = gather.output if row.output is None else row.output
         node = ForbiddenNode(row.operator, {gather.attribute: row.number}, output, rule)
-        yield NodeCase(name, node, data, indices)
+        yield NodeCase(row.name, node, data, indices)

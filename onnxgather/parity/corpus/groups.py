@@ -56,6 +56,7 @@ class Example(msgspec.Struct, frozen=True):
     """An example of Microsoft's operator pages: FLOAT32 by UINT32, corrected where they err."""
 
     name: str
+    """The name of the case."""
     gather: Geometry
     first: int
     """The first element of the data; each of the others is one more than the one before it."""
@@ -69,8 +70,9 @@ class ForbiddenRow(msgspec.Struct, frozen=True):
     breaks one of them and no other. If its axis exists, every index is in range of it.
     """
 
-    operator: str
     name: str
+    """The name of the case."""
+    operator: str
     data: Sizes
     indices: Sizes
     number: int
@@ -109,7 +111,7 @@ class Group(NamedTuple):
 
     A group varies one thing. The rest stays FLOAT32 data and INT64 indices, which every provider
     takes, so that a case fails for what its name says. The words for data and indices are those of
-    `values`. A combination that its types cannot hold, such as NaNs of integers, is left out.
+    `drawn`. A combination that its types cannot hold, such as NaNs of integers, is left out.
     """
 
     template: str
