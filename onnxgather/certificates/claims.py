@@ -9,12 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from onnxgather.certificates import tensors, terms
+from onnxgather.certificates import terms
 from onnxgather.certificates.formula import GatherFormula
 from onnxgather.certificates.operators import TABLE
 from onnxgather.certificates.tensors import (
     MOST_ELEMENTS,
-    Failure,
     LazyTensor,
     Moved,
     NodeCall,
@@ -26,6 +25,7 @@ from onnxgather.certificates.tensors import (
     flat,
     lazy,
     moved,
+    unrounded,
 )
 from onnxgather.certificates.terms import Int, Term, Truth, all_of, any_of, is_equal, no, weighted
 from onnxgather.checks import listed, number_of, shown
@@ -79,18 +79,18 @@ def walk(
     around = {k: v for k, v in (outer or {}).items() if k not in own}
     values = {**around, **dict(zip(scope.inputs, inputs, strict=False))}
 
-    def value(name: str) -> LazyTensor | None:
-        if name and name not in values:
+    def value(name: str) -> LazyTensor:
+        if name not in values:
             array = scope.constant(name) if scope.is_constant(name) else None
             if array is None:
                 raise UndecidedError(f"the value {name} is not known")
             values[name] = constant_tensor(array)
-        return values[name] if name else None
+        return values[name]
 
     for operation in scope.operations:
         if (operation.domain, operation.operator) == ("", "Constant"):
             continue
-        given = tuple(map(value, operation.inputs))
+        given = tuple(value(name) if name else None for name in operation.inputs)
         if "function" in operation.bodies:
             ensure(None not in given, "a call of a function that leaves an input out")
             body = operation.bodies["function"]
@@ -109,14 +109,14 @@ def walk(
             inner = partial(walk, outer=values)
             made = TABLE[key](NodeCall(operation, given, scope.version, run, inner))
             found = made if isinstance(made, list) else [made]
-        values.update(zip(operation.outputs, found, strict=False))
+        values |= {k: one for k, one in zip(operation.outputs, found, strict=False) if k}
         for name in scope.declared.keys() & {*operation.outputs} & values.keys():
             told, sizes = scope.declared[name], values[name].shape  # ONNX Runtime believes it
             pairs = zip(told, sizes, strict=False)
             is_so = all(isinstance(size, str) or size == own for size, own in pairs)
             rule = f"the value {name}, of which other sizes are declared"
             ensure(is_so and len(told) == len(sizes), rule)
-    return [one for name in scope.outputs if (one := value(name))]
+    return [*map(value, scope.outputs)]
 
 
 def tensor_names(main: Scope, desc: Descriptor) -> tuple[str, str, str]:
@@ -180,7 +180,7 @@ def _elements(formula: GatherFormula, output: LazyTensor) -> Iterator[Claim]:
     tensor = formula.desc.output_tensor
     has_gaps = tensor.array_shape != tensor.sizes
     rule = f"an output of more than {MOST_ELEMENTS:,} elements has strides"
-    ensure(not has_gaps or _is_small(tensor.sizes, MOST_ELEMENTS), rule)
+    ensure(not has_gaps or math.prod(tensor.sizes) <= MOST_ELEMENTS, rule)
     used = set[Int]()
     for at in _places(tensor.sizes, MOST_ELEMENTS if has_gaps else ONE_BY_ONE):
         offset = weighted(zip(at, tensor.element_strides, strict=True))
@@ -214,15 +214,10 @@ def _alike(first: Int, second: Int) -> Truth:
     return all_of(start == 0, *(is_equal(weighted(part), 0) for part in parts.values()))
 
 
-def _is_small(sizes: Sequence[Int], most: int = ONE_BY_ONE) -> bool:
-    """Whether the elements of a tensor are looked at one by one."""
-    return math.prod(map(terms.highest, sizes)) <= most
-
-
-def _places(sizes: Sequence[Int], most: int = ONE_BY_ONE) -> Iterable[Place]:
+def _places(sizes: Sequence[int], most: int = ONE_BY_ONE) -> Iterable[Place]:
     """The coordinates of each element of a tensor; variables for them if it is large."""
-    known = [tensors.known_integer(size, "a size") for size in sizes]
-    return itertools.product(*map(range, known)) if _is_small(known, most) else [_anywhere(known)]
+    is_small = math.prod(sizes) <= most
+    return itertools.product(*map(range, sizes)) if is_small else [_anywhere(sizes)]
 
 
 def _anywhere(sizes: Sequence[int]) -> Place:
@@ -230,18 +225,19 @@ def _anywhere(sizes: Sequence[int]) -> Place:
     return tuple(terms.variable(f"at{k}", 0, n - 1) if n > 1 else 0 for k, n in enumerate(sizes))
 
 
-def _failures(formula: GatherFormula, failures: Sequence[Failure]) -> Iterator[Claim]:
+def _failures(formula: GatherFormula, failures: Sequence[LazyTensor]) -> Iterator[Claim]:
     """The model fails under the policy "error" where an index is out of range, and never else."""
     if formula.policy != "error":
-        yield from (Claim(True, no(one.truth(at))) for one in failures for at in _places(one.shape))
+        for one in failures:
+            yield from (Claim(True, no(unrounded(one.at(at)))) for at in _places(one.sizes))
         return
     indices = formula.desc.indices_tensor
-    outside = Failure(indices.sizes, lambda at: formula.outside(at)[1])
+    outside = lazy(bool, indices.sizes, formula.is_outside)
     # Where strides overlap, it is not seen which place reads the same element.
     most = ONE_BY_ONE if indices.array_shape == indices.sizes else MOST_ELEMENTS
-    if all(_is_small(one.shape, most) for one in (*failures, outside)):
+    if all(one.size <= most for one in (*failures, outside)):
         is_outside, fails = (
-            any_of(*(one.truth(at) for one in several for at in _places(one.shape, most)))
+            any_of(*(unrounded(one.at(at)) for one in several for at in _places(one.sizes, most)))
             for several in ([outside], failures)
         )
         yield Claim(True, any_of(no(is_outside), fails))
@@ -252,21 +248,22 @@ def _failures(formula: GatherFormula, failures: Sequence[Failure]) -> Iterator[C
         yield from _implying(failure, [outside])
 
 
-def _implying(cause: Failure, effects: Sequence[Failure]) -> Iterator[Claim]:
+def _implying(cause: LazyTensor, effects: Sequence[LazyTensor]) -> Iterator[Claim]:
     """Where a truth holds, so does one of others: at a place where it reads the same element."""
-    for at in _places(cause.shape):
-        truth, found = cause.truth(at), list[Truth]()
+    for at in _places(cause.sizes):
+        truth, found = unrounded(cause.at(at)), list[Truth]()
         for effect in effects:
-            sizes = [tensors.known_integer(size, "a size") for size in effect.shape]
-            found += [effect.truth(at)] if effect.shape == cause.shape else []
+            sizes = effect.sizes
+            found += [unrounded(effect.at(at))] if effect.shape == cause.shape else []
             place = _anywhere(sizes)
-            for position, own in itertools.product(_read(truth), _read(effect.truth(place))):
+            reads = itertools.product(_read(truth), _read(unrounded(effect.at(place))))
+            for position, own in reads:
                 start, factors = terms.as_sum(own)
                 # If the steps are not multiples of each other, this is any place.
                 steps = [factors.get(one, 0) if isinstance(one, Term) else 0 for one in place]
                 pairs = zip(steps, sizes, strict=True)
                 where = ((position - start) // s % n if s > 0 else 0 for s, n in pairs)
-                found.append(effect.truth(tuple(where)))
+                found.append(unrounded(effect.at(tuple(where))))
         yield Claim(True, any_of(no(truth), *found))
 
 

@@ -57,14 +57,14 @@ class GatherFormula:
             is_input = terms.no(outside)
         return Provenance(is_input, position, outside)
 
-    def outside(self, coordinates: Sequence[Int]) -> tuple[Int, Truth]:
-        """The element of IndicesTensor at some coordinates, and whether it is out of range."""
+    def is_outside(self, coordinates: Sequence[Int]) -> Truth:
+        """Whether the element of IndicesTensor at some coordinates is out of range."""
         desc, index, number = self.desc, self._index(coordinates), coordinates[-1]
         if isinstance(desc, GatherDesc | GatherElementsDesc):
-            return index, self._is_outside(desc.axis, index)
+            return self._is_outside(desc.axis, index)
         first = desc.input_tensor.dimension_count - desc.input_dimension_count + desc.batches
         each = enumerate(self._is_outside(first + k, index) for k in range(desc.tuple_size))
-        return index, terms.any_of(*(terms.all_of(terms.is_equal(number, k), o) for k, o in each))
+        return terms.any_of(*(terms.all_of(terms.is_equal(number, k), o) for k, o in each))
 
     def _is_outside(self, dimension: int, index: Int) -> Truth:
         size = self.desc.input_tensor.sizes[dimension]

@@ -11,7 +11,7 @@ import itertools
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, reduce
+from functools import cache, partial, reduce
 from typing import Any
 
 import numpy as np
@@ -35,13 +35,6 @@ def _largest_exact(dtype: np.dtype[Any]) -> int:
 
 
 # Elements
-
-
-def _number(item: Item) -> Int:
-    """The integer or the truth that an element is, or whose float it is."""
-    if isinstance(item, tensors.Moved):
-        raise tensors.UndecidedError("arithmetic with the elements of InputTensor")
-    return item.value if isinstance(item, tensors.Rounded) else item
 
 
 def _wrapped(value: Int, dtype: np.dtype[Any]) -> Int:
@@ -129,7 +122,7 @@ def _fold(
         return found if made.kind in "bf" else _wrapped(found, made)
 
     def folded(*items: Item) -> Item:
-        found = reduce(step, map(_number, items))
+        found = reduce(step, map(tensors.unrounded, items))
         return tensors.Rounded(found) if made.kind == "f" else found
 
     return _each(made, folded, inputs)
@@ -225,7 +218,7 @@ def _where(node: NodeCall) -> LazyTensor:
     ensure(node[2].dtype == dtype, "Where of several types")
 
     def compute(truth: Item, first: Item, second: Item) -> Item:
-        found = tensors.chosen(_number(truth), first, second, dtype)
+        found = tensors.chosen(tensors.unrounded(truth), first, second, dtype)
         is_data = isinstance(found, tensors.Moved) and dtype.kind == "f"
         ensure(not is_data, "Where of floats, of which the CPU provider changes -0.0 and NaNs")
         return found
@@ -252,7 +245,7 @@ def _cast(node: NodeCall, after: np.dtype[Any] | None) -> LazyTensor:
         item = data.at(place)
         if before == after:
             return item
-        value = _number(item)
+        value = tensors.unrounded(item)
         if before.kind == "b":
             value = terms.choose(value, 1, 0)
         low, high = terms.lowest(value), terms.highest(value)
@@ -351,7 +344,7 @@ def _transpose(node: NodeCall) -> LazyTensor:
 
 def _expand(node: NodeCall) -> LazyTensor:
     """Expand."""
-    sizes = [_number(node[1].at(at)) for at in node[1].coordinates()]
+    sizes = [tensors.unrounded(node[1].at(at)) for at in node[1].coordinates()]
     ensure(all(terms.lowest(size) >= 0 for size in sizes), f"Expand with the sizes {sizes}")
     return _expanded(node[0], _common([node[0].shape, sizes]))
 
@@ -421,7 +414,7 @@ def _scatter(node: NodeCall) -> LazyTensor:
     ensure(np.isin(own, moved).all(), "ScatterElements twice to one place")
     both = _joined([_reshaped(one, [one.size]) for one in (data, updates)], 0)
     numbers = tensors.constant_tensor(moved)
-    return lazy(data.dtype, moved.shape, lambda at: both.at((_number(numbers.at(at)),)))
+    return lazy(data.dtype, moved.shape, lambda at: both.at((tensors.unrounded(numbers.at(at)),)))
 
 
 def _filled(node: NodeCall) -> LazyTensor:
@@ -446,7 +439,7 @@ def _reduce_sum(node: NodeCall) -> LazyTensor:
     def at(place: Place) -> Item:
         own = dict(zip(kept, place, strict=True))
         inner = (range(n) if k in axes else [own[k]] for k, n in enumerate(sizes))
-        numbers = [_number(data.at(one)) for one in itertools.product(*inner)]
+        numbers = [tensors.unrounded(data.at(one)) for one in itertools.product(*inner)]
         most = sum(terms.larger_of(one, -one) for one in numbers)
         _rely(node, "exact", np.dtype(f"f{data.dtype.itemsize}"), most)
         return sum(numbers)
@@ -491,12 +484,9 @@ def _indexed(
     sizes = data.shape[axis : axis + len(indices)]
     ensure(0 not in data.shape and len(sizes) == len(indices) > 0, "a gather from other sizes")
 
-    def fail(one: LazyTensor, size: Int) -> None:
-        def is_outside(at: Place) -> Truth:
-            index = _number(one.at(at))
-            return terms.any_of(index < size * lowest, terms.no(index < size))
-
-        node.fails(one.shape, is_outside)
+    def is_outside(size: Int, item: Item) -> Truth:
+        index = tensors.unrounded(item)
+        return terms.any_of(index < size * lowest, terms.no(index < size))
 
     def counted(index: Int, size: Int) -> Int:
         raised = terms.choose(index < 0, index + size, index)
@@ -505,11 +495,11 @@ def _indexed(
     def place(at: Place) -> Place:
         own, rest = cut(at)
         pairs = zip(indices, sizes, strict=True)
-        found = [counted(_number(one.at(own)), size) for one, size in pairs]
+        found = [counted(tensors.unrounded(one.at(own)), size) for one, size in pairs]
         return (*rest[:axis], *found, *rest[axis:])
 
-    for one, size in zip(indices, sizes, strict=True):
-        fail(one, size)
+    pairs = zip(indices, sizes, strict=True)
+    node.run.failures += [_each(bool, partial(is_outside, size), [one]) for one, size in pairs]
     return _view(data, shape, place)
 
 
@@ -576,25 +566,26 @@ def _scan(node: NodeCall) -> list[LazyTensor]:
         return _view(tensor, shape, lambda at: (*at[:axis], step, *at[axis:]))
 
     @cache
-    def run_at(step: Int) -> tuple[list[LazyTensor], list[tensors.Failure]]:
+    def run_at(step: Int) -> list[LazyTensor]:
+        """The outputs of a step, and where it fails."""
         run = tensors.Run(lemmas=node.run.lemmas, low_halves=node.run.low_halves)
         own = [part(one, axis, step) for one, axis in zip(parts, axes, strict=True)]
-        return node.walk(body, own, run), run.failures
+        return [*node.walk(body, own, run), *run.failures]
 
-    outputs, failures = run_at(0)
+    shapes = [one.shape for one in run_at(0)]
     # What the body computes of its inputs may be sizes, or a divisor.
     last = terms.highest(steps) - 1
     for step in range(last + 1) if last < MOST_TURNS else [terms.variable("step", 0, last)]:
-        pairs = ([[*one.shape] for several in run_at(k) for one in several] for k in (0, step))
-        ensure(operator.eq(*pairs), "a Scan whose values have other sizes in other steps")
-    for k, failure in enumerate(failures):
-        node.fails((steps, *failure.shape), lambda at, k=k: run_at(at[0])[1][k].truth(at[1:]))
+        is_same = [one.shape for one in run_at(step)] == shapes
+        ensure(is_same, "a Scan whose values have other sizes in other steps")
 
-    def joined(k: int) -> LazyTensor:
-        shape = (steps, *outputs[k].shape)
-        return lazy(outputs[k].dtype, shape, lambda at: run_at(at[0])[0][k].at(at[1:]))
+    def joined(k: int, first: LazyTensor) -> LazyTensor:
+        return lazy(first.dtype, (steps, *first.shape), lambda at: run_at(at[0])[k].at(at[1:]))
 
-    return [*map(joined, range(len(outputs)))]
+    made = [joined(k, first) for k, first in enumerate(run_at(0))]
+    count = len(body.outputs)
+    node.run.failures += made[count:]
+    return made[:count]
 
 
 TABLE: Mapping[tuple[str, str], Semantics] = {

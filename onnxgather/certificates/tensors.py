@@ -185,6 +185,17 @@ def moved(element: Item, dtype: np.dtype[Any]) -> Moved:
     return Moved(False, 0, int(array.view(f"u{dtype.itemsize}")))
 
 
+def unrounded(item: Item) -> Int:
+    """The integer or the truth that an element is, or whose float it is.
+
+    Raises:
+        UndecidedError: It is an element of InputTensor.
+    """
+    if isinstance(item, Moved):
+        raise UndecidedError("arithmetic with the elements of InputTensor")
+    return item.value if isinstance(item, Rounded) else item
+
+
 def chosen(truth: Truth, first: Item, second: Item, dtype: np.dtype[Any]) -> Item:
     """The first element where a truth holds, else the second."""
     if not isinstance(truth, Term):
@@ -223,19 +234,12 @@ def unflat(number: Int, sizes: Sequence[int]) -> Place:
     return (*([number] if sizes else []), *reversed(found))
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Where an operator makes the model fail: at coordinates where a truth holds."""
-
-    shape: tuple[Int, ...]
-    truth: Callable[[Place], Truth]
-
-
 @dataclass(slots=True)
 class Run:
     """What a walk through a model has met."""
 
-    failures: list[Failure] = field(default_factory=list[Failure])
+    failures: list[LazyTensor] = field(default_factory=list[LazyTensor])
+    """Truths: the model fails where an element of one of them holds."""
     lemmas: set[str] = field(default_factory=set[str])
     low_halves: bool = False
     """Whether Min, Max and Clip of INT64 compare low halves as signed integers where the high ones
@@ -295,7 +299,3 @@ class NodeCall:
         sizes = self.numbers(number, "shape") or []
         ensure(min(sizes, default=0) >= 0, f"{self.operation.operator} with the sizes {sizes}")
         return sizes
-
-    def fails(self, shape: Sequence[Int], truth: Callable[[Place], Truth]) -> None:
-        """Take down where the node makes the model fail."""
-        self.run.failures.append(Failure(tuple(shape), truth))
