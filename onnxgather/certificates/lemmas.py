@@ -12,27 +12,8 @@ from functools import cache
 
 from onnxgather.certificates.solvers import Solved, solve
 
-SENTENCES = {
-    "order": "fl(v) < c if and only if v < c, unless c is -E and v is below it, and c < fl(v) if "
-    "and only if c < v, unless c is E and v is above it.",
-    "equal": "fl(v) = c if and only if v = c, unless c is E or -E and v is beyond it.",
-    "clip": "min(fl(v), c) is fl(min(v, c)), max(fl(v), c) is fl(max(v, c)), and c is a float.",
-    "exact": "A Cast of fl(c) to an integer type that holds c gives c.",
-    "beyond": "A Cast of fl(v) to INT32 is at least E for v from E to 2^31 - 65, and at most -E "
-    "for v from -2^31 to -E.",
-}
-"""What the lemmas say, by the words that their names start with."""
-
 DIGITS = {"float16": (5, 11), "float32": (8, 24), "float64": (11, 53)}
 """The bits of the exponent, and the digits, of numpy's types."""
-
-LEMMAS = {
-    f"{kind} {dtype}": (kind, *DIGITS[dtype])
-    for kind in SENTENCES
-    for dtype in DIGITS
-    if kind != "beyond" or dtype == "float32"
-}
-"""The lemmas, each with the kind of its sentence and its type."""
 
 _START = """(set-logic QF_BVFP)
 (define-fun low () (_ BitVec {width}) {low})
@@ -47,19 +28,26 @@ _START = """(set-logic QF_BVFP)
 """One v and one c, which is n with more bits, and their floats."""
 
 _CLAIMS = {
+    # fl(v) < c if and only if v < c, unless c is -E and v is below it,
+    # and c < fl(v) if and only if c < v, unless c is E and v is above it.
     "order": (
         "(or (and (= n low) (bvslt v c)) (= (fp.lt f g) (bvslt v c)))",
         "(or (and (= n high) (bvslt c v)) (= (fp.lt g f) (bvslt c v)))",
     ),
+    # fl(v) = c if and only if v = c, unless c is E or -E and v is beyond it.
     "equal": (
         "(or (and (= n low) (bvslt v c)) (and (= n high) (bvslt c v)) (= (fp.eq f g) (= v c)))",
     ),
+    # min(fl(v), c) is fl(min(v, c)), max(fl(v), c) is fl(max(v, c)), and c is a float.
     "clip": (
         "(= (fp.min f g) (ite (bvslt v c) f g))",
         "(= (fp.max f g) (ite (bvslt c v) f g))",
         "(= ({cast} g) n)",
     ),
+    # A Cast of fl(c) to an integer type that holds c gives c.
     "exact": ("(= ({cast} g) n)",),
+    # A Cast of fl(v) to INT32 is at least E for v from E to 2^31 - 65,
+    # and at most -E for v from -2^31 to -E.
     "beyond": (
         "(or (distinct n high) (bvslt v c) (bvslt (_ bv2147483583 65) v)"
         " (and (bvsle c {whole}) (bvsle {whole} (_ bv2147483647 65))))",
@@ -67,6 +55,15 @@ _CLAIMS = {
         " (and (bvsle {whole} c) (bvsle (bvneg (_ bv2147483648 65)) {whole})))",
     ),
 }
+"""What the lemmas claim, by the words that their names start with."""
+
+LEMMAS = {
+    f"{kind} {dtype}": (kind, *DIGITS[dtype])
+    for kind in _CLAIMS
+    for dtype in DIGITS
+    if kind != "beyond" or dtype == "float32"
+}
+"""The lemmas, each with its kind and its type."""
 
 
 @cache
