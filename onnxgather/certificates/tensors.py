@@ -285,14 +285,13 @@ class NodeCall:
 
     def numbers(self, number: int, name: str) -> list[int] | None:
         """The integers of an input, or of the attribute that older versions have in its place."""
-        if self.get(number) is not None:
-            rule = (
-                f"the {name} of {self.operation.operator} in {len(self[number].shape)} dimensions"
-            )
-            ensure(len(self[number].shape) == 1, rule)
-            return self[number].numbers()
-        own = self.attribute(name)
-        return None if own is None else [int(one) for one in own]
+        given = self.get(number)
+        if given is None:
+            own = self.attribute(name)
+            return None if own is None else [*own]
+        rank = len(given.shape)
+        ensure(rank == 1, f"the {name} of {self.operation.operator} in {rank} dimensions")
+        return given.numbers()
 
     def wanted_sizes(self, number: int) -> list[int]:
         """The sizes that an input names."""
