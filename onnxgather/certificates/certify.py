@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -20,6 +20,7 @@ from onnxgather.certificates.tensors import Run, UndecidedError, ensure
 from onnxgather.checks import check_choice, check_type, html_table, printable
 from onnxgather.descriptors.arrays import check_descriptor
 from onnxgather.descriptors.operators import Descriptor
+from onnxgather.descriptors.spelling import to_dict
 from onnxgather.errors import OnnxGatherError
 from onnxgather.model.write import check_model, to_onnx
 from onnxgather.networks.contract import digest_of
@@ -32,12 +33,9 @@ LOW_HALVES = (
 )
 """A precondition."""
 
-Solver = Callable[[str, float], Solved]
-"""What answers a script in so many seconds."""
 
-
-class Certified(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether a model means its descriptor."""
+class Certified(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whether a model means its descriptor; as JSON it is a certificate, which `files` reads."""
 
     state: Literal["proved", "refuted", "undecided"]
     digest: str
@@ -54,6 +52,11 @@ class Certified(msgspec.Struct, frozen=True, kw_only=True):
     """The names of the lemmas of `lemmas` that it rests on."""
     counterexample: Counterexample | None = None
     """Of a refuted one: inputs with which the model was seen to differ."""
+    schema: Literal[1] = 1
+    descriptor: dict[str, Any]
+    """The descriptor in DxDispatch's spelling, as `from_dict` reads it."""
+    out_of_range: OutOfRange
+    target: Target
 
     def __str__(self) -> str:
         if self.state == "proved":
@@ -116,14 +119,17 @@ def certified(
     model: AnyModel,
     timeout: float,
     low_halves: bool,
-    solver: Solver,
+    solver: Callable[[str, float], Solved],
 ) -> Certified:
-    """As `certify`, by the answers of a solver."""
+    """As `certify`, by the answers of a solver to scripts, each in so many seconds."""
     end, network = time.monotonic() + timeout, read_network(model)
     run, asked = Run(low_halves=low_halves), dict[str, None]()
     formula, needed = formula_of(desc, out_of_range, target)
     told = partial(
         Certified,
+        descriptor=to_dict(desc),
+        out_of_range=out_of_range,
+        target=target,
         digest=digest_of(network),
         statement="for any data and every value of every index, each element of OutputTensor is "
         f"the element of InputTensor that DirectML's formula of {desc.operator} names, and an "

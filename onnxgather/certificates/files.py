@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any, Literal
 
 import msgspec
+from msgspec.structs import asdict
 
 from onnxgather.certificates import solvers
 from onnxgather.certificates.certify import LOW_HALVES, Certified, certified
@@ -19,31 +19,20 @@ from onnxgather.descriptors.spelling import from_dict
 from onnxgather.errors import FileFormatError, OnnxGatherError, located
 from onnxgather.networks.contract import digest_of
 from onnxgather.networks.network import read_network
-from onnxgather.options import OutOfRange, Target
 from onnxgather.parity.decoding import decoding, whole
 
 LARGEST_CERTIFICATE = 2**24
 """The most bytes of a file."""
 
 
-class Certificate(Certified, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What `certify` returned, with its arguments: what it takes to prove it again."""
-
-    schema: Literal[1] = 1
-    descriptor: dict[str, Any]
-    """The descriptor in DxDispatch's spelling, as `from_dict` reads it."""
-    out_of_range: OutOfRange
-    target: Target
-
-
-def read_certificate(path: str) -> Certificate:
+def read_certificate(path: str) -> Certified:
     """Read a certificate, and check what needs no solver.
 
     Raises:
         FileFormatError: The file has no certificate, or one that breaks a rule.
     """
     with decoding(path, "docs/certificates.md"), open(path, "rb") as file:
-        certificate = msgspec.json.decode(whole(file, LARGEST_CERTIFICATE), type=Certificate)
+        certificate = msgspec.json.decode(whole(file, LARGEST_CERTIFICATE), type=Certified)
     for k, text in enumerate(certificate.obligations):
         with located(f"{path}: $.obligations[{k}]"):
             solvers.check_script(text)
@@ -59,7 +48,7 @@ def read_certificate(path: str) -> Certificate:
 
 
 def check_certificate(
-    certificate: Certificate, model: AnyModel | None, seconds: float
+    certificate: Certified, model: AnyModel | None, seconds: float
 ) -> Iterator[str]:
     """Yield why a certificate does not prove what it says.
 
@@ -89,7 +78,7 @@ def check_certificate(
                 yield f"{where} is not proved: {answer.why or 'it does not hold'}"
 
 
-def _differences(certificate: Certificate, model: AnyModel | None) -> Iterator[str]:
+def _differences(certificate: Certified, model: AnyModel | None) -> Iterator[str]:
     """Yield the fields that differ from those of a model."""
     if model is None:
         return
@@ -98,9 +87,10 @@ def _differences(certificate: Certificate, model: AnyModel | None) -> Iterator[s
         return
     desc, low_halves = from_dict(certificate.descriptor), LOW_HALVES in certificate.preconditions
     asked = desc, certificate.out_of_range, certificate.target, model
-    own = certified(*asked, math.inf, low_halves, _believed)
-    for field in Certified.__struct_fields__:
-        if getattr(certificate, field) != getattr(own, field):
+    own = asdict(certified(*asked, math.inf, low_halves, _believed))
+    del own["descriptor"]  # which may be spelled in another way
+    for field, value in own.items():
+        if getattr(certificate, field) != value:
             yield f"$.{field} must be what follows from the model and the descriptor"
 
 

@@ -19,7 +19,6 @@ from onnxgather.cli.sources import Batch, FileGathers, Reading, gathers_in
 from onnxgather.cli.terminal import json_bytes, say
 from onnxgather.cli.translate import page_of
 from onnxgather.descriptors.operators import Descriptor
-from onnxgather.descriptors.spelling import to_dict
 from onnxgather.errors import FINDINGS, GOOD, located
 from onnxgather.lowering.show import describe
 from onnxgather.options import DEFAULT_OPSET, OutOfRange, Target
@@ -28,7 +27,6 @@ from onnxgather.parity.corpus import built_in_cases, random_cases
 
 if TYPE_CHECKING:
     from onnxgather.certificates.certify import Certified
-    from onnxgather.certificates.files import Certificate
 
 CERTIFIED = "proved", "refuted", "undecided"
 
@@ -85,17 +83,6 @@ class Pairing:
                 self.descriptor, self.out_of_range, self.target, self.model, timeout=timeout
             )
 
-    def certificate(self, certified: Certified) -> Certificate:
-        """Its certificate."""
-        from onnxgather.certificates.files import Certificate
-
-        return Certificate(
-            **asdict(certified),
-            descriptor=to_dict(self.descriptor),
-            out_of_range=self.out_of_range,
-            target=self.target,
-        )
-
 
 @click.command("certify", cls=sources.JsonBeforePaths)
 @click.argument("paths", nargs=-1, type=arguments.FILE, metavar="[FILE]...")
@@ -148,7 +135,7 @@ def certify_command(**given: Any) -> int:
     contents = {
         "--json": partial(_json, batch, done),
         "--html": partial(_page, options, read, done),
-        "--certificate": lambda: json_bytes(*(one.certificate(own) for one, own in done.items())),
+        "--certificate": lambda: json_bytes(*done.values()),
     }
     if done and not options.outputs.write(batch, contents):
         for one, certified in done.items():
@@ -196,7 +183,7 @@ def _json(batch: Batch, done: dict[Pairing, Certified]) -> bytes:
         {
             "name": one.name,
             "model": one.model,
-            **asdict(one.certificate(certified)),
+            **asdict(certified),
             "obligations": len(certified.obligations),
         }
         for one, certified in done.items()

@@ -13,14 +13,8 @@ from onnxgather import GatherDesc, GatherElementsDesc, TensorDesc, to_dict, to_o
 from onnxgather.certificates import files
 from onnxgather.certificates.certify import LOW_HALVES, Certified, certify
 from onnxgather.certificates.claims import AnyModel
-from onnxgather.certificates.files import (
-    Certificate,
-    check_certificate,
-    read_certificate,
-)
-from onnxgather.descriptors.operators import Descriptor
+from onnxgather.certificates.files import check_certificate, read_certificate
 from onnxgather.errors import FileFormatError, OnnxGatherError
-from onnxgather.options import OutOfRange, Target
 
 TENSORS = TensorDesc("FLOAT32", [5, 3]), TensorDesc("INT64", [1, 4]), TensorDesc("FLOAT32", [4, 3])
 DESC = GatherDesc(*TENSORS, axis=0, index_dimensions=1)
@@ -36,33 +30,25 @@ FALSE = "(assert false)\n(check-sat)\n"
 changed = msgspec.structs.replace
 
 
-def certificate_of(
-    certified: Certified, desc: Descriptor, out_of_range: OutOfRange, target: Target
-) -> Certificate:
-    """The certificate of what `certify` returned."""
-    told = msgspec.structs.asdict(certified)
-    return Certificate(**told, descriptor=to_dict(desc), out_of_range=out_of_range, target=target)
-
-
 def findings(
-    certificate: Certificate, model: AnyModel | None = None, seconds: float = 20
+    certificate: Certified, model: AnyModel | None = None, seconds: float = 20
 ) -> list[str]:
     """What a check finds."""
     return [*check_certificate(certificate, model, seconds)]
 
 
 @pytest.fixture(scope="module")
-def certificate() -> Certificate:
-    return certificate_of(certify(DESC), DESC, "clamp", "portable")
+def certificate() -> Certified:
+    return certify(DESC)
 
 
 @pytest.fixture
-def path(tmp_path: Path, certificate: Certificate) -> str:
+def path(tmp_path: Path, certificate: Certified) -> str:
     (tmp_path / "certificate.json").write_bytes(msgspec.json.encode(certificate))
     return str(tmp_path / "certificate.json")
 
 
-def test_a_certificate_of_a_model_is_good(path: str, certificate: Certificate) -> None:
+def test_a_certificate_of_a_model_is_good(path: str, certificate: Certified) -> None:
     read = read_certificate(path)
     assert read == certificate
     assert read.obligations
@@ -70,23 +56,23 @@ def test_a_certificate_of_a_model_is_good(path: str, certificate: Certificate) -
     assert findings(read, to_onnx(DESC)) == []
 
 
-def test_the_digest_is_the_same_for_a_file(tmp_path: Path, certificate: Certificate) -> None:
+def test_the_digest_is_the_same_for_a_file(tmp_path: Path, certificate: Certified) -> None:
     (tmp_path / "model.onnx").write_bytes(to_onnx(DESC).SerializeToString())
     assert findings(certificate, tmp_path / "model.onnx") == []
 
 
-def test_without_a_model_its_own_obligations_are_solved(certificate: Certificate) -> None:
+def test_without_a_model_its_own_obligations_are_solved(certificate: Certified) -> None:
     assert findings(certificate) == []
 
 
-def test_another_model_is_a_finding(certificate: Certificate) -> None:
+def test_another_model_is_a_finding(certificate: Certified) -> None:
     model = to_onnx(DESC, "zero")
     (finding,) = findings(certificate, model)
     rule = f"$.digest must be that of the model, {certify(DESC, 'zero').digest}"
     assert finding == f"{rule}, got '{certificate.digest}'"
 
 
-def test_texts_that_are_not_those_of_the_model_are_not_believed(certificate: Certificate) -> None:
+def test_texts_that_are_not_those_of_the_model_are_not_believed(certificate: Certified) -> None:
     model = to_onnx(DESC)
     forged = changed(certificate, obligations=(FALSE,))
     assert findings(forged) == []
@@ -104,9 +90,8 @@ def test_a_model_that_is_wrong_has_no_certificate_that_is_good() -> None:
     assert one.raw_data
     wrong = onnx.numpy_helper.to_array(one) - 1
     one.CopyFrom(onnx.numpy_helper.from_array(wrong, one.name))
-    certified = certify(DESC, model=model)
-    assert certified.state == "refuted"
-    refuted = certificate_of(certified, DESC, "clamp", "portable")
+    refuted = certify(DESC, model=model)
+    assert refuted.state == "refuted"
     (finding,) = findings(refuted)
     assert finding == "the certificate says refuted, so that it proves nothing"
     forged = changed(refuted, state="proved", obligations=(FALSE,), lemmas=())
@@ -118,7 +103,7 @@ def test_a_model_that_is_wrong_has_no_certificate_that_is_good() -> None:
     assert finding == "$.obligations[0] is not proved: it does not hold"
 
 
-def test_lemmas_and_the_statement_are_those_of_the_model(certificate: Certificate) -> None:
+def test_lemmas_and_the_statement_are_those_of_the_model(certificate: Certified) -> None:
     model = to_onnx(DESC)
     for field, value in (("lemmas", ()), ("statement", "pi is 3"), ("preconditions", ("a",))):
         told = [f"$.{field} must be what follows from the model and the descriptor"]
@@ -132,20 +117,19 @@ def test_lemmas_and_the_statement_are_those_of_the_model(certificate: Certificat
 
 def test_low_halves_are_a_precondition_that_the_check_keeps() -> None:
     model = to_onnx(DESC)
-    certified = certify(DESC, model=model, low_halves=True)
-    certificate = certificate_of(certified, DESC, "clamp", "portable")
+    certificate = certify(DESC, model=model, low_halves=True)
     assert certificate.preconditions == (LOW_HALVES,)
     assert findings(certificate, model) == []
 
 
 def test_z3_solves_what_cvc5_does_not(
-    certificate: Certificate, monkeypatch: pytest.MonkeyPatch
+    certificate: Certified, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "cvc5", None)
     assert findings(certificate) == []
 
 
-def test_a_script_that_no_solver_decides_is_a_finding(certificate: Certificate) -> None:
+def test_a_script_that_no_solver_decides_is_a_finding(certificate: Certified) -> None:
     cubes = (
         "(set-logic QF_NIA)(declare-const a Int)(declare-const b Int)(declare-const c Int)"
         "(assert (and (> a 1) (> b 1) (> c 1) (= (+ (* a a a) (* b b b)) (* c c c))))(check-sat)"
@@ -214,7 +198,7 @@ def test_a_file_that_is_missing_or_too_large_is_named(
 
 def test_preconditions_are_those_of_the_target() -> None:
     model = to_onnx(DESC, target="webgpu")
-    needing = certificate_of(certify(DESC, "clamp", "webgpu"), DESC, "clamp", "webgpu")
+    needing = certify(DESC, "clamp", "webgpu")
     assert needing.preconditions
     assert findings(needing, model) == []
     told = ["$.preconditions must be what follows from the model and the descriptor"]
