@@ -7,9 +7,9 @@ operator.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from hashlib import sha256
 from itertools import count
+from typing import Any
 
 from onnx import AttributeProto, FunctionProto, NodeProto, helper
 
@@ -40,19 +40,23 @@ def function_of(node: NodeProto, body: FunctionProto) -> FunctionProto:
     return made
 
 
-def name_apart(node: NodeProto, function: FunctionProto, others: Iterable[FunctionProto]) -> None:
-    """Name a function, and the operator of the node that calls it, apart from other functions.
+def add_function(node: NodeProto, function: FunctionProto, others: Any) -> None:
+    """Add a function to others, with a name apart from theirs, which the node that calls it gets.
 
-    The name is the first of GATHER, GATHER_2, GATHER_3, … that is free or means the same function.
+    The name is the first of GATHER, GATHER_2, GATHER_3, … that is free or means the same function,
+    which is not added then.
 
     Args:
         node: The node.
         function: The function of `function_of`.
-        others: The functions of the model that the two come into.
+        others: The functions of the model that the two come into: a list, or the field of a model.
     """
     taken = {other.name: other for other in others if other.domain == NATIVE_DOMAIN}
     operator = node.op_type
     for number in count(1):
         function.name = node.op_type = operator if number == 1 else f"{operator}_{number}"
-        if taken.get(function.name, function) == function:
+        known = taken.get(function.name)
+        if known is None:
+            others.append(function)
+        if known in (None, function):
             return

@@ -22,7 +22,7 @@ from onnxgather.errors import OnnxGatherError
 from onnxgather.lowering.graph import NATIVE_DOMAIN, new_name
 from onnxgather.lowering.indices import INDICES
 from onnxgather.lowering.portable import INPUT, OUTPUT
-from onnxgather.model.functions import name_apart
+from onnxgather.model.functions import add_function
 from onnxgather.model.protos import domain_of, names_in
 from onnxgather.model.values import ValueType
 from onnxgather.model.write import to_onnx
@@ -84,8 +84,7 @@ def add_to(
     version = opsets.get("", DEFAULT_OPSET if opset is None else opset)
     part = to_onnx(desc, out_of_range, target, version, known, threads, prefix, names)
     for node, function in zip(part.graph.node, part.functions, strict=False):
-        name_apart(node, function, whole.functions)
-        whole.functions.extend([] if function in whole.functions else [function])
+        add_function(node, function, whole.functions)
         whole.ir_version = max(whole.ir_version, part.ir_version)
     whole.opset_import.extend(one for one in part.opset_import if one.domain not in opsets)
     graph.node.extend(part.graph.node)
@@ -115,8 +114,7 @@ def functions(
     for desc in given:
         part = to_onnx(desc, out_of_range, "native", opset)
         (node,), (function,) = part.graph.node, part.functions
-        name_apart(node, function, called)
-        called += [] if function in called else [function]
+        add_function(node, function, called)
         own = helper.make_function(
             PACK,
             new_name(desc.operator, taken),

@@ -39,7 +39,7 @@ from onnxgather.lowering.graph import (
 )
 from onnxgather.lowering.indices import INDICES
 from onnxgather.lowering.portable import INPUT, OUTPUT
-from onnxgather.model.functions import function_of, name_apart
+from onnxgather.model.functions import add_function, function_of
 from onnxgather.options import (
     DEFAULT_OPSET,
     DEFAULT_THREADS,
@@ -175,9 +175,7 @@ def write_model(
         if FUNCTION in node.bodies:
             proto = model.graph.node[number]
             function = function_of(proto, _function(node.bodies[FUNCTION], own_opset))
-            name_apart(proto, function, model.functions)
-            if function not in model.functions:
-                model.functions.append(function)
+            add_function(proto, function, model.functions)
     told = msgspec.json.encode(metadata)
     key = f"onnxgather.{hashlib.sha256(told).hexdigest()[:16]}"
     model.metadata_props.add(key=key, value=told.decode())

@@ -25,7 +25,7 @@ from onnxgather.execution.runtime import CPU, FailedError, Opened, RefusedError,
 from onnxgather.gather import gather_of
 from onnxgather.loops import loops_of
 from onnxgather.lowering.portable import node_of
-from onnxgather.model.functions import name_apart
+from onnxgather.model.functions import add_function
 from onnxgather.model.write import check_model
 from onnxgather.options import OPSETS, POLICIES, OutOfRange
 from onnxgather.parity.cases import DescriptorCase
@@ -193,8 +193,7 @@ def several(
     for k, case in enumerate(cases):
         model = og.to_onnx(case.descriptor, case.out_of_range, "native")
         (node,), (function,) = model.graph.node, model.functions
-        name_apart(node, function, functions)
-        functions += [function] if function not in functions else []
+        add_function(node, function, functions)
         for value in (*model.graph.input, *model.graph.output):
             value.name += f"_{k}"
         node.name = f"gather_{k}"
