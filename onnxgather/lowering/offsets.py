@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from onnxgather.descriptors.operators import Descriptor, GatherElementsDesc
@@ -24,18 +22,6 @@ from onnxgather.lowering.positions import span_offsets
 from onnxgather.options import OutOfRange
 
 
-@dataclass(frozen=True, slots=True)
-class ElementOffsets:
-    """Where the elements of the output lie in the input buffer."""
-
-    buffer: Value
-    """The input buffer, 1-D."""
-    offset: Value
-    """Offsets in elements; the shape broadcasts to OutputTensor.Sizes."""
-    outside: Value | None
-    """A mask of the indices out of range; None where the policy needs none."""
-
-
 def by_offset(
     graph: Graph,
     desc: Descriptor,
@@ -51,12 +37,12 @@ def by_offset(
         out of range, None where the policy needs none.
     """
     found = find_offsets(graph, desc, gather, data, index, out_of_range, graph.integer)
-    why = "the index type that Gather takes"
-    name = f"offsets_{graph.integer.__name__}"
-    offset = graph.cast(found.offset, graph.integer, name, why)
+    buffer, offset, outside = found
+    name, why = f"offsets_{graph.integer.__name__}", "the index type that Gather takes"
+    offset = graph.cast(offset, graph.integer, name, why)
     why, shape = "element by element, at the offsets", offset.shape
-    gathered = graph.add("Gather", "gathered", found.buffer, offset, why=why, shape=shape, axis=0)
-    return gathered, found.outside
+    gathered = graph.add("Gather", "gathered", buffer, offset, why=why, shape=shape, axis=0)
+    return gathered, outside
 
 
 def find_offsets(
@@ -67,7 +53,7 @@ def find_offsets(
     index: Value,
     out_of_range: OutOfRange,
     offset_type: type[np.int32 | np.int64],
-) -> ElementOffsets:
+) -> tuple[Value, Value, Value | None]:
     """Add the nodes that compute where each element of the output lies.
 
     Args:
@@ -78,6 +64,11 @@ def find_offsets(
         index: The indices, in the sizes that count, or 1 where they repeat.
         out_of_range: What an index out of range does.
         offset_type: The data type of the offsets; under "directml" they are UINT32 all the same.
+
+    Returns:
+        The input buffer, 1-D; the offsets in elements, of a shape that broadcasts to
+        OutputTensor.Sizes; and the mask of the indices out of range, None where the policy needs
+        none.
     """
     tensor = desc.input_tensor
     strides = np.array([tensor.element_strides[k] for k in gather.indexed], np.int64)
@@ -118,7 +109,7 @@ def find_offsets(
     buffer = graph.reshape(data, (size_of(data.shape),), "buffer", "the buffer behind the tensor")
     if directml:
         buffer, offset = _directml_limit(graph, tensor, buffer, offset)
-    return ElementOffsets(buffer, offset, mask)
+    return buffer, offset, mask
 
 
 def _directml_limit(

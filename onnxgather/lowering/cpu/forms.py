@@ -310,10 +310,10 @@ class Offsets:
         desc, sizes = facts.desc, facts.gather.indices
         index = read_indices(graph, desc.indices_tensor, sizes, sizes, facts.known)
         policy = facts.out_of_range
-        found = find_offsets(graph, desc, facts.gather, data, index, policy, np.int32)
-        offset = graph.cast(found.offset, np.int32, "offsets_int32", "half the bytes of INT64")
+        buffer, offset, _ = find_offsets(graph, desc, facts.gather, data, index, policy, np.int32)
+        offset = graph.cast(offset, np.int32, "offsets_int32", "half the bytes of INT64")
         offset = graph.expand(offset, facts.sizes, "offsets_each", "one offset per element")
-        return gather_in_one_row(graph, found.buffer, offset, facts.sizes)
+        return gather_in_one_row(graph, buffer, offset, facts.sizes)
 
 
 FORMS: tuple[Form, ...] = (
