@@ -77,14 +77,7 @@ class Graph:
 
     def body(self) -> Graph:
         """An empty subgraph. It shares the constants and the names in use with this graph."""
-        return Graph(
-            self.fold_all,
-            self.narrow,
-            constants=self.constants,
-            values=self.values,
-            _made=dict(self._made),
-            names=self.names,
-        )
+        return replace(self, inputs=[], nodes=[], _made=dict(self._made))
 
     def input(self, name: str, dtype: np.dtype[Any], shape: Shape) -> Value:
         """The graph input with a name; it is added if the graph does not have it yet."""
@@ -197,33 +190,6 @@ class Graph:
         parts = [constant(f"{name}_{part}", np.array([n], np.int64)) for part, n in limits.items()]
         shape = (*value.shape[:-1], end - first)
         return self.add("Slice", name, value, *parts, why=why, shape=shape)
-
-    def scan(
-        self, values: tuple[Value, ...], make: Callable[[Graph, list[Value]], Value], name: str
-    ) -> Value:
-        """Add a Scan; return its output, one part per element of the first dimension.
-
-        ONNX Runtime hands the parts in and out of the body without a copy.
-
-        Args:
-            values: The inputs; part k is the k-th slice of each along the first dimension.
-            make: Adds the nodes for one part: `make(body, parts)` returns the part of the output.
-            name: The name of the output.
-        """
-        body = self.body()
-        parts = [body.input(f"{value.name}_part", value.dtype, value.shape[1:]) for value in values]
-        made = make(body, parts)
-        body.finish(made, f"{name}_part")
-        return self.add(
-            "Scan",
-            name,
-            *values,
-            why="one part after another, each in the cache",
-            shape=(values[0].shape[0], *made.shape),
-            dtype=made.dtype,
-            bodies={"body": body},
-            num_scan_inputs=len(values),
-        )
 
     def arange(self, count: int, step: int, dtype: Any, name: str) -> Value:
         """The 1-D value 0, step, …: a constant, or a Range node if it is too long to write."""

@@ -275,15 +275,18 @@ class Slices:
         why = "repeats the indices of stride 0"
         index = graph.expand(index, (gather.data[0], *index.shape[1:]), "indices_of_slices", why)
 
-        def one_slice(body: Graph, parts: list[Value]) -> Value:
-            one, own = parts
-            column = ("column", "what is never read")
-            copied = ("copied", "copies the slice into the cache")
-            copy = body.with_zeros(one, len(one.shape) - 1, column, copied)
-            own = body.expand(own, facts.sizes[1:], "slice_indices_each", why)
-            return gather_elements(body, copy, own)
-
-        return graph.scan((data, index), one_slice, "gathered")
+        body = graph.body()  # ONNX Runtime hands the slices in and out of it without a copy
+        each = [body.input(f"{v.name}_part", v.dtype, v.shape[1:]) for v in (data, index)]
+        column, copied = "what is never read", "copies the slice into the cache"
+        axis = gather.number - 1  # the last one of a slice
+        copy = body.with_zeros(each[0], axis, ("column", column), ("copied", copied))
+        own = body.expand(each[1], facts.sizes[1:], "slice_indices_each", why)
+        body.finish(gather_elements(body, copy, own), "gathered_part")
+        why, shape = "one part after another, each in the cache", facts.sizes
+        bodies = {"body": body}
+        return graph.add(
+            "Scan", "gathered", data, index, why=why, shape=shape, bodies=bodies, num_scan_inputs=2
+        )
 
 
 class Offsets:
