@@ -78,20 +78,11 @@ class Facts:
 class Form(Protocol):
     """One way to gather; see `forms`."""
 
-    @property
-    def name(self) -> str:
-        """What the form is called."""
-        ...
-
-    @property
-    def reason(self) -> str:
-        """Why the form is fast."""
-        ...
-
-    @property
-    def gain(self) -> float:
-        """How many times as long the next form that fits takes, or the portable lowering."""
-        ...
+    name: str
+    reason: str
+    """Why the form is fast."""
+    gain: float
+    """How many times as long the next form that fits takes, or the portable lowering."""
 
     def passed_over(self, facts: Facts) -> str | None:
         """Why the form does not fit; None where it fits."""
