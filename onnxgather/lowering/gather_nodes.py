@@ -168,9 +168,7 @@ def _limited(
     turned = constant("zero", np.array(0))
     if node.from_end:
         turned = graph.add("Sub", "from_last", minus_one, index, why="the distance from the last")
-    distance = graph.add(
-        "Where", "distance", negative, turned, index, why=why, dtype=np.int64, shape=index.shape
-    )
+    distance = graph.add("Where", "distance", negative, turned, index, why=why, shape=index.shape)
     longest = sizes
     if node.empty:
         if graph.narrow:
@@ -185,14 +183,10 @@ def _limited(
             back = graph.add("Sub", "last_position", sizes, one, why="from which it counts back")
         raised = graph.add("Sub", "from_end", back, limited, why="counts from the end again")
         why = "takes that where the index is negative"
-        signed = graph.add(
-            "Where", "indices_clamped", negative, raised, limited, why=why, dtype=np.int64
-        )
+        signed = graph.add("Where", "indices_clamped", negative, raised, limited, why=why)
     if out_of_range == "clamp":
         return signed
-    inside = graph.add(
-        "Equal", "is_inside", limited, distance, why="finds the indices in range", dtype=bool
-    )
+    inside = graph.add("Equal", "is_inside", limited, distance, why="finds the indices in range")
     if not node.from_end:
         below = graph.add("Not", "is_not_negative", negative, why="finds those from 0 on")
         inside = graph.add("And", "is_inside", inside, below, why="finds the indices in range")
@@ -204,7 +198,7 @@ def _limited(
         first = constant("first_coordinate", first.astype(np.int64))
         beyond = graph.add("Mul", "tuple_beyond", beyond, first, why="0 in the other coordinates")
     why = "sends the indices out of range elsewhere"
-    return graph.add("Where", "indices_sent", inside, signed, beyond, why=why, dtype=np.int64)
+    return graph.add("Where", "indices_sent", inside, signed, beyond, why=why)
 
 
 def _tuples_inside(graph: Graph, node: GatherNode, inside: Value) -> Value:
@@ -221,7 +215,7 @@ def _tuples_inside(graph: Graph, node: GatherNode, inside: Value) -> Value:
         axes = constant("tuple_axis", np.array([last]))
         count = graph.add("ReduceSum", "outside", count, axes, why=why, shape=shape, keepdims=1)
     zero, why = constant("zero", np.array(0)), "finds the tuples in range"
-    return graph.add("Equal", "is_tuple_inside", count, zero, why=why, dtype=bool)
+    return graph.add("Equal", "is_tuple_inside", count, zero, why=why)
 
 
 def _unsigned(graph: Graph, op: str, name: str, a: Value, b: Value, why: str) -> Value:
@@ -239,11 +233,11 @@ def _least(graph: Graph, distance: Value, last: Value) -> Value:
         return _unsigned(graph, "Min", "distance_limited", distance, last, why)
     rough = graph.cast(distance, np.float32, "distance_float32", "keeps the order")
     most = constant("most", np.array(LONGEST_INT32, np.float32))
-    fits = graph.add("Less", "fits", rough, most, why="finds those that INT32 holds", dtype=bool)
+    fits = graph.add("Less", "fits", rough, most, why="finds those that INT32 holds")
     word = graph.cast(distance, np.int32, "distance_int32", "a type that is compared rightly")
     word = graph.add("Abs", "distance_word", word, why="stands between two Casts of one number")
     last = graph.cast(last, np.int32, "last_int32", "to compare with it")
-    word = graph.add("Where", "distance_or_last", fits, word, last, why=why, dtype=np.int32)
+    word = graph.add("Where", "distance_or_last", fits, word, last, why=why)
     word = bounded(graph, "Min", "distance_least", word, last, why)
     zero = constant("zero_int32", np.array(0, np.int32))
     word = bounded(graph, "Max", "distance_limited", word, zero, "which no distance is below")

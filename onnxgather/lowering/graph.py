@@ -106,14 +106,17 @@ class Graph:
             inputs: The inputs, in order; `LEFT_OUT` for an optional one.
             why: What the node is for.
             shape: The shape of the output; None means the broadcast shape of the inputs.
-            dtype: The data type of the output; None means that of the first input.
+            dtype: The data type of the output; None means bool of a comparison, of a Where that of
+                what it chooses from, of other operators that of the first input.
             bodies: The subgraphs, by the names of their attributes.
             attributes: The other attributes.
         """
         if shape is None:
             shapes = {value.shape for value in inputs if value.shape}
             shape = shapes.pop() if len(shapes) == 1 else np.broadcast_shapes(*shapes)
-        dtype = inputs[0].dtype if dtype is None else np.dtype(dtype)
+        if dtype is None and op in ("Equal", "Less"):
+            dtype = np.bool_
+        dtype = np.dtype(inputs[int(op == "Where")].dtype if dtype is None else dtype)
         if op in _FOLD and (self.fold_all or math.prod(shape) <= LONGEST_INLINE):
             known = [value.constant for value in inputs if value.constant is not None]
             if len(known) == len(inputs):

@@ -225,7 +225,7 @@ def _zero_outside(graph: Graph, gather: Geometry, gathered: Value, mask: Value |
     own = graph.reshape(own, outer, "own_rows", "each row's own number")
     last = constant("row_of_zeros", np.array(rows, graph.integer))
     why = "the row of zeros where the index is out of range"
-    chosen = graph.add("Where", "chosen_rows", mask, last, own, why=why, dtype=graph.integer)
+    chosen = graph.add("Where", "chosen_rows", mask, last, own, why=why)
     why = 'out_of_range="zero"'
     return graph.add("Gather", "zeroed", table, chosen, why=why, shape=gathered.shape, axis=0)
 
@@ -238,5 +238,5 @@ def _any_of_tuple(graph: Graph, gather: Geometry, mask: Value) -> Value:
         count = sum_tuples(graph, gather, count)
         zero = constant("zero", np.array(0, graph.integer))
         why = "any coordinate out of range"
-        return graph.add("Less", "is_tuple_outside", zero, count, why=why, dtype=bool)
+        return graph.add("Less", "is_tuple_outside", zero, count, why=why)
     return sum_tuples(graph, gather, mask)
