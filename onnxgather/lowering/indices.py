@@ -81,7 +81,7 @@ def clamp(graph: Graph, index: Value, sizes: Array) -> Value:
     if index.dtype == np.int64:
         largest = int(sizes.max())
         if largest > LONGEST_INT32:
-            return clamp_biased(graph, index, constant("axis_size", sizes))
+            return _clamp_biased(graph, index, sizes)
         if largest > EXACT_FLOAT:
             return _clamp_fitting(graph, index, sizes)
         index = graph.cast(index, np.float32, "indices_float32", _EXACT)
@@ -119,8 +119,8 @@ def bounded(graph: Graph, op: str, name: str, value: Value, bound: Value, why: s
     if not graph.narrow:
         return graph.add(op, name, value, bound, why=why)
     pair = (bound, value) if op == "Min" else (value, bound)
-    beyond = graph.add("Less", "is_beyond", *pair, why="finds those beyond the bound", dtype=bool)
-    return graph.add("Where", name, beyond, bound, value, why=why, dtype=value.dtype)
+    beyond = graph.add("Less", "is_beyond", *pair, why="finds those beyond the bound")
+    return graph.add("Where", name, beyond, bound, value, why=why)
 
 
 def _clamp_fitting(graph: Graph, index: Value, sizes: Array) -> Value:
@@ -128,31 +128,20 @@ def _clamp_fitting(graph: Graph, index: Value, sizes: Array) -> Value:
     first, last = _bounds(np.dtype(np.int32), sizes)
     word = _low_word(graph, index)
     back = graph.cast(word, np.int64, "words_int64", "to compare with the whole indices")
-    fits = graph.add("Equal", "fits", back, index, why="finds those that INT32 holds", dtype=bool)
+    fits = graph.add("Equal", "fits", back, index, why="finds those that INT32 holds")
     negative = is_negative(graph, index)
     why = "the end of the axis on the side of the index"
-    end = graph.add("Where", "nearest_end", negative, first, last, why=why, dtype=np.int32)
+    end = graph.add("Where", "nearest_end", negative, first, last, why=why)
     limited = _limit(graph, word, first, last)
     why = "clamps what INT32 does not hold"
-    return graph.add("Where", "indices_clamped", fits, limited, end, why=why, dtype=np.int32)
+    return graph.add("Where", "indices_clamped", fits, limited, end, why=why)
 
 
-def clamp_biased(graph: Graph, index: Value, sizes: Value) -> Value:
-    """INT64 indices clamped as UINT64: adding 2^63 keeps their order, and it is its own inverse.
-
-    It is right for every size, so the sizes may be values that are known when the model runs.
-
-    Args:
-        graph: Takes the nodes.
-        index: The indices, INT64.
-        sizes: The sizes of the axes, INT64: a scalar, or one per coordinate.
-    """
-    bias = constant("bias", np.array(-(2**63), np.int64))
-    less = constant("bias_less_one", np.array(2**63 - 1, np.int64))
-    first = graph.add("Sub", "first_biased", bias, sizes, why="the first index in range, -n")
-    first = graph.cast(first, np.uint64, "first_index", "to compare with the indices")
-    last = graph.add("Add", "last_biased", sizes, less, why="the last index in range, n - 1")
-    last = graph.cast(last, np.uint64, "last_index", "to compare with the indices")
+def _clamp_biased(graph: Graph, index: Value, sizes: Array) -> Value:
+    """INT64 indices clamped as UINT64: adding 2^63 keeps their order, and it is its own inverse."""
+    bias, middle = constant("bias", np.array(-(2**63), np.int64)), np.array(2**63, np.uint64)
+    first = constant("first_index", np.asarray(middle - sizes.astype(np.uint64)))
+    last = constant("last_index", np.asarray(middle + (sizes - 1).astype(np.uint64)))
     raised = graph.add("Add", "indices_biased", index, bias, why="keeps the order as UINT64")
     raised = graph.cast(raised, np.uint64, "indices_uint64", "a type that is compared rightly")
     why = "clamps each index to the first element of its own axis"
@@ -179,7 +168,7 @@ def is_negative(graph: Graph, index: Value, largest: int | None = None) -> Value
         index = graph.cast(index, np.float32, "indices_float32", why)
     zero = constant("zero", np.zeros((), index.dtype))
     why = "finds the negative indices"
-    return graph.add("Less", "is_negative", index, zero, why=why, dtype=bool)
+    return graph.add("Less", "is_negative", index, zero, why=why)
 
 
 def outside_mask(graph: Graph, index: Value, clamped: Value, sizes: Array) -> Value:
@@ -197,39 +186,33 @@ def outside_mask(graph: Graph, index: Value, clamped: Value, sizes: Array) -> Va
         same = graph.cast(clamped, dtype, "indices_kept", "to compare with the indices")
         index = graph.cast(index, dtype, "indices_float32", "the type of what was clamped")
         why = "finds the indices in range, which the clamp left as they were"
-        same = graph.add("Equal", "is_inside", same, index, why=why, dtype=bool)
+        same = graph.add("Equal", "is_inside", same, index, why=why)
         return graph.add("Not", "is_outside", same, why="finds the indices out of range")
     first, last = _bounds(index.dtype, sizes)
     why = "finds the indices past the end"
-    above = graph.add("Less", "is_above", last, index, why=why, dtype=bool)
+    above = graph.add("Less", "is_above", last, index, why=why)
     if index.dtype.kind == "u":
         return above
     why = "finds the indices before the beginning"
-    below = graph.add("Less", "is_below", index, first, why=why, dtype=bool)
+    below = graph.add("Less", "is_below", index, first, why=why)
     return graph.add("Or", "is_outside", above, below, why="finds the indices out of range")
 
 
-def non_negative(
-    graph: Graph, index: Value, sizes: Array | Value, negative: Value | None = None
-) -> Value:
+def non_negative(graph: Graph, index: Value, sizes: Array, negative: Value | None = None) -> Value:
     """The indices with the axis size added to the negative ones.
 
     Args:
         graph: Takes the nodes.
         index: The indices, in [-n, n) unless `negative` is given.
-        sizes: The sizes of the axes, as `axis_limits` gives them, or a value that holds them.
+        sizes: The sizes of the axes, as `axis_limits` gives them.
         negative: A mask of the negative indices, if there is one.
     """
-    size = sizes if isinstance(sizes, Value) else constant("axis_size", sizes)
     if negative is None:
-        largest = None if size.constant is None else int(size.constant.max()) - 1
-        negative = is_negative(graph, index, largest)
-    size = graph.cast(size, index.dtype, "axis_size", "the type of the indices")
+        negative = is_negative(graph, index, int(sizes.max()) - 1)
+    size = constant("axis_size", sizes.astype(index.dtype))
     raised = graph.add("Add", "indices_raised", index, size, why="counts them from the end")
     why = "takes that where the index is negative"
-    return graph.add(
-        "Where", "indices_wrapped", negative, raised, index, why=why, dtype=index.dtype
-    )
+    return graph.add("Where", "indices_wrapped", negative, raised, index, why=why)
 
 
 def wrapped_word(graph: Graph, index: Value, sizes: Array, negative: Value | None = None) -> Value:

@@ -30,17 +30,6 @@ def _clamped(graph: Graph, index: Value, sizes: Array) -> Value:
     return graph.cast(indices.clamp(graph, index, sizes), np.int64, "as_int64", "")
 
 
-def _clamped_at_run_time(graph: Graph, index: Value, sizes: Array) -> Value:
-    """A clamp where the sizes are no constants; nodes of ONNX have signed indices."""
-    if index.dtype.kind == "u":
-        return _clamped(graph, index, sizes)
-    index = graph.cast(index, np.int64, "as_int64", "")
-    read = indices.constant("sizes", sizes)
-    if not graph.fold_all:
-        read = graph.add("Identity", "read", read, why="")
-    return indices.clamp_biased(graph, index, read)
-
-
 def _outside(graph: Graph, index: Value, sizes: Array) -> Value:
     clamped = indices.clamp(graph, index, sizes) if index.dtype == np.int64 else index
     mask = indices.outside_mask(graph, index, clamped, sizes)
@@ -58,7 +47,6 @@ def _word(graph: Graph, index: Value, sizes: Array) -> Value:
 
 ARITHMETIC = {
     "clamp": _clamped,
-    "clamp-at-run-time": _clamped_at_run_time,
     "outside": _outside,
     "wrap": _wrapped,
     "word": _word,
