@@ -16,8 +16,8 @@ PACKAGE = Path(__file__).resolve().parents[1] / "onnxgather"
 BUDGETS = {
     "top": 1_026,
     "descriptors": 1_014,
-    "lowering": 1_774,
-    "model": 500,
+    "lowering": 1_729,
+    "model": 499,
     "execution": 1_479,
     "programs": 992,
     "parity": 2_311,
@@ -25,13 +25,13 @@ BUDGETS = {
     "repro": 786,
     "doctor": 265,
     "networks": 4_924,
-    "certificates": 1_714,
-    "cli": 2_082,
+    "certificates": 1_698,
+    "cli": 2_072,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_601
+WHOLE = 19_529
 """The most lines of code of the package."""
 
 ENTRIES = 23
