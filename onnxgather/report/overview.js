@@ -43,7 +43,8 @@ function laneItem(lane, number) {
   );
   const target = lane.target ? `target ${lane.target}` : "";
   const devices = (lane.devices ?? []).join(", ");
-  const facts = [versions.join(", "), target, devices, lane.python ?? ""].filter(Boolean);
+  const interpreter = lane.python ? `interpreter ${lane.python}` : "";
+  const facts = [versions.join(", "), target, devices, interpreter].filter(Boolean);
   const stopped = lane.not_run !== undefined;
   return make(
     "li",

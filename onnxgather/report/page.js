@@ -119,7 +119,8 @@ function update() {
   rows = found.map((c) => [c, matching(c, wanted)]).filter(([, results]) => results.length);
   list.replaceChildren();
   const results = rows.reduce((sum, [, matched]) => sum + matched.length, 0);
-  const told = `${counted(results, "result")} in ${counted(rows.length, "case")}`;
+  const ofCause = cause === null ? "" : ` of the cause: ${report.causes[cause][2]}`;
+  const told = `${counted(results, "result")} in ${counted(rows.length, "case")}${ofCause}`;
   document.getElementById("shown").replaceChildren(...(rows.length ? [told] : empty(wanted, found)));
   grow();
 }
@@ -165,7 +166,11 @@ function readAddress() {
   const number = Number.parseInt(kept.get("cause"), 10);
   cause = number in report.causes ? number : null;
   tick((box) => (states ? states.includes(box.value) : box.defaultChecked));
-  for (const name of narrowing) filters.elements[name].value = kept.get(name) ?? "";
+  for (const name of narrowing) {
+    const filter = filters.elements[name];
+    filter.value = kept.get(name) ?? "";
+    if (filter.selectedIndex < 0) filter.value = ""; // no such choice in this report
+  }
   update();
 }
 

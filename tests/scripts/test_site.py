@@ -33,6 +33,14 @@ def test_the_menu_has_every_page_once(site: ModuleType) -> None:
     assert sorted(listed) == sorted([*pages, "docs/examples.md"])
 
 
+def test_the_blue_of_links_and_of_the_bar_is_dark_enough_beside_white(site: ModuleType) -> None:
+    (blue,) = re.findall(r"--blue: ([0-9, ]+);", site.CSS)
+    shares = [int(level) / 255 for level in blue.split(",")]
+    linear = [s / 12.92 if s <= 0.04045 else ((s + 0.055) / 1.055) ** 2.4 for s in shares]
+    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    assert 1.05 / (luminance + 0.05) >= 4.5  # WCAG 2, level AA
+
+
 @pytest.mark.slow
 def test_the_site_is_built_and_loads_nothing(site: ModuleType, tmp_path: Path) -> None:
     pytest.importorskip("mkdocs", reason="the extra docs brings mkdocs, which is not installed")
