@@ -24,14 +24,14 @@ BUDGETS = {
     "report": 734,
     "repro": 786,
     "doctor": 265,
-    "networks": 4_924,
+    "networks": 4_918,
     "certificates": 1_698,
     "cli": 2_072,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_529
+WHOLE = 19_523
 """The most lines of code of the package."""
 
 ENTRIES = 23

@@ -244,9 +244,7 @@ def counted(gathers: Collection[AuditedGather]) -> str:
 
 
 def given_conditions(
-    network: Network,
-    ranges: Mapping[str, tuple[int, int]] | None,
-    assume: Iterable[GivenContract],
+    network: Network, ranges: Mapping[str, tuple[int, int]] | None, assume: Iterable[GivenContract]
 ) -> list[Condition]:
     """The conditions that are given as ranges of inputs and as contracts of the model.
 
@@ -444,11 +442,7 @@ def _translated(operation: Operation, *known: ValueType) -> tuple[Descriptor | N
 
 
 def _range(
-    scope: Scope,
-    call: Call,
-    proof: IndexRange,
-    source: SizesFrom,
-    executions: Sequence[Gathered],
+    scope: Scope, call: Call, proof: IndexRange, source: SizesFrom, executions: Sequence[Gathered]
 ) -> IndexRange:
     """The range of the indices of an operation, from its proof and from what executions had."""
     found, operation = None, call.operation

@@ -69,7 +69,7 @@ SKIPPED = {"Add", "Sub", "Mul", "Div"}
 
 
 def computes(
-    *names: str, quiet: bool = False, broadcasts: bool = False, numbers: bool = True
+    *names: str, quiet: bool = False, broadcasts: bool = False, closed: bool = False
 ) -> Callable[[Transfer], Transfer]:
     """Enter a function in the table.
 
@@ -77,14 +77,14 @@ def computes(
         *names: The operators.
         quiet: Whether they select elements.
         broadcasts: Whether they broadcast their inputs.
-        numbers: Whether the function takes bounds that are numbers alone, not open sizes.
+        closed: Whether the function takes bounds that are numbers alone, not open sizes.
     """
 
     def enter(function: Transfer) -> Transfer:
         def called(call: Call) -> Bounds | Sequence[Bounds] | None:
             if broadcasts and call.attributes.keys() & {"axis", "broadcast"}:  # before opset 7
                 return None
-            inputs = [value and value.closed for value in call.inputs] if numbers else call.inputs
+            inputs = [value and value.closed for value in call.inputs] if closed else call.inputs
             if not (quiet or SKIPPED.issuperset(names)):
                 inputs = [value and value.cast for value in inputs]
             inputs = broadcast(inputs) if broadcasts else tuple(inputs)
@@ -132,7 +132,7 @@ def _divided(x: Array, y: Array) -> Array:
     return np.where((x < 0) == (y < 0), quotient, -quotient)
 
 
-@computes("Add", "Sub", broadcasts=True, numbers=False)
+@computes("Add", "Sub", broadcasts=True)
 def _sum(call: Call) -> Bounds | None:
     a, b = call.x, call.of(1)
     is_sum = call.operator == "Add"
@@ -158,14 +158,14 @@ def _divides(x: Array, y: Array) -> Array:
     return is_finite & ((np.fmod(x, y) == 0) | (abs(np.frexp(y)[0]) == 0.5))
 
 
-@computes("Mul", broadcasts=True, numbers=False)
+@computes("Mul", broadcasts=True)
 def _product(call: Call) -> Bounds | None:
     a, b = call.x, call.of(1)
     nan = (_has_zero(a) and _is_infinite(b)) or (_has_zero(b) and _is_infinite(a))
     return call.elementwise(*_in_half(a, corners(np.multiply, a, b)), nan)
 
 
-@computes("Div", broadcasts=True, numbers=False)
+@computes("Div", broadcasts=True)
 def _ratio(call: Call) -> Bounds | None:
     a, b = call.x, call.of(1)
     if a.closed is not a or b.closed is not b:
@@ -177,7 +177,7 @@ def _ratio(call: Call) -> Bounds | None:
     return call.elementwise(*_in_half(a, _fused(a, b, *corners(_divided, a, b))))
 
 
-@computes("Mod", broadcasts=True, numbers=False)
+@computes("Mod", broadcasts=True)
 def _mod(call: Call) -> Bounds | None:
     a, b = call.x, call.of(1)
     as_c, is_integer = call.attributes.get("fmod", 0), a.data_type in LIMITS
@@ -212,12 +212,12 @@ MONOTONIC: dict[str, Callable[[Array], Array]] = {
 """What operators of one input make of the bounds, if it moves in one direction."""
 
 
-@computes("Neg", numbers=False)
+@computes("Neg")
 def _negated(call: Call) -> Bounds | None:
     return call.elementwise(-call.x.high, -call.x.low)
 
 
-@computes(*MONOTONIC)
+@computes(*MONOTONIC, closed=True)
 def _monotonic(call: Call) -> Bounds | None:
     bounds = MONOTONIC[call.operator](call.x.bounds)
     low, high = bounds[..., :1], bounds[..., 1:]
@@ -228,7 +228,7 @@ def _monotonic(call: Call) -> Bounds | None:
     return call.elementwise(low, high)
 
 
-@computes("Abs", numbers=False)
+@computes("Abs")
 def _abs(call: Call) -> Bounds | None:
     if call.x.data_type in INTEGERS and call.x.whole[0] >= 0:
         return call.elementwise(call.x.low, call.x.high)
@@ -241,7 +241,7 @@ def _abs(call: Call) -> Bounds | None:
 # Order and choice.
 
 
-@computes("Max", "Min", "And", "Or", broadcasts=True, numbers=False)
+@computes("Max", "Min", "And", "Or", broadcasts=True)
 def _extreme(call: Call) -> Bounds | None:
     values, shapes = call.given, [value.bounds.shape for value in call.given]
     is_open = any(value.closed is not value for value in values)
@@ -268,7 +268,7 @@ def _chosen(largest: bool, *values: Bounds) -> tuple[Array, Array]:
     return low, np.where(alike, most, least(high, most | word)) if is_wide else most
 
 
-@computes("Clip", numbers=False)
+@computes("Clip")
 def _clip(call: Call) -> Bounds | None:
     x, ends = call.x, [call.has(1), call.has(2)]
     for k, name in enumerate(("min", "max")):
@@ -298,7 +298,7 @@ COMPARISONS: dict[str, tuple[bool, Callable[[Any, Any], Any]]] = {
 """For each operator, whether its inputs are turned around, and what then compares them."""
 
 
-@computes(*COMPARISONS, "Equal", broadcasts=True, numbers=False)
+@computes(*COMPARISONS, "Equal", broadcasts=True)
 def _comparison(call: Call) -> Bounds:
     a, b = call.x, call.of(1)
     sure, never = False, False
@@ -361,7 +361,7 @@ def _with_ends(x: Bounds, low: Array, high: Array) -> Bounds:
     return interval(x.data_type, x.sizes, low, high, x.cast is not x, why=x.why, stops=x.stops)
 
 
-@computes("Where", quiet=True, broadcasts=True, numbers=False)
+@computes("Where", quiet=True, broadcasts=True)
 def _where(call: Call) -> Bounds:
     condition, a, b = call.x, call.of(1), call.of(2)
     surely, never = condition.low == 1, condition.high == 0
@@ -371,7 +371,7 @@ def _where(call: Call) -> Bounds:
     return call.value(low, high, taken.nan, why=taken.why, stops=taken.stops)
 
 
-@computes("Cast", "CastLike", quiet=True, numbers=False)
+@computes("Cast", "CastLike", quiet=True)
 def _cast(call: Call) -> Bounds | None:
     x, target = call.x, call.types[0].data_type
     x = x if target in INTEGERS else x.closed
@@ -410,17 +410,17 @@ def _position(call: Call, axis: int, k: int = 0) -> Bounds:
     return call.value(0, _last(size), k=k, why=(reason,))
 
 
-@computes("ArgMax", "ArgMin")
+@computes("ArgMax", "ArgMin", closed=True)
 def _arg_extreme(call: Call) -> Bounds | None:
     return _position(call, call.axis(0))
 
 
-@computes("TopK", numbers=False)
+@computes("TopK")
 def _top_k(call: Call) -> Sequence[Bounds]:
     return call.selected(call.x.whole), _position(call, call.axis(-1), 1)
 
 
-@computes("NonZero")
+@computes("NonZero", closed=True)
 def _non_zero(call: Call) -> Bounds | None:
     here, full = (call.x.low > 0) | (call.x.high < 0), call.x.full
     if full is not None and (call.x.is_exact or here.all()):
@@ -432,7 +432,7 @@ def _non_zero(call: Call) -> Bounds | None:
     return call.value(0 * rows, rows, why=(why,))
 
 
-@computes("NonMaxSuppression")
+@computes("NonMaxSuppression", closed=True)
 def _non_max_suppression(call: Call) -> Bounds:
     boxes, scores = (call.of(k).sizes or (None,) * 3 for k in (0, 1))
     lasts = [_last(size) for size in (scores[0], scores[1], boxes[1])]
@@ -440,7 +440,7 @@ def _non_max_suppression(call: Call) -> Bounds:
     return call.value(0, np.array(lasts, object).reshape(1, 3, 1), why=(why,))
 
 
-@computes("Shape", "Size")
+@computes("Shape", "Size", closed=True)
 def _shape(call: Call) -> Bounds | None:
     sizes = call.x.sizes
     if call.operator == "Size":
@@ -454,7 +454,7 @@ def _shape(call: Call) -> Bounds | None:
     return call.value(bounds[:, :1], bounds[:, 1:])
 
 
-@computes("Range", numbers=False)
+@computes("Range")
 def _range(call: Call) -> Bounds | None:
     start, limit, delta = values = [call.of(k) for k in range(3)]
     most = min(INTEGERS.get(start.data_type, (0, 0))[1], EXACT) // 2
@@ -473,7 +473,7 @@ def _range(call: Call) -> Bounds | None:
 # Sums along axes.
 
 
-@computes("ReduceSum", "ReduceMax", "ReduceMin", numbers=False)
+@computes("ReduceSum", "ReduceMax", "ReduceMin")
 def _reduced(call: Call) -> Bounds | None:
     x, axes = call.x, call.option("axes", 1, [])
     if x.sizes is None or axes is None or x.data_type not in INTEGERS:
@@ -504,7 +504,7 @@ def _times(bounds: Array, fewest: AnySize, most: AnySize) -> Array:
     return np.concatenate([low, high], axis=-1)
 
 
-@computes("CumSum", numbers=False)
+@computes("CumSum")
 def _cum_sum(call: Call) -> Bounds | None:
     x, axes = call.x, call.option("axis", 1)
     if x.sizes is None or axes is None or x.data_type not in INTEGERS:
@@ -529,7 +529,7 @@ MEMBERS: dict[str, tuple[int, ...]] = {
 """Operators whose elements come from some of their inputs, or are 0."""
 
 
-@computes(*MEMBERS, quiet=True, numbers=False)
+@computes(*MEMBERS, quiet=True)
 def _members(call: Call) -> Bounds | None:
     if call.attributes.get("reduction", "none") != "none":
         return None
@@ -541,7 +541,7 @@ def _members(call: Call) -> Bounds | None:
     return call.value(low, high, member.nan)
 
 
-@computes("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", quiet=True, numbers=False)
+@computes("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", quiet=True)
 def _rearranged(call: Call) -> Bounds:
     """The same elements in the same order, in other sizes."""
     if call.operator == "Identity":  # a sequence too
@@ -561,19 +561,19 @@ def _in_sizes(x: Bounds, sizes: AnySizes | None) -> Array:
     return x.whole
 
 
-@computes("Transpose", quiet=True, numbers=False)
+@computes("Transpose", quiet=True)
 def _transpose(call: Call) -> Bounds:
     rank = len(call.x.sizes or ())
     order = call.option("perm", 9, [*range(rank)][::-1]) or []
     return call.selected(call.x.bounds.transpose(*order, rank) if rank else call.x.bounds)
 
 
-@computes("Expand", quiet=True, numbers=False)
+@computes("Expand", quiet=True)
 def _expand(call: Call) -> Bounds:
     return call.selected(call.x.bounds if call.types[0].sizes else call.x.whole)
 
 
-@computes("Tile", quiet=True, numbers=False)
+@computes("Tile", quiet=True)
 def _tile(call: Call) -> Bounds:
     sizes, repeats = call.types[0].sizes, call.option("repeats", 1)
     count = elements_of(sizes)
@@ -589,7 +589,7 @@ def _taken(bounds: Array, axis: int, positions: Sequence[int] | None) -> Array:
     return hull(bounds, [axis]) if positions is None else np.take(bounds, positions, axis)
 
 
-@computes("Slice", quiet=True, numbers=False)
+@computes("Slice", quiet=True)
 def _slice(call: Call) -> Bounds:
     x, starts, ends = call.x, call.option("starts", 1), call.option("ends", 2)
     count = len(starts or ends or ())
@@ -612,7 +612,7 @@ def _steps(start: int, end: int, step: int, size: int) -> range:
     return range(size)[first:last:step]
 
 
-@computes("Split", quiet=True, numbers=False)
+@computes("Split", quiet=True)
 def _split(call: Call) -> Sequence[Bounds] | None:
     axis = call.axis(0)
     parts = known_sizes([sizes[axis] if sizes else None for _, sizes in call.types])
@@ -623,7 +623,7 @@ def _split(call: Call) -> Sequence[Bounds] | None:
     return [call.selected(_taken(call.x.bounds, axis, r), k) for k, r in enumerate(ranges)]
 
 
-@computes("Concat", quiet=True, numbers=False)
+@computes("Concat", quiet=True)
 def _concat(call: Call) -> Bounds:
     sizes, axis = call.types[0].sizes, call.axis(0)
     nan = any(value.nan for value in call.given)
@@ -640,7 +640,7 @@ def _concat(call: Call) -> Bounds:
     return call.value(bounds[..., :1], bounds[..., 1:], nan)
 
 
-@computes("Gather", quiet=True, numbers=False)
+@computes("Gather", quiet=True)
 def _gather(call: Call) -> Bounds:
     x, indices, axis = call.x, call.of(1), call.axis(0)
     if x.sizes is None or indices.sizes is None:
@@ -653,7 +653,7 @@ def _gather(call: Call) -> Bounds:
     return call.selected(bounds.reshape(*bounds.shape[:axis], *ones, *bounds.shape[axis + 1 :]))
 
 
-@computes("ConstantOfShape", quiet=True)
+@computes("ConstantOfShape", quiet=True, closed=True)
 def _constant_of_shape(call: Call) -> Bounds:
     number = np.asarray(np.ravel(call.attributes.get("value", np.float32(0)))[0])
     value = bounds_of_array(call.types[0].data_type, number)
@@ -669,36 +669,36 @@ def _sequence(length: AnySize | None, *elements: Bounds) -> Bounds:
     return replace(unknown("SEQUENCE", (length,)), element=element)
 
 
-@computes("SequenceConstruct", "SequenceEmpty", quiet=True, numbers=False)
+@computes("SequenceConstruct", "SequenceEmpty", quiet=True)
 def _sequence_construct(call: Call) -> Bounds:
     return _sequence(len(call.given), *call.given)
 
 
-@computes("SequenceInsert", quiet=True, numbers=False)
+@computes("SequenceInsert", quiet=True)
 def _sequence_insert(call: Call) -> Bounds:
     length = elements_of(call.x.sizes)
     more = joined([call.x, _sequence(None, call.of(1))])
     return more.resized((None if length is None else length + 1,))
 
 
-@computes("SequenceErase", quiet=True, numbers=False)
+@computes("SequenceErase", quiet=True)
 def _sequence_erase(call: Call) -> Bounds:
     return call.x.resized((None,))
 
 
-@computes("SequenceAt", quiet=True, numbers=False)
+@computes("SequenceAt", quiet=True)
 def _sequence_at(call: Call) -> Bounds | None:
     return call.x.element
 
 
-@computes("SequenceLength", numbers=False)
+@computes("SequenceLength")
 def _sequence_length(call: Call) -> Bounds:
     length = elements_of(call.x.sizes)
     low, high = (0, MOST) if length is None else (length, length)
     return interval("INT64", (), low, high)
 
 
-@computes("SplitToSequence", quiet=True, numbers=False)
+@computes("SplitToSequence", quiet=True)
 def _split_to_sequence(call: Call) -> Bounds | None:
     x, split, axis = call.x, call.has(1), call.axis(0)
     if x.sizes is None or (split is not None and split.sizes is None):
@@ -717,7 +717,7 @@ def _split_to_sequence(call: Call) -> Bounds | None:
     return _sequence(length, element)
 
 
-@computes("ConcatFromSequence", quiet=True, numbers=False)
+@computes("ConcatFromSequence", quiet=True)
 def _concat_from_sequence(call: Call) -> Bounds | None:
     element, axis = call.x.element, int(call.attributes["axis"])
     count = elements_of(call.x.sizes)

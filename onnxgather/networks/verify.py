@@ -220,8 +220,8 @@ def verify(
         ProviderError: There is no CPU provider, or the model does not run.
     """
     plain, random, data = premises.network, default_rng(seed), serialized(done.model)
-    hard = replace(premises, network=read_network(done.model))
-    audited, again = audit_model(premises), audit_model(hard)
+    limited = replace(premises, network=read_network(done.model))
+    audited, again = audit_model(premises), audit_model(limited)
     stays = {(one.node, one.operator) for one in done.left}
     rest = [((one.label, one.operator), gather) for _, _, one, gather in not_proved(again)]
     unproved = {one for one, _ in rest} - stays
@@ -262,7 +262,7 @@ def verify(
     said += f"; not wild, as a node left depends on it: {', '.join(sorted(kept))}" if kept else ""
     found.append(Verified("wild", not failed, said))
 
-    twice = hardened(hard, out_of_range)
+    twice = hardened(limited, out_of_range)
     holds = serialized(twice.model) == data
     changed = "nothing" if holds else number_of(len(twice.rewritten), "node")
     return [*found, Verified("again", holds, f"a second time changes {changed}")]
