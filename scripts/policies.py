@@ -1,4 +1,6 @@
-"""Writes docs/policies.md from reports of the corpus: `python scripts/policies.py REPORT...`.
+"""Prints a page from reports of the corpus: `python scripts/policies.py REPORT... > PAGE.md`.
+
+docs/policies.md is such a page.
 
 A report is the file that `onnxgather check --corpus --lanes LANES --json` prints or writes.
 """
@@ -8,18 +10,15 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
 from onnxgather.options import POLICIES
 from onnxgather.parity.reading import open_report
 from onnxgather.parity.results import CaseResult, Report, Result, ResultKind, Returned
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "policies.md"
-
 HEAD = """\
 # What each lane does, by policy, rank and data type
 
-`python scripts/policies.py REPORT...` makes this page from reports of `check --corpus --json`. A
+`python scripts/policies.py REPORT...` prints this page from reports of `check --corpus --json`. A
 cell counts cases. *right* has the bytes of the reference; *refused* is an error where there must be
 one; *not run* is a case of which some node would run on another provider, which proves nothing.
 In place of an error a lane returns zeros, the element at the clamped index, the one that DirectML
@@ -98,4 +97,4 @@ def page(reports: Sequence[Report]) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page([*map(open_report, sys.argv[1:])]), encoding="utf-8")
+    sys.stdout.buffer.write(page([*map(open_report, sys.argv[1:])]).encode())

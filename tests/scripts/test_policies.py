@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import policies
 import pytest
 from command_line import outcome
+from folders import ROOT
 
 from onnxgather.parity.reading import open_report
 from onnxgather.parity.results import Result, ResultKind, Returned
@@ -17,6 +20,8 @@ def test_the_page_counts_the_cases_of_a_report(tmp_path: Path) -> None:
     code, _, _ = outcome("check", "--corpus", "-k", "just-past", "--lanes", "cpu", "--json", report)
     assert code == 0
     page = policies.page([open_report(report)])
+    printed = subprocess.run([sys.executable, policies.__file__, report], capture_output=True)
+    assert (printed.returncode, printed.stdout) == (0, page.encode())
     assert page.startswith(policies.HEAD)
     assert "| policy | `cpu` |\n| --- | --- |\n| clamp | right 16 |\n" in page
     assert "| error | refused 16 |\n" in page
@@ -40,7 +45,7 @@ def test_each_result_has_a_word(result: Result, word: str) -> None:
 
 
 def test_the_page_of_the_repository_has_each_lane_and_policy() -> None:
-    page = policies.PAGE.read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "policies.md").read_text(encoding="utf-8")
     assert page.startswith(policies.HEAD)
     for name in ("cpu", "web-wasm", "web-webgpu", "web-jsep"):
         assert f"`{name}`" in page
