@@ -44,7 +44,7 @@ ORDER = {
     "text comparison findings audit_reports hardening verify audit_page __init__",
     "certificates": "terms formula tensors solvers lemmas operators claims counterexamples certify "
     "files __init__",
-    "cli": "arguments terminal commands sources outputs processes audit check examine "
+    "cli": "arguments terminal commands sources outputs processes check examine "
     "networks translate certify __init__",
 }
 """The way of a descriptor through the package, and for each package its files in their order. Each

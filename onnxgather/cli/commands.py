@@ -18,7 +18,7 @@ from onnxgather.errors import GOOD, UNUSABLE, OnnxGatherError
 _BROKEN_PIPE = BY_SIGNAL + 13
 
 COMMANDS = {
-    "audit": ("audit", "Say what becomes of each gather of an ONNX model."),
+    "audit": ("networks", "Say what becomes of each gather of an ONNX model."),
     "capture": ("translate", "Print the path of a C++ header that writes gathers to files."),
     "certify": ("certify", "Prove that models mean their descriptors."),
     "check": ("check", "Compare providers with the reference."),

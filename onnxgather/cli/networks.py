@@ -1,17 +1,217 @@
-"""The commands `extract` and `harden`, for the gathers of ONNX models."""
+"""The commands `audit`, `extract` and `harden`, for the gathers of ONNX models."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
 import click
+from msgspec.structs import asdict
 
 from onnxgather.checks import number_of
 from onnxgather.cli import arguments
-from onnxgather.cli.outputs import check_no_terminal, write_output
-from onnxgather.cli.sources import STANDARD
+from onnxgather.cli.outputs import Outputs, check_no_terminal, codes, write_output
+from onnxgather.cli.processes import finished
+from onnxgather.cli.sources import STANDARD, Batch, JsonBeforePaths
 from onnxgather.cli.terminal import json_bytes, say
 from onnxgather.errors import FINDINGS, GOOD
+from onnxgather.execution.providers import NAMES
 from onnxgather.files import check_apart
 from onnxgather.options import POLICIES
+
+if TYPE_CHECKING:
+    from onnxgather.descriptors.arrays import Array
+    from onnxgather.networks.comparison import Compared
+    from onnxgather.networks.findings import AuditReport, Baseline
+    from onnxgather.parity.lanes.lane import Lane
+
+
+@dataclass(frozen=True, slots=True)
+class AuditOptions:
+    """The arguments and options of `onnxgather audit`."""
+
+    paths: tuple[str, ...]
+    inputs: str | None
+    given: arguments.Given
+    every: bool
+    lanes: arguments.Lanes
+    outputs: Outputs
+    fail_on: str | None
+    baseline: str | None
+    jobs: int
+
+
+@click.command("audit", cls=JsonBeforePaths)
+@click.argument("paths", nargs=-1, required=True, type=arguments.FILE, metavar="MODEL...")
+@arguments.file("--inputs", help="The model's inputs, as .npz; the model then runs.")
+@arguments.given
+@arguments.flag("--all", "every", help="List each gather, those too that compute shapes.")
+@arguments.lane_names(
+    help=f"Providers that run each gather with what it gets on the CPU, with commas: {NAMES}; "
+    "directml-dll is DirectML itself.",
+)
+@arguments.lanes
+@arguments.json_file("records")
+@arguments.reports
+@arguments.file("--sarif", "sarif_file", help="Write the findings as SARIF 2.1.0.")
+@arguments.file(
+    "--contract",
+    "contract_file",
+    help="Write the conditions on inputs under which the gathers are proved.",
+)
+@arguments.file(
+    "--write-inputs",
+    "write_inputs_file",
+    help="Write inputs that are made at random, in range, with which the model runs, as .npz.",
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice(["not-proved"]),
+    metavar="not-proved",
+    help="Let a gather that is not proved in range, or under conditions alone, be a finding too.",
+)
+@arguments.file("--baseline", help="Known findings; the exit code counts new and worse ones only.")
+@arguments.file(
+    "--write-baseline",
+    "write_baseline_file",
+    help="Write the findings as a baseline, which makes them known; reasons in FILE stay.",
+)
+@arguments.number("--jobs", most=64, default=1, help="How many models are audited side by side.")
+@arguments.as_records(outputs=Outputs, given=arguments.Given, lanes=arguments.Lanes)
+def audit_command(**given: Any) -> int:
+    """Say of each gather what DirectML makes of it, and whether its indices are in range.
+
+    Other operators that carry indices are judged too, such as scatters and embeddings.
+
+    A MODEL may also be a folder: all *.onnx files in it and below it; or a pattern in quotes. A
+    range is proved from the constants and the operators of the model; --shape, --range,
+    --tokenizer, --assume and --inputs tell more. A gather out of range, or one that the DirectML
+    provider refuses, is a finding, and so is one that a lane computes wrongly.
+    """
+    from onnxgather.networks.findings import AuditReport, Baseline
+
+    asked, batch = AuditOptions(**given), Batch(prints=False)
+    outputs, strict = asked.outputs, asked.fail_on is not None
+    files = dict[str, str]()  # a model that is named twice is audited once
+    for source in batch.sources(asked.paths, ".onnx"):
+        files.setdefault(os.path.abspath(source.path), source.path)
+    models = [*files.values()]
+    is_one = models == [*dict.fromkeys(asked.paths)] and len(models) == 1
+    known, written = asked.baseline, outputs.write_baseline_file or ""
+    outputs.check_apart([*models, *asked.given.files, *filter(None, (asked.inputs, known))])
+    for option in ("--contract", "--write-inputs"):
+        if option in outputs.by_option and not is_one:
+            raise click.UsageError(f"{option} must be given with one model")
+    if known and written:
+        raise click.UsageError(
+            "--baseline must come without --write-baseline, which compares with FILE too"
+        )
+    is_read = known or os.path.isfile(written)
+    baseline = Baseline.read(known or written) if is_read else Baseline(written)
+    outputs.check_writable()
+    done = _each(asked, batch, models)
+    if not done:
+        return batch.finish()
+    outputs.check_apart(file for one in done.values() for file in one.files)
+    found = {model: baseline.findings(model, one.audit, strict) for model, one in done.items()}
+    report = AuditReport(done, found, [str(error) for _, error in batch.failures])
+    contents = _contents(report, is_one, baseline)
+    contents["--write-baseline"] = lambda: baseline.of_today(report, {*models} - done.keys())
+    if not outputs.write(batch, contents):
+        _say(report, is_one, asked.every, baseline)
+    is_bad = not written and any(one.is_new for one in report.every)
+    of_lanes = [code for one in done.values() for code in codes(one.report)]
+    return batch.finish([*of_lanes, *([FINDINGS] if is_bad else [])])
+
+
+def _each(asked: AuditOptions, batch: Batch, models: Sequence[str]) -> dict[str, Compared]:
+    """The models that are audited, in their order."""
+    from onnxgather.networks.inputs import read_inputs
+
+    with_lanes = asked.lanes.are_named
+    if with_lanes and asked.inputs is None:
+        raise click.UsageError(
+            "--lanes must come with --inputs FILE.npz: a lane gets what a run has"
+        )
+    if with_lanes and asked.jobs > 1:
+        raise click.UsageError("--jobs must be 1 with lanes, which take one model at a time")
+    with ExitStack() as stack:
+        with arguments.as_usage(click.UsageError):
+            lanes = asked.lanes.open("portable") if with_lanes else []
+        for lane in lanes:
+            stack.callback(lane.close)
+        arrays = None if asked.inputs is None else read_inputs(asked.inputs)
+        work = partial(_audited, asked, arrays, lanes)
+        return finished(batch, asked.jobs, work, models, "model")
+
+
+def _audited(
+    asked: AuditOptions, arrays: Mapping[str, Array] | None, lanes: Sequence[Lane], model: str
+) -> Compared:
+    """Audit a model; the model and what ran are kept only where a file to write needs them."""
+    from onnxgather.networks.comparison import compare
+    from onnxgather.networks.gathers import audit_model
+
+    compared = compare(audit_model(asked.given.read(model), arrays), lanes)
+    cases = compared.cases if asked.outputs.html_file else dict.fromkeys(compared.cases, ())
+    audited = compared.audited if asked.outputs.write_inputs_file else None
+    return replace(compared, cases=cases, audited=audited)
+
+
+def _contents(
+    report: AuditReport, is_one: bool, baseline: Baseline
+) -> dict[str, Callable[[], bytes]]:
+    """What makes the content of each file, by the options."""
+    from onnxgather.networks.audit_page import audit_page
+    from onnxgather.networks.audit_reports import audit_junit, audit_markdown, audit_sarif
+
+    def json() -> bytes:
+        each = [{"model": model, **asdict(one.audit)} for model, one in report.models.items()]
+        whole: dict[str, Any] = {"schema": 2, "models": each}
+        if is_one:
+            whole = asdict(first.audit)
+        elif report.unusable:
+            whole["unusable"] = report.unusable
+        if baseline.path:
+            whole["baseline"] = baseline.compared(report)
+        return json_bytes(whole)
+
+    first = next(iter(report.models.values()))
+    contents = {
+        "--json": json,
+        "--junit": partial(audit_junit, report),
+        "--markdown": partial(audit_markdown, report, baseline),
+        "--sarif": lambda: json_bytes(audit_sarif(report, baseline)),
+        "--html": partial(audit_page, report.models),
+        "--contract": partial(json_bytes, first.audit.contract),
+    }
+    if first.audited:
+        from onnxgather.networks.verify import made_inputs
+
+        contents["--write-inputs"] = partial(made_inputs, first.audited)
+    return contents
+
+
+def _say(report: AuditReport, is_one: bool, every: bool, baseline: Baseline) -> None:
+    """Print a table of several models, what is open in each, and what the baseline lacks."""
+    from onnxgather.networks.audit_reports import baseline_lines, table
+    from onnxgather.networks.comparison import lane_lines
+    from onnxgather.networks.text import lines, next_lines, provider_lines
+
+    told, then = [] if is_one else [*table(report), ""], list[str]()
+    gathers = [gather for one in report.models.values() for gather in one.audit.gathers]
+    for model, one in report.models.items():
+        if is_one or every or any(report.findings[model]) or one.report.lanes:
+            told += [*lines(model, one.audit, every), *lane_lines(one)]
+            then += next_lines(model, one.audit) if is_one else ()
+    for text in [*told, *provider_lines(gathers), *then]:
+        say(text)
+    for text in baseline_lines(report, baseline) if baseline.path else ():
+        say(text)
 
 
 @click.command("extract")

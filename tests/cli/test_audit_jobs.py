@@ -17,7 +17,7 @@ import pytest
 from command_line import POSIX, outcome
 from onnx_graphs import INT64, constant, info, model, node
 
-from onnxgather.cli import audit, processes, sources, terminal
+from onnxgather.cli import networks, processes, sources, terminal
 from onnxgather.networks.findings import AuditReport
 
 
@@ -63,14 +63,14 @@ def test_lanes_take_one_model_at_a_time() -> None:
 def test_a_model_that_memory_does_not_hold_is_one_line(
     error: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = audit._audited  # pyright: ignore[reportPrivateUsage]
+    made = networks._audited  # pyright: ignore[reportPrivateUsage]
 
     def fails(*given: object) -> object:
         if given[-1] == "b.onnx":
             raise error
         return made(*given)  # pyright: ignore[reportArgumentType]
 
-    monkeypatch.setattr(audit, "_audited", fails)
+    monkeypatch.setattr(networks, "_audited", fails)
     code, text, told = outcome("audit", save("a.onnx"), save("b.onnx"), save("c.onnx"), "--json")
     assert (code, told) == (2, f"Error: b.onnx: {NO_MEMORY}\n")
     assert [each["model"] for each in json.loads(text)["models"]] == ["a.onnx", "c.onnx"]
