@@ -273,11 +273,9 @@ def show_command(
             described = {k: describe(one, **lowering) for k, one in gathers.descriptors.items()}
             found.append((gathers, described))
     if html_file is not None and found:
-        for of, _ in found:
-            check_apart([(html_file, "--html")], of.files)
+        check_apart([(html_file, "--html")], [path for of, _ in found for path in of.files])
         write_output(html_file, page_of(found))
-        return batch.finish()
-    if as_cpp:
+    elif as_cpp:
         every = [pair for of, _ in found for pair in of.descriptors.items()]
         names = variable_names(name for name, _ in every)
         texts = (to_cpp(desc, name) for name, (_, desc) in zip(names, every, strict=True))
