@@ -89,33 +89,29 @@ def complete_names(_ctx: click.Context, _param: click.Parameter, incomplete: str
     return [start + comma + name for name in (*PROVIDERS, *WEB_PROVIDERS) if name.startswith(last)]
 
 
-def _names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> list[str]:
-    names = [name.strip() for name in (value or "").split(",") if name.strip()]
-    if value is not None and not names:
-        raise click.BadParameter(f"must be names with commas, got {value!r}")
+def _names(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise click.BadParameter(f"must be names with commas, got {text!r}")
     for name in names:
         if "=" in name:
             raise click.BadParameter(f"must be names (--lane takes NAME=PATH), got {name!r}")
     return names
 
 
-def provider(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
-    """Check the name of a provider, or of DirectML.dll."""
+def provider(name: str) -> str:
+    """The name of a provider, or of DirectML.dll, if it is one."""
     with as_usage():
-        if value not in (None, DIRECTML_DLL):
-            find_provider(value, DIRECTML_DLL)
-    return value
+        if name != DIRECTML_DLL:
+            find_provider(name, DIRECTML_DLL)
+    return name
 
 
-def _shard(
-    _ctx: click.Context, _param: click.Parameter, value: str | None
-) -> tuple[int, int] | None:
-    if value is None:
-        return None
+def _shard(text: str) -> tuple[int, int]:
     from onnxgather.parity.merge import parse_shard
 
     with as_usage():
-        return parse_shard("the shard", value)
+        return parse_shard("the shard", text)
 
 
 def _pairs(read: Callable[[str], object], hint: str = "") -> Any:
@@ -218,7 +214,7 @@ run_on = click.option(
     "--provider",
     default="cpu",
     show_default=True,
-    callback=provider,
+    type=provider,
     shell_complete=complete_names,
     metavar="NAME",
     help=f"{NAMES}; {DIRECTML_DLL} is DirectML itself, with the program's own bindings.",
@@ -310,12 +306,12 @@ reports = _together(
 )
 shard = click.option(
     "--shard",
-    callback=_shard,
+    type=_shard,
     metavar="K/N",
     help="Only the K-th of N parts of the cases, such as 2/8; each case is in one part.",
 )
 lane_names = partial(
-    click.option, "--lanes", callback=_names, shell_complete=complete_names, metavar="NAMES"
+    click.option, "--lanes", type=_names, shell_complete=complete_names, metavar="NAMES"
 )
 timeout = of_check("timeout", show_default=True)
 lanes = _together(
@@ -344,7 +340,7 @@ class Lanes:
     pythons: dict[str, str]
     plugins: dict[str, str]
     timeout: float
-    lanes: Sequence[str] = ()
+    lanes: Sequence[str] | None = None
     """The names of lanes; --lane and --plugin may name others."""
 
     @property
@@ -381,4 +377,4 @@ class Lanes:
         from onnxgather.parity.lanes import open_lanes
 
         self.check_paths()
-        return open_lanes(self.lanes, self.pythons, self.plugins, target, self.timeout)
+        return open_lanes(self.lanes or (), self.pythons, self.plugins, target, self.timeout)

@@ -115,7 +115,7 @@ class CheckOptions:
 @arguments.of_check("random", "count")
 @arguments.of_check("seed")
 @arguments.lane_names(help=CHECK_OPTIONS["lanes"].help)
-@click.option("--provider", callback=arguments.provider, metavar="NAME", hidden=True)
+@click.option("--provider", type=arguments.provider, metavar="NAME", hidden=True)
 @arguments.lanes
 @arguments.of_check("require", "required")
 @click.option("-k", "text", default="", metavar="TEXT", help="Only cases whose name has TEXT.")

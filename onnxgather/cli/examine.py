@@ -41,16 +41,12 @@ def doctor_command(lanes: Lanes, as_json: bool) -> int:
     return checkup.exit_code
 
 
-def _lane(
-    _ctx: click.Context, _param: click.Parameter, value: str | None
-) -> tuple[str | None, str | None]:
-    """The name and the path of a lane that can be opened; None where --lane tells none."""
+def _lane(text: str) -> tuple[str, str | None]:
+    """The name and the path of a lane that can be opened."""
     from onnxgather.parity.lanes import open_lanes, parse_lane
 
-    if value is None:
-        return None, None
     with arguments.as_usage():
-        name, python = parse_lane(value)
+        name, python = parse_lane(text)
         open_lanes([name])
         return name, python
 
@@ -61,8 +57,8 @@ class ReproOptions:
 
     name: str | None
     """The case of a program or of a report."""
-    lane: tuple[str | None, str | None]
-    """The name and the path of the lane, if they are given."""
+    lane: tuple[str, str | None] | None
+    """The name and the path of the lane."""
     plugin: str | None
     """The library that brings the lane's provider."""
     wrap: bool
@@ -86,7 +82,7 @@ class Suspect:
 @click.option("--case", "name", metavar="NAME", help="Which case of a program or a report.")
 @click.option(
     "--lane",
-    callback=_lane,
+    type=_lane,
     metavar="NAME[=PATH]",
     help="Where it differs.  [default: cpu; of a report: the lane that did not pass]",
 )
@@ -133,8 +129,8 @@ def repro_command(
         what = "any case" if asked.name is None else f"case {shown(asked.name)}"
         say(f"{source}: no lane went wrong in {what}: nothing to reproduce")
         return GOOD
-    case, reported, (name, python) = suspect.case, suspect.reported, asked.lane
-    name = name or (reported.name if reported else "cpu")
+    case, reported = suspect.case, suspect.reported
+    name, python = asked.lane or (reported.name if reported else "cpu", None)
     if asked.wrap and not case.wrapped:
         case = case.wrapped_in()
     plugins = {name: asked.plugin.removeprefix(f"{name}=")} if asked.plugin else {}
@@ -175,14 +171,13 @@ def _of_report(source: str, report: Report, asked: ReproOptions) -> Suspect | No
 
     if asked.out_of_range:
         raise click.UsageError("--out-of-range must come without a report, as its cases have it")
-    name, _ = asked.lane
-    if name is None and plan.nothing_wrong(report, asked.name):
+    if asked.lane is None and plan.nothing_wrong(report, asked.name):
         return None
     case = plan.case_of_finding(report, asked.name, source)
-    if name is None:
+    if asked.lane is None:
         reported = plan.lane_of_finding(report, case.name, source)
     else:
-        reported = next((info for info in report.lanes if info.name == name), None)
+        reported = next((info for info in report.lanes if info.name == asked.lane[0]), None)
     return Suspect(case, asked.target or (reported and reported.target), reported)
 
 
