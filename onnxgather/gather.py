@@ -14,15 +14,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from onnxgather.checks import (
-    MAX_DIMENSIONS,
-    check_choice,
-    integer,
-    require,
-    sequence,
-    shown,
-    uints,
-)
+from onnxgather.checks import MAX_DIMENSIONS, check_choice, integer, require, sequence, shown, uints
 from onnxgather.descriptors.operators import (
     FACTS,
     TENSORS,

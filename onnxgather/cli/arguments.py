@@ -298,6 +298,11 @@ def json_file(what: str) -> Any:
     )
 
 
+def fail_on(state: str, told: str) -> Any:
+    """The option --fail-on, which makes a state a finding."""
+    return click.option("--fail-on", type=click.Choice([state]), metavar=state, help=told)
+
+
 as_html = file("--html", "html_file", help="Write it as one page to read.")
 reports = _together(
     file("--junit", "junit_file", help="Write it for test reporters."),

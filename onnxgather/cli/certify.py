@@ -103,12 +103,7 @@ class Pairing:
     metavar="S",
     help="Seconds that the solver may take for a descriptor.",
 )
-@click.option(
-    "--fail-on",
-    type=click.Choice(["undecided"]),
-    metavar="undecided",
-    help="Let an undecided descriptor be a finding too.",
-)
+@arguments.fail_on("undecided", "Let an undecided descriptor be a finding too.")
 @arguments.number("--jobs", most=64, default=1, help="Processes that work side by side.")
 @arguments.json_file("certificates")
 @arguments.as_html

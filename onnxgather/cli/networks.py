@@ -68,11 +68,9 @@ class AuditOptions:
     "write_inputs_file",
     help="Write inputs that are made at random, in range, with which the model runs, as .npz.",
 )
-@click.option(
-    "--fail-on",
-    type=click.Choice(["not-proved"]),
-    metavar="not-proved",
-    help="Let a gather that is not proved in range, or under conditions alone, be a finding too.",
+@arguments.fail_on(
+    "not-proved",
+    "Let a gather that is not proved in range, or under conditions alone, be a finding too.",
 )
 @arguments.file("--baseline", help="Known findings; the exit code counts new and worse ones only.")
 @arguments.file(
