@@ -18,7 +18,7 @@ from onnxgather.checks import check_choice, listed, shown_with_suggestion
 from onnxgather.cli import arguments
 from onnxgather.cli.outputs import Outputs, codes
 from onnxgather.cli.sources import Batch, FileCases, JsonBeforePaths, Reading, cases_in
-from onnxgather.cli.terminal import Interrupted, first_signal_kept, say
+from onnxgather.cli.terminal import Interrupted, say
 from onnxgather.errors import FINDINGS, GOOD, UNUSABLE, DescriptorError
 from onnxgather.execution.hosts import is_library
 from onnxgather.files import is_model
@@ -172,14 +172,12 @@ def check_command(**given: Any) -> int:
     lanes = _teams(asked)
     paths = list(dict.fromkeys(source.path for source in batch.sources(asked.paths)))
     asked.reading.check_models(*paths)
-    inputs = asked.reading.inputs
-    read = [*paths, *([] if inputs is None else [inputs])]
+    read = [*paths, *filter(None, [asked.reading.inputs])]
     asked.outputs.check_apart(read)
     asked.outputs.check_writable()
     if asked.listing and asked.outputs.by_option:
         raise click.UsageError(f"--list must come without {next(iter(asked.outputs.by_option))}")
     cases, planned, invalid = iter(list[Case]()), 0, list["Invalid"]()
-    signals: list[Interrupted] = []
     with ExitStack() as stack:
         for lane in lanes:
             stack.callback(lane.close)
@@ -195,8 +193,8 @@ def check_command(**given: Any) -> int:
                     batch.tell(f"{one.file}: {one.reason}")
                 return batch.finish([FINDINGS] if invalid else [])
         except Interrupted as signal:  # the report says so, and no lane starts
-            signals, lanes = [signal], []
-        stack.enter_context(first_signal_kept(signals))
+            batch.stop, lanes = signal, []
+        stack.enter_context(batch.first_signal_kept())
         report = check_all(
             cases,
             lanes,
@@ -206,14 +204,11 @@ def check_command(**given: Any) -> int:
             planned=planned,
             jobs=asked.jobs,
             maxfail=asked.maxfail,
-            stop=lambda: signals[0].name if signals else None,
+            stop=lambda: batch.stop.name if batch.stop else None,
         )
         report = msgspec.structs.replace(report, invalid=invalid)
         _write(asked, batch, report, before)
-        code = batch.finish(codes(report))
-        if signals:
-            raise signals[0]
-        return code
+        return batch.finish(codes(report))
 
 
 def _teams(asked: CheckOptions) -> list[Team]:

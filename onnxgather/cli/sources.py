@@ -14,7 +14,7 @@ from itertools import pairwise
 import click
 
 from onnxgather.checks import listed, shown
-from onnxgather.cli.terminal import Interrupted, Progress, is_terminal, say
+from onnxgather.cli.terminal import Interrupted, Progress, is_terminal, say, signals_handled
 from onnxgather.descriptors.arrays import Array
 from onnxgather.descriptors.operators import Descriptor
 from onnxgather.documents import Field
@@ -155,6 +155,18 @@ class Batch:
         except OnnxGatherError as error:
             self.tell(f"Error: {error}")
             self.failures.append((name, error))
+
+    @contextlib.contextmanager
+    def first_signal_kept(self) -> Generator[None]:
+        """Keep the first signal that would end the command; the next one ends it."""
+
+        def keep(number: int, _: object) -> None:
+            if self.stop:
+                raise self.stop
+            self.stop = Interrupted(number)
+
+        with signals_handled(keep):
+            yield
 
     def read(self, path: str, allow_outside: bool) -> Program:
         """Read the gathers of a program; what is left out is said on the standard error."""

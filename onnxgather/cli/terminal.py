@@ -55,19 +55,6 @@ def signals_handled(handler: Callable[[int, object], object]) -> Generator[None]
         yield
 
 
-@contextlib.contextmanager
-def first_signal_kept(kept: list[Interrupted]) -> Generator[None]:
-    """Put the first signal that ends a command into an empty list; the second raises."""
-
-    def keep(number: int, _: object) -> None:
-        kept.append(Interrupted(number))
-        if len(kept) > 1:
-            raise kept[0]
-
-    with signals_handled(keep):
-        yield
-
-
 class Progress:
     """What the standard error says of how far the work is.
 
