@@ -89,8 +89,6 @@ class Commands(click.Group):
             _say_usage(error)
         except OnnxGatherError as error:
             code, sentence = error.exit_code, str(error)
-        except MemoryError:
-            sentence = "there is not enough memory"
         except ImportError as error:  # such as a library that memory does not hold
             sentence = " ".join(str(error).split())
         except SystemExit as end:  # click's own: 0 after a completion, 1 at a broken pipe
@@ -103,7 +101,8 @@ class Commands(click.Group):
             where = os.fsdecode(error.filename) if error.filename else "standard output"
             sentence = f"{where}: {reason(error)}"
         except Exception as error:
-            if type(error).__name__ != "EncodeError":  # protobuf's, where it cannot copy a message
+            # protobuf's is an EncodeError, where it cannot copy a message
+            if not (isinstance(error, MemoryError) or type(error).__name__ == "EncodeError"):
                 raise
             sentence = "there is not enough memory"
         if sentence:
