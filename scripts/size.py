@@ -14,7 +14,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parents[1] / "onnxgather"
 
 BUDGETS = {
-    "top": 1_026,
+    "top": 1_018,
     "descriptors": 1_014,
     "lowering": 1_729,
     "model": 499,
@@ -26,12 +26,12 @@ BUDGETS = {
     "doctor": 265,
     "networks": 4_918,
     "certificates": 1_698,
-    "cli": 2_072,
+    "cli": 2_042,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_523
+WHOLE = 19_485
 """The most lines of code of the package."""
 
 ENTRIES = 23
