@@ -15,7 +15,7 @@ from onnxgather.certificates import terms
 from onnxgather.certificates.claims import AnyModel, claims
 from onnxgather.certificates.counterexamples import Counterexample, counterexample
 from onnxgather.certificates.formula import formula_of
-from onnxgather.certificates.solvers import Solved, installed_solver, solve
+from onnxgather.certificates.solvers import Solved, installed_solver, solved
 from onnxgather.certificates.tensors import Run, UndecidedError, ensure
 from onnxgather.checks import check_choice, check_type, html_table, printable
 from onnxgather.descriptors.arrays import check_descriptor
@@ -173,16 +173,3 @@ def _checked(model: AnyModel) -> None:
         check_model(model)
     except OnnxGatherError as error:
         raise UndecidedError(str(error)) from None
-
-
-_proved = set[str]()
-
-
-def solved(text: str, seconds: float) -> Solved:
-    """The solver's answer to a script of ours; what is proved is kept."""
-    if text in _proved:
-        return Solved("unsat")
-    answer = solve(text, seconds) if seconds > 0 else Solved("unknown", why="the time is up")
-    if answer.verdict == "unsat":
-        _proved.add(text)
-    return answer

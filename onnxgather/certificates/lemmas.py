@@ -8,9 +8,8 @@ float holds every integer. c is an integer from -E to E.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 
-from onnxgather.certificates.solvers import Solved, solve
+from onnxgather.certificates.solvers import Solved, solved
 
 DIGITS = {"float16": (5, 11), "float32": (8, 24), "float64": (11, 53)}
 """The bits of the exponent, and the digits, of numpy's types."""
@@ -66,7 +65,6 @@ LEMMAS = {
 """The lemmas, each with its kind and its type."""
 
 
-@cache
 def prove(name: str, seconds: float, solver: str | None = None, beyond: int = 0) -> Solved:
     """Prove a lemma: unsat says that all of its scripts are, any other answer is that of one.
 
@@ -76,7 +74,7 @@ def prove(name: str, seconds: float, solver: str | None = None, beyond: int = 0)
         solver: As in `solve`.
         beyond: Is added to E; the lemmas hold for 0 alone.
     """
-    answers = (solve(script, seconds, solver) for script in lemma_scripts(name, beyond))
+    answers = (solved(script, seconds, solver) for script in lemma_scripts(name, beyond))
     return next((answer for answer in answers if answer.verdict != "unsat"), Solved("unsat"))
 
 

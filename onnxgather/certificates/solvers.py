@@ -117,6 +117,21 @@ def solve(script: str, seconds: float, solver: str | None = None, steps: int = 0
         return Solved("unknown", why=f"{name}: its program ended with code {_end(program)}")
 
 
+_proved = set[tuple[str, str | None]]()
+
+
+def solved(script: str, seconds: float, solver: str | None = None) -> Solved:
+    """As `solve`, for a script of ours; what is proved is kept."""
+    if (script, solver) in _proved:
+        return Solved("unsat")
+    if seconds <= 0:
+        return Solved("unknown", why="the time is up")
+    answer = solve(script, seconds, solver)
+    if answer.verdict == "unsat":
+        _proved.add((script, solver))
+    return answer
+
+
 def _started(solver: str) -> subprocess.Popen[bytes]:
     command, pipe = [sys.executable, "-P", "-c", _PROGRAM, solver], subprocess.PIPE
     return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)

@@ -5,7 +5,7 @@ import pytest
 
 from onnxgather.certificates import lemmas
 from onnxgather.certificates.lemmas import LEMMAS, lemma_scripts, prove
-from onnxgather.certificates.solvers import check_script, solve
+from onnxgather.certificates.solvers import Solved, check_script, solve
 
 QUICK = (
     "exact float16",
@@ -37,6 +37,20 @@ def test_each_lemma_is_refuted_for_integers_beyond_what_floats_hold(name: str) -
 def test_cvc5_proves_lemmas_of_one_float_too(kind: str) -> None:
     assert prove(f"{kind} float32", 120, "cvc5").verdict == "unsat"
     assert prove(f"{kind} float32", 120, "cvc5", beyond=1).verdict == "sat"
+
+
+def test_a_lemma_that_was_not_proved_in_its_time_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    late, proved = Solved("unknown", why="z3: timeout"), Solved("unsat")
+    answers = iter([late, proved])
+
+    def answer(_script: str, _seconds: float, _solver: str | None) -> Solved:
+        return next(answers)
+
+    monkeypatch.setattr(lemmas, "solved", answer)
+    assert prove("exact float16", 5) == late
+    assert prove("exact float16", 5) == proved
 
 
 def test_the_formats_are_those_of_numpy() -> None:
