@@ -36,6 +36,7 @@ _KINDS = {
     rb"\x1f\x8b": "a gzip file, which must be unpacked",
     rb"PK\x03\x04|PK\x05\x06": "an .npz or zip file, which onnxgather audit, check, explain, "
     "extract and repro take with --inputs",
+    rb"version https://git-lfs": "a pointer of Git LFS, which git lfs pull replaces by the file",
     rb"\x93NUMPY": "an .npy file, which a DxDispatch program names by sourcePath",
     _REPORT.pattern: "a report, which onnxgather repro and report merge take",
     _CPP: "C or C++, which onnxgather writes but does not read",

@@ -126,7 +126,6 @@ def certify_command(**given: Any) -> int:
     options.outputs.check_writable()
     work = partial(Pairing.certified, timeout=options.timeout)
     done = finished(batch, options.jobs, work, asked, "descriptor")
-    states = [certified.state for certified in done.values()]
     contents = {
         "--json": partial(_json, batch, done),
         "--html": partial(_page, options, read, done),
@@ -135,9 +134,15 @@ def certify_command(**given: Any) -> int:
     if done and not options.outputs.write(batch, contents):
         for one, certified in done.items():
             say(f"{one}: {certified}")
-        say(", ".join(f"{states.count(state):,} {state}" for state in CERTIFIED))
-    is_bad = not {"refuted", options.fail_on}.isdisjoint(states)
-    return batch.finish([FINDINGS] if is_bad else [])
+        say(_count(done))
+    states = {certified.state for certified in done.values()}
+    return batch.finish([FINDINGS] if states & {"refuted", options.fail_on} else [])
+
+
+def _count(done: Mapping[Pairing, Certified]) -> str:
+    """How many descriptors are in each state, such as `1 proved, 0 refuted, 0 undecided`."""
+    states = [certified.state for certified in done.values()]
+    return ", ".join(f"{states.count(state):,} {state}" for state in CERTIFIED)
 
 
 def _asked(options: CertifyOptions, batch: Batch, read: list[FileGathers]) -> Iterator[Pairing]:
@@ -190,7 +195,7 @@ def _json(batch: Batch, done: dict[Pairing, Certified]) -> bytes:
 def _page(
     options: CertifyOptions, read: Sequence[FileGathers], done: Mapping[Pairing, Certified]
 ) -> bytes:
-    """The page of `show` for the files, with what each certificate says."""
+    """The page of `show` for the files, with what each certificate says, and how many do."""
     said = {
         (one.descriptor, one.out_of_range, one.target): f"{one.model or one.target}: {certified}. "
         f"It is about this: {certified.statement}."
@@ -201,7 +206,7 @@ def _page(
         for of in read
         for pair in options.pairs
     ]
-    return page_of(found, said)
+    return page_of(found, said, _count(done))
 
 
 def _check(options: CertifyOptions, path: str) -> int:

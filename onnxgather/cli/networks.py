@@ -21,12 +21,13 @@ from onnxgather.cli.terminal import json_bytes, say
 from onnxgather.errors import FINDINGS, GOOD
 from onnxgather.execution.providers import NAMES
 from onnxgather.files import check_apart
-from onnxgather.options import POLICIES
+from onnxgather.options import POLICIES, OutOfRange
 
 if TYPE_CHECKING:
     from onnxgather.descriptors.arrays import Array
     from onnxgather.networks.comparison import Compared
     from onnxgather.networks.findings import AuditReport, Baseline
+    from onnxgather.networks.hardening import HardenedModel
     from onnxgather.parity.lanes.lane import Lane
 
 
@@ -287,24 +288,35 @@ def harden_command(
     premises = given.read(model)
     arrays = None if inputs is None else checked(premises.network, read_inputs(inputs))
     done = harden_file(premises, output, out_of_range, write_output)
-    rewritten, left, found = done.rewritten, done.left, list[Verified]()
-    for one in [] if as_json else [*rewritten, *left]:
-        say(str(one), err=prints)
-    if verify:
-        found = verified(premises, done, out_of_range, arrays)
-    code = GOOD if all(one.holds for one in found) else FINDINGS
+    tried, found = (
+        verified(premises, done, out_of_range, arrays) if verify else (),
+        list[Verified](),
+    )
     if as_json:
-        record = {"model": model, "output": output, "rewritten": rewritten, "left": left}
+        found += tried
+        record = {"model": model, "output": output, "rewritten": done.rewritten, "left": done.left}
         say(json_bytes(record | ({"verified": found} if verify else {})))
-        return code
-    say(f"{model} -> {output}: {number_of(len(rewritten), 'node')} rewritten", err=prints)
-    if rewritten:
-        rule = hardening_rule(out_of_range)
-        policy = POLICIES.get(rule) if isinstance(rule, str) else None
-        value = policy.element or policy.returns if policy else f"row {rule}"
-        nodes = f", but in {number_of(len(left), 'node')} left" if left else ""
+    else:
+        _say_hardened(done, model, output, hardening_rule(out_of_range))
+        for one in tried:
+            holds = "holds" if one.holds else "does not hold"
+            say(f"{one.check}: {holds}: {one.said}", err=prints)
+            found.append(one)
+    return GOOD if all(one.holds for one in found) else FINDINGS
+
+
+def _say_hardened(done: HardenedModel, model: str, output: str, rule: OutOfRange | int) -> None:
+    """Print what became of each node, and what the new model does with a bad index."""
+    prints, count = output == STANDARD, len(done.rewritten)
+    for one in (*done.rewritten, *done.left):
+        say(str(one), err=prints)
+    say(f"{model} -> {output}: {number_of(count, 'node')} rewritten", err=prints)
+    scatters = sum("Scatter" in one.operator for one in done.rewritten)
+    policy = POLICIES.get(rule) if isinstance(rule, str) else None
+    value = policy.element or policy.returns if policy else f"row {rule}"
+    does = [f"returns {value}"] if count > scatters else []
+    does += ["drops the write of a scatter"] if scatters else []
+    left = f", but in {number_of(len(done.left), 'node')} left" if done.left else ""
+    if count:
         name = "the model" if prints else output
-        say(f"{name} no longer fails on a bad index{nodes}; it returns {value}.", err=True)
-    for one in found:
-        say(f"{one.check}: {'holds' if one.holds else 'does not hold'}: {one.said}", err=prints)
-    return code
+        say(f"{name} no longer fails on a bad index{left}; it {' and '.join(does)}.", err=True)

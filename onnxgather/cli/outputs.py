@@ -95,6 +95,8 @@ class Outputs:
             if file != STANDARD:
                 with batch.step(file):
                     write_whole(file, contents[option]())
+                    batch.progress.clear()
+                    say(f"written: {file}", err=True)
         printed = [option for option, file in self.by_option.items() if file == STANDARD]
         batch.progress.clear()
         for option in printed:

@@ -302,12 +302,14 @@ def show_command(
 def page_of(
     found: Sequence[tuple[FileGathers, Mapping[str, Description]]],
     certificates: Mapping[tuple[Descriptor, str, str], str] | None = None,
+    certified: str = "",
 ) -> bytes:
-    """The page of `show`, with the data that the programs have.
+    """The page of `show` or of `certify`, with the data that the programs have.
 
     Args:
         found: The gathers of each file with their descriptions.
         certificates: What certificates say, by descriptor, policy and target.
+        certified: As of `lesson_page`.
     """
     from onnxgather.report.lesson import lesson, lesson_page
 
@@ -327,7 +329,7 @@ def page_of(
             lessons.append(lesson(title, desc, one, arrays.get(name), said))
     paths = [*dict.fromkeys(of.source.path for of, _ in found)]
     name = paths[0] if len(paths) == 1 else number_of(len(paths), "file")
-    return lesson_page(name, lessons, commands)
+    return lesson_page(name, lessons, commands, certified)
 
 
 @click.command("explain")

@@ -142,7 +142,7 @@ def _parsed(content: bytes, where: str) -> onnx.ModelProto:
     except DecodeError as error:
         if "alloc" in str(error):
             raise MemoryError from None
-        found = got(content, "an ONNX model")
+        found = got(content, "an ONNX model") or ", got bytes that are cut short, or no model"
         raise OnnxGatherError(f"{where} must be an ONNX model{found}") from None
 
 

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from onnxgather.checks import check_type, shown, shown_with_suggestion
 from onnxgather.descriptors.arrays import Array, plain_array
 from onnxgather.errors import FileFormatError, OnnxGatherError
+from onnxgather.files import got
 from onnxgather.networks.sizes import MOST_OF_INPUT, low_of, size_from, terms_in
 from onnxgather.parity.decoding import decoding, whole
 
@@ -207,6 +208,8 @@ def decoded(given: GivenContract) -> Contract:
         else:
             with open(given, "rb") as file:
                 text = whole(file, LARGEST_CONTRACT)
+            if text and (found := got(text, "a contract")):
+                raise FileFormatError(f"{where}: must be a contract of onnxgather audit{found}")
         contract = msgspec.json.decode(text, type=Contract)
     for k, condition in enumerate(contract.conditions):
         _check_condition(f"{where}: $.conditions[{k}]", condition, contract.sizes)

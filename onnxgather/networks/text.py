@@ -54,9 +54,9 @@ def lines(name: str, audit: Audit, every: bool = False) -> Iterator[str]:
         yield f"shapes        on the CPU, {summary(Audit(shapes))}"
     if ran := [gather for gather in audit.gathers if gather.range.seen]:
         found = sum(gather.range.found is not None for gather in audit.out_of_range)
-        were = f"{found:,} had one out of range" if found else "each was in range"
-        of = f", of {len(audit.gathers):,}" if len(ran) < len(audit.gathers) else ""
-        yield f"run           the run had indices of {counted(ran)}{of}: {were}"
+        were = f"{found:,} had an index out of range" if found else "each index was in range"
+        of = f"{len(ran):,} of " if len(ran) < len(audit.gathers) else ""
+        yield f"run           the run reached {of}{counted(audit.gathers)}: {were}"
     if audit.gathers and audit.contract["sizes"]:
         yield f"assumes       {audit.assumes}"
     for note in audit.notes:
@@ -185,7 +185,7 @@ def commands(name: str, audit: Audit) -> Iterator[tuple[str, list[str]]]:
     if inputs:
         open_ones = [g for g in audit.gathers if not (g.data.is_static and g.indices.is_static)]
         each = [" ".join([again, *more]) for more in (shapes, inputs) if more]
-        yield f"to know the sizes of {counted(open_ones)}:", each
+        yield f"to know the sizes of {counted(open_ones)}, and whether DirectML takes them:", each
     if ranges:
         told = "to prove more, with the least and the greatest number of an input for LO and HI:"
         yield told, [" ".join([again, *ranges])]
@@ -208,7 +208,11 @@ def summary(audit: Audit) -> str:
         (sum(g.range.state == "proved" for g in audit.gathers), "proved in range"),
     ]
     said = ", ".join(f"{count:,} {what}" for count, what in counts if count)
-    return counted(audit.gathers) + (f": {said}" if said else "")
+    return (
+        f"{counted(audit.gathers)}: {said}"
+        if said
+        else "no gather, and no other operator with indices"
+    )
 
 
 def indices_text(found: IndexRange) -> str:

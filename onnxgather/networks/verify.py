@@ -205,8 +205,8 @@ def verify(
     out_of_range: str = "clamp",
     inputs: Mapping[str, Array] | None = None,
     seed: int = 0,
-) -> list[Verified]:
-    """Whether a hardened model holds what it must.
+) -> Iterator[Verified]:
+    """Yield whether a hardened model holds what it must, each as soon as it is known.
 
     Args:
         premises: The model, and what holds of its inputs.
@@ -226,7 +226,7 @@ def verify(
     rest = [((one.label, one.operator), gather) for _, _, one, gather in not_proved(again)]
     unproved = {one for one, _ in rest} - stays
     said = f"{number_of(len(again.gathers), 'node')} with indices, {len(stays)} left"
-    found = [Verified("audit", not unproved, f"{said}, {len(unproved)} others not proved")]
+    yield Verified("audit", not unproved, f"{said}, {len(unproved)} others not proved")
 
     before, after = opened(plain, serialized(plain.proto)), opened(plain, data)
     if inputs is None:
@@ -240,7 +240,7 @@ def verify(
     equal = sum(same(outputs(after, fed), expected) for fed, expected in runs)
     source = "given inputs" if inputs is not None else f"inputs made with seed {seed}"
     said = f"equal bytes in {equal} of {number_of(len(runs), 'run')} with {source}"
-    found.append(Verified("bytes", equal == len(runs), said))
+    yield Verified("bytes", equal == len(runs), said)
 
     # An input behind a node that was left stays in range: a bad index there may end the process.
     kept = index_inputs(plain, [gather for one, gather in rest if one in stays])
@@ -260,9 +260,9 @@ def verify(
     said += f", first: {failed[0]}" if failed else ""
     said += f", {len(at_left)} more in a node left" if at_left else ""
     said += f"; not wild, as a node left depends on it: {', '.join(sorted(kept))}" if kept else ""
-    found.append(Verified("wild", not failed, said))
+    yield Verified("wild", not failed, said)
 
     twice = hardened(limited, out_of_range)
     holds = serialized(twice.model) == data
     changed = "nothing" if holds else number_of(len(twice.rewritten), "node")
-    return [*found, Verified("again", holds, f"a second time changes {changed}")]
+    yield Verified("again", holds, f"a second time changes {changed}")

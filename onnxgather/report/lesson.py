@@ -32,7 +32,10 @@ _LESSONS = {
 
 
 def lesson_page(
-    name: str, lessons: Sequence[Mapping[str, Any]], commands: Mapping[str, str]
+    name: str,
+    lessons: Sequence[Mapping[str, Any]],
+    commands: Mapping[str, str],
+    certified: str = "",
 ) -> bytes:
     """Gathers as an HTML page in UTF-8, which loads nothing.
 
@@ -40,9 +43,13 @@ def lesson_page(
         name: What they are read from.
         lessons: What `lesson` says of each.
         commands: Commands that may come next, each with what it does.
+        certified: How many gathers `certify` proved and refuted; empty for the page of `show`.
     """
-    heading = escape(f"{number_of(len(lessons), 'gather')} of {printable(name)}")
-    texts = {"title": f"{heading} · onnxgather show", "heading": heading}
+    told = f": {certified}" if certified else ""
+    heading = escape(f"{number_of(len(lessons), 'gather')} of {printable(name)}{told}")
+    command = "certify" if certified else "show"
+    title = f"{heading} · onnxgather {command}"
+    texts = {"title": title, "heading": heading, "command": command}
     return filled("report/lesson", texts, {"cases": [], "gathers": lessons, "commands": commands})
 
 

@@ -76,7 +76,7 @@ proved if     tokens (Gather, main graph): each value of ids is from -4 to 3
 proved        fixed (Gather, main graph): constant
 shapes        on the CPU, 1 gather: 1 proved in range
 {ASSUMES}{PROVIDERS}\
-next          to know the sizes of 1 gather:
+next          to know the sizes of 1 gather, and whether DirectML takes them:
     onnxgather audit m.onnx --shape ids=2,2
     onnxgather audit m.onnx --inputs FILE.npz
 {CONTRACT}{HARDEN}""",
@@ -111,7 +111,7 @@ m.onnx: 167 gathers: 167 not proved in range
 not proved    167 gathers, because of x:
     wild0 (Gather, main graph) and 166 more: index unbounded; the axis has 4 elements
 {ASSUMES}{PROVIDERS}\
-next          to know the sizes of 167 gathers:
+next          to know the sizes of 167 gathers, and whether DirectML takes them:
     onnxgather audit m.onnx --shape x=2,2
     onnxgather audit m.onnx --inputs FILE.npz
 {RANGE}{HARDEN}"""
@@ -159,6 +159,13 @@ def test_the_sizes_of_a_condition_are_told_with_their_places() -> None:
     ) in outcome("audit", path)[1]
 
 
+def test_each_file_that_is_written_is_told_beside_the_audit() -> None:
+    plain, more = outcome("audit", embedding()), ("--contract", "c.json", "--html", "a.html")
+    told = "written: a.html\nwritten: c.json\n"
+    assert outcome("audit", embedding(), *more) == (0, plain[1], told)
+    assert outcome("audit", embedding(), "--json", "--html", "b.html")[2] == "written: b.html\n"
+
+
 def test_the_indices_of_a_run_are_told() -> None:
     np.savez("x.npz", x=np.array([[0, 1]], np.float32))
     assert (
@@ -167,7 +174,7 @@ def test_the_indices_of_a_run_are_told() -> None:
 m.onnx: 1 gather: 1 not proved in range
 not proved    1 gather, because of x:
     wild0 (Gather, main graph): index unbounded; the axis has 4 elements; seen 1..2
-run           the run had indices of 1 gather: each was in range
+run           the run reached 1 gather: each index was in range
 {ASSUMES}{PROVIDERS}{RANGE}{HARDEN}"""
     )
 
@@ -191,7 +198,7 @@ def test_an_index_out_of_range_is_a_finding() -> None:
 m.onnx: 1 gather: 1 out of range
 OUT OF RANGE  tokens (Gather, main graph): indices[1,1] is 4, by the given inputs, on an axis of 4
     directml  No error: returns another element of the tensor, here `input[3,2]`
-run           the run had indices of 1 gather: 1 had one out of range
+run           the run reached 1 gather: 1 had an index out of range
 {ASSUMES}"""
     )
     assert note.startswith("the run with the given inputs ends early: tokens fails: ")
@@ -387,7 +394,11 @@ def test_a_condition_that_cannot_be_is_one_sentence(arguments: list[str], senten
 
 def test_a_model_without_gathers_is_good() -> None:
     path = save(model([node("Neg", ["x"], "y")], [info("x", FLOAT, [2])], ["y"]))
-    assert outcome("audit", path) == (0, "m.onnx: 0 gathers\n", "")
+    assert outcome("audit", path) == (
+        0,
+        "m.onnx: no gather, and no other operator with indices\n",
+        "",
+    )
 
 
 def test_json_is_printed_or_written() -> None:
@@ -425,7 +436,12 @@ n.onnx            0             0        0           0          0       0
     assert (code, "m.onnx" in page, "n.onnx" in page) == (0, True, True)
     code, text, _ = outcome("audit", one, "none.onnx", other, "--json")
     assert (code, json.loads(text)["unusable"]) == (2, [error[7:-1]])
-    assert outcome("audit", other, one, "--all")[1].count("\n\nn.onnx: 0 gathers\nm.onnx: 3 ") == 1
+    assert (
+        outcome("audit", other, one, "--all")[1].count(
+            "\n\nn.onnx: no gather, and no other operator with indices\nm.onnx: 3 "
+        )
+        == 1
+    )
     each = [json.loads(outcome("audit", path, "--json")[1]) for path in (one, other)]
     told = [{"model": path, **audit} for path, audit in zip((one, other), each, strict=True)]
     code, text, _ = outcome("audit", one, other, "--json", "--fail-on", "not-proved")
@@ -452,7 +468,7 @@ def test_inputs_are_made_in_range() -> None:
     assert (words < 32).all()
     code, out, err = outcome("audit", path, "--inputs", "x.npz")
     assert (code, err) == (0, "")
-    assert "run           the run had indices of 4 gathers: each was in range\n" in out
+    assert "run           the run reached 4 gathers: each index was in range\n" in out
     code, out, err = outcome("audit", path, "--inputs", "x.npz", "--write-inputs", "x.npz")
     assert (code, out, err) == (2, "", "Error: x.npz must not be written, as it is an input\n")
     assert call("audit", path, "--write-inputs", "y.npz").exit_code == 0

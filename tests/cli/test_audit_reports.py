@@ -47,7 +47,7 @@ def models() -> None:
     Path("m/d.onnx").write_bytes(b"none")
 
 
-BROKEN = "m/d.onnx: must be an ONNX model"
+BROKEN = "m/d.onnx: must be an ONNX model, got bytes that are cut short, or no model"
 SAID = {
     "tokens": "each value of ids is from -4 to 3",
     "wild": "index unbounded; the axis has 4 elements; because of x",
@@ -374,7 +374,10 @@ baseline      b.json: 3 known findings, 1 new, 1 gone
         Path("m/c.onnx").write_bytes(b"none")
         code, _, error = outcome("audit", "m", *STRICT, "--write-baseline", "b.json")
         assert (code, baseline()) == (2, before)
-        assert error == "Error: m/c.onnx: must be an ONNX model\n"
+        assert error == (
+            "Error: m/c.onnx: must be an ONNX model, got bytes that are cut short, or no model\n"
+            "written: b.json\n"
+        )
         given = ("audit", "m/a b.onnx", *STRICT, "--baseline", "b.json")
         assert outcome(*given)[1].endswith("b.json: 2 known findings, 0 new, 0 gone\n")
         Path("m/c.onnx").unlink()

@@ -114,7 +114,7 @@ def test_json_has_all_but_the_text_of_obligations() -> None:
     assert outcome("certify", "a.json", "--json", "out.json") == (
         0,
         f"{WHERE}: clamp, portable: proved\n1 proved, 0 refuted, 0 undecided\n",
-        "",
+        "written: out.json\n",
     )
     assert json.loads(Path("out.json").read_bytes())["certificates"][0]["state"] == "proved"
 
@@ -124,6 +124,9 @@ def test_a_page_is_that_of_show_with_what_certificates_say() -> None:
     targets = ("--target", "cpu", "--target", "portable")
     assert outcome("certify", "a.json", *targets, "--html", "a.html")[0] == 0
     page = Page(Path("a.html").read_bytes())
+    (heading,) = page.texts["h1"]
+    assert heading.endswith(" of a.json: 2 proved, 0 refuted, 0 undecided")
+    assert page.texts["title"] == [f"{heading} · onnxgather certify"]
     assert [(one["name"], one["certificate"]) for one in page.data["gathers"]] == [
         (WHERE, f"{target}: proved. It is about this: {og.certify(DESC).statement}.")
         for target in ("cpu", "portable")

@@ -723,7 +723,7 @@ class TestReports:
         program("x.json")
         files = ["--json", "r.json", "--junit", "r.xml", "--html", "r.html"]
         code, out, err = outcome("check", "x.json", *files)
-        assert (code, err) == (0, "")
+        assert (code, err) == (0, "written: r.json\nwritten: r.xml\nwritten: r.html\n")
         assert out.endswith("cpu: 1 case, 1 PASS\n")
         assert read_report(Path("r.json").read_bytes()).counts(0) == {"PASS": 1}
         assert ElementTree.parse("r.xml").getroot().tag == "testsuites"
@@ -777,7 +777,7 @@ class TestReports:
 
         change(monkeypatch, spoiled)
         code, out, err = outcome("check", "x.json", "--junit", "r.xml", "--html", "r.html")
-        assert (code, err) == (2, "Error: r.xml: is a directory\n")
+        assert (code, err) == (2, "Error: r.xml: is a directory\nwritten: r.html\n")
         assert out.endswith("cpu: 1 case, 1 PASS\n")
         assert Path("r.html").exists()
 

@@ -35,6 +35,20 @@ def test_harden_says_of_each_gather_what_it_changed() -> None:
     }
 
 
+def test_harden_says_that_a_scatter_drops_its_write() -> None:
+    header, inputs = EMBEDDING.split("g (")[0], "int64[n] ids, float[3] x, float[n] u"
+    scatter, gather = "s = ScatterElements (x, ids, u)", "y = Gather (x, ids)"
+    drops = "drops the write of a scatter"
+    for nodes, outputs, does in (
+        (scatter, "s", drops),
+        (f"{scatter} {gather}", "s, y", f"returns the clamped element and {drops}"),
+    ):
+        made = parser.parse_model(f"{header} g ({inputs}) => ({outputs}) {{ {nodes} }}")
+        Path("model.onnx").write_bytes(made.SerializeToString())
+        told = outcome("harden", "model.onnx", "-o", "out.onnx")[2]
+        assert told == f"out.onnx no longer fails on a bad index; it {does}.\n"
+
+
 def test_harden_says_it_as_json() -> None:
     saved()
     code, text, _ = outcome("harden", "model.onnx", "-o", "out.onnx", "--json")
@@ -64,7 +78,20 @@ def test_sizes_and_ranges_of_a_wrong_form_are_refused() -> None:
 def test_a_file_that_is_no_model_is_refused() -> None:
     Path("a.json").write_text("{}", encoding="utf-8")
     code, _, told = outcome("harden", "a.json", "-o", "out.onnx")
-    assert (code, told) == (2, "Error: a.json: must be an ONNX model\n")
+    assert (code, told) == (
+        2,
+        "Error: a.json: must be an ONNX model, got bytes that are cut short, or no model\n",
+    )
+
+
+def test_a_pointer_in_the_place_of_a_model_is_told_as_one() -> None:
+    Path("a.onnx").write_text("version https://git-lfs.github.com/spec/v1\n", encoding="utf-8")
+    assert outcome("harden", "a.onnx", "-o", "out.onnx") == (
+        2,
+        "",
+        "Error: a.onnx: must be an ONNX model, got a pointer of Git LFS, which git lfs pull "
+        "replaces by the file\n",
+    )
 
 
 def test_a_model_for_the_standard_output_is_printed_and_the_rest_is_said_beside_it() -> None:

@@ -96,7 +96,10 @@ def test_json_with_a_file_replaces_what_json_wrote_and_nothing_else() -> None:
         assert json.loads(Path("out.json").read_bytes())["schema"] == 2
     Path("notes").write_text("mine", encoding="utf-8")
     code, _, error = outcome("audit", "a.onnx", "--json", "notes")
-    assert (code, error) == (2, "Error: notes: must be an ONNX model\n")
+    assert (code, error) == (
+        2,
+        "Error: notes: must be an ONNX model, got bytes that are cut short, or no model\n",
+    )
     assert Path("notes").read_text(encoding="utf-8") == "mine"
     assert outcome("audit", "--json=notes", "--", "a.onnx")[0] == 0
     assert json.loads(Path("notes").read_bytes())["gathers"] == []

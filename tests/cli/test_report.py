@@ -53,7 +53,8 @@ class TestMerge:
             *("report", "merge", shard(1), shard(2), "-o", "all.json"),
             *("--junit", "r.xml", "--html", "r.html", "--markdown", "r.md"),
         )
-        assert (code, err) == (0, "")
+        told = "written: all.json\nwritten: r.xml\nwritten: r.html\nwritten: r.md\n"
+        assert (code, err) == (0, told)
         assert out.endswith("\ncpu: 2 cases, 2 PASS\n")
         whole = open_report("all.json")
         assert ([case.name for case in whole.cases], whole.shard) == (["case 1", "case 2"], None)
@@ -63,7 +64,10 @@ class TestMerge:
 
     def test_a_missing_shard_is_told_and_the_rest_is_written(self) -> None:
         code, out, err = outcome("report", "merge", shard(2), "--json", "all.json")
-        assert (code, err) == (2, "Error: every shard must be given, got none of 1/2\n")
+        assert (code, err) == (
+            2,
+            "written: all.json\nError: every shard must be given, got none of 1/2\n",
+        )
         assert out.endswith(
             "\nEverything agrees (shard 2/2 alone)\n1 case on 1 lane: 1 agree bit for bit.\n"
         )
@@ -124,7 +128,7 @@ class TestOptionsOfCheck:
         program("x.json")
         Path("known.json").write_text(json.dumps([self.KNOWN]))
         found = outcome("check", "x.json", "--known", "known.json", "--json", "r.json")
-        assert (found[0], found[2]) == (1, "")
+        assert (found[0], found[2]) == (1, "written: r.json\n")
         (case,) = open_report("r.json").cases
         assert (case.results[0].state, case.results[0].known) == ("FIXED", "It passes. (measured)")
         assert outcome("check", "x.json", "--known", "known.json", "--no-known")[0] == 1

@@ -98,7 +98,8 @@ class TestModels:
         [
             (5, {}, "source must be a descriptor, an onnx.ModelProto, its bytes, or the path of "
              "its file, got 5"),
-            (b"\1", {}, "the model must be an ONNX model"),
+            (b"\1", {},
+             "the model must be an ONNX model, got bytes that are cut short, or no model"),
             (model("sum"), {"target": "cpu"},
              "a model has its own out_of_range and target; leave them out"),
             (DESC, {"threads": -1}, "threads must be an integer from 0 to 1024, got -1"),

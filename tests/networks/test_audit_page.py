@@ -164,7 +164,7 @@ def test_several_models_have_a_table_the_worst_first_and_a_row_shows_its_model_a
         "rows": [
             ["out-of-range", "bad", "1 gather: 1 out of range"],
             ["proved-if", printable(HOSTILE), "1 gather: 1 proved under conditions"],
-            ["proved", "good", "0 gathers"],
+            ["proved", "good", "no gather, and no other operator with indices"],
         ],
         "before": [False, False, False],
         "after": [True, False, True],

@@ -176,6 +176,17 @@ def test_a_contract_is_the_same_in_a_file(tmp_path: Path) -> None:
     check_inputs(path, GOOD)
 
 
+def test_a_model_in_the_place_of_its_contract_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(b"\x08\x08\x3a\x00")
+    with pytest.raises(og.OnnxGatherError) as raised:
+        og.check_inputs(path, {})
+    assert str(raised.value) == (
+        f"{path}: must be a contract of onnxgather audit, got an ONNX model, which onnxgather "
+        "audit, check, convert, explain, extract, harden, repro and show take"
+    )
+
+
 def test_fields_that_do_not_apply_may_be_left_out() -> None:
     short = WHOLE | {"conditions": [{"of": "values", "input": "ids", "high": 9}]}
     assert decoded(short).conditions == (values(None, 9),)

@@ -157,7 +157,7 @@ def test_a_model_without_inputs_that_can_be_made_is_one_sentence() -> None:
     texts = model("g (string[n] x) => (y) { y = Identity (x) }")
     plain = Premises(read_network(texts))
     with pytest.raises(og.OnnxGatherError) as raised:
-        verify(plain, hardened(plain))
+        list(verify(plain, hardened(plain)))
     rule = "the model: no array can be made for input 'x', give --inputs FILE"
     assert str(raised.value) == rule
     shapes = model(
@@ -166,7 +166,7 @@ def test_a_model_without_inputs_that_can_be_made_is_one_sentence() -> None:
     )
     plain = Premises(read_network(shapes))
     with pytest.raises(og.ProviderError) as raised:
-        verify(plain, hardened(plain))
+        list(verify(plain, hardened(plain)))
     assert str(raised.value).startswith(
         "the model: the model must run with inputs that are made for it, but [ONNXRuntimeError]"
     )
