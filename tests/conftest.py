@@ -15,7 +15,11 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add `--slow`, `--long` and `--openvino`."""
-    parser.addoption("--slow", action="store_true", help="run the slow tests, too")
+    parser.addoption(
+        "--slow",
+        action="store_true",
+        help="run the slow tests, too, and try 4 times as many random examples",
+    )
     parser.addoption(
         "--long",
         action="store_true",
@@ -32,10 +36,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the number of examples, before any test module reads it."""
+    long, slow = config.getoption("--long"), config.getoption("--slow")
     settings.register_profile(
         "onnxgather",
         deadline=None,  # the first run of a session takes long
-        max_examples=400 if config.getoption("--long") else 100,
+        max_examples=400 if long else 100 if slow else 25,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
     )
     settings.load_profile("onnxgather")

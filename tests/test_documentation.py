@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from click import shell_completion
 from click.testing import CliRunner
+from corpus_cases import corpus
 from folders import ROOT
 from runtime_faults import CPU_COMPARES_HALVES
 
@@ -26,7 +27,6 @@ import onnxgather as og
 from onnxgather.cli import main
 from onnxgather.cli.commands import TASKS, find_command
 from onnxgather.options import OPSETS
-from onnxgather.parity.corpus import built_in_cases
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
@@ -213,7 +213,7 @@ def test_readme_is_short() -> None:
 def test_readme_counts_the_models_and_the_corpus() -> None:
     assert len(list((ROOT / "models").glob("*.json"))) == 16
     assert "`models/` has sixteen" in README
-    names = {case.name for case in built_in_cases()}
+    names = {case.name for case in corpus()}
     page = (ROOT / "docs" / "provider-ci.md").read_text(encoding="utf-8")
     assert f"`check` puts {len(names):,} cases" in README
     assert f"`--corpus` is {len(names):,} cases" in page

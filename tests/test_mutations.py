@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 from mutations import KINDS, MIXED, examine
+from rings import LONG, by_ring
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Choose a sample of all kinds; with --long 2 % of 100,000 of each kind."""
+    """Choose a sample of all kinds; with `--long` 2 % of 100,000 of each kind."""
     if "kind" in metafunc.fixturenames:
-        long = metafunc.config.getoption("--long")
-        wanted = dict.fromkeys(KINDS, 2000) if long else {MIXED: 300, "calls": 500}
+        few = {MIXED: by_ring(75, 300, 0), "calls": by_ring(125, 500, 0)}
+        wanted = dict.fromkeys(KINDS, 2000) if LONG else few
         metafunc.parametrize(("kind", "count"), wanted.items())
 
 

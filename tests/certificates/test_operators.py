@@ -12,6 +12,7 @@ import numpy as np
 import onnxruntime
 import pytest
 from onnx import ModelProto, TensorProto, ValueInfoProto, helper, numpy_helper
+from rings import by_ring
 from runtime_faults import CPU_COMPARES_HALVES
 
 from onnxgather.certificates import operators, terms
@@ -702,7 +703,8 @@ def test_every_row_of_the_table_is_drawn() -> None:
 
 def compare_all(name: str) -> list[str]:
     """Compare the row of an operator with the provider, in all its cases."""
-    return [compare(case, Draw(k)) for k, case in enumerate(DRAWN[name]())]
+    drawn = [*enumerate(DRAWN[name]())][:: by_ring(5, 1, 1)]
+    return [compare(case, Draw(k)) for k, case in drawn]
 
 
 @pytest.mark.parametrize("name", DRAWN)

@@ -9,7 +9,7 @@ import onnx
 import onnxruntime
 import onnxslim
 import pytest
-from agreement import LONG
+from rings import by_ring
 
 import onnxgather as og
 from onnxgather.certificates.certify import certify
@@ -17,7 +17,7 @@ from onnxgather.parity.corpus.sampling import random_cases
 
 pytest.importorskip("z3")
 
-CASES = list(random_cases(40 if LONG else 8, 3))
+CASES = list(random_cases(by_ring(2, 8, 40), 3))
 
 
 def slimmed(model: onnx.ModelProto, _: Path) -> Any:

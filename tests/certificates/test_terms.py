@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from agreement import LONG
+from rings import by_ring
 
 from onnxgather.certificates import claims, formula, operators, tensors, terms
 from onnxgather.certificates.certify import certify
@@ -144,7 +144,7 @@ def meant(expression: Expression, values: dict[Term, int]) -> Any:
 def test_terms_have_the_values_of_their_operations_within_their_bounds() -> None:
     draw = random.Random(20261123)
     kinds = set[str]()
-    for _ in range(16000 if LONG else 2000):
+    for _ in range(by_ring(500, 2000, 16000)):
         expression = draw.choice([integer, truth])(draw, draw.randint(1, 4))
         term = made(expression)
         kinds |= {one.kind for one in terms.inside(term)} if isinstance(term, Term) else set()
@@ -168,8 +168,8 @@ def test_an_integer_of_one_value_is_divided_right() -> None:
 
 def test_what_a_truth_decides_may_be_left_out_where_it_holds() -> None:
     draw = random.Random(7)
-    decided = 0
-    for _ in range(1000):
+    decided, count = 0, by_ring(100, 1000, 1000)
+    for _ in range(count):
         conditions = [truth(draw, 1) for _ in range(2)]
         given = draw.choice([conditions[0], ("no", conditions[0]), ("all_of", *conditions)])
         chosen_ones = [("choose", draw.choice(conditions), integer(draw, 1), k) for k in (3, 5)]
@@ -180,7 +180,7 @@ def test_what_a_truth_decides_may_be_left_out_where_it_holds() -> None:
             values = dict(zip(VARIABLES, numbers, strict=True))
             if meant(given, values):
                 assert evaluate(left, values) == meant(value, values), (value, given, values)
-    assert decided > 300
+    assert decided > 0.3 * count
 
 
 UNKNOWN = [variable(name, -(2**99), 2**99) for name in "uvwx"]
@@ -226,7 +226,7 @@ def test_a_solver_finds_each_term_equal_to_its_operations(
     pytest.importorskip(solver)
     monkeypatch.setattr(sys.modules[__name__], "VARIABLES", UNKNOWN)
     draw, verdicts = random.Random(11), Counter[str]()
-    for _ in range(600 if LONG else 60):
+    for _ in range(by_ring(15, 60, 600)):
         expression = truth(draw, 2)
         # The script says that `hold` does not agree with the term.
         hold = variable("hold", 0, 1)
@@ -339,7 +339,7 @@ RAW_OPERATORS: dict[str, Callable[..., Any]] = {
 
 def test_claims_are_proved_without_the_normal_form_too(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("z3")
-    drawn = random_cases(60 if LONG else 14, 5)
+    drawn = random_cases(by_ring(5, 14, 60), 5)
     # Without the normal form a solver cannot say what DirectML.dll's offsets modulo 2^32 are.
     cases = [case for case in drawn if case.out_of_range != "directml"]
     normal = [certify(case.descriptor, case.out_of_range) for case in cases]

@@ -148,6 +148,7 @@ def test_an_interruption_writes_what_there_is(jobs: int) -> None:
     assert re.search(rf"^{told[2]} models? ", text, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_a_folder_of_models_takes_linear_time_and_the_memory_of_one() -> None:
     pytest.importorskip("resource", reason="Windows has no such figures")
     code = """

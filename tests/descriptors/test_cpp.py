@@ -7,15 +7,15 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from agreement import LONG
 from command_line import DESC
+from corpus_cases import corpus
 from folders import ROOT
+from rings import LONG
 
 import onnxgather as og
 from onnxgather.descriptors.cpp import variable_names
 from onnxgather.descriptors.operators import TENSORS, header_names
 from onnxgather.parity.cases import DescriptorCase
-from onnxgather.parity.corpus import built_in_cases
 
 COMPILER = shutil.which("c++")
 
@@ -145,7 +145,7 @@ def numbers(desc: og.Descriptor) -> str:
 
 @pytest.mark.skipif(COMPILER is None, reason="c++ compiles what is written")
 def test_a_compiler_reads_the_descriptors_of_the_corpus(tmp_path: Path) -> None:
-    cases = [case.descriptor for case in built_in_cases() if isinstance(case, DescriptorCase)]
+    cases = [case.descriptor for case in corpus() if isinstance(case, DescriptorCase)]
     descriptors = list(dict.fromkeys(cases))[:: 1 if LONG else 20]
     assert len(descriptors) >= 40
     header = ROOT / "onnxgather" / "native" / "hosts" / "directml.h"

@@ -10,7 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from agreement import LONG
+from corpus_cases import corpus
+from rings import by_ring
 
 from onnxgather.execution.hosts import find_runtime
 from onnxgather.execution.kernels import operators_library
@@ -18,7 +19,6 @@ from onnxgather.execution.providers import PROVIDERS
 from onnxgather.execution.worker import Worker
 from onnxgather.parity.cases import DescriptorCase, smallest_case
 from onnxgather.parity.checking import check_all
-from onnxgather.parity.corpus import built_in_cases
 from onnxgather.parity.lanes import open_lanes
 from onnxgather.parity.lanes.python import ModelLane
 
@@ -50,8 +50,8 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_host_answers_as_a_worker_in_python_does(host: Path) -> None:
-    step = 10 if LONG else 40
-    cases = list(built_in_cases())[::step]
+    step = by_ring(120, 40, 10)
+    cases = corpus()[::step]
     lanes = [
         ModelLane("cpu", PROVIDERS["cpu"]),
         ModelLane("cpu@host", PROVIDERS["cpu"], host=[str(host), str(library())]),
@@ -81,7 +81,7 @@ def test_a_host_says_which_providers_there_are(host: Path) -> None:
 
 @pytest.mark.skipif(operators_library() is None, reason="the native kernels are not built")
 def test_a_host_runs_the_operators_of_a_library_as_a_worker_does(host: Path) -> None:
-    cases = [case for case in built_in_cases() if isinstance(case, DescriptorCase)][::60]
+    cases = [case for case in corpus() if isinstance(case, DescriptorCase)][::60]
     command = [str(host), str(library())]
     lanes = [
         ModelLane("cpu@native", PROVIDERS["cpu"], target="native"),
@@ -162,7 +162,7 @@ def test_a_request_that_is_none_ends_the_host(host: Path, request_: bytes, sente
 )
 def test_the_directml_provider_runs_here() -> None:
     (lane,) = open_lanes(["directml"])
-    cases = [case for case in built_in_cases() if "2-to-the-31" in case.name][::6]
+    cases = [case for case in corpus() if "2-to-the-31" in case.name][::6]
     report = check_all(cases, [lane])
     lane.close()
     assert report.lanes[0].not_run is None

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from corpus_cases import corpus
 
 import onnxgather as og
 from onnxgather.descriptors.datatypes import TensorDataType
@@ -16,7 +17,6 @@ from onnxgather.execution.providers import PROVIDERS, Provider
 from onnxgather.execution.session import Session
 from onnxgather.execution.substitutes import Substitute, substitute_of
 from onnxgather.parity.cases import DescriptorCase, NodeCase
-from onnxgather.parity.corpus import built_in_cases
 from onnxgather.parity.judge import judge
 from onnxgather.parity.lanes.lane import AnswerKind
 from onnxgather.parity.lanes.python import ModelLane, given_to
@@ -46,7 +46,7 @@ def substitute(data_type: str, index_type: str = "INT32") -> Substitute:
 
 def test_a_gather_of_its_words_gives_the_words_of_its_elements() -> None:
     wide = 0
-    for case in built_in_cases():
+    for case in corpus():
         if not isinstance(case, DescriptorCase) or case.must_refuse:
             continue
         found = substitute_of(case.descriptor, WEBGPU, case.indices, not case.wrapped)
@@ -118,7 +118,7 @@ def test_the_lane_passes_types_that_its_provider_lacks() -> None:
     names |= {"gather/float32/uint32/forward", "out-of-range/gather/uint64/2-to-the-32/clamp"}
     lane = ModelLane("cpu", FEW)
     told: dict[str, str] = {}
-    for case in built_in_cases():
+    for case in corpus():
         if case.name in names:
             result = judge(case, info := lane.start(), lane.answer(case))
             assert (info.not_run, result.state) == (None, "PASS")
@@ -155,7 +155,7 @@ def test_a_repro_has_a_case_for_each_word() -> None:
     assert (low.data_type, low.index_type) == ("UINT32", "INT32")
     assert low.data.tolist() == [[1, 2, 3], [4, 5, 6]]
     assert high.data.tolist() == [[0, 0, 0], [0, 0, 2**8]]
-    for whole in (next(c for c in built_in_cases() if isinstance(c, NodeCase)), low):
+    for whole in (next(c for c in corpus() if isinstance(c, NodeCase)), low):
         assert given_to(WEBGPU, whole) == [whole]
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 import pytest
 from command_line import DATA_4X3, outcome
+from corpus_cases import corpus
 from folders import MODELS, ROOT
 from stub_runtime import environment
 
@@ -22,7 +23,6 @@ from onnxgather.execution.session import open_session
 from onnxgather.lowering import lower
 from onnxgather.options import POLICIES
 from onnxgather.parity.cases import DescriptorCase, smallest_case
-from onnxgather.parity.corpus import built_in_cases
 from onnxgather.parity.lanes import open_lanes
 from onnxgather.parity.lanes.python import ModelLane
 
@@ -74,7 +74,7 @@ def test_the_target_has_no_operator_that_the_provider_lacks() -> None:
     }
     wide = (np.dtype(np.int64), np.dtype(np.uint64))
     seen = 0
-    for case in built_in_cases():
+    for case in corpus():
         if not isinstance(case, DescriptorCase) or case.data_type not in ("FLOAT32", "INT32"):
             continue
         if case.index_type == "UINT64":
@@ -172,7 +172,7 @@ def test_a_host_of_its_shared_library_answers_as_python_does() -> None:
     names = ["gather/float32/int64/forward", "gather/float64/int64/forward"]
     names += ["out-of-range/gather-nd1/int64/just-past/clamp", "gather/policy/directml-int64"]
     names += ["out-of-range/gather/uint64/2-to-the-32/clamp"]
-    cases = [case for case in built_in_cases() if case.name in names]
+    cases = [case for case in corpus() if case.name in names]
     (lane,) = open_lanes(["webgpu"])
     native = ModelLane("webgpu@host", WEBGPU, host=host)
     for case in cases:

@@ -16,10 +16,9 @@ from onnxgather.options import OutOfRange, Target
 
 POLICIES: list[OutOfRange] = ["clamp", "error", "zero", "directml"]
 OPSETS = [13, 14, 16, 17, 18, 19, 21, 23, 24, 25]
-LONG = settings().max_examples > 100
-"""Whether pytest runs with --long."""
 EXAMPLES = 5 * settings().max_examples
-"""Random descriptors whose models must equal the reference: 500, or 2000 with --long."""
+"""Random descriptors whose models must equal the reference: 125, 500 with
+`--slow`, or 2000 with `--long`."""
 
 
 def compute(model: onnx.ModelProto, case: Case, threads: int = 1) -> Array:

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from agreement import LONG, POLICIES, check_model_against_reference
+from agreement import POLICIES, check_model_against_reference
+from corpus_cases import corpus
+from rings import by_ring
 from strategies import Case, random_data, random_indices
 
 import onnxgather as og
@@ -17,10 +19,10 @@ from onnxgather.gather import gather_of
 from onnxgather.lowering import lower
 from onnxgather.options import OutOfRange, Target
 from onnxgather.parity.cases import DescriptorCase
-from onnxgather.parity.corpus import built_in_cases, random_cases
+from onnxgather.parity.corpus import random_cases
 
 T = og.TensorDesc
-RANDOM = 20_000 if LONG else 1_000
+RANDOM = by_ring(200, 1_000, 20_000)
 
 
 def high_rank(
@@ -92,7 +94,7 @@ def test_the_provider_rebuilds_a_descriptor_of_high_rank_but_for_leading_ones(na
 
 def test_packed_data_is_gathered_by_onnx_s_own_operator() -> None:
     found: Counter[tuple[str, str]] = Counter()
-    for case in (*built_in_cases(), *random_cases(RANDOM, 23)):
+    for case in (*corpus(), *random_cases(RANDOM, 23)):
         if not isinstance(case, DescriptorCase) or case.out_of_range == "directml":
             continue
         desc, node = case.descriptor, gather_of(case.descriptor).node()

@@ -14,11 +14,11 @@ import onnx
 import onnx_ir
 import pytest
 import spox
-from agreement import LONG
 from folders import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import compose, helper
+from rings import by_ring
 from strategies import Case, cases
 from whole_models import LIBRARIES, computed
 
@@ -186,7 +186,7 @@ WAYS: dict[str, Build] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-@settings(max_examples=50 if LONG else 10)
+@settings(max_examples=by_ring(3, 10, 50))
 @given(st.data())
 def test_pairs_and_triples_give_what_each_gives_alone(
     tmp_path_factory: pytest.TempPathFactory, way: str, data: st.DataObject

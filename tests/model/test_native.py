@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 import pytest
+from corpus_cases import corpus
 from hypothesis import given
 from hypothesis import strategies as st
 from model_metadata import metadata_of
@@ -29,7 +30,6 @@ from onnxgather.model.functions import add_function
 from onnxgather.model.write import check_model
 from onnxgather.options import OPSETS, POLICIES, OutOfRange
 from onnxgather.parity.cases import DescriptorCase
-from onnxgather.parity.corpus import built_in_cases
 from onnxgather.parity.corpus.sampling import random_cases
 
 T = og.TensorDesc
@@ -38,7 +38,7 @@ DATA = np.arange(12, dtype=np.float32).reshape(4, 3)
 INDICES = np.array([[2, 7]], np.uint32)
 SAMPLE = [
     case
-    for case in [*built_in_cases(), *random_cases(100, 5)]
+    for case in [*corpus(), *random_cases(100, 5)]
     if isinstance(case, DescriptorCase) and not case.name.startswith("large")
 ][::12]
 

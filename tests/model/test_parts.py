@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from agreement import LONG
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import compose, helper
 from onnx.reference import ReferenceEvaluator
+from rings import by_ring
 from strategies import Case, cases
 from whole_models import LIBRARIES, computed
 
@@ -102,7 +102,7 @@ class TestNames:
             og.to_onnx(DESC, names=names)
         assert str(error.value) == message
 
-    @settings(max_examples=100 if LONG else 20)
+    @settings(max_examples=by_ring(5, 20, 100))
     @given(cases(), st.sampled_from([*TARGETS]), st.booleans())
     def test_names_change_no_byte_of_the_output(
         self, case: Case, target: Target, known: bool
@@ -156,7 +156,7 @@ class TestAddTo:
             assert computed(model, feeds, library) == [CHAINED.tobytes()]
         assert model.graph.node[-1].output[0] == "y1"
 
-    @settings(max_examples=150 if LONG else 30)
+    @settings(max_examples=by_ring(8, 30, 150))
     @given(
         st.lists(
             st.tuples(cases(), st.sampled_from(NO_ERROR), st.sampled_from(ON_CPU), st.booleans()),
@@ -275,7 +275,7 @@ class TestFunctions:
         assert protos[0].doc_string == "DML_OPERATOR_GATHER; out_of_range=clamp, target=native"
         assert not protos[0].attribute
 
-    @settings(max_examples=150 if LONG else 30)
+    @settings(max_examples=by_ring(8, 30, 150))
     @given(st.lists(cases(), min_size=2, max_size=3), st.sampled_from(NO_ERROR))
     def test_a_model_of_them_gives_what_each_gives_alone(
         self, parts: list[Case], policy: OutOfRange

@@ -8,20 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from corpus_cases import corpus
 from folders import ROOT
 from wine_programs import live, wine_program
 
 import onnxgather as og
 from onnxgather.parity.cases import DescriptorCase
-from onnxgather.parity.corpus import built_in_cases
 from onnxgather.programs.program import Program, read_program
 from onnxgather.programs.running import execute
 
 HERE, HEADER = Path(__file__).parent, ROOT / "onnxgather" / "native" / "directml_capture.h"
 
-CORPUS = list(
-    dict.fromkeys(c.descriptor for c in built_in_cases() if isinstance(c, DescriptorCase))
-)
+CORPUS = list(dict.fromkeys(c.descriptor for c in corpus() if isinstance(c, DescriptorCase)))
 """The corpus' descriptors, each once."""
 
 BEFORE = """

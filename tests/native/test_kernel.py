@@ -13,10 +13,11 @@ from shutil import which
 
 import numpy as np
 import pytest
-from agreement import LONG
 from bench_workloads import Workload
+from corpus_cases import corpus
 from folders import HELPERS
 from kernel_numbers import INDEX_TYPES, gather_of
+from rings import LONG, by_ring, one_quick_in, quick_alone
 from sanitize import NATIVE, SHARED
 
 import onnxgather as og
@@ -24,7 +25,6 @@ from onnxgather.descriptors.arrays import Array
 from onnxgather.loops import loops_of
 from onnxgather.options import POLICIES
 from onnxgather.parity.cases import DescriptorCase
-from onnxgather.parity.corpus import built_in_cases
 from onnxgather.parity.corpus.sampling import random_cases
 
 Change = tuple[str, str, str]
@@ -59,12 +59,12 @@ def differing(kernels: ctypes.CDLL, questions: list[Question]) -> Iterator[str]:
 
 
 @cache
-def questions(count: int = 150) -> list[Question]:
+def questions(count: int = by_ring(40, 150, 150)) -> list[Question]:
     """Return large gathers, samples of the corpus and random gathers, under each policy."""
-    sampled = [*[*built_in_cases()][:: 2000 // count], *random_cases(count, 17)]
+    sampled = [*corpus()[:: 2000 // count], *random_cases(count, 17)]
     cases = [case for case in sampled if isinstance(case, DescriptorCase)]
     found: list[Question] = []
-    for case in [*large_cases(), *cases]:
+    for case in [*[*large_cases()][:: by_ring(3, 1, 1)], *cases]:
         for policy in POLICIES:
             try:
                 expected = og.reference(case.descriptor, case.data, case.indices, policy)
@@ -121,13 +121,21 @@ def compiled(folder: Path, flags: list[str], *changes: Change) -> ctypes.CDLL:
     return ctypes.CDLL(made)
 
 
-def test_the_kernels_give_the_bytes_of_the_reference_in_one_to_five_parts(tmp_path: Path) -> None:
-    """Each part may run on a thread of its own."""
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """The kernels as they are; no warning is allowed."""
     strict = ["-O2", "-Wall", "-Wextra", "-pedantic", "-Wconversion", "-Werror"]
-    assert list(differing(compiled(tmp_path, strict), questions(400))) == []
+    return compiled(tmp_path_factory.mktemp("kernels"), strict)
 
 
-def test_the_worked_example_of_the_loops_gives_its_output(tmp_path: Path) -> None:
+def test_the_kernels_give_the_bytes_of_the_reference_in_one_to_five_parts(
+    kernels: ctypes.CDLL,
+) -> None:
+    """Each part may run on a thread of its own."""
+    assert list(differing(kernels, questions(by_ring(40, 400, 400)))) == []
+
+
+def test_the_worked_example_of_the_loops_gives_its_output(kernels: ctypes.CDLL) -> None:
     """Both at once and in two parts."""
     desc = og.GatherDesc(
         input_tensor=og.TensorDesc("FLOAT32", [2, 4]),
@@ -142,7 +150,6 @@ def test_the_worked_example_of_the_loops_gives_its_output(tmp_path: Path) -> Non
     assert steps == ((4, 0), (0, 1), (2, 1))
     data = np.arange(8, dtype=np.float32).reshape(2, 4)
     question: Question = ("example", desc, "clamp", data, np.array([[1, 9]], np.uint32), None)
-    kernels = compiled(tmp_path, ["-O0"])
     for parts in (1, 2):
         found = run(kernels, question, parts)
         assert found == np.array([1, 3, 5, 7], np.float32).tobytes()
@@ -199,21 +206,21 @@ WAYS: dict[str, tuple[Change, ...]] = {
 """Ways to copy that sizes or the processor decide on, and the changes by which all take them."""
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", quick_alone(["past the caches"], WAYS))
 def test_every_way_to_copy_gives_the_same_bytes(tmp_path: Path, way: str) -> None:
     """Also those that are for large data or large outputs."""
     assert list(differing(compiled(tmp_path, ["-O1"], *WAYS[way]), questions())) == []
 
 
-@pytest.mark.parametrize(
-    "mistake",
-    [
-        ("rows.c", "else copy(output + end, row + end);", ""),
-        ("rows.c", "(__mmask8)~negative", "255"),
-        ("rows.c", "_mm512_slli_epi64(step, 3)", "step"),
-        ("rows.c", "_mm512_sub_epi64(wanted, read)", "_mm512_setzero_si512()"),
-    ],
-)
+VECTOR_MISTAKES: list[Change] = [
+    ("rows.c", "else copy(output + end, row + end);", ""),
+    ("rows.c", "(__mmask8)~negative", "255"),
+    ("rows.c", "_mm512_slli_epi64(step, 3)", "step"),
+    ("rows.c", "_mm512_sub_epi64(wanted, read)", "_mm512_setzero_si512()"),
+]
+
+
+@pytest.mark.parametrize("mistake", one_quick_in(4, ((each,) for each in VECTOR_MISTAKES)))
 def test_mistakes_planted_in_the_vectors_are_seen(tmp_path: Path, mistake: Change) -> None:
     """On processors that have them."""
     kernels = compiled(tmp_path, ["-O0", "-w"], EIGHTS, mistake)
@@ -252,12 +259,9 @@ MISTAKES: list[Change] = [
 """What is wrong in a source of the kernels."""
 
 
-def test_mistakes_planted_in_the_kernels_are_seen(
-    tmp_path: Path, pytestconfig: pytest.Config
-) -> None:
+def test_mistakes_planted_in_the_kernels_are_seen(tmp_path: Path) -> None:
     """Each mistake changes bytes that the other tests compare."""
-    chosen = MISTAKES if pytestconfig.getoption("--long") else MISTAKES[::6]
-    for number, mistake in enumerate(chosen):
+    for number, mistake in enumerate(MISTAKES[:: by_ring(21, 6, 1)]):
         folder = tmp_path / str(number)
         folder.mkdir()
         kernels = compiled(folder, ["-O0", "-w"], mistake)

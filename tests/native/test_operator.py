@@ -17,10 +17,12 @@ from typing import Any, cast
 import numpy as np
 import onnx
 import pytest
+from corpus_cases import corpus
 from folders import HELPERS, ROOT
 from kernel_numbers import gather_of
 from native_models import Refusal, asked, attributes, model, run, session, wanted
 from onnx import TensorProto, helper
+from rings import by_ring
 from sanitize import NATIVE, SHARED
 
 import onnxgather as og
@@ -29,7 +31,6 @@ from onnxgather.descriptors.tensors import TensorDesc
 from onnxgather.execution import kernels
 from onnxgather.options import POLICIES
 from onnxgather.parity.cases import DescriptorCase
-from onnxgather.parity.corpus import built_in_cases
 from onnxgather.parity.corpus.sampling import random_cases
 
 pytestmark = pytest.mark.skipif(
@@ -55,16 +56,15 @@ def same(found: Array | str, expected: Array | str) -> bool:
 
 def cases(step: int, count: int) -> list[DescriptorCase]:
     """Return one in `step` cases of the corpus, and `count` random ones."""
-    chosen = [*[*built_in_cases()][::step], *random_cases(count, 13)]
+    chosen = [*corpus()[::step], *random_cases(count, 13)]
     return [case for case in chosen if isinstance(case, DescriptorCase)]
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_samples_of_the_corpus_and_random_gathers_are_the_reference_s(
-    policy: og.OutOfRange, pytestconfig: pytest.Config
+    policy: og.OutOfRange,
 ) -> None:
-    long = pytestconfig.getoption("--long")
-    chosen = cases(4, 500) if long else cases(40, 50)
+    chosen = cases(by_ring(120, 40, 4), by_ring(16, 50, 500))
     differing = [
         case.name
         for number, case in enumerate(chosen)
@@ -73,7 +73,7 @@ def test_samples_of_the_corpus_and_random_gathers_are_the_reference_s(
             asked(desc, data, indices, policy, number % 2 + 1), wanted(desc, data, indices, policy)
         )
     ]
-    assert (differing, len(chosen) > 80) == ([], True)
+    assert (differing, len(chosen) > by_ring(24, 80, 800)) == ([], True)
 
 
 def rows(
@@ -359,10 +359,8 @@ def attack(count: int, seed: int) -> None:
     print(refused, ran)
 
 
-def test_hostile_models_are_refused_or_stay_inside_their_tensors(
-    pytestconfig: pytest.Config,
-) -> None:
-    count = 1000 if pytestconfig.getoption("--long") else 50
+def test_hostile_models_are_refused_or_stay_inside_their_tensors() -> None:
+    count = by_ring(20, 50, 1000)
     path = [str(FOLDER), str(HELPERS), str(ROOT / "scripts")]
     code = f"import sys; sys.path[:0] = {path}; import test_operator as t; t.attack({count}, 3)"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

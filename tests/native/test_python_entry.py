@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from agreement import LONG
+from rings import LONG, by_ring
 from sanitize import NATIVE, SHARED
 
 from onnxgather.execution import kernels
@@ -113,7 +113,7 @@ def fuzz(count: int, *more: str, preload: str = "") -> None:
 
 
 def test_random_calls_end_in_errors_or_right_answers() -> None:
-    fuzz(20_000 if LONG else 2_000)
+    fuzz(by_ring(500, 2_000, 20_000))
 
 
 @pytest.mark.skipif(not LONG, reason="sanitizers take long; --long tries them")

@@ -15,6 +15,7 @@ from browser import CHROMIUM, probed
 from html_page import HOSTILE, LOADING, Page
 from msgspec.structs import replace
 from onnx_graphs import FLOAT, INT64, constant, info, model, node
+from rings import one_quick_in
 
 from onnxgather.checks import printable
 from onnxgather.networks.audit_page import audit_page
@@ -156,7 +157,7 @@ def test_several_models_have_a_section_each() -> None:
 
 
 @BROWSER
-@pytest.mark.parametrize("width", [390, 1200])
+@pytest.mark.parametrize("width", one_quick_in(2, [390, 1200]))
 def test_several_models_have_a_table_the_worst_first_and_a_row_shows_its_model_alone(
     tmp_path: Path, width: int
 ) -> None:
@@ -325,7 +326,7 @@ return {
 
 
 @BROWSER
-@pytest.mark.parametrize("width", [390, 1200])
+@pytest.mark.parametrize("width", one_quick_in(2, [390, 1200]))
 def test_filters_in_a_browser_are_in_the_address(tmp_path: Path, width: int) -> None:
     nodes = [
         node("RandomUniform", [], "random", shape=[2]),
@@ -438,6 +439,7 @@ return document.getElementById("shown").textContent;
 """
 
 
+@pytest.mark.slow
 @BROWSER
 def test_hundreds_of_gathers_make_a_small_page_that_is_filtered_at_once(tmp_path: Path) -> None:
     """A person notices a tenth of a second, which is thirty times what a filter takes.

@@ -12,13 +12,12 @@ import numpy as np
 import pytest
 from audit_claims import OUT_OF_BOUNDS, limit
 from command_line import call
+from exported_networks import EACH, NETWORKS
 from network_draft import Feeds, numbers, results, session
-from strength import exported, measured
+from strength import measured
 
 import onnxgather as og
 from onnxgather.networks.contract import Condition
-
-NETWORKS = {name: (model, inputs) for name, model, inputs in exported()}
 
 TOTAL = {
     "file": {"proved": 100, "proved-if": 45},
@@ -59,7 +58,7 @@ def test_so_many_gathers_of_the_networks_are_proved() -> None:
     assert total == TOTAL
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", EACH)
 def test_under_its_contract_each_gather_of_a_network_is_proved_that_can_be(name: str) -> None:
     model, _ = NETWORKS[name]
     bare = og.audit(model)
@@ -68,7 +67,7 @@ def test_under_its_contract_each_gather_of_a_network_is_proved_that_can_be(name:
     assert under == [{"proved-if": "proved"}.get(state, state) for state in before]
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", EACH)
 def test_no_index_of_a_network_leaves_its_axis_under_its_contract(name: str) -> None:
     model, inputs = NETWORKS[name]
     audited = og.audit(model)
@@ -87,7 +86,7 @@ def test_no_index_of_a_network_leaves_its_axis_under_its_contract(name: str) -> 
     assert ended or not audited.gathers
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", EACH)
 def test_just_beyond_each_end_of_a_contract_an_index_leaves_its_axis(name: str) -> None:
     model, inputs = NETWORKS[name]
     contract = og.audit(model).contract

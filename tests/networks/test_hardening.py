@@ -12,6 +12,7 @@ import pytest
 from folders import MODELS
 from index_arithmetic import index_values
 from onnx import ModelProto, TensorProto, external_data_helper, helper, numpy_helper, parser
+from rings import by_ring
 
 import onnxgather as og
 from onnxgather.networks.gathers import Premises
@@ -166,14 +167,14 @@ g (float[n] data, int64[k] i) => (y) { y = Gather (data, i) }"""
 
 @pytest.mark.parametrize("policy", ["clamp", "zero", "directml"])
 def test_a_hardened_network_does_not_fail_whatever_its_indices_are(
-    policy: OutOfRange, pytestconfig: pytest.Config
+    policy: OutOfRange,
 ) -> None:
     path = MODELS / "networks" / "keywords.onnx"
     ort: Any = onnxruntime
     given = {"words": (2, 6)}
     hardened = og.harden(path, policy, given).SerializeToString()
     original, run = (ort.InferenceSession(m).run for m in (path.read_bytes(), hardened))
-    random, count = np.random.default_rng(0), 10_000 if pytestconfig.getoption("--long") else 200
+    random, count = np.random.default_rng(0), by_ring(50, 200, 10_000)
     values = index_values("int64", 32)
     for _ in range(count):
         anywhere = random.integers(-(2**63), 2**63 - 1, (2, 6), endpoint=True)

@@ -325,7 +325,7 @@ class TestFunctions:
             "the model: the model must have at most 20,000 copies of nodes, as each call copies "
             "its function, got 20,002"
         )
-        many = [node("Neg", ["ids"], f"r{k}") for k in range(300_001)]
+        many = [node("Neg", ["ids"], "r0")] * 300_001
         assert refusal(model(many, [IDS], ["r0"])) == (
             "the model: the model must have at most 300,000 nodes, got 300,001"
         )

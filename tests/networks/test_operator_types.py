@@ -16,6 +16,7 @@ import random_operations
 from network_draft import Feeds, data_type, results, session
 from onnx import helper, numpy_helper
 from random_operations import Drawn
+from rings import by_ring
 
 from onnxgather.descriptors.arrays import Array
 from onnxgather.model.values import name_of
@@ -669,12 +670,9 @@ def test_the_sizes_of_operations() -> None:
     assert not [(case, own) for own, case in pairs if own != case[-1]]
 
 
-def test_the_sizes_of_random_operations_are_those_of_their_runs(
-    pytestconfig: pytest.Config,
-) -> None:
-    is_long = pytestconfig.getoption("--long")
-    found = list(found_wrong(range(8000 if is_long else 400)))
-    assert len(found) > (32_000 if is_long else 1500)
+def test_the_sizes_of_random_operations_are_those_of_their_runs() -> None:
+    found = list(found_wrong(range(by_ring(100, 400, 8000))))
+    assert len(found) > by_ring(375, 1500, 32_000)
     assert not [wrong for wrong in found if wrong]
 
 

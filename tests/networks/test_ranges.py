@@ -12,6 +12,7 @@ import pytest
 import random_networks
 from onnx import helper, numpy_helper
 from open_numbers import OpenNumbers
+from rings import by_ring
 
 from onnxgather.descriptors.arrays import Array
 from onnxgather.gather import ATTRIBUTES
@@ -60,10 +61,9 @@ def violations(seeds: Iterable[int], operator: str = "") -> Iterator[str]:
                 yield wrong and f"seed {seed}, {maker} {name}: {wrong}"
 
 
-def test_no_value_of_a_random_network_leaves_its_interval(pytestconfig: pytest.Config) -> None:
-    is_long = pytestconfig.getoption("--long")
-    found = list(violations(range(1000 if is_long else 50)))
-    assert len(found) > (40_000 if is_long else 2000)
+def test_no_value_of_a_random_network_leaves_its_interval() -> None:
+    found = list(violations(range(by_ring(12, 50, 1000))))
+    assert len(found) > by_ring(480, 2000, 40_000)
     assert not [wrong for wrong in found if wrong]
 
 

@@ -51,6 +51,7 @@ def test_onnx_runtime_takes_each_chain(chain: str) -> None:
     assert taken > 6
 
 
+@pytest.mark.slow
 def test_the_networks_have_each_operator_of_the_audit() -> None:
     drawn = {node.op_type for seed in range(400) for node in graph(seed).draft.nodes}
     assert TRANSFERS.keys() - drawn == set()

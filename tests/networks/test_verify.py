@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import onnx
 import pytest
+from exported_networks import EACH, NETWORKS
 from onnx import parser
-from strength import exported
 
 import onnxgather as og
 from onnxgather.networks.contract import Condition
@@ -28,13 +28,11 @@ EMBEDDING = model(
     "{ z = Gather (table, ids)  y = Add (z, x)  m = Identity (mask) }"
 )
 
-NETWORKS = {name: (network, inputs) for name, network, inputs in exported()}
-
 LEFT = {"hand_scatter.onnx": [("r", "ReverseSequence")]}
 """The nodes that are left of the exported networks."""
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", EACH)
 def test_a_hardened_network_holds_all_checks(name: str) -> None:
     network, inputs = NETWORKS[name]
     plain = Premises(read_network(network))

@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 from command_line import outcome
+from corpus_cases import corpus
 from edge_indices import FEW, ask, cases
 from folders import MODELS
 
 from onnxgather.execution.hosts import find_runtime
 from onnxgather.execution.providers import PROVIDERS
 from onnxgather.parity.cases import DescriptorCase
-from onnxgather.parity.corpus import built_in_cases, random_cases
+from onnxgather.parity.corpus import random_cases
 from onnxgather.parity.known import CasePattern, known_differences
 from onnxgather.parity.lanes import open_lanes
 from onnxgather.parity.lanes.directml import find_host
@@ -82,7 +83,7 @@ def test_all_programs_of_the_checkout_pass_on_directml() -> None:
 def test_each_known_difference_of_the_provider_has_a_repro(
     pattern: CasePattern, tmp_path: Path
 ) -> None:
-    case = next(case for case in built_in_cases() if pattern.fits(case))
+    case = next(case for case in corpus() if pattern.fits(case))
     (lane,) = open_lanes(["directml"])
     found = make_repro(case, lane, str(tmp_path / "repro"))
     lane.close()

@@ -10,7 +10,6 @@ from typing import Any
 
 import onnxruntime
 import pytest
-from agreement import LONG
 from recordings import (
     CROPPED,
     E_INVALIDARG,
@@ -27,6 +26,7 @@ from recordings import (
     Recording,
     recorded,
 )
+from rings import LONG
 
 import onnxgather as og
 from onnxgather.descriptors.arrays import elements
@@ -101,9 +101,16 @@ MOST_CASES = 94
 
 
 def of_files(*kinds: str) -> pytest.MarkDecorator:
-    """Give a test the cases of all files of some kinds, a part of a file at a time."""
+    """Give a test the cases of all files of some kinds, a part of a file at a time.
+
+    The first part of each file of ours is quick.
+    """
     parts = [
-        pytest.param(cases[first : first + MOST_CASES], id=f"{file}:{first}")
+        pytest.param(
+            cases[first : first + MOST_CASES],
+            id=f"{file}:{first}",
+            marks=() if file in OURS and first == 0 else pytest.mark.slow,
+        )
         for file, cases in FILES.items()
         for first in range(0, len(cases), MOST_CASES)
         if file.rpartition("/")[2] in kinds

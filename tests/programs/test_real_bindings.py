@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from agreement import LONG
 from command_line import outcome
 from folders import MODELS
 from random_programs import random_program
+from rings import LONG
 from small_programs import gather, shown, small_program
 
 import onnxgather as og

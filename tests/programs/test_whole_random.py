@@ -9,9 +9,10 @@ from typing import Any
 
 import onnxruntime
 import pytest
-from agreement import LONG, POLICIES
+from agreement import POLICIES
 from model_metadata import metadata_of
 from random_programs import random_program
+from rings import LONG, by_ring
 
 import onnxgather as og
 from onnxgather.descriptors.arrays import Array
@@ -23,7 +24,7 @@ from onnxgather.parity.lanes.directml import DirectMLLane, find_host
 from onnxgather.programs.program import Program, parse_program
 from onnxgather.programs.running import execute
 
-PROGRAMS = 300 if LONG else 60
+PROGRAMS = by_ring(20, 60, 300)
 """Random programs whose models must give what `run` gives."""
 
 FOLDERS = count()

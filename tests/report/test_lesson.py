@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 from browser import CHROMIUM, probed
 from command_line import call
+from corpus_cases import corpus
 from folders import MODELS
 from html_page import HOSTILE, LOADING, Page
+from rings import one_quick_in
 
 import onnxgather as og
 from onnxgather.lowering.show import describe
 from onnxgather.parity.cases import DescriptorCase
-from onnxgather.parity.corpus import built_in_cases
 from onnxgather.report.lesson import lesson, lesson_page
 
 PROBE = """
@@ -106,7 +107,7 @@ def test_a_large_tensor_has_no_picture() -> None:
 
 
 def test_every_gather_of_the_corpus_has_a_page() -> None:
-    cases = (case for case in built_in_cases() if isinstance(case, DescriptorCase))
+    cases = (case for case in corpus() if isinstance(case, DescriptorCase))
     chosen = [*{str(case.descriptor): case for case in cases}.values()][::60]
     assert len(chosen) > 10
     for case in chosen:
@@ -145,7 +146,7 @@ class TestCommand:
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
-@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("width", one_quick_in(2, [390, 1280]))
 def test_each_element_is_told_by_keyboard_in_a_browser_and_the_page_fits(
     tmp_path: Path, width: int
 ) -> None:

@@ -19,10 +19,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from agreement import LONG
 from command_line import DESC
 from fake_directml import NO_DEVICE, START, done, failed, fake_folder
 from folders import OBSERVED, ROOT
+from rings import LONG
 
 import onnxgather
 from onnxgather.parity.lanes.directml import find_host, request_for, setup_command

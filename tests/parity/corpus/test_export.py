@@ -11,7 +11,6 @@ import sys
 import unittest
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,34 +18,32 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from agreement import LONG
+from corpus_cases import corpus
 from msgspec import structs
 from onnx.backend.base import Backend, BackendRep
 from onnx.backend.test.loader import load_model_tests
+from rings import by_ring
 
 import onnxgather as og
 from onnxgather.descriptors.arrays import Array
 from onnxgather.errors import OnnxGatherError
 from onnxgather.options import FORMATS, FormatName
 from onnxgather.parity.cases import Case, DescriptorCase, NodeCase
-from onnxgather.parity.corpus import built_in_cases, export, random_cases
+from onnxgather.parity.corpus import export, random_cases
 from onnxgather.programs.program import read_program
 from onnxgather.programs.running import dispatches
 
-
-@cache
-def every() -> tuple[Case, ...]:
-    return tuple(built_in_cases())
+STEP = by_ring(16, 4, 1)
 
 
 def cases() -> tuple[Case, ...]:
-    """Return the cases that are exported: with --long all, else those in a part of the corpus."""
-    return every()[:: 1 if LONG else 4]
+    """Return the cases that are exported: with `--long` all, else a part of the corpus."""
+    return corpus()[::STEP]
 
 
 def few() -> tuple[Case, ...]:
     """Return some cases of every sort."""
-    return every()[::150]
+    return corpus()[::150]
 
 
 @pytest.fixture(scope="module")
@@ -162,14 +159,14 @@ def run_by_onnx(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[unittest
 
 def test_onnx_runs_every_exported_test(exports: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     count = len(index(exports / "onnx")["cases"])
-    assert count > (1300 if LONG else 1300 // 4)
+    assert count > 1300 // STEP
     result, compared = run_by_onnx(exports / "onnx", monkeypatch)
     assert [str(test) + why for test, why in [*result.failures, *result.errors]] == []
     assert (compared, len(result.skipped)) == (count, count)  # each is skipped on CUDA
 
 
 def test_a_wrong_bit_does_not_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    case = next(case for case in every() if case.name == "gather/extremes/float32")
+    case = next(case for case in corpus() if case.name == "gather/extremes/float32")
     export([case], "onnx", tmp_path)
     [path] = tmp_path.rglob("output_0.pb")
     expected = onnx.numpy_helper.to_array(onnx.TensorProto.FromString(path.read_bytes())).copy()
@@ -275,7 +272,7 @@ def test_the_readme_runs_its_export(tmp_path: Path, name: FormatName) -> None:
 
 
 def test_an_export_says_what_it_leaves_out(tmp_path: Path) -> None:
-    chosen = [case for case in every() if case.name.startswith(("forbidden", "gather/policy"))]
+    chosen = [case for case in corpus() if case.name.startswith(("forbidden", "gather/policy"))]
     reasons: dict[FormatName, str] = {
         "onnx": "must be refused, which an ONNX backend test cannot say",
         "dxdispatch": "is an ONNX node that no descriptor says",

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from command_line import DATA_4X3 as DATA
 from command_line import DESC
+from corpus_cases import corpus
 from fake_directml import NO_DEVICE, START, done, failed, fake_folder
 from msgspec.structs import replace
 from recordings import INDEPENDENT, recorded
@@ -22,7 +23,7 @@ from onnxgather.execution.child import Breakdown
 from onnxgather.options import OutOfRange
 from onnxgather.parity.cases import Case, DescriptorCase
 from onnxgather.parity.checking import check_cases
-from onnxgather.parity.corpus import built_in_cases, random_cases
+from onnxgather.parity.corpus import random_cases
 from onnxgather.parity.corpus.built_in import forbidden_cases
 from onnxgather.parity.lanes.directml import DirectMLLane, find_host, setup_command
 from onnxgather.parity.lanes.lane import Answer, AnswerKind, LaneInfo
@@ -280,7 +281,7 @@ def _in_corpus(in_range: bool) -> list[Case]:
     """Return those cases of the corpus that DirectML.dll has an answer to."""
     return [
         found
-        for found in built_in_cases()
+        for found in corpus()
         if isinstance(found, DescriptorCase)
         and found.in_range == in_range
         and (in_range or found.out_of_range == "directml")

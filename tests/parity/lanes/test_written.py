@@ -7,13 +7,13 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
+from corpus_cases import corpus
 from wine_programs import live, wine_program
 
 import onnxgather as og
 from onnxgather.descriptors.reference import reference
 from onnxgather.execution.child import NoAnswerError
 from onnxgather.parity.cases import DescriptorCase
-from onnxgather.parity.corpus import built_in_cases
 from onnxgather.parity.lanes.directml import Host, request_for
 
 HERE = Path(__file__).parent
@@ -26,7 +26,7 @@ def written_host(folder: Path, descriptors: list[og.Descriptor]) -> list[str]:
 
 @live
 def test_directml_takes_the_corpus_as_cpp(tmp_path: Path) -> None:
-    cases = {case.descriptor: case for case in built_in_cases() if isinstance(case, DescriptorCase)}
+    cases = {case.descriptor: case for case in corpus() if isinstance(case, DescriptorCase)}
     run = list(cases)[:: len(cases) // 30]
     with closing(Host(written_host(tmp_path, [*cases, *run]), timeout=300)) as host:
         for descriptor in cases:
@@ -43,7 +43,7 @@ def test_directml_takes_the_corpus_as_cpp(tmp_path: Path) -> None:
 
 @live
 def test_a_descriptor_that_differs_ends_the_host(tmp_path: Path) -> None:
-    cases = (case for case in built_in_cases() if isinstance(case, DescriptorCase))
+    cases = (case for case in corpus() if isinstance(case, DescriptorCase))
     first, second = islice(dict.fromkeys(case.descriptor for case in cases), 2)
     with closing(Host(written_host(tmp_path, [first, first]), timeout=300)) as host:
         assert host.ask(request_for(first)).stage == "done"

@@ -1,0 +1,14 @@
+"""The cases of the corpus, made once for all tests of a process."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from onnxgather.parity.cases import Case
+from onnxgather.parity.corpus import built_in_cases
+
+
+@cache
+def corpus() -> tuple[Case, ...]:
+    """Return the cases in their order."""
+    return tuple(built_in_cases())
