@@ -41,7 +41,7 @@ CUBES = """(set-logic QF_NIA)
 """Fermat's theorem for cubes, which no solver decides in seconds."""
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", quick_alone(["z3"], NAMES))
 class TestSolve:
     def test_a_script_that_follows_is_unsat(self, name: str) -> None:
         assert solve(PROVED, 5, name) == Solved("unsat")
