@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -11,6 +12,10 @@ from hypothesis import HealthCheck, settings
 os.environ.setdefault("ONNXGATHER_WARM_SECONDS", "0")
 # Importing numpy starts OpenBLAS's threads, which doubles the cost of each process a test starts.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# Each process that a test starts would compile the package anew; so bytecode is kept apart from it.
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
+    bytecode = Path(__file__).parents[1] / ".pytest_cache" / "bytecode"
+    os.environ.setdefault("PYTHONPYCACHEPREFIX", str(bytecode))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -150,6 +150,7 @@ class TestMemory:
             data += 1
             assert session.run(*given).tobytes() == data[:, [2, 0]].tobytes()
 
+    @pytest.mark.slow
     def test_torch_tensors_are_read_where_they_are(self) -> None:
         torch: Any = pytest.importorskip("torch", reason="torch is not installed")
         session, data = og.Session(DESC), torch.from_numpy(DATA.copy())

@@ -22,7 +22,7 @@ import pytest
 from command_line import DESC
 from fake_directml import NO_DEVICE, START, done, failed, fake_folder
 from folders import OBSERVED, ROOT
-from rings import LONG
+from rings import LONG, one_quick_in
 
 import onnxgather
 from onnxgather.parity.lanes.directml import find_host, request_for, setup_command
@@ -103,7 +103,7 @@ def records(folder: Path, kind: str) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize("name", ["record.py", "validity.py", "levels.py"])
+@pytest.mark.parametrize("name", one_quick_in(3, ["record.py", "validity.py", "levels.py"]))
 def test_a_script_without_a_host_says_how_to_make_one(name: str, tmp_path: Path) -> None:
     file = [tmp_path / "file"] if name == "levels.py" else []
     found = script(name, "--host", tmp_path, *file)
@@ -113,7 +113,7 @@ def test_a_script_without_a_host_says_how_to_make_one(name: str, tmp_path: Path)
 
 
 @stand_in
-@pytest.mark.parametrize("name", ["record.py", "validity.py", "levels.py"])
+@pytest.mark.parametrize("name", one_quick_in(3, ["record.py", "validity.py", "levels.py"]))
 def test_a_script_ends_where_directml_does_not_start(name: str, tmp_path: Path) -> None:
     host = fake_folder(tmp_path, "pass", start=NO_DEVICE)
     file = [tmp_path / "file"] if name == "levels.py" else []
