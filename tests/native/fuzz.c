@@ -155,14 +155,15 @@ static void *work(void *argument) {
 static void run(const struct gather *g, size_t threads) {
     const size_t index_size = g->index_type % 2 ? 8 : 4;
     unsigned char *data = malloc(g->data_count * g->element_size);
-    unsigned char *indices = malloc(g->index_count * index_size);
+    /* At an odd address, as those of a model may be. */
+    unsigned char *odd = malloc(g->index_count * index_size + 1), *indices = odd + 1;
     unsigned char *output = malloc(g->output_count * g->element_size);
     unsigned long long sum = 0;
     struct work works[8];
     pthread_t ids[8];
     int fine = 1;
     const size_t parts = gather_parts(g, 1 + below(MOST_PARTS));
-    if (!data || !indices || !output) abort();
+    if (!data || !odd || !output) abort();
     memset(data, 1, g->data_count * g->element_size);
     for (uint64_t k = 0; k < g->index_count; k++) {
         const uint64_t value = index_of(g);
@@ -193,7 +194,7 @@ static void run(const struct gather *g, size_t threads) {
         if (g->policy != GATHER_ERROR || strncmp(message, cut, sizeof cut - 1)) abort();
     }
     free(data);
-    free(indices);
+    free(odd);
     free(output);
 }
 

@@ -1,5 +1,5 @@
 /* Whether numbers are a gather that stays inside its three buffers, and which index is wrong. */
-#include "kernel.h"
+#include "tiles.h"
 
 #include <stdio.h>
 
@@ -16,14 +16,14 @@ static int product(const uint64_t *sizes, uint32_t count, uint64_t *result) {
     return 1;
 }
 
-/* Add the offset of the last element along dimensions of sizes of at least 1 to an offset. False if
+/* Add to an offset that of the last element along dimensions, whose sizes are at least 1. False if
    the sum is not below count, which is 1 to 2^32. */
 static int reaches(const uint64_t *sizes, const uint64_t *strides, uint32_t dimensions,
                    uint64_t count, uint64_t *offset) {
     for (uint32_t k = 0; k < dimensions; k++) {
         if (strides[k] > LARGEST) return 0; /* also along a size of 1, where it leads nowhere */
         if (strides[k] && sizes[k] - 1 > (count - 1) / strides[k]) return 0;
-        /* So each product is below 2^32, and all sums of at most 17 of them fit. */
+        /* So each product is below 2^32, and all sums of at most 16 of them fit. */
         *offset += (sizes[k] - 1) * strides[k];
     }
     return *offset < count;
@@ -41,8 +41,7 @@ static int fills(const struct gather *g) {
     return 1;
 }
 
-const char *gather_check(const struct gather *gather) {
-    const struct gather *g = gather;
+const char *gather_check(const struct gather *g) {
     const uint64_t counts[] = {g->data_count, g->index_count, g->output_count};
     const uint64_t tuple[] = {g->tuple_size};
     uint64_t elements, indices, last;
@@ -88,28 +87,21 @@ const char *gather_check(const struct gather *gather) {
     last = 0;
     if (!reaches(g->sizes, g->output_strides, g->loop_count, g->output_count, &last))
         return "output_strides must lead to elements of OutputTensor";
-    /* Where there are fewer loops than elements, gather_clear has written every element before. */
+    /* With fewer steps than elements, steps may meet: gather_clear writes every element before. */
     if (elements > g->output_count || (elements == g->output_count && !fills(g)))
         return "output_strides must lead to different elements of OutputTensor";
     return NULL;
 }
 
-void gather_first_outside(const struct gather *gather, const void *indices, char *message,
-                          size_t room) {
-    const struct gather *g = gather;
+void gather_first_outside(const struct gather *g, const void *indices, char *message, size_t room) {
     uint64_t at[GATHER_MOST_LOOPS] = {0}, offset = 0;
     const int is_signed = g->index_type == GATHER_INT32 || g->index_type == GATHER_INT64;
     int k;
     do {
         const uint64_t axis =
             g->axis_sizes[g->tuple_size > 1 && g->indices_rank ? at[g->indices_rank - 1] : 0];
-        uint64_t value, wrapped;
-        switch (g->index_type) {
-        case GATHER_UINT32: value = ((const uint32_t *)indices)[offset]; break;
-        case GATHER_INT32: value = (uint64_t)((const int32_t *)indices)[offset]; break;
-        default: value = ((const uint64_t *)indices)[offset]; break;
-        }
-        wrapped = is_signed && value >> 63 ? value + axis : value;
+        const uint64_t value = value_at(indices, offset, (int)g->index_type);
+        const uint64_t wrapped = is_signed && value >> 63 ? value + axis : value;
         if (wrapped >= axis) {
             const char *before = "IndicesTensor[";
             size_t used = 0;

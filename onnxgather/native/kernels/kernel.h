@@ -43,7 +43,7 @@ void gather_first_outside(const struct gather *gather, const void *indices, char
 /* How many parts a gather may be cut into that threads can run at the same time, 1 or more. */
 size_t gather_parts(const struct gather *gather, size_t most);
 
-/* Zeros between the elements of the output, before its parts are run. */
+/* Write zeros where the parts leave gaps in the output; to be called before they are run. */
 void gather_clear(const struct gather *gather, void *output);
 
 /* Run one part of a gather. False if the policy is "error" and an index is out of range. */

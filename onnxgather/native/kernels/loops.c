@@ -32,8 +32,6 @@
 #include "machine.h"
 #include "tiles.h"
 
-#include <string.h>
-
 enum { MOST_LOOPS = GATHER_MOST_LOOPS + 1 }; /* one of them may be split */
 
 /* A loop, and where a run stands: steps and offsets in elements of the three buffers. */
@@ -53,7 +51,7 @@ struct run {
     int inside;      /* whether indices in range lead to elements that are there and reached */
     int streams;     /* whether the output passes the caches by */
     int eights;      /* whether single elements are loaded eight at a time */
-    int wide;        /* whether a line is copied at once */
+    int wide;        /* whether a cache line is copied at once */
     int count, tile; /* of all loops; the loops from `tile` on make a tile */
     struct loop loops[MOST_LOOPS];
     uint32_t rows;                                 /* of a tile */
@@ -186,8 +184,8 @@ static void take_row(struct run *run) {
     else run->loops[0] = (struct loop){1, 0, 0, run->width};
 }
 
-/* Make a tile of the innermost loops. Of a loop that is split for it, `rest` is what is left over;
-   its number is returned, or -1. */
+/* Make a tile of the innermost loops. If a loop is split for it, `rest` is what is left over of
+   that loop, and the number of that loop is returned; else -1. */
 static int make_tile(struct run *run, uint64_t most, struct loop *rest) {
     uint64_t rows = 1;
     for (int k = run->count - 1; k >= 0; k--) {
@@ -215,7 +213,7 @@ static int make_tile(struct run *run, uint64_t most, struct loop *rest) {
     return -1;
 }
 
-/* The coordinate k of the innermost loop. */
+/* The indices along the innermost loop: coordinate k of each. */
 static struct line line_of(const struct run *run, struct position at, uint32_t k) {
     const struct gather *g = run->gather;
     const struct loop *loop = &run->loops[run->count - 1];
@@ -239,7 +237,7 @@ static int find_offsets(struct run *run, uint64_t index) {
     const struct loop *innermost = &run->loops[run->count - 1];
     uint64_t turns[MOST_LOOPS] = {0}, done = 0;
     struct position at = {0, index, 0};
-    int outside = 0, first = run->tile; /* of the loops whose turns differ in their indices */
+    int outside = 0, first = run->tile; /* that with other indices at each turn */
     while (first < run->count - 1 && !run->loops[first].index) first++;
     do {
         for (uint32_t k = 0; k < g->tuple_size; k++) {
@@ -308,7 +306,7 @@ static void copy_wrapped(struct run *run, struct position at) {
         }
 }
 
-/* Copy the rows of a tile straight from their indices. False where that was not right. */
+/* Copy the rows of a tile straight from their indices. False if their offsets must be found. */
 static int fuse_tile(struct run *run, struct position at) {
     const struct gather *g = run->gather;
     const int checks = g->policy != GATHER_CLAMP;
@@ -339,8 +337,8 @@ static uint64_t extent_of(const struct gather *g) {
 }
 
 /* Read the data of a tile once from its beginning to its end, if it lies close together: the
-   processor then sees a line of memory and brings it into the cache, which it does not for the
-   scattered reads of the indices, and less for explicit fetches. */
+   processor sees that reads follow one another and brings what comes next into the cache, which it
+   does not for the scattered reads of the indices, and less for explicit fetches. */
 static void read_ahead(const struct run *run, uint64_t data, uint64_t extent) {
     const size_t size = run->gather->element_size;
     const uint64_t bytes = extent * size;
@@ -381,8 +379,8 @@ static int run_tiles(struct run *run, struct position outer) {
 
 /* --- The whole -------------------------------------------------------------------------------- */
 
-/* Whether indices in range lead to data that is there and that DirectML reaches. For the other
-   policies gather_check has proved it. */
+/* Whether indices in range lead to data that is there, as gather_check has proved, and, under
+   "directml", that DirectML reaches. */
 static int lies_inside(const struct gather *g) {
     uint64_t limit = g->data_count < g->reachable_count ? g->data_count : g->reachable_count;
     if (g->policy != GATHER_DIRECTML) return 1;
@@ -397,8 +395,7 @@ static int lies_inside(const struct gather *g) {
     return 1;
 }
 
-/* Whether the output passes the caches by: where the last one cannot hold it beside what is read.
- */
+/* Whether the output passes the caches by, as the last one cannot hold it beside what is read. */
 static int passes_by(const struct gather *g) {
     const uint64_t bytes = bytes_written(g), data = g->data_count * g->element_size;
     const uint64_t used = bytes + (data < bytes ? data : bytes);

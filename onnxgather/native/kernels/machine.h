@@ -17,7 +17,7 @@ size_t machine_cache_bytes(void);
 #define VECTORS 0
 #endif
 
-/* Whether the processor loads eight elements from eight places faster than one after another. */
+/* Whether those loops are used: not where loading eight elements from eight places is slow. */
 int machine_gathers(void);
 
 #endif

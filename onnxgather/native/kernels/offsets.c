@@ -5,7 +5,7 @@
    and wrap, as DirectML's do; under the other policies gather_check has seen that they fit. */
 #include "tiles.h"
 
-/* Inlined with a constant type, policy, `first` and `index_step` into one loop for each. */
+/* Inlined as a loop of its own for each type, policy and `first`, and for an `index_step` of 1. */
 INLINED int add(const struct line *at, uint32_t *restrict offsets, uint8_t *restrict missing,
                 const int type, const int policy, const int first, const size_t index_step) {
     /* DirectML reads UINT64 as INT64. */

@@ -215,7 +215,7 @@ static void ORT_CALL destroy_kernel(void *kernel) {
     free(kernel);
 }
 
-/* Find the memory of a tensor, which must have a type and as many elements. */
+/* Find the memory of a tensor, which must have this type and so many elements. */
 static OrtStatus *memory_of(const OrtApi *api, const OrtValue *value, const char *name, int type,
                             uint64_t count, void **data) {
     char message[ROOM];
@@ -296,7 +296,7 @@ static OrtStatus *ORT_CALL infer(const OrtCustomOp *op, OrtInference *context) {
                   ORT(api, ShapeInferContext_GetAttribute)(context, "output_shape", &attribute)) ||
         !succeeds(api,
                   ORT(api, ReadOpAttr)(attribute, ORT_OP_ATTR_INTS, shape, sizeof shape, &size)))
-        size = 0; /* it may say how much there would be */
+        size = 0; /* on failure it may be the room that is needed */
     rank = size / sizeof *shape;
     for (size_t k = 0; k < rank; k++)
         if (shape[k] < 1) rank = 0;

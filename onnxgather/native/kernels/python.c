@@ -20,7 +20,7 @@
 #define NARROW 5
 #define WIDE_BYTES (offsetof(struct gather, indices_rank) - offsetof(struct gather, sizes))
 
-/* Below so many bytes of output, a gather is done before another thread of Python could begin. */
+/* Bytes of output from which the GIL is released; a smaller gather ends before that would help. */
 #define RELEASED_BYTES 65536
 
 #ifdef _WIN32
@@ -45,7 +45,7 @@ typedef pthread_cond_t condition;
 
 /* One call of a gather that several threads share. Threads are made for a call, so the child of a
    fork misses none. The caller takes parts too and waits only for those that others took: a thread
-   that starts late finds none left, and touches nothing but this. */
+   that starts late finds none left, and touches nothing but this struct. */
 struct call {
     const struct gather *gather;
     const void *data, *indices;
@@ -283,6 +283,7 @@ static PyObject *gather_new(PyTypeObject *type, PyObject *arguments, PyObject *n
     }
     self->threads = threads < 1 ? 1 : threads > MOST_THREADS ? MOST_THREADS : (size_t)threads;
     self->parts = threads > 1 ? gather_parts(gather, self->threads * PARTS_PER_THREAD) : 1;
+    if (self->threads > self->parts) self->threads = self->parts;
     return (PyObject *)self;
 }
 

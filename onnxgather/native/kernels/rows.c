@@ -8,8 +8,6 @@
 #include "machine.h"
 #include "tiles.h"
 
-#include <string.h>
-
 #if VECTORS
 #include <immintrin.h>
 #define AVX512 __attribute__((target("avx512f")))
@@ -80,8 +78,8 @@ static void stream(char *restrict output, const char *restrict input, size_t byt
     if (done < bytes) memcpy(output + done, input + done, bytes - done);
 }
 
-/* Rows of at least a line, line by line by `copy`. While a row is copied, a later row is fetched:
-   one after about FETCHED_BYTES, so that it is there in time. */
+/* Rows of at least a cache line, each line by `copy`. While a row is copied, a later row is
+   fetched: one after about FETCHED_BYTES, so that it is there in time. */
 INLINED void copy_lines(const struct rows *at, const uint32_t *restrict offsets, const int streams,
                         void (*const copy)(char *, const char *)) {
     const struct rows rows = *at;
@@ -102,6 +100,9 @@ INLINED void copy_lines(const struct rows *at, const uint32_t *restrict offsets,
         if (streams) stream(output + k, row + k, rows.bytes - k);
         else copy(output + end, row + end);
     }
+#if STREAMS
+    if (streams) _mm_sfence(); /* so that whichever thread hears of the output sees these bytes */
+#endif
 }
 
 static inline void stream_line(char *output, const char *row) {
@@ -164,7 +165,7 @@ void clear_rows(const struct rows *rows, const uint8_t *missing) {
 
 /* --- Rows straight from their indices --------------------------------------------------------- */
 
-/* Rows `from` to `to`, inlined with constants from `type` on into one loop for each.
+/* Rows `from` to `to`; inlined as one loop for each value of the constants from `type` on.
    `coordinates`: 1 or 2, of an index. `piece`: the bytes of a row where `whole`, else a row has one
    to two pieces. `checks`: whether an index out of range is told. `packed`: whether the last
    coordinate counts elements. `fetches`: whether what later indices lead to is fetched, in range or
@@ -250,8 +251,8 @@ FUSED(INT32, 2)
 FUSED(INT64, 2)
 
 #if VECTORS
-/* Copy eight elements from offsets that count elements. Of short ones 4 bytes are read, those at
-   the end of the data included, and shifted. */
+/* Copy eight elements from offsets that count elements. For one of 1 or 2 bytes, 4 are read, at the
+   end of the data the last 4, and shifted. */
 AVX512 static inline void copy_eight(void *output, const struct rows *rows, __m512i offsets) {
     if (rows->size == 8) {
         _mm512_storeu_si512(output, _mm512_i64gather_epi64(offsets, rows->data, 8));
@@ -269,8 +270,8 @@ AVX512 static inline void copy_eight(void *output, const struct rows *rows, __m5
     }
 }
 
-/* Copy elements for eight packed indices at a time, and leave out the last ones;
-   else as copy_fused for one coordinate. */
+/* As copy_fused for one coordinate and single elements, eight packed indices at a time; the last
+   indices, if they are fewer than eight, are left out. */
 AVX512 static int fuse_eights(const struct line *axis, const struct rows *rows, uint32_t type) {
     const __m512i size = _mm512_set1_epi64((long long)axis->size);
     const __m512i last = _mm512_set1_epi64((long long)axis->size - 1);

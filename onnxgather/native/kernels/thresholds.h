@@ -32,14 +32,14 @@ enum {
     /* Bytes of a row from which it may pass the caches by. No difference at 64 and 256. */
     STREAMED_ROW_BYTES = 128,
 
-    /* Bytes of a row from which its lines are copied at once, where the processor has vectors.
-       128: 1.58 (1,000,000 rows of 64 of 200,000). */
+    /* Bytes of a row from which each cache line is copied at once, where the processor has vectors;
+       then the two numbers above decide nothing. 128: 1.58 (1,000,000 rows of 64 of 200,000). */
     WIDE_ROW_BYTES = 64,
 
     /* A row that is copied line by line is fetched at most so many rows before. */
     ROWS_AHEAD = 64,
 
-    /* The same for rows of up to a line. No difference at 6 and 24. */
+    /* The same for rows that are copied in smaller pieces. No difference at 6 and 24. */
     SHORT_ROWS_AHEAD = 12,
 
     /* Bytes of rows between one that is fetched and one that is copied line by line. 2^11: 1.36

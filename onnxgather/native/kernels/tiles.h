@@ -7,6 +7,8 @@
 #include "kernel.h"
 #include "thresholds.h"
 
+#include <string.h>
+
 #if defined(__GNUC__)
 #define INLINED static inline __attribute__((always_inline))
 #elif defined(_MSC_VER)
@@ -47,13 +49,19 @@ struct rows {
     size_t ahead; /* rows between one that is fetched and one that is copied; 0: none is fetched */
     int streams;  /* whether rows pass the caches by; then they begin at multiples of 16 */
     int eights;   /* whether elements are loaded eight at a time */
-    int wide;     /* whether a line is copied at once */
+    int wide;     /* whether a cache line is copied at once */
 };
 
+/* An index as it is; those of a model may lie at any address. */
 INLINED uint64_t value_at(const char *indices, size_t at, const int type) {
-    if (type == GATHER_UINT32) return ((const uint32_t *)indices)[at];
-    if (type == GATHER_INT32) return (uint64_t)((const int32_t *)indices)[at];
-    return ((const uint64_t *)indices)[at];
+    uint64_t wide;
+    uint32_t narrow;
+    if (type % 2) {
+        memcpy(&wide, indices + at * sizeof wide, sizeof wide);
+        return wide;
+    }
+    memcpy(&narrow, indices + at * sizeof narrow, sizeof narrow);
+    return type == GATHER_INT32 ? (uint64_t)(int32_t)narrow : narrow;
 }
 
 /* An index, counted from the front and clamped to its axis. `outside` gets the bits that clamping
@@ -69,8 +77,8 @@ INLINED uint64_t index_at(const char *indices, size_t at, const int type, const 
     return kept;
 }
 
-/* offsets.c: adds what one coordinate of the indices adds to the offsets of a line. Under "zero" it
-   marks the rows that are missing. Returns whether an index is out of range. */
+/* offsets.c: adds one coordinate of the indices to the offsets of a line; the first one sets them.
+   Under "zero" it marks the rows that are missing. Returns whether an index is out of range. */
 typedef int adder(const struct line *line, uint32_t *offsets, uint8_t *missing);
 adder *adder_of(uint32_t index_type, uint32_t policy);
 
