@@ -110,7 +110,7 @@ print(test_bench.differing(test_bench.SMALL[int(sys.argv[1])]))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", range(len(SMALL)), ids=lambda number: SMALL[number].title)
+@pytest.mark.parametrize("number", range(len(SMALL)), ids=[workload.title for workload in SMALL])
 def test_a_rival_gives_the_bytes_of_the_reference(number: int) -> None:
     """In a process of its own, as jax starts threads, and warns of each fork that comes later."""
     folders = [*map(str, (Path(__file__).parent, HELPERS, ROOT / "scripts"))]
