@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "onnxgather"
 
 BUDGETS = {
     "top": 1_019,
-    "descriptors": 1_014,
+    "descriptors": 1_024,
     "lowering": 1_729,
     "model": 499,
     "execution": 1_479,
@@ -24,14 +24,14 @@ BUDGETS = {
     "report": 740,
     "repro": 786,
     "doctor": 265,
-    "networks": 4_925,
+    "networks": 4_926,
     "certificates": 1_698,
     "cli": 2_056,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_513
+WHOLE = 19_524
 """The most lines of code of the package."""
 
 ENTRIES = 23

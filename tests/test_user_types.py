@@ -45,6 +45,7 @@ try:
         session.run({"InputTensor": data, "IndicesTensor": indices})
 except og.IndexOutOfRangeError as error:
     code: int = error.exit_code
+is_wide: bool = desc.input_tensor.data_type == "FLOAT64"
 state: str = og.certify(desc).state
 count: int = len(og.audit(og.to_onnx(desc)).gathers)
 back: og.Descriptor = og.from_dict(og.to_dict(desc))

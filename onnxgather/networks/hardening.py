@@ -260,6 +260,9 @@ def rewrite(
         scope, operation = given[key][0]
         named = scope.where, operation.label, operation.operator
         is_unsafe, cropped = key in limited, _cropped(given[key])
+        if why := limited.get(key):
+            done.left.append(Left(*named, why))
+            continue
         if is_unsafe and rule == "directml" and operation.is_gather:
             with located(f"{named[0]}: {named[2]} {shown(named[1])}"):
                 node = _node(given[key], inputs_of(operation)[0], own)
@@ -268,8 +271,6 @@ def rewrite(
             told = [_told_limit(node, "directml", operation, "indices")]
         elif is_unsafe or cropped:
             try:
-                if why := limited.get(key):
-                    raise OnnxGatherError(why)
                 limit = rule if is_unsafe else None
                 output, told = _limit(siblings, bare[key], own, limit, cropped, taken)
             except OnnxGatherError as error:

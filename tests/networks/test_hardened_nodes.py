@@ -149,6 +149,14 @@ def test_a_row_of_an_open_axis_needs_opset_12() -> None:
     ) == ("left: main graph: Gather 'y': the axis may be empty, and the opset is below 12")
 
 
+def test_a_gather_whose_limit_is_not_proved_is_left_under_directml_too() -> None:
+    made = model("g (float[5] x, int32[3] i) => (float[3] y) { y = Gather (x, i) }", 11)
+    assert left(made, "directml") == (
+        "left: main graph: Gather 'y': no limit of its indices would be proved, as i is open; "
+        "one of clamp may be"
+    )
+
+
 def test_a_known_axis_must_have_the_row() -> None:
     with pytest.raises(og.OnnxGatherError) as raised:
         og.harden(model(GATHERS["known"]), "index=5")
