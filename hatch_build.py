@@ -147,7 +147,8 @@ def command_of(
         flags = ["/nologo", "/O2", "/std:c11", "/experimental:c11atomics", "/LD", f"/Fe{made}"]
         linked = ["/link", *([f"/LIBPATH:{python[1]}\\libs"] if python else [])]
         return [*compiler, *headers, *flags, *options, *sources, *linked, *words("LDFLAGS")]
-    flags = ["-O2", "-std=c11", "-fvisibility=hidden", "-shared", f"-o{made}"]
+    # Short loops that cross a block of 32 bytes of code take up to 1.5 times as long.
+    flags = ["-O2", "-falign-loops=32", "-std=c11", "-fvisibility=hidden", "-shared", f"-o{made}"]
     linked = words("LDFLAGS")
     if system == "darwin":
         flags += ["-Wl,-undefined,dynamic_lookup", f"-Wl,-install_name,@rpath/{made}"]
