@@ -360,7 +360,9 @@ def interrupted(jobs: int, seconds: float) -> bool:
     if len(told) < 2:
         return False
     said = re.fullmatch(
-        r"(?s).*Error: (interrupted by SIGINT after ([\d,]+) of [\d,]+ descriptors)\n", error
+        r"(?s).*Error: (interrupted by SIGINT after ([\d,]+) of [\d,]+ descriptors)\n"
+        r"written: out.json\n",
+        error,
     )
     assert said is not None, error
     found = json.loads(Path("out.json").read_bytes())

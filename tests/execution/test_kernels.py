@@ -255,6 +255,7 @@ class TestBuilding:
         assert not (self.root / self.WHY_NOT).exists()
 
     HEADERS = "-IC:\\Python\\include"
+    FLAGS = "-O2 -falign-loops=32 -std=c11 -fvisibility=hidden -shared"
     LIBRARY = "C:\\Python"
 
     @pytest.mark.parametrize(
@@ -271,21 +272,19 @@ class TestBuilding:
                 "gcc",
                 "win32",
                 "_native.pyd",
-                f"{HEADERS} -O2 -std=c11 -fvisibility=hidden -shared -o_native.pyd python.c "
-                f"-L{LIBRARY}\\libs -lpython3",
+                f"{HEADERS} {FLAGS} -o_native.pyd python.c -L{LIBRARY}\\libs -lpython3",
             ),
             (
                 "C:\\LLVM\\bin\\clang.exe",
                 "win32",
                 "onnxgather_operators.dll",
-                f"{HEADERS} -O2 -std=c11 -fvisibility=hidden -shared -oonnxgather_operators.dll "
-                "python.c",
+                f"{HEADERS} {FLAGS} -oonnxgather_operators.dll python.c",
             ),
             (
                 "clang",
                 "darwin",
                 "_native.abi3.so",
-                f"{HEADERS} -O2 -std=c11 -fvisibility=hidden -shared -o_native.abi3.so "
+                f"{HEADERS} {FLAGS} -o_native.abi3.so "
                 "-Wl,-undefined,dynamic_lookup -Wl,-install_name,@rpath/_native.abi3.so -fPIC "
                 "-pthread python.c",
             ),
@@ -293,8 +292,7 @@ class TestBuilding:
                 "cc",
                 "linux",
                 "_native.abi3.so",
-                f"{HEADERS} -O2 -std=c11 -fvisibility=hidden -shared -o_native.abi3.so -fPIC "
-                "-pthread python.c",
+                f"{HEADERS} {FLAGS} -o_native.abi3.so -fPIC -pthread python.c",
             ),
         ],
     )
