@@ -255,7 +255,7 @@ class TestBuilding:
         assert not (self.root / self.WHY_NOT).exists()
 
     HEADERS = "-IC:\\Python\\include"
-    FLAGS = "-O2 -falign-loops=32 -std=c11 -fvisibility=hidden -shared"
+    FLAGS = "-O2 -std=c11 -fvisibility=hidden -shared"
     LIBRARY = "C:\\Python"
 
     @pytest.mark.parametrize(
@@ -286,13 +286,13 @@ class TestBuilding:
                 "_native.abi3.so",
                 f"{HEADERS} {FLAGS} -o_native.abi3.so "
                 "-Wl,-undefined,dynamic_lookup -Wl,-install_name,@rpath/_native.abi3.so -fPIC "
-                "-pthread python.c",
+                "-pthread -falign-loops=32 python.c",
             ),
             (
                 "cc",
                 "linux",
                 "_native.abi3.so",
-                f"{HEADERS} {FLAGS} -o_native.abi3.so -fPIC -pthread python.c",
+                f"{HEADERS} {FLAGS} -o_native.abi3.so -fPIC -pthread -falign-loops=32 python.c",
             ),
         ],
     )
