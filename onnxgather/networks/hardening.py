@@ -211,10 +211,9 @@ def hardened(premises: Premises, out_of_range: str = "clamp") -> HardenedModel:
         if not undone:
             break
         limited |= undone
-    for _, scope, one, _ in not_proved(audited):
-        if scope in audited.network.uncalled.values():
-            why = "the function is never called"
-            done.left.append(Left(scope.where, one.label, one.operator, why))
+    called, why = calls_of(replace(audited.network, uncalled={})), "the function is never called"
+    never = {key: (scope, one) for key, scope, one, _ in not_proved(audited) if key not in called}
+    done.left.extend(Left(of.where, one.label, one.operator, why) for of, one in never.values())
     return done
 
 

@@ -18,6 +18,7 @@ import onnxgather as og
 from onnxgather.networks.gathers import Premises
 from onnxgather.networks.hardening import harden_file, hardened
 from onnxgather.networks.network import read_network
+from onnxgather.networks.verify import verify
 from onnxgather.options import OutOfRange
 
 MODEL = parser.parse_model(
@@ -199,3 +200,36 @@ Look (table, i) => (z) { [look] z = Gather (table, i) }"""
     assert [*map(str, done.left)] == [
         "left: function Look, not called: Gather 'look': the function is never called"
     ]
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_gathers_behind_a_function_that_is_never_called_are_named(is_first: bool) -> None:
+    functions = [
+        """
+<domain: "own", opset_import: ["" : 17, "own" : 1]>
+Look (table, i, yes) => (z)
+{
+  [if] z = If (yes) <
+    then_branch = t () => (a) { [look] a = Gather (table, i) },
+    else_branch = e () => (b) { [call] b = own.Deep (table, i) } >
+}""",
+        """
+<domain: "own", opset_import: ["" : 17]>
+Deep (table, i) => (z) { [deep] z = Gather (table, i) }""",
+    ]
+    main = """
+<ir_version: 8, opset_import: ["" : 17, "own" : 1]>
+g (int64[n] ids) => (y) { y = Neg (ids) }"""
+    premises = Premises(
+        read_network(parser.parse_model(main + "".join(functions[:: 1 if is_first else -1])))
+    )
+    done = hardened(premises)
+    way = "function Look, not called"
+    deep = f"function Deep, called by call in else_branch of if in {way}"
+    look = f"left: then_branch of if in {way}: Gather 'look': the function is never called"
+    assert sorted(map(str, done.left)) == [
+        f"left: {deep}: Gather 'deep': the function is never called",
+        look,
+    ]
+    audit, *_ = verify(premises, done)
+    assert audit.said == "2 nodes with indices, 2 left, 0 others not proved"
