@@ -18,20 +18,20 @@ BUDGETS = {
     "descriptors": 1_024,
     "lowering": 1_729,
     "model": 499,
-    "execution": 1_479,
+    "execution": 1_483,
     "programs": 992,
     "parity": 2_311,
     "report": 740,
     "repro": 786,
     "doctor": 265,
-    "networks": 4_926,
+    "networks": 4_925,
     "certificates": 1_698,
     "cli": 2_056,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_524
+WHOLE = 19_527
 """The most lines of code of the package."""
 
 ENTRIES = 23

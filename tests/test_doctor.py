@@ -368,6 +368,9 @@ class TestWhatDoesNotLoad:
         home = Home(tmp_path / "home", numpy=False).healthy()
         what, command = "PYTHON: numpy is not installed", 'PYTHON -m pip install "numpy>=1.26"'
         assert home.finding() == (what, command)
+        cure = f"install it: {sys.executable} -m pip install numpy"
+        fault = f"a lane needs numpy, which is not installed; {cure}"
+        assert look_at(home.python).fault == fault
 
     @pytest.mark.parametrize("owned", [True, False])
     def test_a_module_that_crashes_is_to_be_reinstalled(self, home: Home, owned: bool) -> None:

@@ -22,13 +22,17 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from queue import SimpleQueue
 from typing import Any, BinaryIO, Literal
 
-if __name__ == "__main__" and not getattr(
-    sys.flags, "safe_path", False
-):  # the package's modules have common names, which must hide no others
-    del sys.path[0]
+if __name__ == "__main__":
+    if not getattr(sys.flags, "safe_path", False):
+        del sys.path[0]  # the package's modules have common names, which must hide no others
+    if find_spec("numpy") is None:
+        python = f'"{sys.executable}"' if " " in sys.executable else sys.executable
+        cure = f"install it: {python} -m pip install numpy"
+        sys.exit(f"host: a lane needs numpy, which is not installed; {cure}")
 
 import numpy as np
 
