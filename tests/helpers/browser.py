@@ -13,7 +13,7 @@ from typing import Any
 CHROMIUM = shutil.which("chromium")
 
 
-def probed(folder: Path, page: bytes, script: str, width: int) -> Any:
+def probed(folder: Path, page: bytes, script: str, width: int, dark: bool = False) -> Any:
     """What a script of a page in a browser returns.
 
     Args:
@@ -21,6 +21,7 @@ def probed(folder: Path, page: bytes, script: str, width: int) -> Any:
         page: The page.
         script: The body of an asynchronous function, which returns what becomes JSON.
         width: The width of the window in pixels.
+        dark: Whether the system prefers dark colours.
     """
     tried = f"""<script>
 setTimeout(async () => {{
@@ -33,6 +34,7 @@ setTimeout(async () => {{
     path = folder / "page.html"
     path.write_bytes(page.replace(b"</body>", tried.encode()))
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000"]
+    options += [f"--blink-settings=preferredColorScheme={0 if dark else 1}"]
     places = [f"--user-data-dir={folder}", f"--window-size={width},1000", path.as_uri()]
     ran = subprocess.run(
         [str(CHROMIUM), *options, "--dump-dom", *places],
