@@ -21,7 +21,7 @@ from click.core import ParameterSource
 from onnxgather.checks import number_of, printable, shown
 from onnxgather.cli import arguments
 from onnxgather.cli.arguments import Lowering
-from onnxgather.cli.outputs import Job, plan, write_output
+from onnxgather.cli.outputs import Job, Outputs, plan, write_output
 from onnxgather.cli.sources import (
     STANDARD,
     Batch,
@@ -41,7 +41,7 @@ from onnxgather.errors import GOOD, DescriptorError, FileFormatError, OnnxGather
 from onnxgather.execution import child, hosts
 from onnxgather.execution.providers import DIRECTML_DLL, PROVIDERS, Provider
 from onnxgather.execution.worker import REQUEST_TIMEOUT
-from onnxgather.files import check_apart, is_model
+from onnxgather.files import is_model
 from onnxgather.lowering.show import Description, describe, description_text
 from onnxgather.options import OutOfRange, Target
 from onnxgather.parity.cases import DescriptorCase, program_cases
@@ -245,12 +245,12 @@ def run_command(
 @arguments.flag("--cpp", "as_cpp", help="Print the descriptors as C++.")
 @arguments.as_html
 @arguments.allow_outside
-@arguments.as_records(lowering=Lowering, reading=Reading)
+@arguments.as_records(outputs=Outputs, lowering=Lowering, reading=Reading)
 def show_command(
     files: Sequence[str],
     as_json: bool,
     as_cpp: bool,
-    html_file: str | None,
+    outputs: Outputs,
     lowering: Lowering,
     reading: Reading,
 ) -> int:
@@ -261,7 +261,7 @@ def show_command(
     --json, several files, or a folder, are a list. With --html, the page has a picture of each
     gather, in which pointing at an element shows where it came from.
     """
-    if as_cpp + as_json + (html_file is not None) > 1:
+    if as_cpp + as_json + len(outputs.by_option) > 1:
         raise click.UsageError("--cpp, --json and --html must come one at a time")
     batch = Batch()
     asked: OutOfRange | None = lowering["out_of_range"]  # None where the option is not given
@@ -272,9 +272,9 @@ def show_command(
             lowering["out_of_range"] = asked or ("clamp" if gathers.program else "error")
             described = {k: describe(one, **lowering) for k, one in gathers.descriptors.items()}
             found.append((gathers, described))
-    if html_file is not None and found:
-        check_apart([(html_file, "--html")], [path for of, _ in found for path in of.files])
-        write_output(html_file, page_of(found))
+    if outputs.by_option and found:
+        outputs.check_apart(path for of, _ in found for path in of.files)
+        outputs.write(batch, {"--html": partial(page_of, found)})
     elif as_cpp:
         every = [pair for of, _ in found for pair in of.descriptors.items()]
         names = variable_names(name for name, _ in every)

@@ -119,7 +119,7 @@ class TestCommand:
     def test_the_page_has_the_data_of_the_program(self, tmp_path: Path) -> None:
         page = tmp_path / "page.html"
         ran = call("show", str(MODELS / "token_embedding.json"), "--html", str(page))
-        assert (ran.exit_code, ran.stdout, ran.stderr) == (0, "", "")
+        assert (ran.exit_code, ran.stdout, ran.stderr) == (0, "", f"written: {page}\n")
         data = Page(page.read_bytes()).data
         (command,) = data["commands"]
         assert command == f"onnxgather convert {MODELS / 'token_embedding.json'} -o models"
