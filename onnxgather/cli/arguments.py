@@ -361,11 +361,11 @@ class Lanes:
         """
         for option, paths in (("'--lane'", self.pythons), ("'--plugin'", self.plugins)):
             for path in paths.values():
-                is_command = paths is self.pythons and which(path) is not None
-                if not (is_command or os.path.exists(os.path.expanduser(path))):
+                is_lane, full = paths is self.pythons, os.path.expanduser(path)
+                if not (os.path.exists(full) or (is_lane and which(path))):
                     sentence = f"{shown(path)}: no such file or directory"
                     raise click.BadParameter(sentence, param_hint=option)
-                if os.path.exists(os.path.join(os.path.expanduser(path), "pyvenv.cfg")):
+                if is_lane and os.path.exists(os.path.join(full, "pyvenv.cfg")):
                     sentence = f"must be the interpreter of an environment, got its folder {path!r}"
                     raise click.BadParameter(sentence, param_hint=option)
 

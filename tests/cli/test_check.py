@@ -221,6 +221,14 @@ class TestHelp:
         assert (code, out) == (2, "")
         assert err.endswith(f"Error: {sentence}\n")
 
+    def test_the_folder_of_an_environment_as_a_plugin_is_no_interpreter(self) -> None:
+        program("x.json")
+        Path("env").mkdir()
+        Path("env/pyvenv.cfg").touch()
+        code, out, err = outcome("check", "x.json", "--plugin", "MyExecutionProvider=env")
+        assert (code, err) == (3, "")
+        assert "the plugin library of MyExecutionProvider does not load: " in out
+
 
 class TestStates:
     def test_the_table_has_a_row_for_each_case_and_a_column_for_each_lane(self) -> None:
