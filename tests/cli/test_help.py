@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from itertools import chain
+from pathlib import Path
+from typing import Any
 
 import pytest
 from command_line import call, outcome, program, spawn
 
-from onnxgather.cli.commands import COMMANDS, TASKS
+import onnxgather
+from onnxgather.cli.commands import COMMANDS, OTHER_WORDS, TASKS, find_command
 
 
 class TestHelp:
@@ -131,6 +135,26 @@ print("heavy:", heavy)
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
         assert done.stdout.decode().splitlines()[-1] == "heavy: []"
         assert done.stderr == b""
+
+    def test_each_option_that_the_package_names_is_one_of_a_command(self) -> None:
+        commands: list[Any] = [*map(find_command, COMMANDS)]
+        inner = (
+            inner for command in commands for inner in getattr(command, "commands", {}).values()
+        )
+        options = {
+            name
+            for command in chain(commands, inner)
+            for one in command.params
+            for name in one.opts
+        }
+        assert {*chain.from_iterable(OTHER_WORDS.values())} <= options
+        # The others name options of pip, of browsers, of pytest and of a script.
+        package = Path(onnxgather.__file__).parent
+        others = ("doctor", "browser", "pytest_plugin", "forms")
+        for path in package.rglob("*.py"):
+            named = {*re.findall(r"(?<![\w-])--[a-z][a-z-]+", path.read_text(encoding="utf-8"))}
+            known = options | OTHER_WORDS.keys() | {"--help", "--version"}
+            assert path.stem in others or named <= known, path
 
     @pytest.mark.parametrize(
         ("arguments", "sentence"),
