@@ -18,7 +18,7 @@ BUDGETS = {
     "descriptors": 1_024,
     "lowering": 1_729,
     "model": 499,
-    "execution": 1_483,
+    "execution": 1_495,
     "programs": 992,
     "parity": 2_311,
     "report": 740,
@@ -31,7 +31,7 @@ BUDGETS = {
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_527
+WHOLE = 19_539
 """The most lines of code of the package."""
 
 ENTRIES = 23

@@ -10,6 +10,7 @@ import pytest
 from command_line import SIGNED_DESC as DESC
 from command_line import outcome
 from folders import MODELS
+from onnx import parser
 
 import onnxgather as og
 
@@ -119,6 +120,26 @@ def test_a_notebook_shows_tables() -> None:
         "<tr><th>length</th><td>Gather, main graph: proved</td></tr>"
     )
     assert repr(og.audit(og.to_onnx(DESC))).startswith("<Audit of 1 gather: 1 proved")
+
+
+def test_what_is_prepared_to_run_is_told_in_short() -> None:
+    assert repr(og.Gather(DESC)) == (
+        "<Gather of GatherDesc: FLOAT32 [4, 3] by INT64 [1, 2], clamp>"
+    )
+    assert repr(og.Gather(DESC, "zero", np.zeros((1, 2), np.int64))) == (
+        "<Gather of GatherDesc: FLOAT32 [4, 3] by INT64 [1, 2] that are known, zero>"
+    )
+    told = "InputTensor FLOAT [4, 3], IndicesTensor INT64 [1, 2] -> OutputTensor FLOAT [4, 2]"
+    with og.Session(DESC) as session:
+        assert repr(session) == f"<Session on CPUExecutionProvider: {told}>"
+    assert repr(session) == f"<Session on CPUExecutionProvider, closed: {told}>"
+    inputs = ", ".join(f"float[n] x{k}" for k in range(9))
+    text = (
+        f'<ir_version: 8, opset_import: ["" : 17]> g ({inputs}) => (float[n] y) {{ y = Neg (x8) }}'
+    )
+    told = "x0 FLOAT [?], x1 FLOAT [?], x2 FLOAT [?], x3 FLOAT [?] and 5 more -> y FLOAT [?]"
+    session = og.Session(parser.parse_model(text))
+    assert repr(session) == f"<Session on CPUExecutionProvider: {told}>"
 
 
 def test_a_name_of_a_node_is_text_in_a_notebook() -> None:

@@ -132,6 +132,13 @@ class Gather:
             output[...] = reference(self.desc, data, indices, self.out_of_range)
         return out
 
+    def __repr__(self) -> str:
+        """The types and sizes of the inputs, and the policy."""
+        tensors = self.desc.input_tensor, self.desc.indices_tensor
+        told = " by ".join(f"{one.data_type} {list(one.sizes)}" for one in tensors)
+        known = "" if self.indices is None else " that are known"
+        return f"<Gather of {type(self.desc).__name__}: {told}{known}, {self.out_of_range}>"
+
     def __reduce__(self) -> tuple[Any, ...]:
         """What pickle makes the same gather of."""
         return Gather, (self.desc, self.out_of_range, self.indices, self.threads)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 
-from onnxgather.checks import check_choice, number_of, shown, uint
+from onnxgather.checks import check_choice, listed, number_of, printable, shown, uint
 from onnxgather.descriptors.arrays import Array, check_descriptor, check_indices, plain_array
 from onnxgather.descriptors.operators import Descriptor
 from onnxgather.descriptors.spelling import tensors
@@ -195,6 +195,15 @@ class Session:
         if self._opened is not None and self._made_in != self._process():
             self._kept.append(self._opened)
         self._opened = None
+
+    def __repr__(self) -> str:
+        """The provider, and the types of the inputs and of the outputs."""
+        sides = (
+            [f"{name} {kind}" for name, kind in x.items()] for x in (self.inputs, self.outputs)
+        )
+        told = " -> ".join(listed(side, 4) for side in sides)
+        closed = ", closed" if self._opened is None else ""
+        return printable(f"<Session on {self.provider.name}{closed}: {told}>")
 
     def __del__(self) -> None:
         self.close()
