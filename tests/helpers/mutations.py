@@ -69,7 +69,7 @@ GROWTH = 2**31
 SHM = "/dev/shm" if os.path.isdir("/dev/shm") else None
 """A folder in memory, where there is one."""
 
-CHUNK = 5000
+CHUNK = 20_000
 """The most inputs of one process."""
 
 NAMES = "names"
@@ -81,6 +81,9 @@ CALLED: dict[str, Any] = {
     if name not in ("Descriptor", "OPERATORS", "OutOfRange") and not name.endswith("Error")
 }
 """The public names that are called."""
+
+PARAMETERS = {name: [*inspect.signature(one).parameters.values()] for name, one in CALLED.items()}
+"""Their parameters, which take long to find."""
 
 COMMANDS = {name: find_command(name) for name in onnxgather_main.commands}
 
@@ -100,22 +103,23 @@ class Finding(NamedTuple):
     """The input."""
 
 
-_tried: list[str] = []
+_tried: list[Callable[[], str]] = []
 _started: list[str] = []
 _odd: list[str] = []
-"""Of the input at hand: what was tried, which programs it started, what else it did."""
+"""Of the input at hand: what was tried, which programs it started, what else it did. What was tried
+is put into words for a finding alone, as the words of an array take longer than most calls."""
 
 
 def written(name: str, content: bytes) -> str:
     """Write a file of the input at hand and return its name."""
     Path(name).write_bytes(content)
-    _tried.append(f"{name}: {content!r}")
+    _tried.append(lambda: f"{name}: {content!r}")
     return name
 
 
 def command(*arguments: str, prints_bytes: bool = False) -> None:
     """Run a command: its exit code must be one of DESIGN's, and what it prints must be plain."""
-    _tried.append(f"onnxgather {arguments}")
+    _tried.append(lambda: f"onnxgather {arguments}")
     result = CliRunner().invoke(onnxgather_main, arguments, prog_name="onnxgather")
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
@@ -223,7 +227,7 @@ def answers(random: Random) -> None:
         (lane,) = open_lanes(["cpu"])
     for k in random.sample(range(len(good)), random.choice([1, 1, 2])):
         good[k] = mutants.mutated_frame(random, good[k])
-    _tried.append(f"answers of {lane.name}: {good!r}")
+    _tried.append(lambda: f"answers of {lane.name}: {good!r}")
     with canned(b"".join(good)), closing(lane):
         info = lane.start()
         done = list(check_cases([case], [lane], [info], ()))
@@ -254,7 +258,7 @@ def canned(output: bytes) -> Generator[None]:
 def calls(random: Random, called: str = "") -> None:
     """Call something public with some arguments of other types, values or names."""
     called = called or random.choice([*CALLED])
-    function, own = CALLED[called], [*inspect.signature(CALLED[called]).parameters.values()]
+    function, own = CALLED[called], PARAMETERS[called]
     own = own[:1] if isinstance(function, enum.EnumType) else own
     needed = [one.name for one in own if one.default is one.empty or random.random() < 0.5]
     arguments = {name: random.choice(mutants.RIGHT.get(name, [None])) for name in needed}
@@ -269,13 +273,13 @@ def calls(random: Random, called: str = "") -> None:
     if random.random() < 0.02:
         name = random.choice([*arguments, "x"])
         arguments[f"{name}s"] = arguments.pop(name, 1)
-    _tried.append(f"{function} of { {k: shown(v) for k, v in arguments.items()} }")
+    _tried.append(lambda: f"{function} of { {k: shown(v) for k, v in arguments.items()} }")
     found: Any = None
     try:
         found = function(**arguments)
         if isinstance(found, og.Gather | og.Session):
             given = [mutants.other_value(random, one) for one in mutants.GATHER[1:]]
-            _tried.append(f"then of {[*map(shown, given)]}")
+            _tried.append(lambda: f"then of {[*map(shown, given)]}")
             (found if isinstance(found, og.Gather) else found.run)(*given[: random.randrange(3)])
         said = repr(found)
     except og.OnnxGatherError as error:
@@ -337,7 +341,8 @@ def attempt(asked: str, seed: int) -> Finding | None:
     try:
         KINDS[kind](random) if kind in KINDS else calls(random, kind)
         hidden = ".onnxgather" if kind == "lines" else "."  # a command line may ask for others
-        left = [str(path) for path in Path().rglob("*") if path.name.startswith(hidden)]
+        names = (Path(at, name) for at, *below in os.walk(".") for name in chain(*below))
+        left = [str(path) for path in names if path.name.startswith(hidden)]
         left += {*os.listdir(tempfile.gettempdir())} - {".ses"}  # which is ONNX Runtime's
         if left or _odd:
             raise BrokenRuleError(f"leaves {left}" if left else _odd[0])
@@ -350,7 +355,9 @@ def attempt(asked: str, seed: int) -> Finding | None:
         for entry in [*os.scandir(), *os.scandir(tempfile.gettempdir())]:
             is_folder = entry.is_dir(follow_symlinks=False)
             shutil.rmtree(entry.path) if is_folder else os.unlink(entry.path)
-    return None if cause is None else Finding(asked, seed, cause, "\n".join(_tried))
+    if cause is None:
+        return None
+    return Finding(asked, seed, cause, "\n".join(tell() for tell in _tried))
 
 
 def serve(kind: str, first: int, last: int) -> None:
