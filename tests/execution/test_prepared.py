@@ -180,6 +180,36 @@ def test_any_number_of_threads_gives_the_same_bytes(policy: OutOfRange, threads:
     assert same(gather(data, indices), wanted)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux numbers threads as they start")
+@pytest.mark.parametrize(("parts", "started"), [(1, 0), (2, 1), (3, 2), (20, 7)])
+def test_no_more_threads_start_than_a_gather_has_parts(parts: int, started: int, way: str) -> None:
+    """A part is 32 rows of 2 KiB, and the thread that calls runs parts, too.
+
+    The threads of other programs have numbers in between, so the least distance counts.
+    """
+
+    def number() -> int:
+        thread = threading.Thread()
+        thread.start()
+        return thread.native_id or 0
+
+    desc = og.GatherDesc(
+        og.TensorDesc("FLOAT32", [9, 512]),
+        og.TensorDesc("INT32", [1, 32 * parts]),
+        og.TensorDesc("FLOAT32", [32 * parts, 512]),
+        axis=0,
+        index_dimensions=1,
+    )
+    gather, data = og.Gather(desc, threads=8), np.ones((9, 512), np.float32)
+    indices, distances = np.zeros((1, 32 * parts), np.int32), list[int]()
+    for _ in range(100):
+        before = number()
+        gather(data, indices)
+        distances.append(number() - before - 1)
+    least = min(distance for distance in distances if distance >= 0)
+    assert least == (started if way == "kernels" else 0)
+
+
 def test_an_index_out_of_range_is_named_whichever_thread_meets_it() -> None:
     gather, data, indices, _ = large("error", 2)
     indices[0, 899] = 1000

@@ -365,12 +365,16 @@ static int run_tiles(struct run *run, struct position outer) {
         struct position at = outer;
         if (is_fused && fuse_tile(run, at)) continue;
         const int outside = find_offsets(run, at.index);
+        const int is_wrapped = g->policy == GATHER_DIRECTML && (outside || !run->inside);
         if (outside && g->policy == GATHER_ERROR) return 0;
         do {
-            const struct rows rows = rows_of(run, at);
             if (repeats) read_ahead(run, at.data, extent);
-            if (g->policy == GATHER_DIRECTML && (outside || !run->inside)) copy_wrapped(run, at);
-            else copy_rows(&rows, run->offsets);
+            if (is_wrapped) {
+                copy_wrapped(run, at);
+                continue;
+            }
+            const struct rows rows = rows_of(run, at);
+            copy_rows(&rows, run->offsets);
             if (outside && g->policy == GATHER_ZERO) clear_rows(&rows, run->missing);
         } while (advance(&at, repeated, repeats, repeated_turns));
     } while (advance(&outer, changing, changes, changing_turns));
@@ -379,20 +383,13 @@ static int run_tiles(struct run *run, struct position outer) {
 
 /* --- The whole -------------------------------------------------------------------------------- */
 
-/* Whether indices in range lead to data that is there, as gather_check has proved, and, under
-   "directml", that DirectML reaches. */
+/* Whether indices in range lead to elements that DirectML reaches; under the other policies all are
+   reached. That the elements are there is known: gather_check has seen that this sum of the same
+   products is at most data_count, and does not overflow. */
 static int lies_inside(const struct gather *g) {
-    uint64_t limit = g->data_count < g->reachable_count ? g->data_count : g->reachable_count;
-    if (g->policy != GATHER_DIRECTML) return 1;
-    for (uint32_t k = 0; k < g->loop_count + g->tuple_size; k++) {
-        const uint32_t axis = k - g->loop_count;
-        const int is_loop = k < g->loop_count;
-        const uint64_t steps = (is_loop ? g->sizes[k] : g->axis_sizes[axis]) - 1;
-        const uint64_t stride = is_loop ? g->data_strides[k] : g->axis_strides[axis];
-        if (steps && stride > (limit - 1) / steps) return 0;
-        limit -= steps * stride;
-    }
-    return 1;
+    uint64_t extent = extent_of(g);
+    for (uint32_t k = 0; k < g->loop_count; k++) extent += (g->sizes[k] - 1) * g->data_strides[k];
+    return g->policy != GATHER_DIRECTML || extent <= g->reachable_count;
 }
 
 /* Whether the output passes the caches by, as the last one cannot hold it beside what is read. */
