@@ -13,11 +13,10 @@ for (const item of entries) item.addEventListener("toggle", () => drawEntry(item
 const texts = entries.map((item) => item.textContent.toLowerCase());
 const filters = document.getElementById("filters");
 const { model, operator, text } = filters.elements;
-const worstFirst = Object.keys(report.colours);
 
 /** Make the filters of what there is, and with several models a row for each, the worst first. */
 function showFilters() {
-  for (const state of worstFirst) {
+  for (const state of report.states) {
     const count = entries.filter((item) => item.dataset.state === state).length;
     const box = make("input", { type: "checkbox", value: state, checked: true });
     const label = make("label", { class: report.colours[state] }, box, ` ${state} ${count}`);
@@ -26,7 +25,7 @@ function showFilters() {
   for (const one of [...new Set(entries.map((item) => item.dataset.operator))].sort())
     operator.append(make("option", { value: one }, one));
   if (models.length === 1) document.querySelector(".next").open = true;
-  else for (const state of worstFirst) models.forEach((one, k) => showRow(one, k, state));
+  else for (const state of report.states) models.forEach((one, k) => showRow(one, k, state));
 }
 
 /** Add a row for a model whose worst gather has a state; its button shows the model alone. */
@@ -60,20 +59,20 @@ function showChosen() {
   models.forEach((section, number) => {
     section.hidden = model.value && model.value !== String(number);
   });
-  entries.forEach((item, number) => {
-    const { state, operator: its } = item.dataset;
-    item.hidden =
-      item.closest(".model").hidden ||
-      !states.includes(state) ||
-      (operator.value && operator.value !== its) ||
-      !texts[number].includes(wanted);
-  });
+  const fitting = entries.filter(
+    (item, number) =>
+      !item.closest(".model").hidden &&
+      (!operator.value || operator.value === item.dataset.operator) &&
+      texts[number].includes(wanted),
+  );
+  const shown = new Set(fitting.filter((item) => states.includes(item.dataset.state)));
+  for (const item of entries) item.hidden = !shown.has(item);
   if (wanted || operator.value || states.length < boxes.length)
     for (const section of models)
       section.hidden ||= !section.querySelector(".entry:not([hidden])");
   if (wanted) for (const group of document.querySelectorAll(".group")) group.open = true;
-  const count = entries.filter((item) => !item.hidden).length;
-  document.getElementById("shown").textContent = `${count} of ${entries.length} shown`;
+  document.getElementById("shown").textContent = `${shown.size} of ${entries.length} shown`;
+  if (!shown.size) tellEmpty(countOf(fitting.map((item) => item.dataset)), states, showChosen);
   const chosen = new URLSearchParams();
   if (states.length < boxes.length) chosen.set("states", states.join(" "));
   for (const one of [model, operator, text]) if (one.value) chosen.set(one.name, one.value);
@@ -85,7 +84,7 @@ function readAddress() {
   const chosen = new URLSearchParams(location.hash.slice(1));
   const states = chosen.get("states")?.split(" ");
   for (const box of boxes) box.checked = !states || states.includes(box.value);
-  for (const one of [model, operator, text]) one.value = chosen.get(one.name) ?? "";
+  for (const one of [model, operator, text]) fill(one, chosen.get(one.name));
   showChosen();
 }
 

@@ -70,8 +70,8 @@ def audit_page(done: Mapping[str, Compared]) -> bytes:
             for op, told in providers_of(every).items()
         ),
     }
-    data = {"cases": [], "colours": _COLOURS, "details": [*compressed(details)]}
-    return filled("networks/audit", texts, data)
+    shared = {"cases": [], "states": [*_COLOURS], "colours": _COLOURS}
+    return filled("networks/audit", texts, {**shared, "details": [*compressed(details)]})
 
 
 def _part(path: str, compared: Compared, details: list[Any]) -> dict[str, str]:

@@ -52,6 +52,33 @@ function countsText(counts) {
     .join(", ");
 }
 
+/**
+ * Say why a list is empty, with a button for what the states alone leave out.
+ *
+ * `counts` has what fits the other filters, by state; `states` are the chosen ones.
+ */
+function tellEmpty(counts, states, update) {
+  const shown = document.getElementById("shown");
+  if (!Object.keys(counts).length) {
+    shown.textContent = "Nothing fits these filters, whatever its state.";
+    return;
+  }
+  const click = () => {
+    for (const box of document.querySelectorAll("#states input")) box.checked = box.value in counts;
+    update();
+    shown.focus();
+  };
+  const why = states.length ? `Nothing is ${states.join(" or ")}` : "No state is chosen";
+  const button = make("button", { type: "button", click }, "Show them");
+  shown.replaceChildren(`${why}; left out: ${countsText(counts)}. `, button);
+}
+
+/** Set a filter; a choice that this page does not have is none. */
+function fill(filter, value) {
+  filter.value = value ?? "";
+  if (filter.selectedIndex < 0) filter.value = "";
+}
+
 function worstOf(counts) {
   return report.worst.findLast((state) => counts[state]);
 }

@@ -121,26 +121,20 @@ function update() {
   const results = rows.reduce((sum, [, matched]) => sum + matched.length, 0);
   const ofCause = cause === null ? "" : ` of the cause: ${report.causes[cause][2]}`;
   const told = `${counted(results, "result")} in ${counted(rows.length, "case")}${ofCause}`;
-  document.getElementById("shown").replaceChildren(...(rows.length ? [told] : empty(wanted, found)));
+  document.getElementById("shown").textContent = told;
+  if (!rows.length) tellNone(wanted, found);
   grow();
 }
 
-/** Return why the list is empty, and a button that lists what the states alone leave out. */
-function empty(wanted, found) {
-  if (!cases.length) return ["There are no cases."];
+/** Say why the list is empty. */
+function tellNone(wanted, found) {
   const every = { ...wanted, states: new Set(report.states) };
   const counts = countOf(found.flatMap((c) => matching(c, every)));
-  const states = Object.keys(counts);
-  if (!states.length) return ["No result fits these filters, whatever its state."];
-  const isBad = states.some((state) => report.bad.includes(state));
-  const none = isBad ? "No state is chosen" : "Nothing needs a look";
-  const why = wanted.states.size ? `No result is ${[...wanted.states].join(" or ")}` : none;
-  const show = () => {
-    tick((box) => states.includes(box.value));
-    update();
-  };
-  const button = make("button", { type: "button", click: show }, "Show them");
-  return [`${why}; there are ${countsText(counts)}. `, button];
+  const isBad = report.bad.some((state) => state in counts);
+  // A page without findings has no state to choose at first.
+  const states = wanted.states.size || isBad ? [...wanted.states] : report.bad;
+  if (cases.length) tellEmpty(counts, states, update);
+  else document.getElementById("shown").textContent = "There are no cases.";
 }
 
 function tick(isWanted) {
@@ -166,11 +160,7 @@ function readAddress() {
   const number = Number.parseInt(kept.get("cause"), 10);
   cause = number in report.causes ? number : null;
   tick((box) => (states ? states.includes(box.value) : box.defaultChecked));
-  for (const name of narrowing) {
-    const filter = filters.elements[name];
-    filter.value = kept.get(name) ?? "";
-    if (filter.selectedIndex < 0) filter.value = ""; // no such choice in this report
-  }
+  for (const name of narrowing) fill(filters.elements[name], kept.get(name));
   update();
 }
 

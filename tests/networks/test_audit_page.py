@@ -293,6 +293,9 @@ tell();
 type("operator", "GatherND");
 const groups = [...document.querySelectorAll(".group")];
 const hidden = groups.map((group) => getComputedStyle(group).display === "none");
+document.querySelector("#shown button").click();
+const focused = [document.activeElement.id];
+tell();
 type("text", "NO SUCH NAME");
 form.querySelector("[type=reset]").click();
 await wait(50);
@@ -301,6 +304,12 @@ location.hash = "#states=proved&text=Y2";
 await wait(50);
 tell();
 const found = [...document.querySelectorAll(".entry:not([hidden]) .name")];
+location.hash = "#states=&operator=none";
+await wait(50);
+tell();
+const operators = [...form.elements.operator.selectedOptions].map((one) => one.textContent);
+location.hash = "#";
+await wait(50);
 const copied = [];
 navigator.clipboard.writeText = async (text) => copied.push(text.split("\\n")[0]);
 for (const one of document.querySelectorAll("details")) one.open = true;
@@ -317,6 +326,8 @@ return {
   labels,
   shown,
   hidden,
+  focused,
+  operators,
   found: found.map((one) => one.textContent),
   copied,
   selected,
@@ -339,16 +350,21 @@ def test_filters_in_a_browser_are_in_the_address(tmp_path: Path, width: int) -> 
     constants = [TABLE, constant("few", np.array([0, 1])), constant("pair", np.array([[0, 2]]))]
     audited = audited_model(model(nodes, [info("x", FLOAT, [2])], ["y0"], constants))
     text = audit_page({"m": compare(audited, [])})
+    lacking, unknown = "not-proved&operator=GatherND", "proved&operator=GatherND&text=NO+SUCH+NAME"
     assert probed(tmp_path, text, FILTERED, width) == {
         "labels": [" not-proved 1", " proved 2"],
         "shown": [
             *("3 of 3 shown", ""),
             *("1 of 3 shown", "#states=not-proved"),
-            *("0 of 3 shown", "#states=not-proved&operator=GatherND"),
-            *("0 of 3 shown", "#states=not-proved&operator=GatherND&text=NO+SUCH+NAME"),
+            *("Nothing is not-proved; left out: 1 proved. Show them", f"#states={lacking}"),
+            *("1 of 3 shown", "#states=proved&operator=GatherND"),
+            *("Nothing fits these filters, whatever its state.", f"#states={unknown}"),
             *("1 of 3 shown", "#text=+0..1+OF+4+"),
             *("1 of 3 shown", "#states=proved&text=Y2"),
+            *("No state is chosen; left out: 1 not-proved, 2 proved. Show them", "#states="),
         ],
+        "focused": ["shown"],
+        "operators": ["all"],
         "hidden": [True, True],
         "found": ["y2"],
         "selected": "onnxgather harden m -o hardened.onnx --verify",

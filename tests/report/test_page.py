@@ -314,7 +314,7 @@ def test_a_list_without_results_says_why_and_the_address_has_the_filters(
     tmp_path: Path, width: int
 ) -> None:
     found = probed(tmp_path, html(small()), FILTERED, width)
-    other = "No result is DIFF or ERROR or FIXED; there are 6 PASS. Show them"
+    other = "Nothing is DIFF or ERROR or FIXED; left out: 6 PASS. Show them"
     every = "7 PASS, 1 DIFF, 1 ERROR, 7 NOT-RUN, 1 KNOWN, 1 FIXED"
     cause = " of the cause: onnxruntime has no DmlExecutionProvider"
     assert found["shown"] == [
@@ -322,11 +322,11 @@ def test_a_list_without_results_says_why_and_the_address_has_the_filters(
         [other, "#lane=cpu"],
         ["6 results in 6 cases", "#states=PASS&lane=cpu"],
         [
-            "No result fits these filters, whatever its state.",
+            "Nothing fits these filters, whatever its state.",
             "#states=PASS&lane=cpu&text=No+Such+Name",
         ],
         ["3 results in 3 cases", ""],
-        [f"No state is chosen; there are {every}. Show them", "#states="],
+        [f"No state is chosen; left out: {every}. Show them", "#states="],
         ["2 results in 1 case", "#states=NOT-RUN+KNOWN&text=GATHER%2FC"],
         [f"6 results in 6 cases{cause}", "#states=NOT-RUN&lane=directml&cause=3"],
         [f"7 results in 6 cases{cause}", "#states=NOT-RUN&cause=3"],
@@ -367,4 +367,4 @@ def test_a_page_of_cases_that_all_pass_says_what_there_is(tmp_path: Path) -> Non
     report = report_of([CPU], entry(gather_case(), passed("cpu")))
     told = 'return document.getElementById("shown").textContent;'
     found = probed(tmp_path, html(report), told, 390)
-    assert found == "Nothing needs a look; there are 1 PASS. Show them"
+    assert found == "Nothing is DIFF or ERROR or FIXED; left out: 1 PASS. Show them"
