@@ -48,16 +48,18 @@ function leftOut(grid) {
   );
 }
 
-/** Move between the elements of a grid by the arrow keys. */
+/** Move between the elements of a tensor by the arrow keys, up and down from table to table. */
 function walk(event) {
   const cell = event.target;
   const row = cell.parentElement;
   const at = [...row.children].indexOf(cell);
+  const rows = [...cell.closest(".slices").querySelectorAll("tbody tr")];
+  const number = rows.indexOf(row);
   const next = {
     ArrowLeft: () => cell.previousElementSibling,
     ArrowRight: () => cell.nextElementSibling,
-    ArrowUp: () => row.previousElementSibling?.children[at],
-    ArrowDown: () => row.nextElementSibling?.children[at],
+    ArrowUp: () => rows[number - 1]?.children[at],
+    ArrowDown: () => rows[number + 1]?.children[at],
   }[event.key]?.();
   if (next?.tagName !== "TD") return;
   event.preventDefault();

@@ -145,6 +145,41 @@ class TestCommand:
         assert ran.stderr == (f"Error: {program} must not be written, as it is an input\n")
 
 
+WALK = """
+const found = [];
+for (const tensor of document.querySelectorAll(".tensor")) {
+  const [first, ...others] = tensor.querySelectorAll("[tabindex='0']");
+  const way = [first];
+  for (const key of ["ArrowDown", "ArrowUp"])
+    for (let last = null; last !== document.activeElement; way.push(document.activeElement)) {
+      last = way.at(-1);
+      last.focus();
+      last.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+    }
+  const columns = new Set(way.map((cell) => cell.getAttribute("aria-label").split(":")[0]));
+  found.push([others.length, [...columns], way.at(-1) === first]);
+}
+return found;
+"""
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+def test_arrow_keys_lead_through_every_table_of_a_tensor(tmp_path: Path) -> None:
+    desc = og.GatherDesc(
+        og.TensorDesc("FLOAT32", [2, 2, 3]),
+        og.TensorDesc("INT32", [1, 1, 2]),
+        og.TensorDesc("FLOAT32", [2, 2, 2]),
+        axis=2,
+        index_dimensions=1,
+    )
+    rows = [f"[{a}, {b}, 0]" for a in range(2) for b in range(2)]
+    assert probed(tmp_path, page_of(desc), WALK, 1280) == [
+        [0, [f"InputTensor{at}" for at in rows], True],
+        [0, ["IndicesTensor[0, 0, 0]"], True],
+        [0, [f"OutputTensor{at}" for at in rows], True],
+    ]
+
+
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 @pytest.mark.parametrize("width", one_quick_in(2, [390, 1280]))
 def test_each_element_is_told_by_keyboard_in_a_browser_and_the_page_fits(
