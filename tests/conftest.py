@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--slow") or config.getoption("--long"):
         return
     left_out = pytest.mark.skip(reason="slow; --slow or --long runs it")
+    rows = Counter[str]()
     for item in items:
+        if few := item.get_closest_marker("one_quick_in"):
+            function = item.nodeid.partition("[")[0]
+            if rows[function] % few.args[0]:
+                item.add_marker("slow")
+            rows[function] += 1
         if item.get_closest_marker("slow"):
             item.add_marker(left_out)

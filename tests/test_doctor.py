@@ -184,15 +184,18 @@ class TestTheModule:
     def test_a_missing_module_is_to_be_installed(self, home: Home) -> None:
         assert home.finding() == (NONE, 'PYTHON -m pip install "onnxruntime>=1.24.4"')
 
+    @pytest.mark.slow
     def test_a_missing_module_is_to_be_installed_by_uv_without_pip(self, tmp_path: Path) -> None:
         home = Home(tmp_path / "home", pip=False)
         command = 'uv pip install --python PYTHON "onnxruntime>=1.24.4"'
         assert home.finding() == (NONE, command)
 
+    @pytest.mark.slow
     def test_a_path_with_a_space_is_quoted_in_the_command(self, tmp_path: Path) -> None:
         home = Home(tmp_path / "my home")
         assert home.finding() == (NONE, '"PYTHON" -m pip install "onnxruntime>=1.24.4"')
 
+    @pytest.mark.slow
     def test_a_missing_module_under_a_plugin_names_the_plugin_wheel(self, home: Home) -> None:
         what = (
             "PYTHON: QNNExecutionProvider: QNNExecutionProvider needs ONNX Runtime, which is not "
@@ -216,11 +219,13 @@ class TestTheModule:
         )
         assert home.finding() == (what, 'PYTHON -m pip install "onnxruntime>=1.24.4"')
 
+    @pytest.mark.slow
     def test_a_module_without_a_distribution_that_works_is_healthy(self, home: Home) -> None:
         home.module()
         assert look_at(home.python).wheels == ()
         assert home.finding() is None
 
+    @pytest.mark.one_quick_in(2)
     @pytest.mark.parametrize("safe", ["", "1"])
     def test_the_current_folder_is_not_on_the_path(
         self, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, safe: str
@@ -254,6 +259,7 @@ class TestTheModule:
         )
         assert home.finding() == (what, command)
 
+    @pytest.mark.slow
     def test_two_distributions_whose_mixture_crashes(self, home: Home) -> None:
         home.module("os.kill(os.getpid(), signal.SIGSEGV)\n")
         home.own("onnxruntime-gpu", "1.31.1", "onnxruntime/capi/gone.so")
@@ -269,6 +275,7 @@ class TestTheModule:
         )
         assert home.finding() == (what, command)
 
+    @pytest.mark.slow
     def test_of_a_plain_and_a_special_distribution_the_special_one_stays(
         self, tmp_path: Path
     ) -> None:
@@ -287,6 +294,7 @@ class TestTheModule:
         )
         assert home.finding() == (what, command)
 
+    @pytest.mark.slow
     def test_of_two_special_distributions_the_one_that_loads_stays(self, home: Home) -> None:
         home.module(version="1.24.1")
         home.own("onnxruntime-gpu", "1.31.1")
@@ -298,6 +306,7 @@ class TestTheModule:
             "PYTHON -m pip install onnxruntime-openvino==1.24.1"
         )
 
+    @pytest.mark.slow
     def test_distributions_that_share_no_file_are_healthy(self, home: Home) -> None:
         home.healthy()
         home.write("onnxruntime_extra-1.dist-info/METADATA", "Name: onnxruntime-extra\nVersion: 1")
@@ -320,6 +329,7 @@ class TestTheModule:
         )
         assert home.finding() == (what, command)
 
+    @pytest.mark.slow
     def test_a_distribution_without_files_is_half_removed(self, home: Home) -> None:
         home.module()
         home.own("onnxruntime-openvino", "1.24.1")
@@ -345,6 +355,7 @@ class TestTheModule:
         home.own("onnxruntime", "1.20.0", folder="~nxruntime-1.20.0.dist-info")
         assert look_at(home.python).wheels == (Wheel("onnxruntime", "1.31.1", 2, 0),)
 
+    @pytest.mark.slow
     def test_an_owner_elsewhere_on_the_path_is_hidden(self, home: Home, tmp_path: Path) -> None:
         behind = Home(tmp_path / "behind")
         behind.module()
@@ -383,6 +394,7 @@ class TestWhatDoesNotLoad:
         )
         assert home.finding() == (what, command if owned else None)
 
+    @pytest.mark.slow
     def test_a_module_that_raises_is_to_be_reinstalled(self, home: Home) -> None:
         home.healthy("raise ImportError('undefined\\nsymbol')\n")
         what = "PYTHON: ONNX Runtime does not load: undefined symbol"
@@ -442,6 +454,7 @@ class TestProviders:
         assert [result.nodes for result in cpu.results.values()] == [(name,) for name in NAMES]
         assert (checkup.findings, checkup.exit_code) == ((), 0)
 
+    @pytest.mark.slow
     def test_a_provider_that_takes_some_nodes_only_between_others_is_told(self, home: Home) -> None:
         home.healthy(
             "PROVIDERS = ['OpenVINOExecutionProvider', 'CPUExecutionProvider']\n"
@@ -468,6 +481,7 @@ class TestProviders:
         )
         assert (checkup.findings, checkup.exit_code) == ((), 0)
 
+    @pytest.mark.slow
     def test_a_provider_that_runs_no_gather_is_a_finding(self, home: Home) -> None:
         home.healthy(
             "PROVIDERS = ['AzureExecutionProvider', 'CPUExecutionProvider']\n"
@@ -490,6 +504,7 @@ class TestProviders:
         checkup = examine(python=home.python)
         assert (checkup.findings, checkup.exit_code) == ((), 3)
 
+    @pytest.mark.one_quick_in(2)
     @pytest.mark.parametrize(
         ("provider", "name", "command"),
         [
@@ -527,6 +542,7 @@ class TestProviders:
         assert home.told(checkup.findings) == [(f"PYTHON: cpu: GatherND: {reason}", None)]
         assert checkup.exit_code == 1
 
+    @pytest.mark.slow
     def test_a_provider_that_crashes_costs_only_itself(self, home: Home) -> None:
         home.healthy(
             "PROVIDERS = ['OtherExecutionProvider', 'CPUExecutionProvider']\n"
@@ -545,6 +561,7 @@ class TestProviders:
         assert len(checkup.findings) == 1
         assert checkup.exit_code == 3
 
+    @pytest.mark.slow
     def test_another_environment_that_runs_does_not_hide_the_fault_of_this_one(
         self, home: Home, tmp_path: Path
     ) -> None:
@@ -563,6 +580,7 @@ def register_execution_provider_library(name, path): raise RuntimeError(f"no {pa
 
 
 class TestLanes:
+    @pytest.mark.slow
     def test_a_provider_without_a_wheel_here_has_no_command(
         self, home: Home, tmp_path: Path
     ) -> None:
@@ -576,6 +594,7 @@ class TestLanes:
         assert other.told(checkup.findings) == [(what, None)]
         assert checkup.exit_code == 1
 
+    @pytest.mark.slow
     def test_a_provider_of_another_wheel_has_the_command_that_installs_it(
         self, home: Home, tmp_path: Path
     ) -> None:
@@ -591,6 +610,7 @@ class TestLanes:
         )
         assert other.told(checkup.findings) == [(what, command)]
 
+    @pytest.mark.slow
     def test_a_fault_of_the_environment_is_told_once(self, home: Home, tmp_path: Path) -> None:
         other = Home(tmp_path / "other")
         checkup = examine({"cuda": other.python}, python=home.healthy().python)
@@ -607,6 +627,7 @@ class TestLanes:
         assert checkup.findings == (Finding(what),)
         assert checkup.exit_code == 1
 
+    @pytest.mark.one_quick_in(3)
     @pytest.mark.parametrize(
         ("lane", "name", "command"),
         [
@@ -626,6 +647,7 @@ class TestLanes:
         )
         assert home.told(checkup.findings) == [(what, command)]
 
+    @pytest.mark.slow
     def test_a_plugin_without_a_device_is_a_finding(self, home: Home) -> None:
         home.healthy(
             "def get_ep_devices(): return []\ndef register_execution_provider_library(*_): pass\n"
@@ -652,6 +674,7 @@ def get_ep_devices():
         text = str(examine(python=home.python))
         assert "\n  cpu: starts on CPU Intel, NPU X\n" in text
 
+    @pytest.mark.slow
     def test_a_plugin_does_not_hide_the_provider_that_is_listed(self, home: Home) -> None:
         home.healthy(NO_LIBRARY)
         checkup = examine(plugins={"cpu@plugin": "/none/lib.so"}, python=home.python)
@@ -666,6 +689,7 @@ def get_ep_devices():
         checkup = examine({"cpu@own": home.python}, python=home.healthy().python)
         assert states(checkup) == {"cpu@own": ALL}
 
+    @pytest.mark.slow
     def test_a_lane_on_a_shared_library_is_examined(
         self, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -696,6 +720,7 @@ def get_ep_devices():
         assert "\n/none/lib.so: does not answer\n  cpu@library: does not start: " in str(checkup)
         assert checkup.exit_code == 1
 
+    @pytest.mark.slow
     def test_a_host_that_was_made_is_examined(self, home: Home, cache: Path) -> None:
         made = cache / "onnxgather" / "directml" / "run-runtime"
         made.parent.mkdir(parents=True)

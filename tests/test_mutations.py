@@ -15,6 +15,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize(("kind", "count"), wanted.items())
 
 
+@pytest.mark.one_quick_in(2)
 def test_mutated_inputs_end_in_an_exit_code_or_an_error(kind: str, count: int) -> None:
     assert examine(kind, range(count)) == []
 

@@ -205,6 +205,7 @@ MISTAKES: dict[str, tuple[Patch, OutOfRange, bool]] = {
 }
 
 
+@pytest.mark.one_quick_in(3)
 @pytest.mark.parametrize("policy", ["clamp", "zero", "directml"])
 def test_without_a_mistake_nothing_differs(policy: OutOfRange) -> None:
     assert not differs(policy)

@@ -251,6 +251,7 @@ def chain(links: str, count: int) -> onnx.ModelProto:
     <int64 low = {{-5}}, int64 high = {{4}}, int64 zero = {{0}}> {{ {start} {nodes} {last} }}""")
 
 
+@pytest.mark.slow
 def test_a_long_chain_of_nodes_is_undecided() -> None:
     assert certify(DESC, model=chain("vN = Add(vK, zero)", 20)).state == "proved"
     found = certify(DESC, model=chain("vN = Add(vK, zero)", 1000))

@@ -81,6 +81,7 @@ def verdict(given: Truth, conclusion: Truth) -> str:
 CASES = [(name, dtype, rule) for name in GATHERS for dtype in BITS for rule in RULES]
 
 
+@pytest.mark.one_quick_in(6)
 @pytest.mark.parametrize(("operator", "dtype", "rule"), CASES)
 def test_hardened_indices_are_in_range_for_every_size(operator: str, dtype: str, rule: str) -> None:
     out, fails, indices, sizes = walked(og.harden(gather(operator, dtype), rule), dtype)

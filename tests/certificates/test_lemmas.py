@@ -21,11 +21,13 @@ NAMES = [
 ]
 
 
+@pytest.mark.one_quick_in(5)
 @pytest.mark.parametrize("name", NAMES)
 def test_each_lemma_is_proved(name: str) -> None:
     assert prove(name, 120, "z3").verdict == "unsat"
 
 
+@pytest.mark.one_quick_in(6)
 @pytest.mark.parametrize("name", NAMES)
 def test_each_lemma_is_refuted_for_integers_beyond_what_floats_hold(name: str) -> None:
     scripts = lemma_scripts(name, beyond=1)

@@ -707,6 +707,7 @@ def compare_all(name: str) -> list[str]:
     return [compare(case, Draw(k)) for k, case in drawn]
 
 
+@pytest.mark.one_quick_in(5)
 @pytest.mark.parametrize("name", DRAWN)
 def test_a_row_computes_what_the_cpu_provider_computes(name: str) -> None:
     answers = compare_all(name)

@@ -199,7 +199,8 @@ class TestForeignScripts:
         for script in (PROVED, REFUTED, CUBES):
             check_script(script)
 
-    @pytest.mark.parametrize("name", quick_alone(["z3"], NAMES))
+    @pytest.mark.slow
+    @pytest.mark.parametrize("name", NAMES)
     def test_a_bomb_costs_its_own_answer_alone(
         self, name: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -103,6 +103,7 @@ def wild(count: int, *more: str) -> str:
     return text
 
 
+@pytest.mark.slow
 def test_gathers_that_are_not_proved_are_grouped_and_have_their_providers_once() -> None:
     assert (
         wild(167)
@@ -205,6 +206,7 @@ run           the run reached 1 gather: 1 had an index out of range
     assert note.partition("\n")[2] == PROVIDERS + HARDEN
 
 
+@pytest.mark.one_quick_in(6)
 @pytest.mark.parametrize(
     ("op", "axis", "ids"),
     [
@@ -412,6 +414,7 @@ def test_json_is_printed_or_written() -> None:
     assert json.loads(Path("a.json").read_text(encoding="utf-8")) == printed
 
 
+@pytest.mark.slow
 def test_several_models_have_a_table_the_lines_of_those_with_open_gathers_and_one_json() -> None:
     one, other = (
         embedding(),

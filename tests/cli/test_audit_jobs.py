@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 from command_line import POSIX, outcome
 from onnx_graphs import INT64, constant, info, model, node
-from rings import one_quick_in
 
 from onnxgather.cli import networks, processes, sources, terminal
 from onnxgather.networks.findings import AuditReport
@@ -107,8 +106,9 @@ def test_progress_has_the_number_and_the_name(monkeypatch: pytest.MonkeyPatch) -
     assert error == "m\n2 of 4: m/1.onnx\n4 of 4: m/3.onnx\n"
 
 
+@pytest.mark.slow
 @POSIX
-@pytest.mark.parametrize("jobs", one_quick_in(2, [1, 2]))
+@pytest.mark.parametrize("jobs", [1, 2])
 def test_an_interruption_writes_what_there_is(jobs: int) -> None:
     save("m/0.onnx", gathers=20)
     for k in range(1, 2000):

@@ -187,6 +187,7 @@ def test_shards_are_parts_of_the_whole() -> None:
     assert sorted(map(str, whole)) == sorted(str(one) for part in parts for one in part)
 
 
+@pytest.mark.slow
 def test_two_jobs_give_what_one_gives() -> None:
     given = ("certify", "--random", "12", "--seed", "3", "--out-of-range", "zero", "--json")
     one = outcome(*given)

@@ -81,6 +81,7 @@ def negative(_: Case, answer: Answer) -> Answer:
 
 
 class TestOutOfRange:
+    @pytest.mark.one_quick_in(5)
     @pytest.mark.parametrize(
         ("policy", "brief"),
         [
@@ -463,6 +464,7 @@ class TestLanes:
             "onnxgather[openvino]"
         )
 
+    @pytest.mark.slow
     def test_random_cases_are_those_of_their_seed(self) -> None:
         first = report("--random", "5", "--seed", "7")
         again = report("--random", "5", "--seed", "7")
@@ -472,6 +474,7 @@ class TestLanes:
         assert first.cases != other.cases
         assert first.counts(0) == {"PASS": 5}
 
+    @pytest.mark.slow
     def test_out_of_range_chooses_cases_of_the_corpus(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -514,6 +517,7 @@ class TestWriteKnown:
         )
         assert {one[0][0] for one in states(*asked, "--known", "known.json")} == {"KNOWN"}
 
+    @pytest.mark.slow
     def test_findings_of_different_rules_are_entries_of_their_own(self) -> None:
         asked = ["--corpus", "-k", "forbidden/gather-nd", "--no-known", "--json", "r.json"]
         assert call("check", *asked, "--write-known", "known.json").exit_code == 1
@@ -555,6 +559,7 @@ class TestWriteKnown:
         assert call(*asked, "--write-known", "known.json").exit_code == 3
         assert json.loads(Path("known.json").read_text(encoding="utf-8")) == []
 
+    @pytest.mark.slow
     def test_entries_that_a_file_has_stay_with_their_reasons(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -603,6 +608,7 @@ class TestParts:
         """Run nothing, as the cases that are chosen are enough."""
         change_all(monkeypatch, lambda _: Answer(AnswerKind.NOT_RUN, "chosen"))
 
+    @pytest.mark.slow
     def test_a_text_chooses_cases_by_their_names(self) -> None:
         program("x.json")
         program("y.json")
@@ -621,6 +627,7 @@ class TestParts:
         assert (code, out) == (2, "")
         assert err.endswith("Error: no case name contains 'abc'\n")
 
+    @pytest.mark.one_quick_in(5)
     @pytest.mark.parametrize(
         ("arguments", "sentence"),
         [
@@ -647,6 +654,7 @@ class TestParts:
         assert (code, out) == (2, "")
         assert err.endswith(f"Error: {sentence}\n")
 
+    @pytest.mark.one_quick_in(4)
     @pytest.mark.parametrize(
         "options", [["-k", "1"], ["--shard", "2/3"], ["-k", "y.json: $"], ["--case", "random/7/3"]]
     )
@@ -673,6 +681,7 @@ class TestParts:
             "InputTensor.DimensionCount (2), got 2\n",
         )
 
+    @pytest.mark.one_quick_in(4)
     @pytest.mark.parametrize(
         "name",
         [
@@ -687,6 +696,7 @@ class TestParts:
         found = report("--case", name, code=3)
         assert ([case.name for case in found.cases], found.planned) == ([name], 1)
 
+    @pytest.mark.one_quick_in(3)
     @pytest.mark.parametrize("parts", [1, 3, 8])
     def test_each_case_is_in_one_shard(self, parts: int) -> None:
         program("x.json")
@@ -737,6 +747,7 @@ class TestReports:
         assert ElementTree.parse("r.xml").getroot().tag == "testsuites"
         assert Path("r.html").read_text(encoding="utf-8").startswith("<!doctype html>")
 
+    @pytest.mark.slow
     def test_json_without_a_file_prints(self) -> None:
         program("x.json")
         for arguments in (["x.json", "--json"], ["--json", "x.json"], ["--json", "-", "x.json"]):

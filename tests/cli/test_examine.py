@@ -51,6 +51,7 @@ class TestDoctor:
         found = json.loads(out)
         assert (found["exit_code"], found["findings"]) == (0, [])
 
+    @pytest.mark.slow
     @POSIX
     def test_doctor_says_what_a_lane_that_does_not_start_needs(self, tmp_path: Path) -> None:
         python = environment(tmp_path / "stub", "PROVIDERS = ['CPUExecutionProvider']")
@@ -83,6 +84,7 @@ class TestRepro:
         with np.load("out/inputs.npz") as inputs:
             assert max(array.size for array in inputs.values()) <= 8
 
+    @pytest.mark.slow
     def test_repro_takes_a_report(self) -> None:
         program("x.json")
         lanes = ("--lanes", "cpu", "--lane", self.lane())
@@ -205,6 +207,7 @@ main(["repro", "x.json", "-o", "out", "--lane", "openvino={python}"])
         )
         assert Path("out/repro.py").exists()
 
+    @pytest.mark.slow
     def test_repro_takes_a_node_of_a_model(self) -> None:
         node = helper.make_node("Gather", ["data", "where"], ["result"], "pick", axis=1)
         graph = helper.make_graph(

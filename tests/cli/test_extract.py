@@ -71,6 +71,7 @@ def test_each_gather_gets_a_folder_that_runs() -> None:
     assert done.stdout.endswith("It does not differ.\n")
 
 
+@pytest.mark.slow
 def test_a_large_constant_is_cropped(monkeypatch: pytest.MonkeyPatch) -> None:
     model = parser.parse_model(
         """

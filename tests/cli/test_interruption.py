@@ -78,6 +78,7 @@ TOLD = [f"written: {name}\n" for name in REPORTS[1::2]]
 COUNT = 60
 
 
+@pytest.mark.one_quick_in(5)
 @pytest.mark.parametrize("moment", range(20))
 def test_a_signal_at_any_moment_loses_no_finished_case(
     monkeypatch: pytest.MonkeyPatch, late: list[int], moment: int

@@ -121,6 +121,7 @@ def test_an_argument(arguments: list[str]) -> None:
     _prints_plainly(*arguments)
 
 
+@pytest.mark.slow
 def test_the_folder_of_an_export() -> None:
     assert f"{ESCAPED}: " in _prints_plainly("corpus", "export", "--format", "json", HOSTILE)
 
@@ -138,6 +139,7 @@ def test_a_name_in_a_model(where: str) -> None:
         _prints_plainly("repro", "x.onnx", "--node", node, "-o", "folder")
 
 
+@pytest.mark.one_quick_in(2)
 @pytest.mark.parametrize("option", [[], ["--json"]])
 def test_what_a_worker_says(option: list[str]) -> None:
     program("x.json")

@@ -17,7 +17,6 @@ import onnx
 import pytest
 from command_line import DESC, POSIX, files, program, spawn
 from onnx import helper
-from rings import one_quick_in
 
 from onnxgather.cli import main
 from onnxgather.model.write import to_onnx
@@ -97,6 +96,7 @@ class TestProcess:
         sentence = b"Error: standard output: no space left on device\n"
         assert (done.returncode, done.stderr) == (2, sentence)
 
+    @pytest.mark.one_quick_in(5)
     @POSIX
     @needs_full
     @pytest.mark.parametrize("arguments", PRINTING, ids=" ".join)
@@ -119,6 +119,7 @@ class TestProcess:
         sentence = "Error: standard output: no space left on device\n"
         assert ends == [(2, sentence), (141, "")]
 
+    @pytest.mark.one_quick_in(4)
     @POSIX
     @needs_full
     @pytest.mark.parametrize(
@@ -140,6 +141,7 @@ class TestProcess:
         with open("/dev/full", "wb") as full:
             assert _buffered(*arguments, stderr=full).returncode == code
 
+    @pytest.mark.slow
     def test_a_program_comes_from_the_standard_input(self) -> None:
         text = Path(program("x.json")).read_bytes()
 
@@ -192,6 +194,7 @@ main(["run", "slow.json"])
         assert (done.returncode, done.stderr) == (0, b"")
         assert done.stdout.decode() == "größe.json -> größe.onnx\n"
 
+    @pytest.mark.one_quick_in(4)
     @POSIX
     @pytest.mark.parametrize(
         ("command", "closed"),
@@ -238,8 +241,9 @@ main(sys.argv[2:], prog_name="onnxgather")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="no other system limits the address space")
-@pytest.mark.parametrize("room", one_quick_in(2, [150, 225]))
+@pytest.mark.parametrize("room", [150, 225])
 def test_too_little_memory_is_one_sentence(room: int) -> None:
     """For the message that a file of 100 MB holds, and for a copy of that message."""
     table = onnx.TensorProto(name="table", data_type=1, dims=[25 * 2**20])

@@ -160,6 +160,7 @@ class TestOptionsOfCheck:
             "Error: none.json: no such file or directory\n",
         )
 
+    @pytest.mark.slow
     def test_reports_name_no_interpreter_by_path_unless_asked(self) -> None:
         program("x.json")
         Path("bin").mkdir()
@@ -192,6 +193,7 @@ def commands(page: str, sort: str = "repro") -> list[str]:
     return [command for chunk in details for detail in chunk for command in detail[sort]]
 
 
+@pytest.mark.slow
 def test_the_commands_that_a_page_offers_work() -> None:
     wrong = ["check", "--corpus", "-k", "forbidden/gather-nd/batch-sizes", "--no-known"]
     assert call(*wrong, "--json", "REPORT.json", "--html", "r.html").exit_code == 1

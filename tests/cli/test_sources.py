@@ -105,6 +105,7 @@ TAKERS = {
 }
 
 
+@pytest.mark.one_quick_in(4)
 @pytest.mark.parametrize("kind", TAKERS)
 def test_a_command_takes_a_file_of_its_kind_and_says_which_take_another(kind: str) -> None:
     Path("model.onnx").write_bytes((MODELS / "networks/keywords.onnx").read_bytes())
@@ -211,6 +212,7 @@ class TestModel:
             "",
         )
 
+    @pytest.mark.slow
     def test_an_index_out_of_range_is_explained_as_the_audit_tells_it(self) -> None:
         path, inputs = (str(MODELS / f"networks/keywords.{end}") for end in ("onnx", "npz"))
         given = ("explain", path, "--inputs", inputs, "--node", "word_embedding", "--at", "1,4,0")

@@ -111,6 +111,7 @@ def wait_for(is_so: Callable[[], bool]) -> None:
 
 @posix
 class TestAPage:
+    @pytest.mark.slow
     def test_one_browser_runs_all_models_and_ends_with_its_host(
         self, make: Callable[..., Path]
     ) -> None:
@@ -249,6 +250,7 @@ def asked(server: ThreadingHTTPServer, method: str, path: str, **headers: str) -
 
 
 class TestTheServer:
+    @pytest.mark.slow
     def test_it_answers_the_page_alone(self, server: ThreadingHTTPServer) -> None:
         assert server.server_address[0] == "127.0.0.1"
         own, port = f"/{Handler.site.secret}/", server.server_port

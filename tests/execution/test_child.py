@@ -86,6 +86,7 @@ ESCAPED = "subprocess.Popen(['sleep', '5'], start_new_session=True)"
 class TestEscaped:
     """What a program started, and what left its group, holds its pipes open."""
 
+    @pytest.mark.slow
     def test_a_program_that_died_is_told_at_once(self) -> None:
         child = echo(f"{ESCAPED}; os._exit(7)")
         start = time.monotonic()
@@ -145,6 +146,7 @@ class TestPrinted:
         looking.join(5)
         assert 0 < largest < 40 * LARGEST_PRINTED
 
+    @pytest.mark.one_quick_in(4)
     @pytest.mark.parametrize(
         ("start", "forever", "how"),
         [
@@ -311,6 +313,7 @@ def test_a_program_outlives_the_thread_that_asks_it_first() -> None:
 class TestForks:
     """A forked process has programs of its own."""
 
+    @pytest.mark.slow
     def test_a_child_asks_while_its_parent_asks(self, tmp_path: Path) -> None:
         code = f"""
 import os, sys, threading, time, warnings

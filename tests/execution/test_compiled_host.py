@@ -76,6 +76,7 @@ class TestLibraries:
         assert (info.versions, info.python, info.not_run) == ({"onnxruntime": version}, None, None)
         assert report.counts(0) == {"PASS": 39}
 
+    @pytest.mark.slow
     def test_a_host_is_compiled_once(self) -> None:
         made = Path(compiled_host())
         assert made.parent == cache_folder()
@@ -161,6 +162,7 @@ class TestLibraries:
         )
 
 
+@pytest.mark.one_quick_in(4)
 @posix
 @pytest.mark.parametrize(
     ("change", "how", "reason"),

@@ -98,6 +98,7 @@ class TestSessions:
         one, two, three = notes.read_text().split()
         assert one == two != three
 
+    @pytest.mark.one_quick_in(4)
     @pytest.mark.parametrize(
         ("change", "reason"),
         [
@@ -160,6 +161,7 @@ class TestSessions:
             "CPUExecutionProvider"
         )
 
+    @pytest.mark.slow
     def test_a_program_that_ends_ends_its_host(self, make: Callable[..., Path]) -> None:
         notes = make()
         code = (
@@ -203,6 +205,7 @@ class TestWait:
         assert done.stdout == "Resource 'output': 2, 0, 5, 3, 8, 6, 11, 9\n"
         assert re.fullmatch(rf"({TOLD}\n)+", done.stderr)
 
+    @pytest.mark.slow
     def test_a_terminal_has_a_line_that_goes_away(self, command: list[str]) -> None:
         import pty
 

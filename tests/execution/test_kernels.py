@@ -167,6 +167,7 @@ class TestBuilding:
         monkeypatch.delenv("ONNXGATHER_NATIVE", raising=False)
         assert kernels.why_not() == f"they were not built with onnxgather, as {why}; {advice}"
 
+    @pytest.mark.one_quick_in(5)
     @posix
     @pytest.mark.parametrize(
         ("printed", "line"),
@@ -202,6 +203,7 @@ class TestBuilding:
         assert self.build() == (1, f"{forced} {why}\n")
         assert not [*self.folder.glob("*.whl")]
 
+    @pytest.mark.one_quick_in(5)
     @pytest.mark.parametrize(
         ("variables", "message"),
         [

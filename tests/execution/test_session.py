@@ -291,6 +291,7 @@ in_child(work)
 """
         assert self.outcome(code) == "True True\n"
 
+    @pytest.mark.slow
     def test_a_session_that_the_child_makes_runs_beside_a_busy_one_of_its_parent(self) -> None:
         code = """
 busy = True
@@ -311,6 +312,7 @@ thread.join()
 """
         assert self.outcome(code) == "True\n" * 5
 
+    @pytest.mark.slow
     def test_a_session_that_was_made_before_may_be_dropped(self) -> None:
         code = """
 time.sleep(1)  # until the session's threads sleep: ONNX Runtime would wait for them without end

@@ -66,6 +66,7 @@ def test_a_model_without_its_gather_is_no_answer(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_an_announced_frame_must_come_whole(tmp_path: Path) -> None:
     announced = "bytes([147]) + b'gather\\n' + (2**33).to_bytes(8, 'little')"
     worker = Worker(environment(tmp_path, banner=f"import os; os.write(1, {announced})"), 1)

@@ -19,11 +19,6 @@ def by_ring(quick: int, slow: int, long: int) -> int:
     return quick if settings().max_examples < 100 else slow
 
 
-def one_quick_in(count: int, rows: Iterable[Any]) -> list[Any]:
-    """Parameters of a test: the first of each `count` rows is quick, the others are slow."""
-    return [_row(row, number % count == 0) for number, row in enumerate(rows)]
-
-
 def but_slow(slow: Collection[Any], rows: Iterable[Any]) -> list[Any]:
     """Parameters of a test: the rows that are named are slow, the others are quick."""
     found = [*rows]

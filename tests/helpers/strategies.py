@@ -177,9 +177,15 @@ def random_indices(desc: og.Descriptor, rng: np.random.Generator, *, wild: float
 
 
 @st.composite
-def cases(draw: st.DrawFn, *, wild: bool = True, packed: bool = False) -> Case:
+def cases(
+    draw: st.DrawFn,
+    *,
+    wild: bool = True,
+    packed: bool = False,
+    operators: Sequence[str] = tuple(og.OPERATORS),
+) -> Case:
     """A descriptor with data and indices; if `wild`, some indices may be out of range."""
-    desc = draw(descriptors(packed=packed))
+    desc = draw(descriptors(packed=packed, operators=operators))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     share = draw(st.sampled_from([0.0, 0.3, 1.0])) if wild else 0.0
     return Case(desc, random_data(desc.input_tensor, rng), random_indices(desc, rng, wild=share))

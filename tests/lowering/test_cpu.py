@@ -248,6 +248,7 @@ def test_tuples_laid_out_several_a_row_equal_the_reference(
     check_model_against_reference(case, policy, 17, known=False, target="cpu")
 
 
+@pytest.mark.one_quick_in(4)
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("index_type", ["INT64", "UINT64"])
 def test_indices_of_an_axis_beyond_what_float32_counts_are_exact(

@@ -53,6 +53,7 @@ HIGH_RANKS = {
 """Descriptors whose node would have 9 dimensions or more if it had the output's leading ones."""
 
 
+@pytest.mark.one_quick_in(6)
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("name", HIGH_RANKS)
 def test_a_node_of_high_rank_equals_the_reference(name: str, policy: OutOfRange) -> None:

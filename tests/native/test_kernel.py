@@ -17,7 +17,7 @@ from bench_workloads import Workload
 from corpus_cases import corpus
 from folders import HELPERS
 from kernel_numbers import INDEX_TYPES, gather_of
-from rings import LONG, by_ring, one_quick_in, quick_alone
+from rings import LONG, by_ring
 from sanitize import NATIVE, SHARED
 
 import onnxgather as og
@@ -128,11 +128,12 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     return compiled(tmp_path_factory.mktemp("kernels"), strict)
 
 
+@pytest.mark.slow
 def test_the_kernels_give_the_bytes_of_the_reference_in_one_to_five_parts(
     kernels: ctypes.CDLL,
 ) -> None:
     """Each part may run on a thread of its own."""
-    assert list(differing(kernels, questions(by_ring(40, 400, 400)))) == []
+    assert list(differing(kernels, questions(400))) == []
 
 
 def test_the_worked_example_of_the_loops_gives_its_output(kernels: ctypes.CDLL) -> None:
@@ -206,7 +207,8 @@ WAYS: dict[str, tuple[Change, ...]] = {
 """Ways to copy that sizes or the processor decide on, and the changes by which all take them."""
 
 
-@pytest.mark.parametrize("way", quick_alone(["past the caches"], WAYS))
+@pytest.mark.slow
+@pytest.mark.parametrize("way", WAYS)
 def test_every_way_to_copy_gives_the_same_bytes(tmp_path: Path, way: str) -> None:
     """Also those that are for large data or large outputs."""
     assert list(differing(compiled(tmp_path, ["-O1"], *WAYS[way]), questions())) == []
@@ -220,7 +222,8 @@ VECTOR_MISTAKES: list[Change] = [
 ]
 
 
-@pytest.mark.parametrize("mistake", one_quick_in(4, ((each,) for each in VECTOR_MISTAKES)))
+@pytest.mark.slow
+@pytest.mark.parametrize("mistake", VECTOR_MISTAKES)
 def test_mistakes_planted_in_the_vectors_are_seen(tmp_path: Path, mistake: Change) -> None:
     """On processors that have them."""
     kernels = compiled(tmp_path, ["-O0", "-w"], EIGHTS, mistake)

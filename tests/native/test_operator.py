@@ -424,6 +424,7 @@ def test_a_gather_has_no_more_parts_than_cores_that_the_process_may_use(tmp_path
 class TestABI:
     """The numbers of ONNX Runtime's functions, by running each of them."""
 
+    @pytest.mark.slow
     @pytest.mark.skipif(which("cc") is None, reason="the library is compiled by cc")
     def test_every_function_is_called_and_answers(self, tmp_path: Path) -> None:
         library = observed(tmp_path)

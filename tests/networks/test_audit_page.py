@@ -15,7 +15,6 @@ from browser import CHROMIUM, probed
 from html_page import HOSTILE, LOADING, Page
 from msgspec.structs import replace
 from onnx_graphs import FLOAT, INT64, constant, info, model, node
-from rings import one_quick_in
 
 from onnxgather.checks import printable
 from onnxgather.networks.audit_page import audit_page
@@ -89,6 +88,7 @@ return [told.textContent, getComputedStyle(told).display, await (async () => {
 """
 
 
+@pytest.mark.one_quick_in(2)
 @BROWSER
 @pytest.mark.parametrize(
     ("inputs", "display", "panels"), [(None, "none", 0), ({"ids": np.array([3, 0])}, "block", 3)]
@@ -156,8 +156,9 @@ def test_several_models_have_a_section_each() -> None:
     assert len(found.texts["script"]) == 2
 
 
+@pytest.mark.slow
 @BROWSER
-@pytest.mark.parametrize("width", one_quick_in(2, [390, 1200]))
+@pytest.mark.parametrize("width", [390, 1200])
 def test_several_models_have_a_table_the_worst_first_and_a_row_shows_its_model_alone(
     tmp_path: Path, width: int
 ) -> None:
@@ -220,6 +221,7 @@ def test_a_gather_that_directml_refuses_stands_under_the_rule() -> None:
     )
 
 
+@pytest.mark.slow
 def test_an_index_out_of_range_is_told_with_what_each_provider_makes_of_it_once() -> None:
     found = Page(page(inputs={"ids": np.array([3, 4])}, rows=2)[0])
     told = [*zip(found.texts["dt"], found.texts["dd"], strict=True)]
@@ -336,8 +338,9 @@ return {
 """
 
 
+@pytest.mark.slow
 @BROWSER
-@pytest.mark.parametrize("width", one_quick_in(2, [390, 1200]))
+@pytest.mark.parametrize("width", [390, 1200])
 def test_filters_in_a_browser_are_in_the_address(tmp_path: Path, width: int) -> None:
     nodes = [
         node("RandomUniform", [], "random", shape=[2]),
@@ -410,6 +413,7 @@ return { images: document.images.length, title: document.title, named };
 """
 
 
+@pytest.mark.slow
 @BROWSER
 def test_names_with_elements_in_them_add_none_to_the_page(tmp_path: Path) -> None:
     """The names of the model, of a node, of an input, of a size and of a value."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 from msgspec.structs import replace
 from onnx_graphs import BOOL, INT64, constant, graph, info, model, node
 from planned_lane import INFO, Planned
@@ -98,6 +99,7 @@ def test_a_gather_that_did_not_run_is_told() -> None:
     assert lines[-1] == ("note          1 gather was not compared: the run stopped at first")
 
 
+@pytest.mark.slow
 def test_an_operator_that_is_no_gather_of_onnx_is_told() -> None:
     added = node("ScatterElements", ["table", "at", "table"], "put", "scatter")
     at = constant("at", np.zeros((4, 3), np.int64))
@@ -122,6 +124,7 @@ def test_a_gather_that_fails_as_the_reference_does_is_told_to_pass() -> None:
     assert lines[0] == "lane          cpu: 1 PASS; PASS too where it fails as the reference does"
 
 
+@pytest.mark.slow
 def test_gathers_of_a_loop_run_as_often_as_they_ran_in_the_model() -> None:
     state = [info("k", INT64, []), info("on", BOOL, []), info("at", INT64, [2])]
     inner = [

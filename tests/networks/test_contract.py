@@ -519,6 +519,7 @@ def test_the_guard_refuses_what_check_inputs_refuses(case: Any) -> None:
     is_refused(*case)
 
 
+@pytest.mark.one_quick_in(2)
 @pytest.mark.parametrize("outcome", [True, False])
 def test_both_outcomes_are_drawn(outcome: bool) -> None:
     case = find(

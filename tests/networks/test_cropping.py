@@ -47,6 +47,7 @@ def outputs(operator: str, number: int, data: Array, indices: Array) -> list[byt
     return [array.tobytes() for array in every]
 
 
+@pytest.mark.one_quick_in(6)
 @pytest.mark.parametrize("is_external", [False, True])
 @pytest.mark.parametrize(("operator", "number", "sizes", "index_sizes"), LAYOUTS)
 def test_cropped_data_gives_the_same_output(

@@ -58,6 +58,7 @@ def test_so_many_gathers_of_the_networks_are_proved() -> None:
     assert total == TOTAL
 
 
+@pytest.mark.one_quick_in(4)
 @pytest.mark.parametrize("name", EACH)
 def test_under_its_contract_each_gather_of_a_network_is_proved_that_can_be(name: str) -> None:
     model, _ = NETWORKS[name]
@@ -67,6 +68,7 @@ def test_under_its_contract_each_gather_of_a_network_is_proved_that_can_be(name:
     assert under == [{"proved-if": "proved"}.get(state, state) for state in before]
 
 
+@pytest.mark.one_quick_in(4)
 @pytest.mark.parametrize("name", EACH)
 def test_no_index_of_a_network_leaves_its_axis_under_its_contract(name: str) -> None:
     model, inputs = NETWORKS[name]
@@ -86,6 +88,7 @@ def test_no_index_of_a_network_leaves_its_axis_under_its_contract(name: str) -> 
     assert ended or not audited.gathers
 
 
+@pytest.mark.one_quick_in(4)
 @pytest.mark.parametrize("name", EACH)
 def test_just_beyond_each_end_of_a_contract_an_index_leaves_its_axis(name: str) -> None:
     model, inputs = NETWORKS[name]
@@ -159,6 +162,7 @@ def wild(random: Random, inputs: Feeds, contract: dict[str, Any], *, real_sizes:
             return fed
 
 
+@pytest.mark.one_quick_in(2)
 @pytest.mark.parametrize(("name", "count"), [("gpt2_bits4.onnx", 2), ("roberta_bits4.onnx", 3)])
 def test_a_quantized_gather_of_open_ids_is_proved_under_conditions(name: str, count: int) -> None:
     model, inputs = NETWORKS[name]

@@ -170,6 +170,7 @@ class TestDescriptors:
             "node 'gather': Sizes[1] must be at least 1, got 0"
         )
 
+    @pytest.mark.slow
     @settings(max_examples=EXAMPLES // 50)  # each starts a worker
     @given(cases(wild=False, packed=True))
     def test_the_node_of_a_descriptors_model_computes_the_same(
@@ -197,6 +198,7 @@ class TestWhereTheArraysComeFrom:
         assert case.data.tolist() == DATA.T.tolist()
         assert case.indices.tolist() == [[2, 0, -1]]
 
+    @pytest.mark.one_quick_in(3)
     @pytest.mark.parametrize("opset", [1, 7, 13])
     def test_inputs_computed_by_old_operator_sets_are_computed(
         self, tmp_path: Path, opset: int
@@ -231,6 +233,7 @@ class TestWhereTheArraysComeFrom:
         found = case_of_node(path, "rows", {"ids": IDS, "yes": np.array(True)})
         assert found.indices.tolist() == [[-3, -1, 0]]
 
+    @pytest.mark.slow
     def test_external_data_is_found_beside_the_model(self, tmp_path: Path) -> None:
         nodes = [node("Transpose", ["table"], "turned"), node("Gather", ["turned", "ids"], "other")]
         path = save(tmp_path, [GATHER, *nodes], IDS_INPUT, [TABLE])
@@ -488,6 +491,7 @@ BROKEN: list[tuple[Callable[[Any], None], str]] = [
 class TestBrokenModels:
     NODES = (node("Neg", ["ids"], "moved"), node("Gather", ["table", "moved"], "rows", "gather"))
 
+    @pytest.mark.one_quick_in(6)
     @pytest.mark.parametrize(
         ("change", "said"), BROKEN, ids=[f"{k}-{said[-30:]}" for k, (_, said) in enumerate(BROKEN)]
     )

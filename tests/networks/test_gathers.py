@@ -382,6 +382,7 @@ def looping(trips: int) -> list[str]:
     return og.audit(made, {"trips": np.array(trips)}).notes
 
 
+@pytest.mark.slow
 def test_iterations_that_are_not_seen_are_told() -> None:
     said = "the body of loop_1 has more iterations than are seen: 256 of a loop, 4,096 of all"
     assert said not in looping(256)

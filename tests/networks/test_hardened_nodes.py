@@ -10,7 +10,6 @@ import pytest
 from index_arithmetic import index_values
 from network_draft import Feeds, results, session
 from onnx import parser
-from rings import one_quick_in
 
 import onnxgather as og
 from onnxgather.descriptors.arrays import Array
@@ -73,7 +72,8 @@ def gathered(x: Array, i: Array, axis: int, policy: str) -> Array:
     return found
 
 
-@pytest.mark.parametrize(("policy", "opset"), one_quick_in(6, OPEN_ROW))
+@pytest.mark.one_quick_in(30)
+@pytest.mark.parametrize(("policy", "opset"), OPEN_ROW)
 @pytest.mark.parametrize("name", GATHERS)
 def test_a_gather_is_proved_and_right_from_opset_9_on(name: str, policy: str, opset: int) -> None:
     done = proved(model(GATHERS[name], opset), policy)
@@ -85,9 +85,8 @@ def test_a_gather_is_proved_and_right_from_opset_9_on(name: str, policy: str, op
         assert found.tobytes() == gathered(x, i, axis, policy).tobytes()
 
 
-@pytest.mark.parametrize(
-    ("policy", "opset"), one_quick_in(6, (pair for pair in OPEN_ROW if pair[1] >= 11))
-)
+@pytest.mark.one_quick_in(24)
+@pytest.mark.parametrize(("policy", "opset"), [pair for pair in OPEN_ROW if pair[1] >= 11])
 @pytest.mark.parametrize("sizes", ["n, m, 2", "5, 4, 2"])
 def test_tuples_are_proved_and_right(policy: str, opset: int, sizes: str) -> None:
     made = model(f"g (float[{sizes}] x, int64[a, 2] i) => (y) {{ y = GatherND (x, i) }}", opset)
@@ -207,7 +206,8 @@ def scattered(
     return y
 
 
-@pytest.mark.parametrize(("reduction", "opset"), one_quick_in(3, REDUCTIONS))
+@pytest.mark.one_quick_in(15)
+@pytest.mark.parametrize(("reduction", "opset"), REDUCTIONS)
 @pytest.mark.parametrize("name", SCATTERS)
 def test_a_scatter_drops_writes_out_of_range(name: str, reduction: str | None, opset: int) -> None:
     (operator, inputs), axis = SCATTERS[name], -1 if "last" in name else 0

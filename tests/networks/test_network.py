@@ -312,6 +312,7 @@ class TestFunctions:
             "its function, got 3,221,225,409"
         )
 
+    @pytest.mark.slow
     def test_nodes_count_once_and_their_copies_by_calls_apart(self) -> None:
         """So 20,001 nodes may stand in functions, but not come from calls."""
 

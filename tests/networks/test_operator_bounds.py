@@ -283,6 +283,7 @@ FORMS: list[tuple[str, dict[str, Any], dict[int, Any]]] = [
 where each is known. Before version 7 no size is known."""
 
 
+@pytest.mark.one_quick_in(6)
 @pytest.mark.parametrize(("operator", "attributes", "versions"), FORMS)
 def test_the_attributes_of_older_versions_count(
     operator: str, attributes: dict[str, Any], versions: dict[int, Any]

@@ -681,6 +681,7 @@ def test_each_operator_of_the_table_is_drawn() -> None:
     assert not RULES.keys() - drawn
 
 
+@pytest.mark.one_quick_in(5)
 @pytest.mark.parametrize(
     ("operator", "seeds"),
     [

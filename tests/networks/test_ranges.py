@@ -67,6 +67,7 @@ def test_no_value_of_a_random_network_leaves_its_interval() -> None:
     assert not [wrong for wrong in found if wrong]
 
 
+@pytest.mark.one_quick_in(6)
 @pytest.mark.parametrize("operator", sorted(TRANSFERS.keys() & random_networks.TEMPLATES.keys()))
 def test_a_mistake_in_an_operator_is_caught(operator: str, monkeypatch: pytest.MonkeyPatch) -> None:
     right = TRANSFERS[operator]

@@ -32,6 +32,7 @@ LEFT = {"hand_scatter.onnx": [("r", "ReverseSequence")]}
 """The nodes that are left of the exported networks."""
 
 
+@pytest.mark.one_quick_in(4)
 @pytest.mark.parametrize("name", EACH)
 def test_a_hardened_network_holds_all_checks(name: str) -> None:
     network, inputs = NETWORKS[name]

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import pytest
 from hypothesis import event, example, given
 from hypothesis import strategies as st
 from strategies import descriptors, random_data, random_indices
@@ -364,6 +365,7 @@ def test_data_passes_only_through_operators_that_move_elements(described: Descri
     assert "OutputTensor" in moved
 
 
+@pytest.mark.slow
 @given(models())
 def test_no_min_max_or_clip_of_int64(described: Described) -> None:
     # ONNX Runtime's CPU kernels compare the low halves of INT64 as signed: 2^31 passes for small.
@@ -381,6 +383,7 @@ DIRECTML_OPERATORS = {
 """What a model may be made of; each is registered by the DirectML provider for opset 17."""
 
 
+@pytest.mark.slow
 @given(models())
 def test_nodes_are_among_those_that_the_directml_provider_registers(described: Described) -> None:
     for node in described.model.graph.node:

@@ -180,6 +180,7 @@ class TestInRange:
                 assert_gives(case, POLICIES[number % len(POLICIES)])
 
 
+@pytest.mark.one_quick_in(2)
 @of_files("out_of_range", "cropped")
 def test_reference_and_models_give_the_recorded_bytes(
     cases: Recording, subtests: pytest.Subtests

@@ -13,7 +13,6 @@ from command_line import call
 from corpus_cases import corpus
 from folders import MODELS
 from html_page import HOSTILE, LOADING, Page
-from rings import one_quick_in
 
 import onnxgather as og
 from onnxgather.lowering.show import describe
@@ -180,8 +179,9 @@ def test_arrow_keys_lead_through_every_table_of_a_tensor(tmp_path: Path) -> None
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
-@pytest.mark.parametrize("width", one_quick_in(2, [390, 1280]))
+@pytest.mark.parametrize("width", [390, 1280])
 def test_each_element_is_told_by_keyboard_in_a_browser_and_the_page_fits(
     tmp_path: Path, width: int
 ) -> None:

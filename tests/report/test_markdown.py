@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from msgspec.structs import replace
 from report_samples import (
     CPU,
@@ -57,6 +58,7 @@ openvino: 1 known wrong
 """
 
 
+@pytest.mark.slow
 def test_findings_of_one_cause_are_one_line() -> None:
     other = replace(DIFF, reason="2 of 4 elements differ")
     cases = [entry(gather_case(f"c{k}"), [DIFF, other][k % 2]) for k in range(1200)]

@@ -33,7 +33,6 @@ from report_samples import (
     small,
     spoiled,
 )
-from rings import one_quick_in
 
 from onnxgather.errors import FileFormatError
 from onnxgather.parity.results import Blob, Evidence, Invalid, Report
@@ -308,8 +307,9 @@ return { shown, chosen, fits: document.documentElement.scrollWidth <= innerWidth
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
-@pytest.mark.parametrize("width", one_quick_in(2, [390, 1200]))
+@pytest.mark.parametrize("width", [390, 1200])
 def test_a_list_without_results_says_why_and_the_address_has_the_filters(
     tmp_path: Path, width: int
 ) -> None:
@@ -343,6 +343,7 @@ return [...document.querySelectorAll("p")].map((p) => p.textContent);
 """
 
 
+@pytest.mark.one_quick_in(3)
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 @pytest.mark.parametrize(
     ("lane", "more"),

@@ -128,6 +128,7 @@ def test_links_lead_from_what_each_output_element_is(found: strategies.Case) -> 
     assert first.indices == tuple(int(place @ strides) for place in np.array(places))
 
 
+@pytest.mark.slow
 def test_a_tensor_that_is_far_larger_than_its_buffer_is_drawn_in_part() -> None:
     sizes = (2**15, 2**16)
     desc = og.GatherDesc(

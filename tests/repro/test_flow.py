@@ -76,12 +76,14 @@ class TestTheFlow:
             "actual 1.0 (bytes 00 00 80 3f).\n",
         )
 
+    @pytest.mark.slow
     def test_the_model_is_one_node_of_onnx(self, tmp_path: Path) -> None:
         made(tmp_path, NEGATIVE)
         model = onnx.ModelProto.FromString((tmp_path / "out" / "model.onnx").read_bytes())
         check_model(model)
         assert [node.op_type for node in model.graph.node] == ["Gather"]
 
+    @pytest.mark.slow
     def test_the_program_says_the_same_as_the_model(self, tmp_path: Path) -> None:
         outcome = made(tmp_path, NEGATIVE)
         (found,) = dispatches(read_program(str(tmp_path / "out" / "program.json")), og.reference)
@@ -91,6 +93,7 @@ class TestTheFlow:
         expected = np.load(tmp_path / "out" / "expected.npy")
         assert found.output.tobytes() == expected.tobytes()
 
+    @pytest.mark.slow
     def test_without_reducing_the_case_stays(self, tmp_path: Path) -> None:
         outcome = made(tmp_path, NEGATIVE, reduce=False)
         assert outcome.case is CASE
@@ -101,6 +104,7 @@ class TestTheFlow:
         assert code == 1
         assert "4 of 12 elements, first OutputTensor[1,0]: expected 12.0 (" in printed
 
+    @pytest.mark.slow
     def test_the_kind_of_wrong_value_stays(self, tmp_path: Path) -> None:
         """Of one element of data, another element would be the one at the clamped index."""
         outcome = made(
@@ -114,6 +118,7 @@ class TestTheFlow:
         assert outcome.case.data.size == 2
         assert "returned other elements of InputTensor" in (outcome.result.reason or "")
 
+    @pytest.mark.slow
     def test_an_output_in_place_of_an_error_becomes_a_folder(self, tmp_path: Path) -> None:
         outcome = made(
             tmp_path,
@@ -165,6 +170,7 @@ class TestTheFlow:
             "`program.json` says the same to dxdispatch, for DirectML itself.\n"
         )
 
+    @pytest.mark.slow
     def test_a_failure_becomes_a_folder(self, tmp_path: Path) -> None:
         change = "    def compute(self, data, indices): raise RuntimeError('no kernel for 7')\n"
         outcome = made(tmp_path, "class InferenceSession(InferenceSession):\n" + change)
@@ -177,6 +183,7 @@ class TestTheFlow:
         )
         assert max(outcome.case.data.size, outcome.case.indices.size) == 1
 
+    @pytest.mark.slow
     def test_a_refusal_becomes_a_folder(self, tmp_path: Path) -> None:
         change = """
         class InferenceSession(InferenceSession):
@@ -193,6 +200,7 @@ class TestTheFlow:
             "It differs: there is an error and no output.\n"
         )
 
+    @pytest.mark.slow
     def test_a_crash_becomes_a_folder(self, tmp_path: Path) -> None:
         change = """
         class InferenceSession(InferenceSession):
@@ -228,6 +236,7 @@ class TestTheFlow:
         assert outcome.result.state == "NOT-RUN"
         assert outcome.text == f"{tmp_path / 'python'} does not start: No such file or directory"
 
+    @pytest.mark.slow
     def test_a_script_that_does_not_show_the_fault_is_told(self, tmp_path: Path) -> None:
         change = """
         class InferenceSession(InferenceSession):
@@ -260,6 +269,7 @@ class TestTheFlow:
         outcome = made(tmp_path, change)
         assert outcome.text.endswith("; but repro.py does not show it: it did not end within 1 s")
 
+    @pytest.mark.slow
     def test_a_script_that_fails_is_told(self, tmp_path: Path) -> None:
         change = """
         class InferenceSession(InferenceSession):
@@ -383,6 +393,7 @@ class TestTheFlow:
             made(tmp_path, NEGATIVE)
         assert os.listdir(tmp_path) == ["environment"]
 
+    @pytest.mark.one_quick_in(4)
     @pytest.mark.parametrize(
         ("change", "case", "title"),
         [

@@ -534,6 +534,7 @@ PREDICATES: dict[str, Callable[[Case], bool]] = {
 }
 
 
+@pytest.mark.slow
 @given(cases(), st.sampled_from(sorted(PREDICATES)), st.sampled_from(["clamp", "zero", "directml"]))
 def test_a_reduced_case_still_shows_the_fault_and_is_never_bigger(
     case: Any, name: str, policy: Any

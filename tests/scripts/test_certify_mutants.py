@@ -61,6 +61,7 @@ def test_the_mutants_of_a_seed_are_the_same_each_time() -> None:
     assert (first.name, first.model) == (second.name, second.model)
 
 
+@pytest.mark.slow
 def test_a_mutant_that_a_certificate_proves_does_not_differ_and_others_do() -> None:
     states = set[str]()
     for number in range(12):

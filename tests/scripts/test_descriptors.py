@@ -171,6 +171,7 @@ class TestReader:
                     refused += 1
         assert refused > len(GATHER_ND)
 
+    @pytest.mark.slow
     def test_a_file_that_uses_one_table_for_all_nodes_is_refused_at_once(self) -> None:
         count = 50_000
         places = [4 * (count - k) for k in range(count)]
@@ -294,6 +295,7 @@ class TestScript:
         says = "no host of the DirectML provider; scripts/directml/setup.sh makes it\n"
         assert found.stderr == says
 
+    @pytest.mark.slow
     def test_a_host_without_the_provider_is_none(self, tmp_path: Path) -> None:
         self.host(tmp_path, "", "CPUExecutionProvider")
         found = script(tmp_path, *self.FEW)
@@ -307,6 +309,7 @@ class TestScript:
         says = "the host is of older sources, which tell no graphs; "
         assert found.stderr == f"{says}scripts/directml/setup.sh makes it anew\n"
 
+    @pytest.mark.slow
     def test_a_provider_that_refuses_what_has_a_descriptor_is_a_finding(
         self, tmp_path: Path
     ) -> None:
@@ -319,6 +322,7 @@ class TestScript:
             says = f"\nFINDING no descriptor of the {noun} was the same in every field\n"
             assert says in found.stdout
 
+    @pytest.mark.slow
     def test_an_empty_set_is_refused(self, tmp_path: Path) -> None:
         found = script(tmp_path, "--nodes", 0)
         assert found.returncode == 2

@@ -22,7 +22,7 @@ import pytest
 from command_line import DESC
 from fake_directml import NO_DEVICE, START, done, failed, fake_folder
 from folders import OBSERVED, ROOT
-from rings import LONG, one_quick_in
+from rings import LONG
 
 import onnxgather
 from onnxgather.parity.lanes.directml import find_host, request_for, setup_command
@@ -103,7 +103,8 @@ def records(folder: Path, kind: str) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize("name", one_quick_in(3, ["record.py", "validity.py", "levels.py"]))
+@pytest.mark.one_quick_in(3)
+@pytest.mark.parametrize("name", ["record.py", "validity.py", "levels.py"])
 def test_a_script_without_a_host_says_how_to_make_one(name: str, tmp_path: Path) -> None:
     file = [tmp_path / "file"] if name == "levels.py" else []
     found = script(name, "--host", tmp_path, *file)
@@ -112,8 +113,9 @@ def test_a_script_without_a_host_says_how_to_make_one(name: str, tmp_path: Path)
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 @stand_in
-@pytest.mark.parametrize("name", one_quick_in(3, ["record.py", "validity.py", "levels.py"]))
+@pytest.mark.parametrize("name", ["record.py", "validity.py", "levels.py"])
 def test_a_script_ends_where_directml_does_not_start(name: str, tmp_path: Path) -> None:
     host = fake_folder(tmp_path, "pass", start=NO_DEVICE)
     file = [tmp_path / "file"] if name == "levels.py" else []
@@ -129,6 +131,7 @@ KINDS = ("in_range", "out_of_range", "cropped", "invalid")
 class TestRecord:
     FEW = ("--in-range", 2, "--out-of-range", 2, "--cropped", 2, "--invalid", 2)
 
+    @pytest.mark.one_quick_in(3)
     @pytest.mark.parametrize(
         ("action", "reason"),
         [
@@ -150,6 +153,7 @@ class TestRecord:
             ends = [(record["output_hex"], record["reason"]) for record in records(folder, kind)]
             assert ends == [(None, reason)] * 2
 
+    @pytest.mark.one_quick_in(3)
     @pytest.mark.parametrize(
         ("action", "verdict", "reason"),
         [
@@ -225,6 +229,7 @@ class TestValidity:
         assert found.returncode == 1
         assert "\nFINDING (none), refused: CreateOperator gave 0x80070057 {" in found.stdout
 
+    @pytest.mark.slow
     def test_accepting_what_crashes_directml_is_a_finding(self, tmp_path: Path) -> None:
         host = fake_folder(tmp_path, "sys.exit(3)")
         found = script("validity.py", "--count", 16, "--host", host)
@@ -256,6 +261,7 @@ class TestLevels:
         """The start of a host whose DLL reports a highest feature level."""
         return f"INFO['feature_level'] = {highest!r}; {START}"
 
+    @pytest.mark.slow
     def test_the_recording_has_what_each_dll_accepts(self, tmp_path: Path) -> None:
         file, wheel = tmp_path / "levels.json.xz", tmp_path / "some_directml-1.0.whl"
         with zipfile.ZipFile(wheel, "w") as members:
@@ -436,6 +442,7 @@ class TestSetup:
         says = "setup.sh: needs a folder, as neither XDG_CACHE_HOME nor HOME is set\n"
         assert self.setup(user=os.getuid()) == (1, says)
 
+    @pytest.mark.one_quick_in(6)
     @root
     @pytest.mark.parametrize("signal", ["TERM", "INT", "HUP"])
     @pytest.mark.parametrize("send", ["kill", "killpg"])

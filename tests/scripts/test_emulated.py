@@ -65,6 +65,7 @@ def test_without_the_compiler_the_extra_is_named(
     assert run(monkeypatch, capsys) == (2, [], said)
 
 
+@pytest.mark.slow
 def test_sources_that_do_not_compile_are_told_by_the_compiler(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

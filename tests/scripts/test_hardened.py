@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx_graphs import INT64, constant, info, model, node
-from rings import by_ring, quick_alone
+from rings import by_ring
 
 import onnxgather as og
 from onnxgather.networks.hardening import HardenedModel
@@ -40,9 +40,8 @@ def told(
     return hardened.main(), capsys.readouterr().out.splitlines()
 
 
-@pytest.mark.parametrize(
-    "name", quick_alone(["hand_scatter"], ["bilinear", "boolmask", "hand_scatter", "nms"])
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["bilinear", "boolmask", "hand_scatter", "nms"])
 def test_no_input_makes_a_hardened_network_fail(
     name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -54,6 +53,7 @@ def test_no_input_makes_a_hardened_network_fail(
     assert f"; {runs} runs, " in lines[-1]
 
 
+@pytest.mark.slow
 def test_the_table_has_a_row_per_policy(
     small: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -90,6 +90,7 @@ def test_a_model_that_is_not_hardened_fails(
     assert int(lines[-1].split()[-2]) > 10
 
 
+@pytest.mark.slow
 def test_other_bytes_are_told(
     small: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

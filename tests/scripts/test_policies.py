@@ -15,6 +15,7 @@ from onnxgather.parity.reading import open_report
 from onnxgather.parity.results import Result, ResultKind, Returned
 
 
+@pytest.mark.slow
 def test_the_page_counts_the_cases_of_a_report(tmp_path: Path) -> None:
     report = str(tmp_path / "report.json")
     code, _, _ = outcome("check", "--corpus", "-k", "just-past", "--lanes", "cpu", "--json", report)

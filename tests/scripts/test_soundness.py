@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SCRIPT = Path(__file__).parents[2] / "scripts" / "soundness.py"
 
 
@@ -19,6 +21,7 @@ def test_it_says_what_was_drawn_and_what_was_claimed() -> None:
     assert lines[-1] == "6 networks, 0 claims that do not hold"
 
 
+@pytest.mark.slow
 def test_it_checks_hardened_networks_too() -> None:
     command = [sys.executable, SCRIPT, "8", "--seed", "20", "--jobs", "2", "--hardened"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100)

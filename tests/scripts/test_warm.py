@@ -22,7 +22,6 @@ from typing import Any
 import pytest
 from command_line import DESC, spawn
 from folders import MODELS, ROOT
-from rings import one_quick_in
 from stub_runtime import environment
 
 from onnxgather.execution import runtime
@@ -152,6 +151,7 @@ class TestNext:
     def test_it_gets_the_same_host(self, lane: Lane) -> None:
         assert lane.pid() == lane.pid() == lane.pid("", "", "")
 
+    @pytest.mark.slow
     def test_a_host_starts_once(self, lane: Lane) -> None:
         lane.host.write_text(HOST.replace("os.write", "time.sleep(1)\nos.write", 1))
         took: list[float] = []
@@ -184,6 +184,7 @@ class TestNext:
 class TestFresh:
     """When the next command gets a host of its own, as the other one is not fit, or lent."""
 
+    @pytest.mark.one_quick_in(4)
     @pytest.mark.parametrize(
         "do",
         [
@@ -219,6 +220,7 @@ class TestFresh:
         assert str(caught.value) == f"the host {how} and printed nothing"
         assert lane.pid() != first
 
+    @pytest.mark.slow
     def test_after_bytes_that_belong_to_no_answer(self, lane: Lane) -> None:
         command = lane.command()
         late = "import threading; threading.Timer(0.2, os.write, (1, b'x')).start()"
@@ -233,6 +235,7 @@ class TestFresh:
         assert gone(first["ppid"])
         assert lane.pid() != first["pid"]
 
+    @pytest.mark.slow
     def test_after_a_timeout(self, lane: Lane) -> None:
         command = lane.command(timeout=5)
         first = command.ask()
@@ -243,6 +246,7 @@ class TestFresh:
         assert gone(first["pid"])
         assert lane.pid() != first["pid"]
 
+    @pytest.mark.slow
     def test_after_an_interruption(self, lane: Lane) -> None:
         first = lane.told()
         done = lane.run_apart(
@@ -256,6 +260,7 @@ class TestFresh:
         assert gone(first["pid"])
         assert lane.pid() != first["pid"]
 
+    @pytest.mark.slow
     def test_after_a_command_was_killed(self, lane: Lane) -> None:
         first = lane.told()
         lane.run_apart("import os\ncommand.ask(f'os.kill({os.getpid()}, 9); time.sleep(60)')\n")
@@ -346,6 +351,7 @@ class TestFresh:
         os.kill(first["ppid"], signal.SIGSTOP)
         assert lane.pid() != first["pid"]
 
+    @pytest.mark.slow
     def test_after_some_seconds(self, lane: Lane, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("ONNXGATHER_WARM_SECONDS", "1")
         first = lane.told()
@@ -484,6 +490,7 @@ MODEL = to_onnx(DESC, "clamp", "portable").SerializeToString()
 class TestRun:
     """`onnxgather run --provider directml`."""
 
+    @pytest.mark.slow
     @pytest.mark.usefixtures("lane")
     def test_two_commands_have_one_host_and_tell_what_they_wait_for(self, tmp_path: Path) -> None:
         folder = tmp_path / "onnxgather" / "directml"
@@ -533,7 +540,8 @@ def warm_runtime() -> str:
     return text.partition("cat >\"$folder/warm-runtime\" <<'RUN'\n")[2].partition("RUN\n")[0]
 
 
-@pytest.mark.parametrize("value", one_quick_in(5, ["-1", "1.5", "10000", "٣", "a\n"]))
+@pytest.mark.one_quick_in(5)
+@pytest.mark.parametrize("value", ["-1", "1.5", "10000", "٣", "a\n"])
 class TestWrongSeconds:
     """A variable that is no number of seconds."""
 

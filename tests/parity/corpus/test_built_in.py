@@ -51,6 +51,7 @@ def test_cases_have_the_recorded_digests() -> None:
     assert all_digests() == committed
 
 
+@pytest.mark.one_quick_in(2)
 @pytest.mark.parametrize("hash_seed", ["1", "2"])
 def test_a_fresh_interpreter_makes_the_same_cases(hash_seed: str) -> None:
     environment = os.environ | {"PYTHONHASHSEED": hash_seed}

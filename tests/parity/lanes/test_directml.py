@@ -60,6 +60,7 @@ def broken(how: Breakdown, reason: str, detail: str = "") -> Answer:
 
 @stand_in
 class TestAnswers:
+    @pytest.mark.one_quick_in(5)
     @pytest.mark.parametrize(
         ("action", "answer"),
         [

@@ -281,6 +281,7 @@ def _dedented(text: str) -> str:
 class TestBadWorkers:
     """A worker that misbehaves costs the case at hand and nothing else."""
 
+    @pytest.mark.one_quick_in(4)
     @pytest.mark.parametrize(
         ("change", "reason"),
         [
@@ -308,6 +309,7 @@ class TestBadWorkers:
         crashed = ("ERROR", reason + tail)
         assert found == [("PASS", None), crashed, ("PASS", None), crashed, ("PASS", None)]
 
+    @pytest.mark.one_quick_in(6)
     @pytest.mark.parametrize(
         ("change", "how", "detail"),
         [
@@ -465,6 +467,7 @@ class InferenceSession(InferenceSession):
         ]
         assert time.monotonic() - start < 20
 
+    @pytest.mark.one_quick_in(6)
     @pytest.mark.parametrize(
         ("answer", "detail"),
         [
@@ -546,6 +549,7 @@ class InferenceSession(InferenceSession):
         expected = Answer(AnswerKind.BROKEN, nonsense, how=Breakdown.NONSENSE, detail=detail)
         assert lied(tmp_path, lie or f"lambda *_: ({answer}, b'')") == expected
 
+    @pytest.mark.one_quick_in(5)
     @pytest.mark.parametrize(
         ("frame", "detail"),
         [
@@ -637,6 +641,7 @@ class InferenceSession(InferenceSession):
             )
         ]
 
+    @pytest.mark.slow
     def test_thousands_of_cases_leave_memory_flat(self, tmp_path: Path) -> None:
         lane = stub(tmp_path)
         lane.start()

@@ -98,6 +98,7 @@ class TestWithoutTheHost:
         checkup = examine({"cpu@windows": str(folder)}, python=environment(tmp_path))
         assert f"cpu@windows: {NOT_SET_UP} {folder}" in [one.what for one in checkup.findings]
 
+    @pytest.mark.slow
     def test_the_doctor_examines_it_where_it_is_set_up(self, cache: Path, tmp_path: Path) -> None:
         host(cache, tmp_path, "PROVIDERS = [PLACE := 'CPUExecutionProvider']")
         checkup = examine(python=environment(tmp_path / "here"))
