@@ -313,13 +313,16 @@ def page_of(
     """
     from onnxgather.report.lesson import lesson, lesson_page
 
+    programs = [quote(of.source.path) for of, _ in found if of.program]
+    networks = [quote(of.source.path) for of, _ in found if not of.program]
     lessons, commands = list[dict[str, Any]](), dict[str, str]()
+    if programs:
+        commands[f"onnxgather convert {' '.join(programs)} -o models"] = "Writes the ONNX models."
+    if networks:
+        commands[f"onnxgather audit {' '.join(networks)}"] = (
+            "Says whether the indices stay in range."
+        )
     for of, described in found:
-        path = quote(of.source.path)
-        if of.program:
-            commands[f"onnxgather convert {path} -o models"] = "Writes the ONNX models."
-        else:
-            commands[f"onnxgather audit {path}"] = "Says whether the indices stay in range."
         policies: list[OutOfRange] = [one.out_of_range for one in described.values()]
         cases = [*program_cases(of.program, policies[0])] if of.program else []
         arrays = {c.origin.dispatchable: (c.data, c.indices) for c in reversed(cases) if c.origin}

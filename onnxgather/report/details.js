@@ -163,8 +163,13 @@ function commandSection(title, hint, command) {
     { class: "repro" },
     make("h3", {}, title),
     make("p", { class: "hint" }, hint),
-    make("div", {}, make("pre", { tabindex: 0 }, command), copyButton(command)),
+    pasted(command),
   );
+}
+
+/** Return a command to paste, with a button that copies it. */
+function pasted(command) {
+  return make("div", {}, make("pre", { tabindex: 0 }, command), copyButton(command));
 }
 
 function noDetail(found) {

@@ -18,6 +18,13 @@ function lessonOf(gather, number) {
   );
 }
 
-document.getElementById("gathers").append(...report.gathers.map(lessonOf));
-for (const [command, does] of Object.entries(report.commands))
-  document.getElementById("gathers").append(commandSection("Next", does, command));
+const next = Object.entries(report.commands).flatMap(([command, does]) => [
+  make("p", { class: "hint" }, does),
+  pasted(command),
+]);
+document
+  .getElementById("gathers")
+  .append(
+    ...report.gathers.map(lessonOf),
+    make("section", { class: "body repro" }, make("h2", {}, "What to do next"), next),
+  );

@@ -33,6 +33,7 @@ return {
   told,
   next: document.activeElement.getAttribute("aria-label"),
   commands: [...document.querySelectorAll(".repro pre")].map((one) => one.textContent),
+  sections: [...document.querySelectorAll("h2")].map((one) => one.textContent),
   overflow: document.documentElement.scrollWidth - innerWidth,
 };
 """
@@ -135,6 +136,17 @@ class TestCommand:
         assert {told["is_example"] for told in data["gathers"]} == {True}
         assert [*data["commands"]] == [f"onnxgather audit {model}"]
 
+    def test_several_files_have_one_command_for_programs_and_one_for_models(
+        self, tmp_path: Path
+    ) -> None:
+        names = ("token_embedding.json", "image_remap.json", "token_embedding.onnx")
+        files, page = [str(MODELS / name) for name in names], tmp_path / "page.html"
+        assert call("show", *files, "--html", str(page)).exit_code == 0
+        assert Page(page.read_bytes()).data["commands"] == {
+            f"onnxgather convert {files[0]} {files[1]} -o models": "Writes the ONNX models.",
+            f"onnxgather audit {files[2]}": "Says whether the indices stay in range.",
+        }
+
     def test_the_page_is_not_written_over_what_is_read(self, tmp_path: Path) -> None:
         program = tmp_path / "program.json"
         shutil.copy(MODELS / "token_embedding.json", program)
@@ -201,4 +213,5 @@ def test_each_element_is_told_by_keyboard_in_a_browser_and_the_page_fits(
     )
     assert found["next"] == "InputTensor[0, 1]: 1"
     assert found["commands"] == [*COMMANDS]
+    assert found["sections"] == ["gather", "What to do next"]
     assert found["overflow"] <= 0
