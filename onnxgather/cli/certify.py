@@ -17,13 +17,10 @@ from onnxgather.cli.outputs import Outputs
 from onnxgather.cli.processes import finished
 from onnxgather.cli.sources import Batch, FileGathers, Reading, gathers_in
 from onnxgather.cli.terminal import json_bytes, say
-from onnxgather.cli.translate import page_of
 from onnxgather.descriptors.operators import Descriptor
 from onnxgather.errors import FINDINGS, GOOD, located
-from onnxgather.lowering.show import describe
 from onnxgather.options import DEFAULT_OPSET, OutOfRange, Target
 from onnxgather.parity.cases import DescriptorCase
-from onnxgather.parity.corpus import built_in_cases, random_cases
 
 if TYPE_CHECKING:
     from onnxgather.certificates.certify import Certified
@@ -147,6 +144,8 @@ def _count(done: Mapping[Pairing, Certified]) -> str:
 
 def _asked(options: CertifyOptions, batch: Batch, read: list[FileGathers]) -> Iterator[Pairing]:
     """Yield what is to be certified, each once; what files have is put into `read`."""
+    from onnxgather.parity.corpus import built_in_cases, random_cases
+
     found = dict[Descriptor, str]()
     for source in batch.sources(options.paths):
         with batch.step(source.path):
@@ -196,6 +195,9 @@ def _page(
     options: CertifyOptions, read: Sequence[FileGathers], done: Mapping[Pairing, Certified]
 ) -> bytes:
     """The page of `show` for the files, with what each certificate says, and how many do."""
+    from onnxgather.cli.translate import page_of
+    from onnxgather.lowering.show import describe
+
     said = {
         (one.descriptor, one.out_of_range, one.target): f"{one.model or one.target}: {certified}. "
         f"It is about this: {certified.statement}."

@@ -20,13 +20,10 @@ from onnxgather.cli.outputs import Outputs, codes
 from onnxgather.cli.sources import Batch, FileCases, JsonBeforePaths, Reading, cases_in
 from onnxgather.cli.terminal import Interrupted, say
 from onnxgather.errors import FINDINGS, GOOD, UNUSABLE, DescriptorError
-from onnxgather.execution.hosts import is_library
 from onnxgather.files import is_model
 from onnxgather.options import FORMATS, FormatName, OutOfRange, Target
 from onnxgather.parity.asked import CHECK_OPTIONS
 from onnxgather.parity.cases import Case
-from onnxgather.parity.corpus import built_in_cases, random_cases, random_names
-from onnxgather.parity.corpus import export as write
 
 if TYPE_CHECKING:
     from onnxgather.parity.checking import Team
@@ -232,6 +229,7 @@ def _teams(asked: CheckOptions) -> list[Team]:
 
 def _write(asked: CheckOptions, batch: Batch, report: Report, before: Sequence[Known]) -> None:
     """Write the report, with what went wrong before the check."""
+    from onnxgather.execution.hosts import is_library
     from onnxgather.report import without_paths
 
     unusable = [str(error) for _, error in batch.failures]
@@ -265,6 +263,8 @@ def _planned(
     asked: CheckOptions, batch: Batch, found: Sequence[FileCases], invalid: Sequence[Invalid]
 ) -> tuple[Iterator[str], Iterator[Case], int]:
     """The names of the cases or the cases, of which one may be read, and how many they are."""
+    from onnxgather.parity.corpus import built_in_cases, random_cases, random_names
+
     built_in = [*built_in_cases(asked.out_of_range)] if asked.corpus else []
     random = asked.count or 0
     total = sum(len(one.names) for one in found) + len(built_in) + random
@@ -318,6 +318,9 @@ def export_command(name: FormatName, folder: str) -> int:
 
     DIR gets a README that says how to run the cases without onnxgather.
     """
+    from onnxgather.parity.corpus import built_in_cases
+    from onnxgather.parity.corpus import export as write
+
     exported = write(built_in_cases(), name, folder)
     say(f"{folder}: {exported.written:,} cases")
     for why, cases in exported.left_out.items():

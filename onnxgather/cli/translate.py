@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from shlex import quote
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -38,16 +38,16 @@ from onnxgather.descriptors.explain import explain_all, explanation_text
 from onnxgather.descriptors.feature_levels import FEATURE_LEVELS, check_feature_level
 from onnxgather.descriptors.operators import Descriptor
 from onnxgather.errors import GOOD, DescriptorError, FileFormatError, OnnxGatherError, located
-from onnxgather.execution import child, hosts
 from onnxgather.execution.providers import DIRECTML_DLL, PROVIDERS, Provider
-from onnxgather.execution.worker import REQUEST_TIMEOUT
 from onnxgather.files import is_model
-from onnxgather.lowering.show import Description, describe, description_text
 from onnxgather.options import OutOfRange, Target
 from onnxgather.parity.cases import DescriptorCase, program_cases
 from onnxgather.programs.program import MAX_COMPARED_BYTES, Program
 from onnxgather.programs.running import execute
 from onnxgather.programs.writer import write_program_of_zeros
+
+if TYPE_CHECKING:
+    from onnxgather.lowering.show import Description
 
 
 @click.command("convert")
@@ -193,7 +193,7 @@ def run_command(
     With --provider directml-dll a dispatch runs on DirectML.dll itself, its tensors bound to the
     resources at their offsets.
     """
-    from onnxgather.execution import session
+    from onnxgather.execution import child, hosts, session
 
     progress = Progress(first_line=2)
 
@@ -216,6 +216,7 @@ def run_command(
         say(f"{file}: {text}", err=True)
     with ExitStack() as stack:
         if on_dll:
+            from onnxgather.execution.worker import REQUEST_TIMEOUT
             from onnxgather.parity.lanes.directml import open_host
 
             with closing(progress), child.starts_told(tell_start):
@@ -261,6 +262,8 @@ def show_command(
     --json, several files, or a folder, are a list. With --html, the page has a picture of each
     gather, in which pointing at an element shows where it came from.
     """
+    from onnxgather.lowering.show import describe, description_text
+
     if as_cpp + as_json + len(outputs.by_option) > 1:
         raise click.UsageError("--cpp, --json and --html must come one at a time")
     batch = Batch()

@@ -119,6 +119,18 @@ except SystemExit:
             "onnxgather.errors",
         ]
 
+    def test_the_options_of_all_commands_load_nothing_that_runs(self) -> None:
+        code = """\
+import sys
+from onnxgather.cli.commands import COMMANDS, find_command
+for name in COMMANDS:
+    find_command(name)
+late = ("onnx", "onnxgather.execution.runtime", "onnxgather.lowering", "onnxgather.parity.corpus")
+print("early:", [name for name in late if name in sys.modules])
+"""
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+        assert done.stdout.decode() == "early: []\n"
+
     @pytest.mark.parametrize("arguments", [["--help"], ["check", "--help"], ["show", "x.json"]])
     def test_neither_help_nor_show_imports_onnx(self, arguments: list[str]) -> None:
         program("x.json")
