@@ -121,6 +121,9 @@ return {
   address,
   told,
   filtered: shown(),
+  narrow: [...document.querySelectorAll(".providers dd")]
+    .filter((one) => one.offsetWidth < 0.6 * one.parentElement.offsetWidth)
+    .map((one) => one.textContent),
   fits: document.documentElement.scrollWidth <= innerWidth,
 };
 """
@@ -173,6 +176,7 @@ def test_several_models_have_a_table_the_worst_first_and_a_row_shows_its_model_a
         "address": "#model=1",
         "told": "1 of 2 shown",
         "filtered": [True, True, False],
+        "narrow": [],
         "fits": True,
     }
 
