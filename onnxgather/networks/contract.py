@@ -114,6 +114,9 @@ class Contract(
     scalars: tuple[str, ...] = ()
     """The inputs that have no dimension, which ONNX Runtime does not check; left out where there is
     no such input."""
+    shapes: Mapping[str, list[Count]] = {}
+    """The shapes that were given of inputs whose rank the model leaves open; left out where there
+    is no such input."""
     conditions: tuple[Condition, ...]
     """All of these hold."""
 
@@ -277,6 +280,8 @@ def read_contract(given: GivenContract, network: Network) -> Contract:
         if (found := getattr(contract, field)) != own:
             rule = f"must be that of {network.path}, {shown(own)}"
             raise FileFormatError(f"{where}: $.{field} {rule}, got {shown(found)}")
+    for name in contract.shapes:
+        check_input(f"{where}: $.shapes: {network.path}", network.main.inputs, name, "a shape")
     for k, condition in enumerate(contract.conditions):
         at, name = f"{where}: $.conditions[{k}]", condition.input
         if name is not None:
@@ -312,6 +317,10 @@ def check_inputs(contract: GivenContract, inputs: Mapping[str, Any]) -> None:
         if name in inputs and (sizes := _array(inputs, name).shape):
             rule = f"input {shown(name)} must have no dimension"
             raise OnnxGatherError(f"{rule}, got the shape {[*sizes]}")
+    for name, sizes in told.shapes.items():
+        if (found := [*_array(inputs, name).shape]) != sizes:
+            rule = f"input {shown(name)} must have the shape {sizes}"
+            raise OnnxGatherError(f"{rule}, got the shape {found}")
     for condition in told.conditions:
         if condition.of == "values":
             _check_values(condition, _array(inputs, condition.input or ""))
@@ -378,6 +387,9 @@ def guard(contract: GivenContract) -> str:
     for name in told.scalars:
         rule = f"input {shown(name)} must have no dimension"
         require(f"{name!r} not in inputs or inputs[{name!r}].shape == ()", rule)
+    for name, sizes in told.shapes.items():
+        rule = f"input {shown(name)} must have the shape {sizes}"
+        require(f"inputs[{name!r}].shape == {(*sizes,)}", rule)
     for condition in told.conditions:
         low = "" if condition.low is None else f"{condition.low} <= "
         high = "" if condition.high is None else f" <= {condition.high}"

@@ -297,7 +297,8 @@ def audit_model(premises: Premises, inputs: Mapping[str, Array] | None = None) -
         _refine(gathers, network, "run", captured, known)
         _put_seen(gathers, network, captured)
     is_given = any(gather.range.sizes_from != "file" for gather in gathers.values())
-    contract = known.joined(given) if is_given else known
+    unranked = {name: [*n] for name, n in shapes.items() if plain.dimensions[name] is None}
+    contract = replace(known.joined(given), shapes=unranked) if is_given else known
     for gather in gathers.values():
         contract = contract.joined(gather.range.conditions)
     options = [*_options(plain, captured, gathers.values(), shapes)]

@@ -95,7 +95,7 @@ class Scope:
     where: str
     """Such as "main graph", or "then_branch of if_1"."""
     inputs: tuple[str, ...] = ()
-    """Without the initializers of a model that lists them here too, as old ones do."""
+    """Without the initializers of a graph that lists them here too, as old models do."""
     outputs: tuple[str, ...] = ()
     operations: tuple[Operation, ...] = ()
     types: dict[str, ValueType] = field(default_factory=dict[str, ValueType])
@@ -456,7 +456,6 @@ class _Reader:
             tensor.name: tensor for tensor in graph.initializer if tensor.name in inputs
         }
         self._fill(main)
-        main.inputs = tuple(name for name in main.inputs if name not in main.stored)
         given = {value.name: value for value in graph.input if value.name in main.inputs}
         dimensions = _dimensions(self.path, given, shapes)
         for name, sizes in dimensions.items():
@@ -478,7 +477,6 @@ class _Reader:
         """
         proto, scope.path = scope.proto, self.path
         check_names(self.path, proto)
-        scope.inputs = tuple(value.name for value in proto.input)
         scope.outputs = tuple(value.name for value in proto.output)
         constants = {tensor.name: tensor for tensor in proto.initializer}
         for node in proto.node:
@@ -488,7 +486,9 @@ class _Reader:
                     tensor = _stored(node)
                 if tensor is not None:
                     constants[name] = tensor
-        scope.stored |= {name: constants[name] for name in constants.keys() - scope.defaults.keys()}
+        own = {name: constants[name] for name in constants.keys() - scope.defaults.keys()}
+        scope.inputs = tuple(value.name for value in proto.input if value.name not in own)
+        scope.stored |= own
         values = (*proto.value_info, *proto.output)
         for value in values if scope.where == MAIN else (*values, *proto.input):
             held = value.type.sequence_type.elem_type

@@ -623,9 +623,24 @@ def _split(call: Call) -> Sequence[Bounds] | None:
     return [call.selected(_taken(call.x.bounds, axis, r), k) for k, r in enumerate(ranges)]
 
 
+def _fills(shapes: Sequence[AnySizes | None], axis: int) -> bool:
+    """Whether each element of a Concat is surely an element of an input.
+
+    ONNX Runtime takes any sizes off the axis of an input without elements, and writes nothing in
+    its place.
+    """
+    known = [sizes for sizes in shapes if sizes is not None]
+    there = [sizes for sizes in known if sizes[axis] != 0]
+    alike = len({(*sizes[:axis], *sizes[axis + 1 :]) for sizes in there}) < 2
+    full = all(size is not None and size >= 1 for sizes in there for size in sizes)
+    return len(known) == len(shapes) and (alike or full)
+
+
 @computes("Concat", quiet=True)
-def _concat(call: Call) -> Bounds:
+def _concat(call: Call) -> Bounds | None:
     sizes, axis = call.types[0].sizes, call.axis(0)
+    if not _fills([value.sizes for value in call.given], axis):
+        return None
     nan = any(value.nan for value in call.given)
     along = known_sizes([v.sizes[axis] if v.sizes else None for v in call.given])
     if sizes is None or along is None or sum(along) > ELEMENTS:
@@ -726,4 +741,6 @@ def _concat_from_sequence(call: Call) -> Bounds | None:
     if not call.attributes.get("new_axis", 0):
         count = elements_of((count, element.sizes[axis]))
         element = taken_apart(element, axis)
+    if None in (element.sizes or ()):  # as of a Concat, an element may be nothing's
+        return None
     return stacked(element, axis, count)

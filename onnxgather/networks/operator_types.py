@@ -317,12 +317,15 @@ def _non_zero(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
 
 @sized("Concat")
 def _concat(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
-    shapes, axis, along = [_known(value) for value in call.given], call.axis(0), list[AnySize]()
-    for sizes in shapes:
-        if sizes is None or told[0] is None:
-            return told
-        along.append(sizes[axis])
-    return [_with(told[0] or (), axis, reduce(lambda a, b: a + b, along))]
+    shapes, axis, inferred = [_known(value) for value in call.given], call.axis(0), told[0]
+    known = [sizes for sizes in shapes if sizes is not None]
+    if inferred is None or len(known) < len(shapes):
+        return [inferred and (None,) * len(inferred)]
+    # ONNX Runtime skips inputs without elements, whose other sizes need not be those of the rest.
+    full = [sizes for sizes in known if all(n >= 1 for n in sizes)]
+    every = zip(inferred, zip(*(full or known), strict=True), zip(*known, strict=True), strict=True)
+    sizes = tuple(n if (n in a if full else {n} == {*b}) else None for n, a, b in every)
+    return [_with(sizes, axis, reduce(lambda a, b: a + b, (one[axis] for one in known)))]
 
 
 @sized("Split")

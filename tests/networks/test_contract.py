@@ -417,6 +417,26 @@ def test_an_input_without_a_dimension_has_none() -> None:
     )
 
 
+def test_a_shape_that_is_given_of_an_input_of_any_rank_is_in_the_contract() -> None:
+    made = model(
+        [node("Gather", ["x", "last"], "y")], [info("x")], ["y"], [constant("last", np.array([9]))]
+    )
+    audited = og.audit(made, shapes={"x": [10]})
+    assert audited.gathers[0].range.state == "proved"
+    assert audited.contract["shapes"] == {"x": [10]}
+    good, wrong = {"x": np.zeros(10)}, {"x": np.zeros((10, 3))}
+    assert not is_refused(audited.contract, good)
+    assert is_refused(audited.contract, wrong)
+    with pytest.raises(og.OnnxGatherError) as caught:
+        check_inputs(audited.contract, wrong)
+    assert str(caught.value) == "input 'x' must have the shape [10], got the shape [10, 3]"
+    with pytest.raises(og.OnnxGatherError) as caught:
+        read_contract(audited.contract | {"shapes": {"z": [3]}}, read_network(made))
+    assert str(caught.value) == (
+        "the contract: $.shapes: the model: a shape must be of an input ('x'), got 'z'"
+    )
+
+
 def test_open_sizes_may_be_0_where_the_contract_says_so() -> None:
     inputs = {"ids": np.zeros((0, 3), np.int64), "mask": np.zeros((0, 3), bool)}
     told = contract(values(-1, 9), assumes=MAY_BE_EMPTY)

@@ -661,7 +661,11 @@ SELECTED: list[Case] = [
         {"axis": 0, "sizes": (None,)},
         "[[1.0, 9.0]]",
     ),
-    ("Concat", [v((1, 5)), v((2, 9), sizes=None)], {"axis": 0, "sizes": (2,)}, "[[1, 9]]"),
+    ("Concat", [v((1, 5)), v((2, 9), sizes=None)], {"axis": 0, "sizes": (2,)}, "nothing"),
+    ("Concat", [v(1, sizes=(N, 1)), v(2, sizes=(M, 5))], {"axis": 1}, "[[[1, 2]]]"),
+    ("Concat", [v(1, sizes=(COUNT, 1)), v(2, sizes=(M, 5))], {"axis": 1}, "nothing"),
+    ("Concat", [v(1, sizes=(COUNT, 1)), v(2, sizes=(COUNT, 5))], {"axis": 1}, "[[[1, 2]]]"),
+    ("Concat", [v(1, sizes=(COUNT, 0)), v(2, sizes=(M, 5))], {"axis": 1}, "[[[2, 2]]]"),
     ("Concat", [v((1, 5)), v((2, 9))], {"axis": 0, "sizes": None}, "[1, 9]"),
     (
         "Concat",

@@ -12,6 +12,7 @@ import pytest
 from onnx import helper
 from onnx_graphs import BOOL, FLOAT, INT64, constant, function, graph, info, model, node
 
+import onnxgather as og
 from onnxgather.errors import OnnxGatherError
 from onnxgather.model.values import ValueType
 from onnxgather.networks.network import Network, Scope, read_network
@@ -40,6 +41,17 @@ def body(found: Network | Scope, label: str, attribute: str) -> Scope:
 TABLE = constant("table", np.arange(12.0, dtype=np.float32).reshape(4, 3))
 GATHER = node("Gather", ["table", "ids"], "rows", "gather", axis=1)
 IDS = info("ids", INT64, ["n", 2])
+
+
+def test_an_initializer_that_a_body_lists_among_its_inputs_is_a_constant() -> None:
+    five = constant("five", np.array([5]))
+    nodes = [node("Gather", ["table", "five"], "row"), node("Identity", ["one"], "same")]
+    inner = graph(nodes, [info("five", INT64, [1]), info("one", INT64, [2])], ["row"], [five])
+    scan = node("Scan", ["ids"], "rows", body=inner, num_scan_inputs=1)
+    made = model([scan], [IDS], ["rows"], [TABLE])
+    assert body(read_network(made), "rows", "body").inputs == ("one",)
+    (gather,) = og.audit(made, ranges={"ids": (0, 3)}).gathers
+    assert gather.range.state == "out-of-range"
 
 
 def test_a_graph_has_its_nodes_types_and_constants() -> None:
