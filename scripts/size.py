@@ -26,12 +26,12 @@ BUDGETS = {
     "doctor": 265,
     "networks": 4_948,
     "certificates": 1_698,
-    "cli": 2_061,
+    "cli": 2_062,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_567
+WHOLE = 19_568
 """The most lines of code of the package."""
 
 ENTRIES = 23

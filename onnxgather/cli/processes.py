@@ -78,13 +78,15 @@ def _submitted(
 ) -> Generator[list[Future[_Found]]]:
     """The results to come of items, from processes that end with the block."""
     pool = ProcessPoolExecutor(jobs, get_context("spawn"), _ignore_interrupts)
+    futures = list[Future[_Found]]()
     try:
         handler = _ignore_interrupts()  # so that a process that starts is not interrupted either
-        futures = [pool.submit(work, item) for item in items]
+        futures.extend(pool.submit(work, item) for item in items)
         signal.signal(signal.SIGINT, handler)
         yield futures
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+        # A thread of the pool that still ends would race with the end of the program.
+        pool.shutdown(wait=all(one.done() for one in futures), cancel_futures=True)
         for process in active_children():
             process.terminate()
 

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from concurrent.futures import BrokenExecutor
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,12 @@ def test_a_process_that_ends_loses_its_own_model_alone() -> None:
         except BrokenExecutor:
             found.append(None)
     assert found == [2, None, 4, 6]
+
+
+def test_no_thread_of_the_processes_is_left_to_race_with_the_end_of_the_program() -> None:
+    before = threading.enumerate()
+    assert [result() for result in processes.results(2, eval, ["1 + 1", "2 + 2"])] == [2, 4]
+    assert threading.enumerate() == before
 
 
 def test_progress_has_the_number_and_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
