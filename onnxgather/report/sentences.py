@@ -166,7 +166,8 @@ def verdict(report: Report) -> Verdict:
 
 def _headline(report: Report, counts: Counter[State], findings: int) -> tuple[str, Mood]:
     bad = [number_of(findings, "finding")] if findings else []
-    bad += [f"{lane} {what}" for lane, what in unmet(report).items()]
+    # A lane's own entry says why it did not start.
+    bad += [f"{lane} {what.partition(': ')[0]}" for lane, what in unmet(report).items()]
     if bad:
         return "; ".join(bad) + _known_by_lane(report), "bad"
     if not counts:

@@ -188,7 +188,7 @@ class TestWhatIsMissing:
         model = program(str(tmp_path / "programs" / "program.json"))
         code, out, _ = outcome("check", model, "--lanes", "web-wasm")
         assert code == 3
-        assert f"web-wasm did not start: {why}\n" in out
+        assert f"web-wasm  did not start: {why}\n" in out
         place = f"Error: {model}: $.commands[0]: "
         code, out, errors = outcome("run", model, "--provider", "web-wasm")
         assert (code, out) == (3, "")
@@ -204,7 +204,7 @@ class TestWhatIsMissing:
         model = program(str(tmp_path / "program.json"))
         why = f"onnxruntime-web is not set up; {SETUP_LINE}"
         code, out, _ = outcome("check", model, "--lanes", "web-jsep")
-        assert (code, f"web-jsep did not start: {why}\n" in out) == (3, True)
+        assert (code, f"web-jsep  did not start: {why}\n" in out) == (3, True)
         place = f"Error: {model}: $.commands[0]: "
         found = outcome("run", model, "--provider", "web-wasm")
         assert found == (3, "", f"{place}CPUExecutionProvider failed: {why}\n")
@@ -220,7 +220,7 @@ class TestWhatIsMissing:
         other.mkdir()
         why = f"{other} must be a folder of onnxruntime-web, but has no ort.wasm.min.mjs"
         code, out, _ = outcome("check", model, "--lane", f"web-wasm={other}")
-        assert (code, f"web-wasm did not start: {why}\n" in out) == (3, True), out
+        assert (code, f"web-wasm  did not start: {why}\n" in out) == (3, True), out
 
     def test_a_lane_in_a_browser_has_no_plugin(self) -> None:
         with pytest.raises(OnnxGatherError) as caught:

@@ -30,8 +30,7 @@ def test_the_markdown_of_a_report() -> None:
 
 
 MARKDOWN = """\
-## 5 findings; directml did not start: onnxruntime has no DmlExecutionProvider. \
-openvino: 1 known wrong
+## 5 findings; directml did not start. openvino: 1 known wrong
 
 6 cases on 3 lanes: 7 agree bit for bit, 1 difference, 1 error, 1 fixed known difference, \
 1 invalid file, 1 unusable file, 1 known, 7 not run, which proves nothing.
