@@ -226,6 +226,9 @@ filters.addEventListener("reset", () => {
 });
 const further = document.getElementById("further");
 further.addEventListener("click", grow);
+addEventListener("beforeprint", () => {
+  while (!further.hidden) grow(); // paper has no button
+});
 const nearEnd = new IntersectionObserver(
   ([entry]) => {
     if (!entry.isIntersecting) return;

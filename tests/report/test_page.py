@@ -363,6 +363,21 @@ def test_a_command_has_the_hints_that_apply_to_it(
     assert ("interpreter python3" in found) == ("python" in lane)
 
 
+PRINTED = """
+const rows = () => document.getElementById("list").childElementCount;
+const before = rows();
+dispatchEvent(new Event("beforeprint"));
+return [before, rows(), document.getElementById("further").hidden];
+"""
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+def test_a_printed_list_is_whole(tmp_path: Path) -> None:
+    cases = [entry(gather_case(f"case {k}"), replace(DIFF, lane="cpu")) for k in range(350)]
+    found = probed(tmp_path, html(report_of([CPU], *cases)), PRINTED, 1200)
+    assert found == [100, 350, True]
+
+
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 def test_a_page_of_cases_that_all_pass_says_what_there_is(tmp_path: Path) -> None:
     report = report_of([CPU], entry(gather_case(), passed("cpu")))
