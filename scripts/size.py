@@ -24,14 +24,14 @@ BUDGETS = {
     "report": 740,
     "repro": 786,
     "doctor": 265,
-    "networks": 4_948,
+    "networks": 4_956,
     "certificates": 1_698,
     "cli": 2_062,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_568
+WHOLE = 19_576
 """The most lines of code of the package."""
 
 ENTRIES = 23

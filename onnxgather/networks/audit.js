@@ -20,7 +20,10 @@ function showFilters() {
     const count = entries.filter((item) => item.dataset.state === state).length;
     const box = make("input", { type: "checkbox", value: state, checked: true });
     const label = make("label", { class: report.colours[state] }, box, ` ${state} ${count}`);
-    if (count) document.getElementById("states").append(label);
+    if (!count) continue;
+    document.getElementById("states").append(label);
+    const told = make("span", { class: `badge ${report.colours[state]}` }, state);
+    document.getElementById("meanings").append(fact(told, report.meanings[state]));
   }
   for (const one of [...new Set(entries.map((item) => item.dataset.operator))].sort())
     operator.append(make("option", { value: one }, one));

@@ -35,15 +35,24 @@ from onnxgather.report.page import compressed, described, filled, filled_part
 from onnxgather.report.picture import picture_of
 from onnxgather.report.sentences import why
 
-_COLOURS = {
-    "out-of-range": "DIFF",
-    "refused": "ERROR",
-    "differs": "DIFF",
-    "not-proved": "NOT-RUN",
-    "proved-if": "KNOWN",
-    "proved": "PASS",
+_STATES = {
+    "out-of-range": ("DIFF", "an index names no element of its axis"),
+    "refused": ("ERROR", "DirectML has no descriptor for it"),
+    "differs": ("DIFF", "a lane returned something else than the reference"),
+    "not-proved": ("NOT-RUN", "an index may name no element of its axis: there is no proof"),
+    "proved-if": ("KNOWN", "each index names an element of its axis if the conditions hold"),
+    "proved": ("PASS", "each index names an element of its axis"),
 }
-"""The states of a gather from the worst, each with the state of a result that has its colour."""
+"""The states of a gather from the worst: the state of a result that has its colour; its meaning."""
+
+_COLOURS = {state: colour for state, (colour, _) in _STATES.items()}
+
+_MEANINGS = {state: meaning for state, (_, meaning) in _STATES.items()}
+
+_LANE = (
+    "a lane is a provider of ONNX Runtime; PASS says that it returned what the reference does, "
+    "DirectML's formulas in numpy"
+)
 
 
 def audit_page(done: Mapping[str, Compared]) -> bytes:
@@ -70,8 +79,9 @@ def audit_page(done: Mapping[str, Compared]) -> bytes:
             for op, told in providers_of(every).items()
         ),
     }
-    shared = {"cases": [], "states": [*_COLOURS], "colours": _COLOURS}
-    return filled("networks/audit", texts, {**shared, "details": [*compressed(details)]})
+    states = {"states": [*_COLOURS], "colours": _COLOURS, "meanings": _MEANINGS}
+    data = {"cases": [], **states, "details": [*compressed(details)]}
+    return filled("networks/audit", texts, data)
 
 
 def _part(path: str, compared: Compared, details: list[Any]) -> dict[str, str]:
@@ -88,7 +98,8 @@ def _part(path: str, compared: Compared, details: list[Any]) -> dict[str, str]:
         group = _state(gather), told.get(_state(gather)) or cause_of(gather, sizes)
         groups.setdefault(group, []).append((gather, entry))
         details += [drawn] if drawn else []
-    lanes = (line.removeprefix("note").strip() for line in lane_lines(compared))
+    lanes = [line.removeprefix("note").strip() for line in lane_lines(compared)]
+    lanes += [_LANE] if lanes else []
     return {
         "path": _text(path),
         "worst": _worst(audit.gathers),

@@ -2,8 +2,8 @@
 
 const GLYPHS = { PASS: "✓", DIFF: "≠", ERROR: "!", "NOT-RUN": "–", KNOWN: "≈", FIXED: "↑" };
 const MEANINGS = {
-  PASS: "the reference's data type, shape and bytes",
-  DIFF: "something else",
+  PASS: "the reference's data type, shape and bytes, or both refuse",
+  DIFF: "something else than the reference",
   ERROR: "the provider failed",
   "NOT-RUN": "the provider did not run it",
   KNOWN: "wrong, as is known and explained",

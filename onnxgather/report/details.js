@@ -51,8 +51,13 @@ function factList(found, forbidden) {
     { class: "facts" },
     facts
       .filter(([, value]) => value)
-      .map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value))),
+      .map(([name, value]) => fact(name, value)),
   );
+}
+
+/** Return a row of a list of facts. */
+function fact(name, value) {
+  return make("div", {}, make("dt", {}, name), make("dd", {}, value));
 }
 
 function detailSections(detail, found) {
@@ -84,9 +89,7 @@ function fieldTable(fields) {
   return make(
     "dl",
     { class: "fields" },
-    Object.entries(fields).map(([name, value]) =>
-      make("div", {}, make("dt", {}, name), make("dd", {}, fieldValue(value))),
-    ),
+    Object.entries(fields).map(([name, value]) => fact(name, fieldValue(value))),
   );
 }
 

@@ -4,6 +4,10 @@ function showLanes() {
   document.getElementById("made").textContent =
     `${report.onnxgather} · ${report.made} · ${report.machine}`;
   document.getElementById("lanes").append(...report.lanes.map(laneItem));
+  const states = Object.keys(countOf(cases.flatMap((found) => found.results)));
+  document
+    .getElementById("meanings")
+    .append(...states.map((state) => fact(badge(state), MEANINGS[state])));
   const files = document.getElementById("files");
   const bad = [
     ...report.invalid.map((found) => `${found.file}: ${found.reason}`),

@@ -65,7 +65,12 @@ def test_a_gather_has_its_proof_and_its_picture() -> None:
     assert [value for name, value in found.attributes if name == "data-detail"] == ["0", "1", "2"]
     assert found.texts["h1"] == ["tokens: 3 gathers: 1 proved under conditions, 2 proved in range"]
     assert found.texts["h2"] == ["tokens"]
-    assert "lane          cpu: 3 PASS" in found.texts["li"]
+    assert found.texts["li"] == [
+        "lane          cpu: 3 PASS",
+        "a lane is a provider of ONNX Runtime; PASS says that it returned what the reference does, "
+        "DirectML's formulas in numpy",
+        *found.texts["li"][2:],
+    ]
     facts = dict([*zip(found.texts["dt"], found.texts["dd"], strict=True)][::-1])
     assert facts["indices"] == "index unbounded; the axis has 4 elements; seen 0..3"
     assert facts["proved-if"] == "each value of ids is from -4 to 3"
@@ -121,6 +126,9 @@ return {
   address,
   told,
   filtered: shown(),
+  meanings: [...document.querySelectorAll("#meanings > div")].map((one) =>
+    [...one.children].map((each) => each.textContent),
+  ),
   narrow: [...document.querySelectorAll(".providers dd")]
     .filter((one) => one.offsetWidth < 0.6 * one.parentElement.offsetWidth)
     .map((one) => one.textContent),
@@ -176,6 +184,10 @@ def test_several_models_have_a_table_the_worst_first_and_a_row_shows_its_model_a
         "address": "#model=1",
         "told": "1 of 2 shown",
         "filtered": [True, True, False],
+        "meanings": [
+            ["out-of-range", "an index names no element of its axis"],
+            ["proved-if", "each index names an element of its axis if the conditions hold"],
+        ],
         "narrow": [],
         "fits": True,
     }
@@ -244,7 +256,11 @@ def test_an_index_out_of_range_is_told_with_what_each_provider_makes_of_it_once(
 def test_the_contract_and_its_guard_stand_once() -> None:
     text, told = page(rows=3)
     found = Page(text)
-    assumed = "The proofs assume that open sizes of inputs are at least 1."
+    assumed = (
+        "A contract has the conditions on inputs under which the indices stay in range; the "
+        "function raises an error where inputs break one. The proofs assume that open sizes of "
+        "inputs are at least 1."
+    )
     assert found.texts["p"].count(assumed) == 1
     assert "Contract" not in found.texts["h3"]
     heads = [i for i in found.texts["span"] if i.startswith("Contract, and a guard")]
