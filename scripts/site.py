@@ -36,13 +36,14 @@ p > img { min-width: 45rem; }
 code span { white-space: nowrap; }
 [data-bs-theme] { --blue: 27, 94, 140; --bs-primary-rgb: var(--blue); }
 [data-bs-theme=light] { --bs-link-color-rgb: var(--blue); --bs-link-hover-color-rgb: var(--blue); }
+[data-bs-theme=light] ::placeholder { color: rgb(89, 95, 105); }
 [data-bs-theme=light] .bs-sidebar .nav-link { color: rgb(var(--blue)); }
 .navbar.bg-primary { background-image: none; }
 .navbar.navbar-dark .nav-link { color: #fff; }
 .dropdown-menu { --bs-dropdown-link-active-bg: rgb(var(--blue)); }
 """
 """A wide table or picture scrolls by itself, not the page; an option stays on one line. The theme's
-own blue is too pale for text, and behind it."""
+own blue is too pale for text, and behind it, and so is its grey for hints in fields."""
 
 DARK = """
 const dark = matchMedia("(prefers-color-scheme: dark)");

@@ -33,9 +33,10 @@ def test_the_menu_has_every_page_once(site: ModuleType) -> None:
     assert sorted(listed) == sorted([*pages, "docs/examples.md"])
 
 
-def test_the_blue_of_links_and_of_the_bar_is_dark_enough_beside_white(site: ModuleType) -> None:
-    (blue,) = re.findall(r"--blue: ([0-9, ]+);", site.CSS)
-    shares = [int(level) / 255 for level in blue.split(",")]
+@pytest.mark.parametrize("of", [r"--blue: ", r"light\] ::placeholder { color: rgb\("])
+def test_links_the_bar_and_hints_are_dark_enough_beside_white(site: ModuleType, of: str) -> None:
+    (colour,) = re.findall(rf"{of}([0-9, ]+)", site.CSS)
+    shares = [int(level) / 255 for level in colour.split(",")]
     linear = [s / 12.92 if s <= 0.04045 else ((s + 0.055) / 1.055) ** 2.4 for s in shares]
     luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
     assert 1.05 / (luminance + 0.05) >= 4.5  # WCAG 2, level AA
