@@ -173,8 +173,8 @@ def _entry(
         ("directml", read_by_directml(gather)),
         ("sizes from", found.sizes_from),
         ("type of data", _tensor(gather.data)),
-        ("of indices", _tensor(gather.indices)),
-        ("of output", _tensor(gather.output)),
+        ("type of indices", _tensor(gather.indices)),
+        ("type of output", _tensor(gather.output)),
         ("feature level", gather.feature_level),
         ("DirectML refuses it", gather.refused),
     ]

@@ -48,7 +48,12 @@ def html(report: Report) -> bytes:
         OnnxGatherError: A descriptor in the report is broken, or arrays do not fit it.
     """
     headline, more, mood = verdict(report)
-    texts = {"title": f"{headline} · onnxgather", "verdict": headline, "more": more, "mood": mood}
+    texts = {
+        "title": f"{headline} · onnxgather check",
+        "verdict": headline,
+        "more": more,
+        "mood": mood,
+    }
     escaped = {name: escape(text) for name, text in texts.items()}
     return filled("report/page", escaped, _data(report), (*SCRIPTS, "overview"))
 

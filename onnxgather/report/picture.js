@@ -84,7 +84,7 @@ class Stage {
       make("h4", {}, TITLES[tensor], make("small", {}, ` ${type}${sizes}`)),
       grids.length
         ? grids.map((grid) => this.grid(tensor, grid))
-        : make("p", { class: "hint" }, "Nothing is expected: the case must be refused."),
+        : make("p", { class: "hint" }, "There is no expected output: a provider must refuse this gather."),
     );
   }
 

@@ -235,7 +235,7 @@ def test_1000_findings_make_a_page_below_3_mb() -> None:
 def test_the_verdict_stands_on_the_page() -> None:
     page = Page(html(report_of([CPU], entry(gather_case(), passed("cpu")))))
     assert page.texts["h1"] == ["Everything agrees"]
-    assert page.texts["title"] == ["Everything agrees · onnxgather"]
+    assert page.texts["title"] == ["Everything agrees · onnxgather check"]
     assert ("class", "good") in page.attributes
 
 
