@@ -237,7 +237,11 @@ class Stage {
       : `the padding behind ${TITLES[tensor]}, which reads as zero`;
   }
 
-  /** Draw a line from the input element and the indices to the output element. */
+  /**
+   * Draw a line from the input element and the indices to the output element.
+   *
+   * A tensor that stands above another one gets no line, which would cross them.
+   */
   connect() {
     this.arrows.replaceChildren();
     const origin = this.root.getBoundingClientRect();
@@ -248,7 +252,8 @@ class Stage {
         ["source", this.boxOf("input", source, origin)],
         ...indices.map((place) => ["index", this.boxOf("indices", place, origin)]),
       ];
-      for (const [kind, from] of sources) if (from) this.arrows.append(arrow(kind, from, to));
+      for (const [kind, from] of sources)
+        if (from && from.panelEnd <= to.panelStart) this.arrows.append(arrow(kind, from, to));
     }
   }
 
@@ -258,6 +263,7 @@ class Stage {
     if (!cell) return null;
     const box = cell.getBoundingClientRect();
     const frame = cell.closest(".scroll").getBoundingClientRect();
+    const panel = cell.closest(".panel").getBoundingClientRect();
     const middle = box.left + box.width / 2;
     if (middle < frame.left || middle > frame.right) return null;
     return {
@@ -265,6 +271,8 @@ class Stage {
       y: box.top - origin.top,
       width: box.width,
       height: box.height,
+      panelStart: panel.left,
+      panelEnd: panel.right,
     };
   }
 }
@@ -277,21 +285,15 @@ function reveal(cell) {
     frame.scrollLeft += box.left + box.width / 2 - around.left - around.width / 2;
 }
 
-/** Return a line between the sides of two boxes that face one another. */
+/** Return a line from the right side of a box to the left side of another. */
 function arrow(kind, from, to) {
-  const [x, y] = [from.x + from.width / 2, from.y + from.height / 2];
-  const [tx, ty] = [to.x + to.width / 2, to.y + to.height / 2];
-  const beside = from.x + from.width < to.x;
-  const [x1, y1, x2, y2] = beside
-    ? [from.x + from.width, y, to.x, ty]
-    : [x, from.y + (ty > y ? from.height : 0), tx, to.y + (ty > y ? 0 : to.height)];
-  const curve = beside
-    ? `C${(x1 + x2) / 2},${y1} ${(x1 + x2) / 2},${y2} ${x2},${y2}`
-    : `C${x1},${(y1 + y2) / 2} ${x2},${(y1 + y2) / 2} ${x2},${y2}`;
+  const [x1, y1] = [from.x + from.width, from.y + from.height / 2];
+  const [x2, y2] = [to.x, to.y + to.height / 2];
+  const middle = (x1 + x2) / 2;
   return draw(
     "g",
     { class: kind },
-    draw("path", { d: `M${x1},${y1} ${curve}` }),
+    draw("path", { d: `M${x1},${y1} C${middle},${y1} ${middle},${y2} ${x2},${y2}` }),
     draw("circle", { cx: x2, cy: y2, r: 3 }),
   );
 }

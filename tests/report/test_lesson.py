@@ -26,11 +26,14 @@ for (const stage of document.querySelectorAll(".picture"))
     cell.focus();
     told[cell.getAttribute("aria-label")] = stage.querySelector(".status").textContent;
   }
+document.querySelector(".panel.output td[aria-label]").focus();
+const lines = document.querySelectorAll(".arrows path").length;
 const [first] = document.querySelectorAll(".panel.input td[aria-label]");
 first.focus();
 first.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true }));
 return {
   told,
+  lines,
   next: document.activeElement.getAttribute("aria-label"),
   commands: [...document.querySelectorAll(".repro pre")].map((one) => one.textContent),
   sections: [...document.querySelectorAll("h2")].map((one) => one.textContent),
@@ -213,5 +216,6 @@ def test_each_element_is_told_by_keyboard_in_a_browser_and_the_page_fits(
     )
     assert found["next"] == "InputTensor[0, 1]: 1"
     assert found["commands"] == [*COMMANDS]
+    assert found["lines"] == (2 if width == 1280 else 0)  # the tensors stand above one another
     assert found["sections"] == ["gather", "What to do next"]
     assert found["overflow"] <= 0
