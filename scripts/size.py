@@ -21,7 +21,7 @@ BUDGETS = {
     "execution": 1_495,
     "programs": 992,
     "parity": 2_311,
-    "report": 740,
+    "report": 745,
     "repro": 786,
     "doctor": 265,
     "networks": 4_956,
@@ -31,7 +31,7 @@ BUDGETS = {
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_576
+WHOLE = 19_581
 """The most lines of code of the package."""
 
 ENTRIES = 23

@@ -75,7 +75,7 @@ def audit_page(done: Mapping[str, Compared]) -> bytes:
         "mood": "bad" if _COLOURS[worst] in BAD else mood,
         "models": "".join(parts),
         "providers": "".join(
-            f"<h3>What an index out of range of {_text(op)} does</h3>{_fields(told.items())}"
+            f"<h2>What an index out of range of {_text(op)} does</h2>{_fields(told.items())}"
             for op, told in providers_of(every).items()
         ),
     }

@@ -64,7 +64,7 @@ def test_a_gather_has_its_proof_and_its_picture() -> None:
     assert len(found.details) == 3
     assert [value for name, value in found.attributes if name == "data-detail"] == ["0", "1", "2"]
     assert found.texts["h1"] == ["tokens: 3 gathers: 1 proved under conditions, 2 proved in range"]
-    assert found.texts["h2"] == ["tokens"]
+    assert found.texts["h2"] == ["tokens", "What an index out of range of Gather does"]
     assert found.texts["li"] == [
         "lane          cpu: 3 PASS",
         "a lane is a provider of ONNX Runtime; PASS says that it returned what the reference does, "
@@ -157,7 +157,8 @@ def several() -> bytes:
 def test_several_models_have_a_section_each() -> None:
     found = Page(several())
     assert found.texts["h1"] == ["3 models: 2 gathers: 1 out of range, 1 proved under conditions"]
-    assert found.texts["h2"] == ["good", printable(HOSTILE), "bad"]
+    providers = "What an index out of range of Gather does"
+    assert found.texts["h2"] == ["good", printable(HOSTILE), "bad", providers]
     assert [value for name, value in found.attributes if name == "data-worst"] == [
         "proved",
         "proved-if",
@@ -242,7 +243,7 @@ def test_an_index_out_of_range_is_told_with_what_each_provider_makes_of_it_once(
     found = Page(page(inputs={"ids": np.array([3, 4])}, rows=2)[0])
     told = [*zip(found.texts["dt"], found.texts["dd"], strict=True)]
     facts = dict(told)
-    assert found.texts["h3"][-1] == "What an index out of range of Gather does"
+    assert found.texts["h2"][-1] == "What an index out of range of Gather does"
     assert facts["cpu"] == "The node fails."
     assert [fact for name, fact in told if name == "directml"] == [
         *["No error: returns another element of the tensor, here `input[3,2]`"] * 2,
@@ -262,7 +263,7 @@ def test_the_contract_and_its_guard_stand_once() -> None:
         "inputs are at least 1."
     )
     assert found.texts["p"].count(assumed) == 1
-    assert "Contract" not in found.texts["h3"]
+    assert "Contract" not in found.texts["h2"]
     heads = [i for i in found.texts["span"] if i.startswith("Contract, and a guard")]
     assert heads == ["Contract, and a guard to paste in front of the model"]
     assert found.texts["pre"][-1] == guard(told.contract).rstrip("\n")
