@@ -57,8 +57,9 @@ const char *gather_check(const struct gather *g) {
     if (g->indices_rank > GATHER_MOST_LOOPS) return "indices_sizes must be at most 8 numbers";
     for (size_t k = 0; k < 3; k++)
         if (counts[k] < 1 || counts[k] > LARGEST) return "counts must be from 1 to 2^32";
-    if (g->reachable_count < 1 || g->reachable_count > LARGEST)
-        return "reachable_count must be from 1 to 2^32";
+    /* DirectML reaches every element of InputTensor, so all that indices in range lead to. */
+    if (g->reachable_count < g->data_count || g->reachable_count > LARGEST)
+        return "reachable_count must be from the elements of InputTensor to 2^32";
     for (uint32_t k = 0; k < g->tuple_size; k++)
         if (g->axis_sizes[k] < 1 || g->axis_sizes[k] > LARGEST)
             return "axis_sizes must be from 1 to 2^32";

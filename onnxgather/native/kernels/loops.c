@@ -48,7 +48,6 @@ struct run {
     const char *data, *indices;
     char *output;
     uint64_t width;  /* elements of a row */
-    int inside;      /* whether indices in range lead to elements that are there and reached */
     int streams;     /* whether the output passes the caches by */
     int eights;      /* whether single elements are loaded eight at a time */
     int wide;        /* whether a cache line is copied at once */
@@ -321,7 +320,7 @@ static int fuse_tile(struct run *run, struct position at) {
 static int fuses(const struct run *run, int repeats) {
     const struct gather *g = run->gather;
     const struct loop *last = &run->loops[run->count - 1];
-    if (!run->inside || repeats || run->width * g->element_size > SHORT_ROW_BYTES) return 0;
+    if (repeats || run->width * g->element_size > SHORT_ROW_BYTES) return 0;
     if (run->tile != run->count - 1) return 0;
     if (last->output != run->width || last->index != g->tuple_size) return 0;
     if (g->tuple_size > 2) return 0;
@@ -338,13 +337,12 @@ static uint64_t extent_of(const struct gather *g) {
 
 /* Read the data of a tile once from its beginning to its end, if it lies close together: the
    processor sees that reads follow one another and brings what comes next into the cache, which it
-   does not for the scattered reads of the indices, and less for explicit fetches. */
+   does not for the scattered reads of the indices, and less for explicit fetches. gather_check has
+   seen that the data do not end before `data + extent`. */
 static void read_ahead(const struct run *run, uint64_t data, uint64_t extent) {
     const size_t size = run->gather->element_size;
     const uint64_t bytes = extent * size;
-    if (!run->inside || bytes > READ_AHEAD_BYTES || bytes / CACHE_LINE > run->rows ||
-        data + extent > run->gather->data_count)
-        return;
+    if (bytes > READ_AHEAD_BYTES || bytes / CACHE_LINE > run->rows) return;
     const volatile char *first = run->data + data * size;
     for (uint64_t k = 0; k < bytes; k += CACHE_LINE) (void)first[k];
 }
@@ -365,11 +363,10 @@ static int run_tiles(struct run *run, struct position outer) {
         struct position at = outer;
         if (is_fused && fuse_tile(run, at)) continue;
         const int outside = find_offsets(run, at.index);
-        const int is_wrapped = g->policy == GATHER_DIRECTML && (outside || !run->inside);
         if (outside && g->policy == GATHER_ERROR) return 0;
         do {
             if (repeats) read_ahead(run, at.data, extent);
-            if (is_wrapped) {
+            if (outside && g->policy == GATHER_DIRECTML) {
                 copy_wrapped(run, at);
                 continue;
             }
@@ -382,15 +379,6 @@ static int run_tiles(struct run *run, struct position outer) {
 }
 
 /* --- The whole -------------------------------------------------------------------------------- */
-
-/* Whether indices in range lead to elements that DirectML reaches; under the other policies all are
-   reached. That the elements are there is known: gather_check has seen that this sum of the same
-   products is at most data_count, and does not overflow. */
-static int lies_inside(const struct gather *g) {
-    uint64_t extent = extent_of(g);
-    for (uint32_t k = 0; k < g->loop_count; k++) extent += (g->sizes[k] - 1) * g->data_strides[k];
-    return g->policy != GATHER_DIRECTML || extent <= g->reachable_count;
-}
 
 /* Whether the output passes the caches by, as the last one cannot hold it beside what is read. */
 static int passes_by(const struct gather *g) {
@@ -423,7 +411,6 @@ int gather_run(const struct gather *gather, const void *data, const void *indice
     run.data = data;
     run.indices = indices;
     run.output = output;
-    run.inside = lies_inside(gather);
     run.streams = passes_by(gather);
     run.eights = loads_eights(gather);
     run.wide = machine_gathers();
