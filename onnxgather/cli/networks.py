@@ -201,12 +201,12 @@ def _say(report: AuditReport, is_one: bool, every: bool, baseline: Baseline) -> 
     from onnxgather.networks.comparison import lane_lines
     from onnxgather.networks.text import lines, next_lines, provider_lines
 
-    told, then = [] if is_one else [*table(report), ""], list[str]()
+    told = [] if is_one else [*table(report), ""]
     gathers = [gather for one in report.models.values() for gather in one.audit.gathers]
     for model, one in report.models.items():
         if is_one or every or any(report.findings[model]) or one.report.lanes:
             told += [*lines(model, one.audit, every), *lane_lines(one)]
-            then += next_lines(model, one.audit) if is_one else ()
+    then = next_lines({model: one.audit for model, one in report.models.items()})
     for text in [*told, *provider_lines(gathers), *then]:
         say(text)
     for text in baseline_lines(report, baseline) if baseline.path else ():

@@ -19,8 +19,8 @@ from onnxgather.networks.gathers import Audit, AuditedGather, Tensor, counted
 from onnxgather.networks.text import (
     SHAPES,
     cause_of,
-    commands,
     indices_text,
+    next_commands,
     providers_of,
     read_by_directml,
     said,
@@ -108,7 +108,7 @@ def _part(path: str, compared: Compared, details: list[Any]) -> dict[str, str]:
         "commands": "".join(
             f"<p>{_text(what[:1].upper() + what[1:])}</p>"
             + _listed("<div><pre tabindex=0>", each, "</pre></div>")
-            for what, each in commands(path, audit)
+            for what, each in next_commands({path: audit}).items()
         ),
         "gathers": "".join(_group(*group, told) for group, told in groups.items()),
         "assumes": audit.assumes,

@@ -20,7 +20,7 @@ from onnxgather.networks.findings import (
     GatherFinding,
     path_from,
 )
-from onnxgather.networks.text import named
+from onnxgather.networks.text import named, next_commands
 from onnxgather.report.junit import add_testcase, junit_document
 from onnxgather.report.markdown import markdown_document, plain, table_row
 from onnxgather.report.sentences import verdict
@@ -117,7 +117,11 @@ def audit_markdown(report: AuditReport, baseline: Baseline) -> bytes:
         more = f" and {len(others):,} more" if others else ""
         lines.append(f"- **{state}** {plain(f'{model}: {named(first.gather)}{more}: {reason}')}")
     told = (text for one in report.models.values() for text in lane_lines(one))
-    return markdown_document([*lines, *(f"- {plain(text)}" for text in [*told, *report.unusable])])
+    lines += [f"- {plain(text)}" for text in [*told, *report.unusable]]
+    audits = {model: one.audit for model, one in report.models.items()}
+    for what, each in next_commands(audits).items():
+        lines += [f"- next: {plain(what)}", *(f"  - {plain(command)}" for command in each)]
+    return markdown_document(lines)
 
 
 def audit_sarif(report: AuditReport, baseline: Baseline) -> dict[str, Any]:

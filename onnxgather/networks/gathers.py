@@ -149,6 +149,11 @@ class Audit(msgspec.Struct, frozen=True):
         return [gather for gather in self.gathers if gather.range.state == "out-of-range"]
 
     @property
+    def open(self) -> list[AuditedGather]:
+        """The gathers that are not proved, or under conditions alone."""
+        return [gather for gather in self.gathers if gather.range.state != "proved"]
+
+    @property
     def refused(self) -> list[AuditedGather]:
         """The gathers that the DirectML provider refuses, without those it leaves to the CPU."""
         return [g for g in self.gathers if g.refused and not g.shape_computation]

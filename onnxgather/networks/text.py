@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from shlex import quote
 
@@ -16,6 +17,9 @@ from onnxgather.networks.contract import NamedSizes
 from onnxgather.networks.gathers import Audit, AuditedGather, counted, out_of_range
 from onnxgather.networks.ranges import IndexRange
 from onnxgather.networks.sizes import terms_in
+
+MOST_NEXT = 3
+"""The most models, of several, whose next commands are told."""
 
 SHAPES = "shapes are computed on the CPU"
 """What is said of a proved gather that computes shapes."""
@@ -70,9 +74,9 @@ def provider_lines(gathers: Iterable[AuditedGather]) -> Iterator[str]:
         yield from (f"    {name:<9} {made}" for name, made in providers.items())
 
 
-def next_lines(name: str, audit: Audit) -> Iterator[str]:
-    """Yield the lines that say what may be done next; `name` is the path of the model."""
-    for what, each in commands(name, audit):
+def next_lines(audits: Mapping[str, Audit]) -> Iterator[str]:
+    """Yield the lines that say what may be done next; the audits are by the paths of the models."""
+    for what, each in next_commands(audits).items():
         yield f"next          {what}"
         yield from (f"    {command}" for command in each)
 
@@ -175,26 +179,44 @@ def _conditions(found: IndexRange, sizes: NamedSizes) -> str:
     return " and ".join(map(str, found.conditions)) + (f", where {told}" if told else "") + beside
 
 
-def commands(name: str, audit: Audit) -> Iterator[tuple[str, list[str]]]:
-    """Yield what may be done next, with the commands that do it."""
-    again, options = f"onnxgather audit {quote(name)}", audit.options
+def next_commands(audits: Mapping[str, Audit]) -> dict[str, list[str]]:
+    """What may be done next, with the commands that do it.
+
+    Args:
+        audits: The audits by the paths of the models. Of several models, the commands are for the
+            first ones that are not proved.
+    """
+    chosen = [name for name, audit in audits.items() if len(audits) == 1 or audit.open]
+    told = dict[str, list[str]]()
+    for name in chosen[:MOST_NEXT]:
+        for what, each in _commands(name, audits[name]):
+            told.setdefault(what, []).extend(each)
+    if more := chosen[MOST_NEXT:]:
+        what = f"to know the same of the first of {number_of(len(more), 'more model')}:"
+        told[what] = [f"onnxgather audit {quote(more[0])}"]
+    return told
+
+
+def _commands(name: str, audit: Audit) -> Iterator[tuple[str, list[str]]]:
+    """Yield what may be done next with a model, with the commands that do it."""
+    again, stem = f"onnxgather audit {quote(name)}", os.path.splitext(name)[0]
     shapes, inputs, ranges = (
-        [option for option in options if option.startswith(f"--{kind} ")]
+        [option for option in audit.options if option.startswith(f"--{kind} ")]
         for kind in ("shape", "inputs", "range")
     )
     if inputs:
-        open_ones = [g for g in audit.gathers if not (g.data.is_static and g.indices.is_static)]
         each = [" ".join([again, *more]) for more in (shapes, inputs) if more]
-        yield f"to know the sizes of {counted(open_ones)}, and whether DirectML takes them:", each
+        yield "to know the sizes that are open, and whether DirectML takes the gathers:", each
     if ranges:
         told = "to prove more, with the least and the greatest number of an input for LO and HI:"
         yield told, [" ".join([again, *ranges])]
     if audit.proved_if:
-        contract = f"{again} --contract contract.json"
-        assume = f"{again} --assume contract.json --fail-on not-proved"
-        yield "to write the conditions to a file, and to take them as given:", [contract, assume]
-    if audit.proved_if or audit.not_proved or audit.out_of_range:
-        harden = f"onnxgather harden {quote(name)} -o hardened.onnx --verify"
+        file = quote(f"{stem}.contract.json")
+        each = [f"{again} --contract {file}", f"{again} --assume {file} --fail-on not-proved"]
+        yield "to write the conditions to a file, and to take them as given:", each
+    if audit.open:
+        file = quote(f"{stem}.hardened.onnx")
+        harden = f"onnxgather harden {quote(name)} -o {file} --verify"
         yield "to make a model in which each index stays in range, and to try it:", [harden]
 
 

@@ -69,6 +69,25 @@ m/c.onnx            2             1        1           0          0       1
 m/a b.onnx: 2 gathers: """)
 
 
+def test_the_next_commands_are_for_the_first_models_that_are_not_proved() -> None:
+    for name in ("a", "b", "d", "e", "f"):
+        save(f"m/{name}.onnx", WRONG)
+    save("m/c.onnx", ODD)
+    code, text, _ = outcome("audit", "m")
+    assert code == 1
+    assert (
+        text[text.index("next ") :]
+        == """\
+next          to make a model in which each index stays in range, and to try it:
+    onnxgather harden m/a.onnx -o m/a.hardened.onnx --verify
+    onnxgather harden m/b.onnx -o m/b.hardened.onnx --verify
+    onnxgather harden m/d.onnx -o m/d.hardened.onnx --verify
+next          to know the same of the first of 2 more models:
+    onnxgather audit m/e.onnx
+"""
+    )
+
+
 @pytest.mark.usefixtures("models")
 @pytest.mark.parametrize("strict", [False, True])
 def test_junit_has_a_testcase_for_each_gather_and_each_file_that_is_none(strict: bool) -> None:
@@ -126,6 +145,17 @@ InputTensor.Sizes\\[1\\] (3), as it is not at Axis, got 2
 - **not-proved** m/a b.onnx: wild (Gather, main graph): {SAID["wild"]}
 - **proved-if** m/a b.onnx: tokens (Gather, main graph): {SAID["tokens"]}
 - {BROKEN}
+- next: to know the sizes that are open, and whether DirectML takes the gathers:
+  - onnxgather audit 'm/a b.onnx' --shape ids=2,2 --shape x=2
+  - onnxgather audit 'm/a b.onnx' --inputs FILE.npz
+- next: to prove more, with the least and the greatest number of an input for LO and HI:
+  - onnxgather audit 'm/a b.onnx' --range x=LO:HI
+- next: to write the conditions to a file, and to take them as given:
+  - onnxgather audit 'm/a b.onnx' --contract 'm/a b.contract.json'
+  - onnxgather audit 'm/a b.onnx' --assume 'm/a b.contract.json' --fail-on not-proved
+- next: to make a model in which each index stays in range, and to try it:
+  - onnxgather harden 'm/a b.onnx' -o 'm/a b.hardened.onnx' --verify
+  - onnxgather harden m/c.onnx -o m/c.hardened.onnx --verify
 
 """
     )

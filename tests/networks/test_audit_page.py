@@ -270,9 +270,9 @@ def test_the_contract_and_its_guard_stand_once() -> None:
 
 
 COMMANDS = [
-    "onnxgather audit 'a model' --contract contract.json",
-    "onnxgather audit 'a model' --assume contract.json --fail-on not-proved",
-    "onnxgather harden 'a model' -o hardened.onnx --verify",
+    "onnxgather audit 'a model' --contract 'a model.contract.json'",
+    "onnxgather audit 'a model' --assume 'a model.contract.json' --fail-on not-proved",
+    "onnxgather harden 'a model' -o 'a model.hardened.onnx' --verify",
 ]
 
 
@@ -391,9 +391,9 @@ def test_filters_in_a_browser_are_in_the_address(tmp_path: Path, width: int) -> 
         "operators": ["all"],
         "hidden": [True, True],
         "found": ["y2"],
-        "selected": "onnxgather harden m -o hardened.onnx --verify",
+        "selected": "onnxgather harden m -o m.hardened.onnx --verify",
         "copied": [
-            "onnxgather harden m -o hardened.onnx --verify",
+            "onnxgather harden m -o m.hardened.onnx --verify",
             f"def check(inputs):  # arrays by name, for the model {audited.contract.digest!r}",
         ],
         "fits": True,
