@@ -24,9 +24,9 @@ BUDGETS = {
     "report": 740,
     "repro": 786,
     "doctor": 265,
-    "networks": 4_944,
+    "networks": 4_946,
     "certificates": 1_698,
-    "cli": 2_061,
+    "cli": 2_059,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""

@@ -291,13 +291,11 @@ def show_command(
         alone = len(files) == 1 and not os.path.isdir(files[0])
         for document in documents if alone else [documents]:
             batch.say(json_bytes(document))
-    elif found:
-        texts = [
-            printable(f"{of.source.path}: {of.where(name)}")
-            + f"\n\n{description_text(description)}"
-            for of, described in found
-            for name, description in described.items()
-        ]
+    elif texts := [
+        printable(f"{of.source.path}: {of.where(name)}") + f"\n\n{description_text(description)}"
+        for of, described in found
+        for name, description in described.items()
+    ]:
         say("\n\n\n".join(texts), as_is=True)
     return batch.finish()
 

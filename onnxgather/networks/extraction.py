@@ -75,9 +75,11 @@ def gather_descriptors(
     Raises:
         OnnxGatherError: The model, a size or the node is not as it must be.
     """
-    every = audit(path, shapes=shapes).gathers
-    found = [one for one in every if node in (None, one.node, one.output_name)]
-    _check_found(path, node, found, [one.node for one in every])
+    audited = audit(path, shapes=shapes)
+    found = [one for one in audited.gathers if node in (None, one.node, one.output_name)]
+    _check_found(path, node, found, [one.node for one in audited.gathers])
+    tell = " ".join(option for option in audited.options if option.startswith("--shape "))
+    tell = tell or "a run by onnxgather extract --inputs FILE.npz"
     names, taken = Counter(one.node for one in found), set[str]()
     for number, one in enumerate(found, 1):
         name = one.node if names[one.node] == 1 else f"{one.node} in {one.place}"
@@ -93,7 +95,7 @@ def gather_descriptors(
             pairs = [("data", one.data.sizes), ("indices", one.indices.sizes)]
             known = (f"{role} {'?' if n is None else sizes_text(n)}" for role, n in pairs)
             given = " and ".join(known)
-            rule = "its sizes must be known, as --shape NAME=2,16 of an input may tell"
+            rule = f"its sizes must be known, as {tell} may tell"
             yield name, OnnxGatherError(f"{rule}, got {given}")
 
 

@@ -165,7 +165,7 @@ def model() -> None:
     np.savez("x.npz", allow_pickle=False, **arrays, **more)
 
 
-OPEN = "its sizes must be known, as --shape NAME=2,16 of an input may tell, got data [3, 2] and "
+OPEN = "its sizes must be known, as --shape ids=2 may tell, got data [3, 2] and "
 REFUSED = (
     "Error: m.onnx: node 's': DirectML refuses it: InputTensor.DataType must be one of FLOAT64, "
     "FLOAT32, FLOAT16, INT64, INT32, INT16, INT8, UINT64, UINT32, UINT16, UINT8, got 'STRING'\n"
@@ -185,6 +185,18 @@ class TestModel:
             f"Error: m.onnx: node 'a in then_branch of z': {OPEN}indices [?]\n{REFUSED}"
         )
         assert outcome("run", "out/m.001_y.json") == (0, "Resource 'output': 0, 0, 0, 0\n", "")
+
+    def test_sizes_that_no_input_tells_are_known_by_a_run(self) -> None:
+        text = """
+            <ir_version: 8, opset_import: ["" : 17]>
+            g (float[3] x) => (y) { i = NonZero (x)  y = Gather (x, i) }"""
+        Path("n.onnx").write_bytes(parser.parse_model(text).SerializeToString())
+        assert outcome("show", "n.onnx") == (
+            2,
+            "",
+            "Error: n.onnx: node 'y': its sizes must be known, as a run by onnxgather extract "
+            "--inputs FILE.npz may tell, got data [3] and indices [1, ?]\n",
+        )
 
     def test_given_sizes_leave_only_what_directml_refuses(self) -> None:
         given = ("m.onnx", "--shape", "ids=3", "-o", "out")
