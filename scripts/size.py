@@ -22,7 +22,7 @@ BUDGETS = {
     "programs": 992,
     "parity": 2_311,
     "report": 740,
-    "repro": 786,
+    "repro": 788,
     "doctor": 265,
     "networks": 4_946,
     "certificates": 1_698,
@@ -31,7 +31,7 @@ BUDGETS = {
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_563
+WHOLE = 19_565
 """The most lines of code of the package."""
 
 ENTRIES = 23

@@ -105,6 +105,8 @@ def _nothing_wrong(case: Case, info: LaneInfo, result: Result) -> str:
     what, why = "passes", "nothing to reproduce"
     if result.state == "NOT-RUN":
         what, why = "did not run", result.reason
+        if result.not_run == "elsewhere" and not case.wrapped:
+            why = f"{why}; --wrap puts nodes around the gather, with which some providers take it"
     return f"case {shown(case.name)} {what} on lane {info.name}: {why}"
 
 

@@ -221,12 +221,21 @@ class TestTheFlow:
         assert (outcome.result.state, outcome.folder) == ("PASS", None)
         assert not (tmp_path / "out").exists()
 
-    def test_a_case_that_does_not_run_makes_no_folder(self, tmp_path: Path) -> None:
-        outcome = made(tmp_path, "PLACE = 'CPUExecutionProvider'")
+    @pytest.mark.parametrize(
+        ("case", "helps"),
+        [
+            (CASE, "; --wrap puts nodes around the gather, with which some providers take it"),
+            (CASE.wrapped_in(), ""),
+        ],
+    )
+    def test_a_case_that_does_not_run_makes_no_folder(
+        self, tmp_path: Path, case: DescriptorCase, helps: str
+    ) -> None:
+        outcome = made(tmp_path, "PLACE = 'CPUExecutionProvider'", case)
         assert outcome.result.state == "NOT-RUN"
         assert outcome.text == (
             f"case 'rows' did not run on lane {STUB}: {STUB} must run every node, but Gather "
-            "(Gather) runs on CPUExecutionProvider"
+            f"(Gather) runs on CPUExecutionProvider{helps}"
         )
         assert not (tmp_path / "out").exists()
 
