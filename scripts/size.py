@@ -24,14 +24,14 @@ BUDGETS = {
     "report": 740,
     "repro": 788,
     "doctor": 265,
-    "networks": 4_946,
+    "networks": 4_978,
     "certificates": 1_698,
-    "cli": 2_059,
+    "cli": 2_061,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_565
+WHOLE = 19_599
 """The most lines of code of the package."""
 
 ENTRIES = 23

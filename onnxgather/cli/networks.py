@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from onnxgather.cli import arguments
 from onnxgather.cli.outputs import Outputs, check_no_terminal, codes, write_output
 from onnxgather.cli.processes import finished
 from onnxgather.cli.sources import STANDARD, Batch, JsonBeforePaths
-from onnxgather.cli.terminal import json_bytes, say
+from onnxgather.cli.terminal import Progress, json_bytes, say
 from onnxgather.errors import FINDINGS, GOOD
 from onnxgather.execution.providers import NAMES
 from onnxgather.files import check_apart
@@ -288,20 +288,21 @@ def harden_command(
     premises = given.read(model)
     arrays = None if inputs is None else checked(premises.network, read_inputs(inputs))
     done = harden_file(premises, output, out_of_range, write_output)
-    tried, found = (
-        verified(premises, done, out_of_range, arrays) if verify else (),
-        list[Verified](),
-    )
+    found = list[Verified]()
+    if not as_json:
+        _say_hardened(done, model, output, hardening_rule(out_of_range))
+    with closing(Progress()) as progress:
+        tried = partial(progress.count, "Runs tried:")
+        checks = verified(premises, done, out_of_range, arrays, tried=tried) if verify else ()
+        for one in checks:
+            found.append(one)
+            if not as_json:
+                holds = "holds" if one.holds else "does not hold"
+                progress.clear()
+                say(f"{one.check}: {holds}: {one.said}", err=prints)
     if as_json:
-        found += tried
         record = {"model": model, "output": output, "rewritten": done.rewritten, "left": done.left}
         say(json_bytes(record | ({"verified": found} if verify else {})))
-    else:
-        _say_hardened(done, model, output, hardening_rule(out_of_range))
-        for one in tried:
-            holds = "holds" if one.holds else "does not hold"
-            say(f"{one.check}: {holds}: {one.said}", err=prints)
-            found.append(one)
     return GOOD if all(one.holds for one in found) else FINDINGS
 
 

@@ -110,6 +110,8 @@ class HardenedModel:
     made: dict[tuple[str, str], OperationKey] = field(default_factory=dict[Any, Any])
     """The ways to the operations whose indices are limited, by their place and the first output
     that they have now."""
+    audits: tuple[AuditedModel, AuditedModel] | None = None
+    """Of the model that was hardened and of this one, where they are known."""
 
 
 def harden(
@@ -178,7 +180,9 @@ def harden_file(
     return done
 
 
-def hardened(premises: Premises, out_of_range: str = "clamp") -> HardenedModel:
+def hardened(
+    premises: Premises, out_of_range: str = "clamp", audited: AuditedModel | None = None
+) -> HardenedModel:
     """What `harden` makes of a model, with what became of its nodes.
 
     A node whose new indices an audit would not prove is left as it is.
@@ -186,12 +190,13 @@ def hardened(premises: Premises, out_of_range: str = "clamp") -> HardenedModel:
     Args:
         premises: The model, and what holds of its inputs.
         out_of_range: As of `harden`.
+        audited: The audit of the model, where it is known.
 
     Raises:
         OnnxGatherError: As `harden`.
     """
     rule, plain = hardening_rule(out_of_range), premises.network
-    audited = audit_model(premises)
+    audited = audited or audit_model(premises)
     own = ranges_of(plain, (), premises.allow_empty)  # which tells the sizes
     limited, stops = dict[OperationKey, str](), dict[OperationKey, str | None]()
     for key, scope, one, gather in not_proved(audited):
@@ -214,7 +219,7 @@ def hardened(premises: Premises, out_of_range: str = "clamp") -> HardenedModel:
     called, why = calls_of(replace(audited.network, uncalled={})), "the function is never called"
     never = {key: (scope, one) for key, scope, one, _ in not_proved(audited) if key not in called}
     done.left.extend(Left(of.where, one.label, one.operator, why) for of, one in never.values())
-    return done
+    return replace(done, audits=(audited, again))
 
 
 def not_proved(

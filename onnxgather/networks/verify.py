@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from io import BytesIO
@@ -140,6 +140,10 @@ def opened(network: Network, model: bytes) -> Opened:
         raise ProviderError(f"{network.path}: the model must run, but {error}") from None
 
 
+Run = Callable[[Opened, Mapping[str, Array]], list[Any] | str]
+"""A function that returns the outputs of a run, or why it fails."""
+
+
 def outputs(whole: Opened, inputs: Mapping[str, Array]) -> list[Any] | str:
     """The outputs of a run, or why it fails."""
     try:
@@ -160,7 +164,7 @@ def same(outputs: Any, others: Any) -> bool:
 
 
 def in_range(
-    audited: AuditedModel, whole: Opened, random: Generator
+    audited: AuditedModel, whole: Opened, random: Generator, run: Run = outputs
 ) -> Iterator[tuple[dict[str, Array], list[Any]]]:
     """Yield made inputs with which a model runs, and its outputs.
 
@@ -172,7 +176,7 @@ def in_range(
         inputs = make_inputs(audited, random)
         with suppress(OnnxGatherError):  # of conditions over several sizes
             check_inputs(audited.contract.plain, inputs)
-            found = outputs(whole, inputs)
+            found = run(whole, inputs)
             said = found if isinstance(found, str) else said
             if not isinstance(found, str):
                 count += 1
@@ -205,6 +209,7 @@ def verify(
     out_of_range: str = "clamp",
     inputs: Mapping[str, Array] | None = None,
     seed: int = 0,
+    tried: Callable[[], object] = lambda: None,
 ) -> Iterator[Verified]:
     """Yield whether a hardened model holds what it must, each as soon as it is known.
 
@@ -214,14 +219,21 @@ def verify(
         out_of_range: As of `hardened`.
         inputs: The inputs whose indices are in range; None for inputs that are made.
         seed: Of what is drawn.
+        tried: Called after each run.
 
     Raises:
         OnnxGatherError: An array can be made for no input of such a type.
         ProviderError: There is no CPU provider, or the model does not run.
     """
+
+    def run(whole: Opened, inputs: Mapping[str, Array]) -> list[Any] | str:
+        found = outputs(whole, inputs)
+        tried()
+        return found
+
     plain, random, data = premises.network, default_rng(seed), serialized(done.model)
     limited = replace(premises, network=read_network(done.model))
-    audited, again = audit_model(premises), audit_model(limited)
+    audited, again = done.audits or (audit_model(premises), audit_model(limited))
     stays = {(one.node, one.operator) for one in done.left}
     rest = [((one.label, one.operator), gather) for _, _, one, gather in not_proved(again)]
     unproved = {one for one, _ in rest} - stays
@@ -230,14 +242,14 @@ def verify(
 
     before, after = opened(plain, serialized(plain.proto)), opened(plain, data)
     if inputs is None:
-        runs = [*islice(in_range(audited, before, random), RUNS)]
+        runs = [*islice(in_range(audited, before, random, run), RUNS)]
     else:
-        expected = outputs(before, inputs)
+        expected = run(before, inputs)
         if isinstance(expected, str):
             rule = "the model must run with the given inputs, which audit --write-inputs makes"
             raise OnnxGatherError(f"{plain.path}: {rule}, but {expected}")
         runs = [(dict(inputs), expected)]
-    equal = sum(same(outputs(after, fed), expected) for fed, expected in runs)
+    equal = sum(same(run(after, fed), expected) for fed, expected in runs)
     source = "given inputs" if inputs is not None else f"inputs made with seed {seed}"
     said = f"equal bytes in {equal} of {number_of(len(runs), 'run')} with {source}"
     yield Verified("bytes", equal == len(runs), said)
@@ -250,7 +262,7 @@ def verify(
     for k in range(WILD_RUNS if names else 0):
         fed, _ = runs[k % len(runs)]
         wild = {n: make_wild(array, random) if n in names else array for n, array in fed.items()}
-        told = outputs(after, wild)
+        told = run(after, wild)
         if isinstance(told, str):
             is_left = any(f" {one.operator} node" in told for one in done.left)
             (at_left if is_left else failed).append(told)
@@ -262,7 +274,7 @@ def verify(
     said += f"; not wild, as a node left depends on it: {', '.join(sorted(kept))}" if kept else ""
     yield Verified("wild", not failed, said)
 
-    twice = hardened(limited, out_of_range)
+    twice = hardened(limited, out_of_range, again)
     holds = serialized(twice.model) == data
     changed = "nothing" if holds else number_of(len(twice.rewritten), "node")
     yield Verified("again", holds, f"a second time changes {changed}")

@@ -11,6 +11,8 @@ import pytest
 from command_line import outcome, posix, spawn
 from onnx import parser
 
+from onnxgather.cli.terminal import Progress
+
 EMBEDDING = """
 <ir_version: 8, opset_import: ["" : 17]>
 g (int64[n] ids) => (y) <float[3] table = {0, 1, 2}> { y = Gather (table, ids) }"""
@@ -117,6 +119,19 @@ def test_no_model_is_printed_to_a_terminal(monkeypatch: pytest.MonkeyPatch) -> N
     code, text, told = outcome("harden", "model.onnx", "-o", "-")
     rule = "Error: --output must be a file, as a terminal does not show a model"
     assert (code, text, told.splitlines()[-1]) == (2, "", rule)
+
+
+def test_the_runs_of_verify_are_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    saved()
+    told = list[str]()
+
+    def show(_: Progress, text: str, share: float | None = None) -> None:
+        assert share is None
+        told.append(text)
+
+    monkeypatch.setattr(Progress, "show", show)
+    assert outcome("harden", "model.onnx", "-o", "out.onnx", "--verify")[0] == 0
+    assert told == [f"Runs tried: {k}" for k in range(1, 81)]  # 8, the same 8, and 64 wild ones
 
 
 def test_harden_verifies_what_it_wrote() -> None:

@@ -12,7 +12,7 @@ from onnx import parser
 
 import onnxgather as og
 from onnxgather.networks.contract import Condition
-from onnxgather.networks.gathers import Premises, audit_model, given_conditions
+from onnxgather.networks.gathers import AuditedModel, Premises, audit_model, given_conditions
 from onnxgather.networks.hardening import HardenedModel, Left, hardened
 from onnxgather.networks.network import read_network
 from onnxgather.networks.verify import index_inputs, make_inputs, make_wild, verify
@@ -75,6 +75,23 @@ def test_a_hardened_model_holds_all_checks() -> None:
         True,
         "equal bytes in 1 of 1 run with given inputs",
     )
+
+
+def test_a_model_is_audited_once_before_it_is_hardened_and_once_after(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    audited = list[int]()
+
+    def counted(premises: Premises) -> AuditedModel:
+        audited.append(len(premises.network.proto.graph.node))
+        return audit_model(premises)
+
+    for module in ("hardening", "verify"):
+        monkeypatch.setattr(f"onnxgather.networks.{module}.audit_model", counted)
+    done = hardened(Premises(read_network(EMBEDDING)))
+    after = len(done.model.graph.node)
+    assert all(holds for holds, _ in said(done).values())
+    assert audited == [3, after, after]  # the last one is of the second hardening
 
 
 def test_a_model_that_is_not_hardened_fails() -> None:
