@@ -21,17 +21,17 @@ BUDGETS = {
     "execution": 1_495,
     "programs": 992,
     "parity": 2_311,
-    "report": 740,
+    "report": 745,
     "repro": 788,
     "doctor": 265,
-    "networks": 4_978,
+    "networks": 4_988,
     "certificates": 1_698,
     "cli": 2_061,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_599
+WHOLE = 19_614
 """The most lines of code of the package."""
 
 ENTRIES = 23

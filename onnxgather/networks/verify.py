@@ -67,7 +67,7 @@ def make_inputs(audited: AuditedModel, random: Generator) -> dict[str, Array]:
     alike = int(random.integers(1, LONGEST + 1)) if random.random() < 0.5 else 0
     ends = {c.expression: (c.low or 1, c.high or LONGEST) for c in conditions if c.of == "size"}
     dims = {n for own in network.dimensions.values() for n in own or () if isinstance(n, str)}
-    for name in sorted(dims, key=len):
+    for name in sorted(dims, key=lambda name: (len(name), name)):
         low, high = ends.get(name, (1, LONGEST))
         drawn = alike or int(random.integers(low, min(high, max(low, LONGEST)) + 1))
         sizes[name] = max(low, min(drawn, high))
@@ -140,10 +140,6 @@ def opened(network: Network, model: bytes) -> Opened:
         raise ProviderError(f"{network.path}: the model must run, but {error}") from None
 
 
-Run = Callable[[Opened, Mapping[str, Array]], list[Any] | str]
-"""A function that returns the outputs of a run, or why it fails."""
-
-
 def outputs(whole: Opened, inputs: Mapping[str, Array]) -> list[Any] | str:
     """The outputs of a run, or why it fails."""
     try:
@@ -164,7 +160,10 @@ def same(outputs: Any, others: Any) -> bool:
 
 
 def in_range(
-    audited: AuditedModel, whole: Opened, random: Generator, run: Run = outputs
+    audited: AuditedModel,
+    whole: Opened,
+    random: Generator,
+    run: Callable[[Opened, Mapping[str, Array]], list[Any] | str] = outputs,
 ) -> Iterator[tuple[dict[str, Array], list[Any]]]:
     """Yield made inputs with which a model runs, and its outputs.
 

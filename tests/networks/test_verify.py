@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
 
 import numpy as np
@@ -92,6 +95,28 @@ def test_a_model_is_audited_once_before_it_is_hardened_and_once_after(
     after = len(done.model.graph.node)
     assert all(holds for holds, _ in said(done).values())
     assert audited == [3, after, after]  # the last one is of the second hardening
+
+
+def test_a_seed_makes_the_same_inputs_in_each_process() -> None:
+    code = """\
+from onnx import parser
+from onnxgather.networks.gathers import Premises, audit_model
+from onnxgather.networks.network import read_network
+from onnxgather.networks.verify import made_inputs
+text = "g (float[a, b, c, d, e, f] x) => (y) { y = Neg (x) }"
+model = parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]>\\n{text}')
+print(made_inputs(audit_model(Premises(read_network(model))), 1).hex())
+"""
+    made = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            check=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(made) == 1
 
 
 def test_a_model_that_is_not_hardened_fails() -> None:
