@@ -16,22 +16,22 @@ PACKAGE = Path(__file__).resolve().parents[1] / "onnxgather"
 BUDGETS = {
     "top": 1_019,
     "descriptors": 1_024,
-    "lowering": 1_729,
+    "lowering": 1_731,
     "model": 499,
     "execution": 1_495,
     "programs": 992,
     "parity": 2_311,
-    "report": 745,
-    "repro": 788,
+    "report": 740,
+    "repro": 786,
     "doctor": 265,
-    "networks": 4_988,
-    "certificates": 1_698,
-    "cli": 2_061,
+    "networks": 5_002,
+    "certificates": 1_706,
+    "cli": 2_062,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_614
+WHOLE = 19_632
 """The most lines of code of the package."""
 
 ENTRIES = 23

@@ -161,6 +161,16 @@ def _division(compute: Callable[[Int, int], Int]) -> Semantics:
     return of
 
 
+def _quotient(node: NodeCall) -> LazyTensor:
+    """Div; of `1 / x * y` ONNX Runtime makes `y / x`, of integers too."""
+    data = node[0]
+    is_single = all(size == 1 for size in data.shape)
+    first = tensors.unrounded(data.at((0,) * len(data.shape))) if is_single else 0
+    rule = "a Div of 1, which ONNX Runtime may join with a Mul behind it"
+    ensure(isinstance(first, Term) or first != 1, rule)
+    return _division(_divided)(node)
+
+
 def _divided(value: Int, divisor: int) -> Int:
     """An integer divided towards 0."""
     found = terms.choose(value < 0, -(-value // abs(divisor)), value // abs(divisor))
@@ -385,9 +395,10 @@ def _slice(node: NodeCall) -> LazyTensor:
     lengths = {len(axes), len(starts), len(ends), len(steps)}
     ensure(picked and len(lengths) == 1, "a Slice of other lengths")
     for k, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        # Backwards ONNX starts at 0 where Python starts nowhere.
-        is_usual = step > 0 or (step < 0 and start >= -len(picked[k]) < 0)
-        ensure(is_usual, "a Slice with the step 0, or backwards from below 0")
+        # Backwards ONNX starts at 0 where Python starts nowhere, and ONNX Runtime takes the largest
+        # number of a type for the end that it goes to.
+        is_usual = step > 0 or (step < 0 and start >= -len(picked[k]) < 0 and end < 2**31 - 1)
+        ensure(is_usual, "a Slice with the step 0, or backwards from below 0 or to 2^31 - 1")
         picked[k] = picked[k][start:end:step]
 
     def place(at: Place) -> Place:
@@ -453,6 +464,8 @@ def _range_of(node: NodeCall) -> LazyTensor:
     ends = (tensors.known_integer(one.at(()), "an end of a Range") for one in node.tensors)
     start, limit, delta = ends
     ensure(delta, "a Range with the step 0")
+    # ONNX Runtime may make a Slice of it and a Gather, whose ends below 0 count from the end.
+    ensure(min(start, limit) >= 0, "a Range with an end below 0, of which may be made a Slice")
     count = len(range(start, limit, delta))
     return lazy(node[0].dtype, [count], lambda at: at[0] * delta + start)
 
@@ -596,7 +609,7 @@ TABLE: Mapping[tuple[str, str], Semantics] = {
     ("", "Clip"): _clip,
     ("", "Concat"): lambda node: _joined(node.tensors, node.attribute("axis", 1)),
     ("", "ConstantOfShape"): _filled,
-    ("", "Div"): _division(_divided),
+    ("", "Div"): _quotient,
     ("", "Equal"): _equal,
     ("", "Expand"): _expand,
     ("", "Gather"): _gather,

@@ -76,6 +76,8 @@ class GatherNode:
     """Whether the last dimension of the indices holds the coordinates of a tuple."""
     from_end: bool = True
     """Whether indices below 0 count from the end."""
+    counted: bool = False
+    """Whether they are to be counted from there beforehand, so that none is below 0."""
     empty: frozenset[int] = frozenset()
     """The dimensions that are indexed, each counted as `indexed` does, and may have no element."""
 
@@ -135,13 +137,14 @@ def limited_operands(
     sizes = _sizes(graph, data, node.data.sizes, dimensions)
     known, dtype = sizes.constant, node.indices.dtype
     padded = node.padded(out_of_range)
-    is_plain = out_of_range == "clamp" and node.from_end and not padded and not graph.narrow
+    is_moved = bool(padded) or node.counted or not node.from_end
+    is_plain = out_of_range == "clamp" and not is_moved and not graph.narrow
     if is_plain and dtype is not None and known is not None and known.max() <= EXACT_FLOAT:
         known = known[:1].reshape(()) if known.ndim and len({*known.flat}) == 1 else known
         limited, why = clamp(graph, index, known), "the type of the indices"
         return graph, data, graph.cast(limited, index.dtype, "indices_in_range", why)
     index = graph.cast(index, np.int64, "indices_int64", "a type that holds every index")
-    index = _limited(graph, node, index, sizes, out_of_range, bool(padded))
+    index = _limited(graph, node, index, sizes, out_of_range, bool(padded) or node.counted)
     if dtype is not None and not node.from_end:  # the operator takes no other type
         index = graph.cast(index, dtype, "indices_in_range", "the type of the indices")
     for dimension in padded:
@@ -155,7 +158,7 @@ def _limited(
     index: Value,
     sizes: Value,
     out_of_range: Limit | int,
-    is_padded: bool,
+    is_counted: bool,
 ) -> Value:
     """The indices in range, INT64: each as how far it is from its end of the axis, and its sign.
 
@@ -179,7 +182,7 @@ def _limited(
     signed = limited
     if node.from_end:
         back = minus_one
-        if is_padded:
+        if is_counted:
             back = graph.add("Sub", "last_position", sizes, one, why="from which it counts back")
         raised = graph.add("Sub", "from_end", back, limited, why="counts from the end again")
         why = "takes that where the index is negative"

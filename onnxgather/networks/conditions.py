@@ -122,7 +122,7 @@ class Search:
         for c in coordinates_of(ranges.given(scope, operation)):
             if c.size is None:
                 return None
-            for room in (c.size - 1 - c.high, c.low + c.size * c.input.from_end):
+            for room in (c.size - 1 - c.high, c.low + c.size * c.from_end):
                 if not room >= 0:
                     condition = self._asked(room)
                     if condition is None:

@@ -340,6 +340,7 @@ def _node(calls: Calls, one: IndexInput, own: Ranges) -> GatherNode:
     if operator == "RotaryEmbedding" and len(indices.sizes or ()) != 2:
         raise OnnxGatherError("position_ids must have two dimensions, as else others follow it")
     node = GatherNode(operator, numbers.pop(), data, indices, version, one.is_tuple, one.from_end)
+    node = replace(node, counted=any(each.is_embedding for _, each in calls))
     every = [own.value(s, each.inputs[one.data]).sizes for s, each in calls]
     empty = set[int]()
     for k in map(int, node.indexed().flat):

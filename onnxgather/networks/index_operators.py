@@ -115,11 +115,13 @@ class Coordinate:
     high: AnySize
     size: AnySize | None
     """The indices must be below it; None where it is not known."""
+    from_end: bool
+    """Whether indices below 0 surely count from the end."""
 
     @property
     def is_inside(self) -> bool:
         """Whether all indices are surely in range."""
-        inside = is_inside(self.low, self.high, self.size, self.input.from_end)
+        inside = is_inside(self.low, self.high, self.size, self.from_end)
         return inside or self.value.is_empty
 
 
@@ -144,8 +146,18 @@ def coordinates_of(call: Call) -> list[Coordinate]:
             rows = np.broadcast_to(rows, (max(rank - first, 1), 2))
         for axis, (low, high) in enumerate(rows.tolist(), first):
             ends = _integer(value, low, 0), _integer(value, high, 1)
-            found.append(Coordinate(one, value, *ends, room_of(call, one, axis)))
+            room, from_end = room_of(call, one, axis), one.from_end and not is_embedding(call)
+            found.append(Coordinate(one, value, *ends, room, from_end))
     return found
+
+
+def is_embedding(call: Call) -> bool:
+    """Whether ONNX Runtime may make an EmbedLayerNormalization of a Gather and of what follows it.
+
+    This operator takes no index below 0.
+    """
+    ranks = {len(value.sizes) for value in call.given if value.sizes is not None}
+    return call.operation.is_embedding and ranks <= {2} and call.x.data_type in ("", *FLOATS)
 
 
 def bounds_of_coordinates(value: Bounds, is_tuple: bool) -> Array:

@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 from itertools import chain
 from typing import Any, cast
@@ -20,7 +20,7 @@ from onnxgather.descriptors.arrays import Array
 from onnxgather.errors import OnnxGatherError
 from onnxgather.files import reason
 from onnxgather.gather import ATTRIBUTES
-from onnxgather.model.protos import Key, all_nodes, bodies_of, domain_of, key_of
+from onnxgather.model.protos import Key, all_nodes, bodies_of, domain_of, key_of, operators
 from onnxgather.model.values import ValueType, load, name_of
 from onnxgather.networks.sizes import numbers_in
 
@@ -45,6 +45,12 @@ the operator, and ignores a function of the same name."""
 
 Dimensions = tuple[int | str, ...]
 """The sizes of a value: numbers, or the names of those that are open."""
+
+MAY_DO_NOTHING = (
+    *("Add", "Cast", "Div", "Dropout", "Expand", "Identity", "Mul", "Reshape", "Slice"),
+    *("Squeeze", "Sub", "Unsqueeze"),
+)
+"""The operators that ONNX Runtime leaves out where they change nothing."""
 
 _STORED: Mapping[int, int] = {onnx.TensorProto.BOOL: 1, onnx.TensorProto.FLOAT16: 2**16 - 1}
 """The largest number of int32_data of which onnx and ONNX Runtime make the same element."""
@@ -71,6 +77,8 @@ class Operation:
     "function": its inputs and outputs are those of the node, in their order."""
     proto: onnx.NodeProto = field(default_factory=onnx.NodeProto)
     """For the modules of this package."""
+    is_embedding: bool = False
+    """Whether ONNX Runtime may make a Gather a part of an EmbedLayerNormalization."""
 
     @property
     def label(self) -> str:
@@ -197,6 +205,55 @@ def taken(operation: Operation) -> set[str]:
     """The names of the values that an operation and its bodies take."""
     bodies = (body for name, body in operation.bodies.items() if name != "function")
     return {*operation.inputs}.union(*map(uses, bodies)) - {""}
+
+
+class _Embeddings:
+    """The Gathers of a scope that ONNX Runtime may make a part of an EmbedLayerNormalization.
+
+    From level 2 on these are Gathers whose rows are added, in front of a LayerNormalization, which
+    may be in its parts, in front of an Attention, which may be in its parts, too. A function and a
+    branch may be put in place of its node.
+    """
+
+    def __init__(self, scope: Scope) -> None:
+        self.ends = {*scope.outputs} if scope.where != MAIN else set[str]()
+        self.consumers = dict[str, list[Operation]]()
+        for operation in scope.operations:
+            for name in taken(operation):
+                self.consumers.setdefault(name, []).append(operation)
+
+    def has(self, gather: Operation) -> bool:
+        """Whether an operation is such a Gather."""
+        if gather.domain or gather.operator != "Gather":
+            return False
+        rows, *_ = self._behind(gather.outputs, MAY_DO_NOTHING)
+        return any(map(self._is_sum_before, rows)) or self._may_leave(rows)
+
+    def _behind(self, names: Iterable[str], through: Collection[str]) -> tuple[set[str], set[str]]:
+        """The values that are made of others by some operators, and the operators behind them."""
+        wanted, found, operators = [*names], set[str](), set[str]()
+        while wanted:
+            name = wanted.pop()
+            found.add(name)
+            for one in self.consumers.get(name, ()):
+                operators.add(one.operator)
+                wanted += {*one.outputs} - found if one.operator in through else ()
+        return found, operators
+
+    def _may_leave(self, names: Iterable[str]) -> bool:
+        """Whether others take values: an outer graph, a body or a function."""
+        each = [one for name in names for one in self.consumers.get(name, ())]
+        return not self.ends.isdisjoint(names) or any(one.bodies for one in each)
+
+    def _is_sum_before(self, name: str) -> bool:
+        """Whether what follows a value may become a LayerNormalization and an Attention."""
+        each = self.consumers.get(name, [])
+        parts = {one.operator for one in each}
+        if parts >= {"ReduceMean", "Sub"}:
+            return True
+        outputs = [one.outputs[0] for one in each if one.operator == "LayerNormalization"]
+        same, behind = self._behind(outputs, {*MAY_DO_NOTHING} - {"Add"})
+        return "Attention" in behind or behind >= {"Add", "MatMul"} or self._may_leave(same)
 
 
 def read_network(
@@ -442,6 +499,8 @@ class _Reader:
         self.path, self.model = path, model
         self.functions = {key_of(function): function for function in model.functions}
         self.called = set[Key]()
+        parts = operators(model)
+        self.embeds = parts["Gather"] and (parts["LayerNormalization"] or parts["ReduceMean"])
         _check_versions(path, model)
         _check_calls(path, self.functions, model.graph.node)
 
@@ -507,6 +566,11 @@ class _Reader:
             whole = onnx.TensorProto(data_type=sparse.values.data_type, dims=sparse.dims)
             scope.types[sparse.values.name] = ValueType.of_tensor(whole)
         scope.operations = tuple(self._node(node, scope) for node in proto.node)
+        if self.embeds:
+            found = _Embeddings(scope)
+            scope.operations = tuple(
+                replace(one, is_embedding=found.has(one)) for one in scope.operations
+            )
         return scope
 
     def _node(self, proto: onnx.NodeProto, scope: Scope) -> Operation:

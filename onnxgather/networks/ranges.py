@@ -40,7 +40,13 @@ from onnxgather.networks.intervals import (
     unknown,
     widened,
 )
-from onnxgather.networks.network import Dimensions, Network, Operation, Scope
+from onnxgather.networks.network import (
+    MAY_DO_NOTHING,
+    Dimensions,
+    Network,
+    Operation,
+    Scope,
+)
 from onnxgather.networks.operator_bounds import (
     COMPARISONS,
     ELEMENTWISE,
@@ -80,12 +86,6 @@ PATIENCE = 3
 
 _CONTROL = ("If", "Loop", "Scan")
 """The operators whose bodies are followed."""
-
-MAY_DO_NOTHING = (
-    *("Add", "Cast", "Div", "Dropout", "Expand", "Identity", "Mul", "Reshape", "Slice"),
-    *("Squeeze", "Sub", "Unsqueeze"),
-)
-"""The operators that ONNX Runtime leaves out where they change nothing."""
 
 NESTED = 12
 """Through how many operations a condition of Where is followed."""
@@ -137,10 +137,11 @@ def _open_sizes(
     made = {name: Size({(one,): 1}) for name, one in symbols.items()}
     for condition in conditions:
         if condition.of == "sizes" and condition.high is not None:
-            fact = condition.high - size_from(condition.expression or "0", made)
-            if isinstance(fact, Size):
-                for one in fact.symbols:
-                    one.facts.append(fact)
+            with suppress(KeyError):  # a size in it that is given, which is no open one
+                fact = condition.high - size_from(condition.expression or "0", made)
+                if isinstance(fact, Size):
+                    for one in fact.symbols:
+                        one.facts.append(fact)
     return made
 
 
@@ -609,6 +610,7 @@ def proof_of(ranges: Ranges, scope: Scope, operation: Operation) -> IndexRange:
         is_reached = c.value.is_exact or scope.is_constant(c.input.value_in(operation))
         count, ends = elements_of(c.value.sizes), (_number(c, 0), _number(c, 1))
         is_known = None not in ends and isinstance(c.size, int)
+        is_reached &= not is_inside(c.low, c.high, c.size, c.input.from_end)
         if is_reached and is_known and count is not None and count >= 1:
             return IndexRange("out-of-range", low, high, numbers, why)
     unsized = [operation.inputs[c.input.data] for c in outside if not isinstance(c.size, int)]

@@ -437,6 +437,19 @@ def test_a_shape_that_is_given_of_an_input_of_any_rank_is_in_the_contract() -> N
     )
 
 
+def test_a_contract_on_several_sizes_is_taken_beside_the_shape_of_an_input() -> None:
+    nodes = [node("Size", ["x"], "n"), node("Range", ["zero", "n", "one"], "all")]
+    nodes += [node("Gather", ["table", "all"], "y")]
+    constants = [constant("zero", 0), constant("one", 1), constant("table", np.zeros(8))]
+    made = model(nodes, [info("x", shape=["a", "b"])], ["y"], constants)
+    contract = og.audit(made).contract
+    assert [c["expression"] for c in contract["conditions"]] == ["a*b"]
+    (gather,) = og.audit(made, shapes={"x": [2, 3]}, assume=contract).gathers
+    assert (gather.range.state, gather.range.sizes_from) == ("proved", "file")
+    (gather,) = og.audit(made, shapes={"x": [2, 3]}).gathers
+    assert (gather.range.state, gather.range.sizes_from) == ("proved", "given")
+
+
 def test_open_sizes_may_be_0_where_the_contract_says_so() -> None:
     inputs = {"ids": np.zeros((0, 3), np.int64), "mask": np.zeros((0, 3), bool)}
     told = contract(values(-1, 9), assumes=MAY_BE_EMPTY)
