@@ -161,7 +161,7 @@ def _division(compute: Callable[[Int, int], Int]) -> Semantics:
     return of
 
 
-def _quotient(node: NodeCall) -> LazyTensor:
+def _quotient(node: NodeCall) -> LazyTensor | list[LazyTensor]:
     """Div; of `1 / x * y` ONNX Runtime makes `y / x`, of integers too."""
     data = node[0]
     is_single = all(size == 1 for size in data.shape)

@@ -429,16 +429,20 @@ def _dimensions(
 ) -> dict[str, Dimensions | None]:
     """The sizes of the inputs of a model, with those that are given.
 
-    An open size has the name of the model where that is an identifier, else one of its own. Where
-    a given size is of a name, it holds for the name in other inputs too.
+    An open size has the name of the model where that is an identifier, else that of the first
+    dimension with its name. Where a given size is of a name, it holds for the name in other inputs
+    too.
     """
-    named = dict[str, Dimensions | None]()
+    named, firsts = dict[str, Dimensions | None](), dict[str, str]()
     known = dict[int | str, int]()
     for number, (name, value) in enumerate(inputs.items()):
         own = ValueType.of(value)
         dims = [dim.dim_param for dim in value.type.tensor_type.shape.dim]
         start = name if name.isidentifier() else f"input#{number}"
-        names = [dim if dim.isidentifier() else f"{start}.{k}" for k, dim in enumerate(dims)]
+        names = [
+            dim if dim.isidentifier() else firsts.setdefault(dim or f"{start}.{k}", f"{start}.{k}")
+            for k, dim in enumerate(dims)
+        ]
         pairs = zip(own.sizes or (), names, strict=True)
         sizes = None if own.sizes is None else tuple(n if m is None else m for m, n in pairs)
         if name in shapes:

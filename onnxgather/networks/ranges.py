@@ -110,7 +110,14 @@ def ranges_of(
     conditions = list(conditions)
     check_type("allow_empty", allow_empty, "True or False", bool)
     sizes = _open_sizes(network, conditions, allow_empty)
-    ranges = Ranges(seen or {}, {**sizes})
+    named: dict[str, AnySize | None] = {**sizes}
+    for value in network.main.proto.input:  # with their sizes by the names of the model, too
+        for dim, n in zip(
+            value.type.tensor_type.shape.dim, network.dimensions.get(value.name) or (), strict=False
+        ):
+            if dim.dim_param:
+                named[dim.dim_param] = sizes[n] if isinstance(n, str) else n
+    ranges = Ranges(seen or {}, named)
     inputs = [_input(network, name, sizes, conditions) for name in network.main.inputs]
     ranges.evaluate(network.main, inputs)
     for scope in network.uncalled.values():

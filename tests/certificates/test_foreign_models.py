@@ -88,8 +88,10 @@ REWRITTEN = [
         "a Range with an end below 0, of which may be made a Slice",
     ),
 ]
-CONSTANTS = "int64 one = {1}, int64 three = {3}, int64 origin = {0}, int64[1] first = {1}"
-CONSTANTS += ", int64[1] zero = {0}, int64[1] minus = {-1}, int64[1] most = {9223372036854775807}"
+CONSTANTS = (
+    "int64 one = {1}, int64 three = {3}, int64 origin = {0}, int64[1] first = {1}, "
+    "int64[1] zero = {0}, int64[1] minus = {-1}, int64[1] most = {9223372036854775807}"
+)
 
 
 @pytest.mark.parametrize(("nodes", "why"), REWRITTEN, ids=["Div", "Slice", "Range"])

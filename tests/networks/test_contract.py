@@ -19,6 +19,7 @@ import pytest
 from folders import ROOT
 from hypothesis import example, find, given
 from hypothesis import strategies as st
+from network_draft import results, session
 from onnx_graphs import INT64, constant, info, model, node
 
 import onnxgather as og
@@ -448,6 +449,43 @@ def test_a_contract_on_several_sizes_is_taken_beside_the_shape_of_an_input() -> 
     assert (gather.range.state, gather.range.sizes_from) == ("proved", "file")
     (gather,) = og.audit(made, shapes={"x": [2, 3]}).gathers
     assert (gather.range.state, gather.range.sizes_from) == ("proved", "given")
+
+
+NAMED = [
+    node("Relu", ["z"], "rows"),
+    node("Shape", ["rows"], "shape"),
+    node("Gather", ["shape", "zero"], "count"),
+    node("Unsqueeze", ["count", "axes"], "counts"),
+    node("Concat", ["counts", "rest"], "sizes", axis=0),
+    node("Reshape", ["x", "sizes"], "made"),
+    node("Neg", ["made"], "less"),
+    node("Shape", ["less"], "shape2"),
+    node("Gather", ["shape2", "zero"], "count2"),
+    node("Range", ["zero", "count2", "one"], "all"),
+    node("Gather", ["z", "all"], "y"),
+]
+"""ONNX Runtime makes a Reshape to [0, -1] where `rows` and `x` have a size of one name."""
+
+
+@pytest.mark.parametrize("name", ["n", "past + n"])
+@pytest.mark.parametrize("shapes", [None, {"x": [6, 6]}])
+def test_a_name_of_sizes_that_is_no_identifier_is_one_size_as_others_are(
+    name: str, shapes: dict[str, list[int]] | None
+) -> None:
+    constants = [constant("zero", 0), constant("one", 1)]
+    constants += [constant("axes", np.array([0])), constant("rest", np.array([-1]))]
+    fed = {"x": np.zeros((6, 6), np.float32), "z": np.zeros((3, 1), np.float32)}
+    inputs = [info("x", shape=[name, 6]), info("z", shape=[name, 1])]
+    shared = model(NAMED, inputs, ["y"], constants)
+    audited = og.audit(shared, shapes=shapes)
+    assert audited.gathers[-1].range.state == "proved"
+    assert [*audited.contract["sizes"].values()] == [[["x", 0], ["z", 0]]]
+    assert is_refused(audited.contract, fed)
+    declared = model(NAMED, [inputs[0], info("z", shape=["c", 1])], ["y"], constants)
+    declared.graph.value_info.append(info("rows", shape=[name, 1]))
+    with pytest.raises(Exception, match="out of data bounds, idx=3"):
+        results(session(declared, 1), fed)
+    assert og.audit(declared, shapes=shapes).gathers[-1].range.state != "proved"
 
 
 def test_open_sizes_may_be_0_where_the_contract_says_so() -> None:
