@@ -21,17 +21,17 @@ BUDGETS = {
     "execution": 1_495,
     "programs": 992,
     "parity": 2_311,
-    "report": 745,
+    "report": 752,
     "repro": 788,
     "doctor": 265,
     "networks": 5_052,
     "certificates": 1_706,
-    "cli": 2_061,
+    "cli": 2_063,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_688
+WHOLE = 19_697
 """The most lines of code of the package."""
 
 ENTRIES = 23

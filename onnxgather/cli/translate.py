@@ -277,7 +277,8 @@ def show_command(
             found.append((gathers, described))
     if outputs.by_option and found:
         outputs.check_apart(path for of, _ in found for path in of.files)
-        outputs.write(batch, {"--html": partial(page_of, found)})
+        left_out = [str(error) for _, error in batch.failures]
+        outputs.write(batch, {"--html": partial(page_of, found, left_out=left_out)})
     elif as_cpp:
         every = [pair for of, _ in found for pair in of.descriptors.items()]
         names = variable_names(name for name, _ in every)
@@ -304,6 +305,7 @@ def page_of(
     found: Sequence[tuple[FileGathers, Mapping[str, Description]]],
     certificates: Mapping[tuple[Descriptor, str, str], str] | None = None,
     certified: str = "",
+    left_out: Sequence[str] = (),
 ) -> bytes:
     """The page of `show` or of `certify`, with the data that the programs have.
 
@@ -311,6 +313,7 @@ def page_of(
         found: The gathers of each file with their descriptions.
         certificates: What certificates say, by descriptor, policy and target.
         certified: As of `lesson_page`.
+        left_out: As of `lesson_page`.
     """
     from onnxgather.report.lesson import lesson, lesson_page
 
@@ -333,7 +336,7 @@ def page_of(
             lessons.append(lesson(title, desc, one, arrays.get(name), said))
     paths = [*dict.fromkeys(of.source.path for of, _ in found)]
     name = paths[0] if len(paths) == 1 else number_of(len(paths), "file")
-    return lesson_page(name, lessons, commands, certified)
+    return lesson_page(name, lessons, commands, certified, left_out)
 
 
 @click.command("explain")

@@ -22,9 +22,16 @@ const next = Object.entries(report.commands).flatMap(([command, does]) => [
   make("p", { class: "hint" }, does),
   pasted(command),
 ]);
+const missing = make(
+  "section",
+  { class: "body" },
+  make("h2", {}, "Left out"),
+  make("ul", { class: "notes" }, report.left_out.map((why) => make("li", {}, why))),
+);
 document
   .getElementById("gathers")
   .append(
+    ...(report.left_out.length ? [missing] : []),
     ...report.gathers.map(lessonOf),
     make("section", { class: "body repro" }, make("h2", {}, "What to do next"), next),
   );

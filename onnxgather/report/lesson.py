@@ -36,6 +36,7 @@ def lesson_page(
     lessons: Sequence[Mapping[str, Any]],
     commands: Mapping[str, str],
     certified: str = "",
+    left_out: Sequence[str] = (),
 ) -> bytes:
     """Gathers as an HTML page in UTF-8, which loads nothing.
 
@@ -44,13 +45,20 @@ def lesson_page(
         lessons: What `lesson` says of each.
         commands: Commands that may come next, each with what it does.
         certified: How many gathers `certify` proved and refuted; empty for the page of `show`.
+        left_out: Why gathers and files are not on the page.
     """
     told = f": {certified}" if certified else ""
     heading = escape(f"{number_of(len(lessons), 'gather')} of {printable(name)}{told}")
     command = "certify" if certified else "show"
     title = f"{heading} · onnxgather {command}"
     texts = {"title": title, "heading": heading, "command": command}
-    return filled("report/lesson", texts, {"cases": [], "gathers": lessons, "commands": commands})
+    data: dict[str, Any] = {
+        "cases": [],
+        "gathers": lessons,
+        "commands": commands,
+        "left_out": left_out,
+    }
+    return filled("report/lesson", texts, data)
 
 
 def lesson(

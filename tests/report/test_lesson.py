@@ -150,6 +150,17 @@ class TestCommand:
             f"onnxgather audit {files[2]}": "Says whether the indices stay in range.",
         }
 
+    @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+    def test_the_page_says_which_gathers_are_left_out(self, tmp_path: Path) -> None:
+        model, page = MODELS / "networks" / "keywords.onnx", tmp_path / "page.html"
+        ran = call("show", str(model), "--html", str(page))
+        assert ran.exit_code == 2
+        script = 'return [...document.querySelectorAll("h2, .notes li")].map((e) => e.innerText);'
+        told = probed(tmp_path, page.read_bytes(), script, 390)
+        *errors, _ = [line.removeprefix("Error: ") for line in ran.stderr.splitlines()]
+        assert len(errors) == 3
+        assert told == ["Left out", *errors, f"{model}: node 'length'", "What to do next"]
+
     def test_the_page_is_not_written_over_what_is_read(self, tmp_path: Path) -> None:
         program = tmp_path / "program.json"
         shutil.copy(MODELS / "token_embedding.json", program)
