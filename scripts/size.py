@@ -25,13 +25,13 @@ BUDGETS = {
     "repro": 788,
     "doctor": 265,
     "networks": 5_052,
-    "certificates": 1_706,
+    "certificates": 1_720,
     "cli": 2_063,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_697
+WHOLE = 19_711
 """The most lines of code of the package."""
 
 ENTRIES = 23

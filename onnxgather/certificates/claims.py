@@ -111,11 +111,7 @@ def walk(
             found = made if isinstance(made, list) else [made]
         values |= {k: one for k, one in zip(operation.outputs, found, strict=False) if k}
         for name in scope.declared.keys() & {*operation.outputs} & values.keys():
-            told, sizes = scope.declared[name], values[name].shape  # ONNX Runtime believes it
-            pairs = zip(told, sizes, strict=False)
-            is_so = all(isinstance(size, str) or size == own for size, own in pairs)
-            rule = f"the value {name}, of which other sizes are declared"
-            ensure(is_so and len(told) == len(sizes), rule)
+            run.ensure_declared(name, scope.declared[name], values[name].shape)
     return [*map(value, scope.outputs)]
 
 
@@ -165,6 +161,11 @@ def claims(model: AnyModel | Network, formula: GatherFormula, run: Run) -> Itera
         data: lazy(dtype, shape, lambda at: Moved(True, flat(at, shape), 0)),
         indices: lazy(index_dtype, index_shape, lambda at: formula.index(flat(at, index_shape))),
     }
+    for value in main.proto.input:
+        if value.name in given and value.type.tensor_type.HasField("shape"):
+            dims = value.type.tensor_type.shape.dim
+            told = [dim.dim_value if dim.dim_value > 0 else dim.dim_param for dim in dims]
+            run.ensure_declared(value.name, told, given[value.name].shape)
     found = walk(main, [], run, given)[main.outputs.index(output)]
     wanted = desc.output_tensor.array_shape
     if found.dtype != dtype or len(found.shape) != len(wanted):

@@ -581,7 +581,9 @@ def _scan(node: NodeCall) -> list[LazyTensor]:
     @cache
     def run_at(step: Int) -> list[LazyTensor]:
         """The outputs of a step, and where it fails."""
-        run = tensors.Run(lemmas=node.run.lemmas, low_halves=node.run.low_halves)
+        run = tensors.Run(
+            lemmas=node.run.lemmas, names=node.run.names, low_halves=node.run.low_halves
+        )
         own = [part(one, axis, step) for one, axis in zip(parts, axes, strict=True)]
         return [*node.walk(body, own, run), *run.failures]
 

@@ -241,9 +241,24 @@ class Run:
     failures: list[LazyTensor] = field(default_factory=list[LazyTensor])
     """Truths: the model fails where an element of one of them holds."""
     lemmas: set[str] = field(default_factory=set[str])
+    names: dict[str, Int] = field(default_factory=dict[str, Int])
+    """The sizes by the names that the model declares for them: ONNX Runtime believes that two of
+    one name are one size."""
     low_halves: bool = False
     """Whether Min, Max and Clip of INT64 compare low halves as signed integers where the high ones
     are equal, as ONNX Runtime's CPU provider does before version 1.32."""
+
+    def ensure_declared(self, name: str, told: Sequence[int | str], sizes: Sequence[Int]) -> None:
+        """Go on only where a value has the sizes that the model declares, of each name one."""
+        pairs = zip(told, sizes, strict=False)
+        is_so = all(
+            (not size or self.names.setdefault(size, own) == own)
+            if isinstance(size, str)
+            else size == own
+            for size, own in pairs
+        )
+        rule = f"the value {name}, of which other sizes are declared"
+        ensure(is_so and len(told) == len(sizes), rule)
 
 
 @dataclass(frozen=True, slots=True)

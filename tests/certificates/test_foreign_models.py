@@ -148,6 +148,23 @@ def test_a_declared_size_that_is_false_is_undecided() -> None:
     assert certify(DESC, model=model).state == "proved"
 
 
+def test_two_sizes_of_one_name_are_undecided() -> None:
+    """ONNX Runtime believes that they are one: it would make a Reshape to [0, -1] of a Reshape."""
+    model = made("")
+    for value, name in zip(model.graph.input, ("", "M"), strict=True):
+        value.type.tensor_type.shape.dim[0].dim_param = name
+    assert certify(DESC, model=model).state == "proved"
+    for value, name in zip(model.graph.input, ("N", "M"), strict=True):
+        value.type.tensor_type.shape.dim[0].dim_param = name
+    assert certify(DESC, model=model).state == "proved"
+    model.graph.value_info.append(helper.make_tensor_value_info("near", TensorProto.INT64, ["N"]))
+    assert certify(DESC, model=model).why == "the value near, of which other sizes are declared"
+    del model.graph.value_info[:]
+    model.graph.input[1].type.tensor_type.shape.dim[0].dim_param = "N"
+    why = "the value IndicesTensor, of which other sizes are declared"
+    assert certify(DESC, model=model).why == why
+
+
 def test_a_body_hides_the_names_of_the_graph_around_it() -> None:
     """Its initializer `c` is -1, and the `c` around it is 0, so that the indices move."""
     scan = "moved = Scan<num_scan_inputs = 1, body = b (int64 one) => (int64 two)"
