@@ -246,13 +246,13 @@ def _check_condition(where: str, condition: Condition, sizes: NamedSizes) -> Non
         rule = "must have low, high, or both in their order"
         raise FileFormatError(f"{where} {rule}, got {condition.low} and {condition.high}")
     try:
-        size_from(_expression(condition, sizes), dict.fromkeys(sizes, 1))
+        size_from(expression_of(condition, sizes), dict.fromkeys(sizes, 1))
     except KeyError as error:
         found = shown_with_suggestion(error.args[0], sizes)
         raise FileFormatError(f"{where} must be of open sizes in $.sizes, got {found}") from None
 
 
-def _expression(condition: Condition, sizes: NamedSizes) -> str:
+def expression_of(condition: Condition, sizes: NamedSizes) -> str:
     """The expression of a condition on sizes; of one size, its name."""
     if condition.of == "size":
         one = (condition.input, condition.dim)
@@ -325,7 +325,7 @@ def check_inputs(contract: GivenContract, inputs: Mapping[str, Any]) -> None:
         if condition.of == "values":
             _check_values(condition, _array(inputs, condition.input or ""))
         else:
-            expression = _expression(condition, told.sizes)
+            expression = expression_of(condition, told.sizes)
             found = low_of(size_from(expression, numbers))
             if not condition.admits(found):
                 rule = f"the inputs must meet {shown(str(condition))}"
@@ -399,7 +399,7 @@ def guard(contract: GivenContract) -> str:
             ends = f"{low}x.min().item() <= x.max().item(){high}"
             require(f"x.size == 0 or {ends}", str(condition))
         else:
-            parts = re.split(r"([\s*+-]+)", _expression(condition, told.sizes))
+            parts = re.split(r"([\s*+-]+)", expression_of(condition, told.sizes))
             tested = "".join(counts.get(part, part) for part in parts)
             require(f"{low}{tested}{high}", str(condition))
     first = f"def check(inputs):  # arrays by name, for the model {told.digest!r}"

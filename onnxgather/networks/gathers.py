@@ -34,6 +34,7 @@ from onnxgather.networks.contract import (
     Condition,
     Contract,
     GivenContract,
+    expression_of,
     read_contract,
     sizes_given,
     tightened,
@@ -59,11 +60,15 @@ from onnxgather.networks.network import (
 )
 from onnxgather.networks.ranges import Found, IndexRange, SizesFrom, proof_of, ranges_of
 from onnxgather.networks.shapes import shape_computations
+from onnxgather.networks.sizes import low_of, size_from, terms_in
 from onnxgather.parity.known import known_differences
 from onnxgather.parity.states import State
 
 RUN_TIMEOUT = 60.0
 """Seconds that a run of the model may take."""
+
+LARGEST_NAMED = 256
+"""The largest open size that a hint names to meet a condition."""
 
 LARGEST = 2**63 - 1
 """The largest size that an index is compared with."""
@@ -306,7 +311,7 @@ def audit_model(premises: Premises, inputs: Mapping[str, Array] | None = None) -
     contract = replace(known.joined(given), shapes=unranked) if is_given else known
     for gather in gathers.values():
         contract = contract.joined(gather.range.conditions)
-    options = [*_options(plain, captured, gathers.values(), shapes)]
+    options = [*_options(plain, captured, gathers.values(), shapes, contract.joined(given))]
     return AuditedModel(network, gathers, captured, options, contract)
 
 
@@ -589,11 +594,12 @@ def _options(
     captured: Captured,
     gathers: Collection[AuditedGather],
     shapes: Mapping[str, Sequence[int]],
+    contract: Contract,
 ) -> Iterator[str]:
     """Yield the options of the command that would tell more."""
     unknown = sum(not (g.data.is_static and g.indices.is_static) for g in gathers)
     if unknown and not (captured.gathers or captured.stop):
-        yield from _shape_options(plain, shapes)
+        yield from _shape_options(plain, shapes, contract)
         yield "--inputs FILE.npz"
     stops = set[str]()
     for found in (each.range for each in gathers if each.range.state == "not-proved"):
@@ -605,12 +611,35 @@ def _options(
             yield f"--range {quote(f'{name}=LO:HI')}"
 
 
-def _shape_options(plain: Network, shapes: Mapping[str, Sequence[int]]) -> Iterator[str]:
+def _shape_options(
+    plain: Network, shapes: Mapping[str, Sequence[int]], contract: Contract
+) -> Iterator[str]:
     """Yield an option with a shape for each input whose sizes are open and not given."""
-    sizes = dict[int | str, int]()
+    sizes = _sizes_that_meet(contract)
     for name, dimensions in plain.dimensions.items():
         if dimensions and name not in shapes and any(isinstance(n, str) for n in dimensions):
-            for k, size in enumerate(dimensions):
-                sizes.setdefault(size, size if isinstance(size, int) else 12 if k else 2)
-            numbers = ",".join(str(sizes[size]) for size in dimensions)
+            numbers = ",".join(str(sizes[n] if isinstance(n, str) else n) for n in dimensions)
             yield f"--shape {quote(f'{name}={numbers}')}"
+
+
+def _sizes_that_meet(contract: Contract) -> dict[str, int]:
+    """Open sizes of a model: 2 and 12, or numbers near 12 where conditions ask for others.
+
+    A condition that no change of one size meets is not met.
+    """
+    sizes = {name: 12 if places[0][1] else 2 for name, places in contract.sizes.items()}
+    told = [
+        (one, expression_of(one, contract.sizes))
+        for one in contract.conditions
+        if one.of != "values"
+    ]
+    for k, (_, expression) in enumerate(told):
+        factors = {f for _, product in terms_in(expression) for f in product.split("*")}
+        names = [name for name in sizes if name in factors]
+        near = sorted(range(1, LARGEST_NAMED + 1), key=lambda n: abs(n - 12))
+        changes = ({**sizes, name: n} for n in near for name in names)
+        for each in (sizes, *changes) if names else ():
+            if all(one.admits(low_of(size_from(text, each))) for one, text in told[: k + 1]):
+                sizes = each
+                break
+    return sizes

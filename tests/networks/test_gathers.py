@@ -91,6 +91,40 @@ def test_sizes_that_are_not_known_leave_no_descriptor() -> None:
     assert found.options == ["--shape ids=2,2", "--inputs FILE.npz"]
 
 
+def last_of_cache(length: int | str) -> onnx.ModelProto:
+    """A gather of the element past + seq - 1 of a mask, as a model with a cache has it."""
+    nodes = [
+        node("Shape", ["x"], "seq_of_x", start=1, end=2),
+        node("Shape", ["cache"], "past_of_cache", start=1, end=2),
+        node("Add", ["seq_of_x", "past_of_cache"], "sum"),
+        node("Sub", ["sum", "one"], "last"),
+        node("Gather", ["mask", "last"], "y", axis=1),
+    ]
+    inputs = [
+        info("x", FLOAT, ["b", "seq"]),
+        info("cache", FLOAT, ["b", "past"]),
+        info("mask", FLOAT, ["b", length]),
+    ]
+    return model(nodes, inputs, ["y"], [constant("one", np.array([1]))])
+
+
+@pytest.mark.parametrize(
+    ("length", "shapes", "told"),
+    [
+        ("total", {}, ["x=2,12", "cache=2,12", "mask=2,24"]),
+        (16, {}, ["x=2,4", "cache=2,12", "mask=2,16"]),
+        ("total", {"x": (3, 5)}, ["cache=3,7", "mask=3,12"]),
+        ("total", {"cache": (3, 40)}, ["x=3,12", "mask=3,52"]),
+        ("total", {"cache": (3, 400)}, ["x=3,12", "mask=3,12"]),
+    ],
+)
+def test_the_shapes_that_a_hint_names_meet_the_conditions(
+    length: Any, shapes: Any, told: list[str]
+) -> None:
+    found = og.audit(last_of_cache(length), shapes=shapes)
+    assert [option for option in found.options if "=" in option] == [f"--shape {n}" for n in told]
+
+
 def test_a_range_proves_what_it_keeps_in_range() -> None:
     found = one(embedding(), ranges={"ids": (-4, 3)}).range
     assert (found.state, found.low, found.high, found.size) == ("proved", (-4,), (3,), (4,))
