@@ -333,7 +333,8 @@ def _node(calls: Calls, one: IndexInput, own: Ranges) -> GatherNode:
         raise OnnxGatherError(f"{rule}, got {', '.join(map(str, sorted(numbers)))}")
     if version < OLDEST_OPSET:
         rule = f"the opset must be at least {OLDEST_OPSET} for the index arithmetic"
-        raise OnnxGatherError(f"{rule}, got {version}")
+        more = "; onnx.version_converter makes a newer model"
+        raise OnnxGatherError(f"{rule}, got {version}{more}")
     types = ([s.type_of(each.inputs[k]) for s, each in calls] for k in (one.data, one.position))
     known = [reduce(ValueType.common, each) for each in types]
     data, indices = (Operand(_DTYPES.get(each.data_type), each.sizes) for each in known)
