@@ -54,6 +54,7 @@ from onnxgather.cli import main as onnxgather_main
 from onnxgather.cli.commands import find_command
 from onnxgather.execution import child, runtime
 from onnxgather.execution import worker as worker_module
+from onnxgather.options import MOST_THREADS
 from onnxgather.parity.cases import DescriptorCase
 from onnxgather.parity.checking import check_cases
 from onnxgather.parity.lanes import open_lanes
@@ -270,6 +271,8 @@ def calls(random: Random, called: str = "") -> None:
         arguments[name] = mutants.other_value(random, arguments[name])
     if isinstance(arguments.get("timeout"), int | float) and arguments["timeout"] > 1:
         arguments["timeout"] = 1  # as it may be taken
+    if isinstance(threads := arguments.get("threads"), int) and 9 < threads <= MOST_THREADS:
+        arguments["threads"] = 9  # as so many of ONNX Runtime take seconds, and all of GROWTH
     if random.random() < 0.02:
         name = random.choice([*arguments, "x"])
         arguments[f"{name}s"] = arguments.pop(name, 1)
