@@ -24,14 +24,14 @@ BUDGETS = {
     "report": 752,
     "repro": 788,
     "doctor": 265,
-    "networks": 5_074,
+    "networks": 5_072,
     "certificates": 1_720,
     "cli": 2_063,
 }
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_733
+WHOLE = 19_731
 """The most lines of code of the package."""
 
 ENTRIES = 23

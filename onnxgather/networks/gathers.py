@@ -628,18 +628,16 @@ def _sizes_that_meet(contract: Contract) -> dict[str, int]:
     A condition that no change of one size meets is not met.
     """
     sizes = {name: 12 if places[0][1] else 2 for name, places in contract.sizes.items()}
-    told = [
-        (one, expression_of(one, contract.sizes))
-        for one in contract.conditions
-        if one.of != "values"
-    ]
-    for k, (_, expression) in enumerate(told):
+    met = list[tuple[Condition, str]]()
+    for one in (condition for condition in contract.conditions if condition.of != "values"):
+        expression = expression_of(one, contract.sizes)
         factors = {f for _, product in terms_in(expression) for f in product.split("*")}
         names = [name for name in sizes if name in factors]
         near = sorted(range(1, LARGEST_NAMED + 1), key=lambda n: abs(n - 12))
         changes = ({**sizes, name: n} for n in near for name in names)
+        both = [(one, expression), *met]
         for each in (sizes, *changes) if names else ():
-            if all(one.admits(low_of(size_from(text, each))) for one, text in told[: k + 1]):
-                sizes = each
+            if all(of.admits(low_of(size_from(text, each))) for of, text in both):
+                sizes, met = each, both
                 break
     return sizes
