@@ -110,9 +110,11 @@ def _as_float(
     desc: Descriptor, gather: Geometry, node: Geometry | None, out_of_range: OutOfRange
 ) -> bool:
     """Whether the indices are read as FLOAT32: their type allows no arithmetic on them."""
-    if out_of_range == "directml" or int(axis_limits(gather).max()) > EXACT_FLOAT:
-        return False
     dtype, tensor = desc.indices_tensor.data_type.numpy, desc.indices_tensor
+    # As FLOAT32 -2^24 - 1 is -2^24, so it must be out of range as well.
+    longest = EXACT_FLOAT - tensor.data_type.is_signed
+    if out_of_range == "directml" or int(axis_limits(gather).max()) > longest:
+        return False
     bare = out_of_range == "error" and node is not None
     as_they_are = node is not None and tensor.is_packed and tensor.array_shape == node.indices
     return not (bare and (dtype == np.int32 or (dtype == np.int64 and as_they_are)))

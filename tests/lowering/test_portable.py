@@ -15,6 +15,7 @@ from strategies import Case, random_data, random_indices
 
 import onnxgather as og
 from onnxgather.descriptors.operators import FACTS
+from onnxgather.execution.runtime import CPU, Opened, Setup
 from onnxgather.gather import gather_of
 from onnxgather.lowering import lower
 from onnxgather.options import OutOfRange, Target
@@ -66,6 +67,33 @@ def test_a_node_of_high_rank_equals_the_reference(name: str, policy: OutOfRange)
         targets: list[Target] = ["portable", "cpu", *(["webgpu"] if policy != "directml" else [])]
         for target, known in product(targets, (False, True)):
             check_model_against_reference(case, policy, 17, known=known, target=target)
+
+
+@pytest.mark.parametrize("index_type", ["INT32", "INT64"])
+@pytest.mark.parametrize("size", [2**24 - 1, 2**24, 2**24 + 1])
+def test_webgpu_s_model_sees_the_first_index_before_an_axis_at_the_limit_of_float32(
+    size: int, index_type: str
+) -> None:
+    desc = og.GatherDesc(
+        og.TensorDesc("FLOAT32", [size], [0]),
+        og.TensorDesc(index_type, [5]),
+        og.TensorDesc("FLOAT32", [5]),
+        axis=0,
+        index_dimensions=1,
+    )
+    data = np.array([7], np.float32)
+    indices = np.array([-size - 2, -size - 1, -size, size - 1, size], index_type.lower())
+    zeroed = og.run(desc, data, indices, "zero", target="webgpu")
+    assert zeroed.tolist() == [0, 0, 7, 7, 0]
+    model = og.to_onnx(desc, "error", "webgpu").SerializeToString()
+    runs = Opened(model, Setup(CPU, 1)).run
+    for index, is_inside in zip(indices, (False, False, True, True, False), strict=True):
+        feed = {"InputTensor": data, "IndicesTensor": np.full(5, index)}
+        if is_inside:
+            assert runs(feed).tolist() == [7] * 5
+            continue
+        with pytest.raises(Exception, match="out of data bounds"):
+            runs(feed)
 
 
 @pytest.mark.parametrize("name", HIGH_RANKS)
