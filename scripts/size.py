@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "onnxgather"
 
 BUDGETS = {
     "top": 1_019,
-    "descriptors": 1_024,
+    "descriptors": 1_019,
     "lowering": 1_732,
     "model": 499,
     "execution": 1_495,
@@ -31,7 +31,7 @@ BUDGETS = {
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_732
+WHOLE = 19_727
 """The most lines of code of the package."""
 
 ENTRIES = 23

@@ -46,13 +46,9 @@ def reference(
     """
     data, indices = check_arrays(desc, data, indices, out_of_range)
     offset = source_map(desc, indices, out_of_range)
-    tensor = desc.input_tensor
-    buffer = np.zeros(tensor.reachable_count, tensor.data_type.numpy)
-    buffer[: data.size] = data.reshape(-1)
-    gathered = buffer[offset]
-    if out_of_range == "zero":
-        gathered[offset < 0] = 0
-    return array_with(desc.output_tensor, gathered)
+    # The last element is 0: for -1, and for all padding, which may take more memory than there is.
+    buffer = np.append(data, np.zeros(1, data.dtype))
+    return array_with(desc.output_tensor, buffer[np.minimum(offset, data.size)])
 
 
 def source_map(desc: Descriptor, indices: Array, out_of_range: OutOfRange = "clamp") -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -154,6 +155,35 @@ def test_padding_ends_at_total_tensor_size_in_bytes() -> None:
     for compute in (og.reference, og.run):
         assert compute(desc, data, indices, "directml").tolist() == [[6], [6]]
         assert compute(gather(total=28), data, indices, "directml").tolist() == [[0], [0]]
+
+
+@pytest.mark.parametrize(
+    ("policy", "indices", "expected"),
+    [
+        ("clamp", [-5, 4], [1, 4]),
+        ("error", [-4, 3], [1, 4]),
+        ("zero", [-1, 4], [4, 0]),
+        ("directml", [-1, 4], [4, 0]),
+    ],
+)
+def test_padding_takes_no_memory(
+    policy: OutOfRange, indices: list[int], expected: list[int]
+) -> None:
+    desc = og.GatherDesc(
+        og.TensorDesc("FLOAT64", [4], total_tensor_size_in_bytes=8 * (2**32 - 1)),
+        og.TensorDesc("INT64", [2]),
+        og.TensorDesc("FLOAT64", [2]),
+        axis=0,
+        index_dimensions=1,
+    )
+    data = np.arange(1, 5, dtype=np.float64)
+    tracemalloc.start()
+    og.reference(desc, data, np.array(indices), policy)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 2**20
+    for compute in (og.reference, og.run):
+        assert compute(desc, data, np.array(indices), policy).tolist() == expected
 
 
 @pytest.mark.parametrize("compute", [og.reference, og.run])
