@@ -19,7 +19,7 @@ BUDGETS = {
     "lowering": 1_732,
     "model": 499,
     "execution": 1_495,
-    "programs": 992,
+    "programs": 993,
     "parity": 2_311,
     "report": 752,
     "repro": 788,
@@ -31,7 +31,7 @@ BUDGETS = {
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_727
+WHOLE = 19_728
 """The most lines of code of the package."""
 
 ENTRIES = 23

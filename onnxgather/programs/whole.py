@@ -16,7 +16,7 @@ from onnxgather.descriptors.datatypes import TensorDataType
 from onnxgather.descriptors.operators import Descriptor
 from onnxgather.descriptors.spelling import is_owned, read_descriptor, tensors
 from onnxgather.descriptors.tensors import TensorDesc
-from onnxgather.errors import FileFormatError, OnnxGatherError, located
+from onnxgather.errors import FileFormatError, OnnxGatherError, located, printable
 from onnxgather.lowering import lower
 from onnxgather.lowering.graph import Graph, Value, size_of
 from onnxgather.lowering.indices import INDICES
@@ -79,7 +79,9 @@ def program_to_onnx(
     outputs |= {value.name: value for value in whole.written if value.name not in whole.read}
     shown_by = {path: value.name for path, value in whole.shown.items()}
     metadata = {"commands": shown_by, "out_of_range": out_of_range, "target": target}
-    return write_model(whole.graph, Path(program.path).stem, opset, metadata, [*outputs.values()])
+    # A graph has a name, in UTF-8, which the name of a file need not be.
+    title = printable(Path(program.path).stem) or "program"
+    return write_model(whole.graph, title, opset, metadata, [*outputs.values()])
 
 
 class WholeProgram:

@@ -280,6 +280,22 @@ def test_options_are_those_of_to_onnx() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("folder/some program.json", "some program"),
+        ("\u00e9.json", "\u00e9"),
+        ("b\udcff.json", r"b\udcff"),  # the file b"b\xff.json"
+        ("", "program"),
+    ],
+)
+def test_a_model_has_the_name_of_its_file_in_utf_8(path: str, name: str) -> None:
+    text = small_program({"x": X, "i": I, "y": Y}, gather("x", "i", "y", 4, 4))
+    model = og.program_to_onnx(parse_program(text, path))
+    check_model(model)
+    assert model.graph.name == name
+
+
 @pytest.mark.parametrize("name", sorted(path.stem for path in MODELS.glob("*.json")))
 def test_the_model_of_a_program_of_the_checkout_prints_its_txt(name: str) -> None:
     model = og.program_to_onnx(MODELS / f"{name}.json", inputs=[])
