@@ -125,6 +125,20 @@ def _in_half(a: Bounds, ends: tuple[Array, Array]) -> tuple[Array, Array]:
     return _loosened(a.data_type, ends, 2) if a.data_type == "FLOAT16" else ends
 
 
+def _neutral(x: Bounds, number: int) -> Bounds:
+    """The bounds of an operand, with 0 or 1 itself where a DOUBLE is as near as FLOAT can tell.
+
+    ONNX Runtime reads a constant as FLOAT to see that an operator does nothing, and leaves it out.
+    """
+    if x.data_type != "DOUBLE":
+        return x
+    slack = 2.0**-24 if number else 2.0**-149
+    near = (x.low <= number + slack) & (x.high >= number - slack)
+    itself = np.array(float(number))
+    ends = least(x.low, itself), greatest(x.high, itself)
+    return replace(x, bounds=np.where(near, np.concatenate(ends, axis=-1), x.bounds))
+
+
 def _divided(x: Array, y: Array) -> Array:
     if x.dtype != object:
         return np.true_divide(x, y)
@@ -134,8 +148,9 @@ def _divided(x: Array, y: Array) -> Array:
 
 @computes("Add", "Sub", broadcasts=True)
 def _sum(call: Call) -> Bounds | None:
-    a, b = call.x, call.of(1)
+    a, b = call.x, _neutral(call.of(1), 0)
     is_sum = call.operator == "Add"
+    a = _neutral(a, 0) if is_sum else a
     ends = (a.low + b.low, a.high + b.high) if is_sum else (a.low - b.high, a.high - b.low)
     return call.elementwise(*_in_half(a, ends), _is_infinite(a) and _is_infinite(b))
 
@@ -160,7 +175,7 @@ def _divides(x: Array, y: Array) -> Array:
 
 @computes("Mul", broadcasts=True)
 def _product(call: Call) -> Bounds | None:
-    a, b = call.x, call.of(1)
+    a, b = _neutral(call.x, 1), _neutral(call.of(1), 1)
     nan = (_has_zero(a) and _is_infinite(b)) or (_has_zero(b) and _is_infinite(a))
     return call.elementwise(*_in_half(a, corners(np.multiply, a, b)), nan)
 
@@ -172,6 +187,7 @@ def _ratio(call: Call) -> Bounds | None:
         if never_negative(a.whole[0]) and never_negative(b.whole[0] - 1):
             return call.elementwise(a.low // b.high, a.high // b.low)
         a, b = a.closed, b.closed
+    b = _neutral(b, 1)
     if _has_zero(b):
         return None
     return call.elementwise(*_in_half(a, _fused(a, b, *corners(_divided, a, b))))

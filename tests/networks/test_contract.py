@@ -21,6 +21,7 @@ from hypothesis import example, find, given
 from hypothesis import strategies as st
 from network_draft import results, session
 from onnx_graphs import INT64, constant, info, model, node
+from runtime_faults import IS_OLD
 
 import onnxgather as og
 from onnxgather.networks.contract import (
@@ -483,8 +484,9 @@ def test_a_name_of_sizes_that_is_no_identifier_is_one_size_as_others_are(
     assert is_refused(audited.contract, fed)
     declared = model(NAMED, [inputs[0], info("z", shape=["c", 1])], ["y"], constants)
     declared.graph.value_info.append(info("rows", shape=[name, 1]))
-    with pytest.raises(Exception, match="out of data bounds, idx=3"):
-        results(session(declared, 1), fed)
+    if not IS_OLD:
+        with pytest.raises(Exception, match="out of data bounds, idx=3"):
+            results(session(declared, 1), fed)
     assert og.audit(declared, shapes=shapes).gathers[-1].range.state != "proved"
 
 

@@ -10,6 +10,7 @@ import onnx
 import pytest
 from network_draft import Feeds, results, session
 from onnx import helper, numpy_helper
+from runtime_faults import IS_OLD
 
 import onnxgather as og
 from onnxgather.descriptors.arrays import Array
@@ -72,6 +73,7 @@ def filled(number: int) -> Feeds:
     return {name: np.full((2, 4), number) for name in IDS}
 
 
+@pytest.mark.skipif(IS_OLD, reason="1.24.4 reads outside the memory of the rows, without an error")
 def test_onnx_runtime_counts_no_row_of_an_embedding_from_the_end() -> None:
     model = embedding()
     for level in (0, 1):
@@ -174,5 +176,6 @@ def test_rows_that_leave_a_function_or_a_branch_may_become_an_embedding() -> Non
     assert called.operations[0].is_embedding
     ranges = {g.node: g.range.conditions[0].low for g in og.audit(model).gathers[::2]}
     assert ranges == {"row": 0, "segment": 0}
-    with pytest.raises(Exception, match="input index out of range"):
-        results(session(model, 3), filled(-1))
+    if not IS_OLD:
+        with pytest.raises(Exception, match="input index out of range"):
+            results(session(model, 3), filled(-1))

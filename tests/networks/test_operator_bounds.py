@@ -98,6 +98,30 @@ CASES: dict[str, Case] = {
         {"one": FLOAT(1)},
         [[0, 0, 1], [1, 1, 1]],
     ),
+    "a DOUBLE that is 1 as FLOAT is multiplied": (
+        [node("Mul", "x near", "m"), node("Floor", "m", "y")],
+        np.array([255.0]),
+        {"near": DOUBLE(1 - 1e-9)},
+        [[254], [255]],
+    ),
+    "a DOUBLE that is 1 as FLOAT divides": (
+        [node("Div", "x near", "d"), node("Floor", "d", "y")],
+        np.array([255.0]),
+        {"near": DOUBLE(1 + 1e-9)},
+        [[254], [255]],
+    ),
+    "a DOUBLE that is 0 as FLOAT is added": (
+        [node("Add", "x near", "a"), node("Ceil", "a", "y")],
+        np.array([0.0]),
+        {"near": DOUBLE(2.0**-150)},
+        [[1], [0]],
+    ),
+    "a DOUBLE that is 0 as FLOAT is subtracted": (
+        [node("Sub", "x near", "s"), node("Floor", "s", "y")],
+        np.array([0.0]),
+        {"near": DOUBLE(1e-50)},
+        [[-1], [0]],
+    ),
     "1 / x * 7 of integers": (
         [node("Div", "one x", "d"), node("Mul", "seven d", "y")],
         np.array([3, -2]),
