@@ -164,6 +164,12 @@ CASES: dict[str, Case] = {
         {},
         [[0, 0], [1, 1]],
     ),
+    "a BOOL between two Casts": (  # an option of the session, which no proof covers, leaves it out
+        [cast("x", "b", "BOOL"), cast("b", "y", "INT64")],
+        np.array([5, 0]),
+        {},
+        [[1, 0]],
+    ),
     "of two Casts that wrap, the first is left out": (
         [cast("x", "i", "INT64"), cast("i", "y", "INT32")],
         np.array([3e9, 2.0**32 + 512], FLOAT),
