@@ -31,7 +31,7 @@ BUDGETS = {
 """The most lines of code of each part; "top" is the files of the package that are no other part.
 A part that grows needs a reason, and first a look for what it replaces."""
 
-WHOLE = 19_728
+WHOLE = 19_738
 """The most lines of code of the package."""
 
 ENTRIES = 23
